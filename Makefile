@@ -1,0 +1,54 @@
+# Everything runs in .venv, which is made here. A stamp in it says which extra of pyproject.toml is installed;
+# once it is, nothing is fetched again until pyproject.toml changes.
+
+# the first interpreter that is new enough
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$name"; break; }; done)
+BIN := .venv/bin
+ARGS ?=
+
+.PHONY: help train test nightly peers bench lint clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make train     train the default network on the digits in the package; ends with a report'
+	@echo 'make test      run the tests'
+	@echo 'make nightly   run the tests that take long as well'
+	@echo 'make peers     compare every operator with PyTorch 2.13'
+	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
+	@echo 'make lint      ruff, mypy, and which room may import which'
+	@echo 'make clean     remove what these commands made'
+	@echo 'ARGS="..." is handed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
+
+train: .venv/.train
+	$(BIN)/retrograd train digits $(ARGS)
+
+test: .venv/.test
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(ARGS)
+
+nightly: .venv/.test
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 -m "nightly or not nightly" $(ARGS)
+
+peers: .venv/.peers
+	$(BIN)/python -m pytest -q tests/peers $(ARGS)
+
+bench: .venv/.bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lint: .venv/.lint
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_rooms.py
+
+clean:
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# .venv/.NAME: the package, editable, with the extra NAME
+.venv/.%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+$(BIN)/python:
+	@test -n '$(PYTHON)' || { echo 'retrograd needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
