@@ -1,0 +1,251 @@
+"""Window geometry of convolution and pooling: integers only, frozen, in any number of dimensions.
+
+A window of R taps walks over an input of I positions, with lo zeros in front and hi behind, and makes O
+outputs. On every axis, tap r of output o reads the input position
+
+    i = o*stride + r*dilation - lo        0 <= o < O,  0 <= r < R;  a position outside 0 <= i < I is padding
+
+so an output needs dilation*(R - 1) + 1 positions (the extent of the kernel), and
+
+    O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1
+
+One Window holds every size. It is made once, when the arguments of an operator are checked, and handed on
+unchanged to the kernels and to the backward pass, so "which size was the input?" is never asked again.
+
+Source: V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import index
+from typing import SupportsIndex
+
+__all__ = ["Window", "as_pairs", "as_tuple", "conv_transpose_window", "conv_window", "pool_window"]
+
+# What the builders take, hashable: one number for all axes, or one entry per axis (of padding: a pair).
+Extent = int | tuple[int, ...]
+Padding = int | tuple[int | tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """All sizes of a convolution or pooling; every tuple has one entry per axis.
+
+    Made by conv_window, conv_transpose_window and pool_window, which check the sizes.
+    """
+
+    input: tuple[int, ...]
+    kernel: tuple[int, ...]
+    output: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    groups: int = 1
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # a window is looked up in tables of plans at every call of an operator
+        sizes = (self.input, self.kernel, self.output, self.stride, self.dilation, self.padding, self.groups)
+        object.__setattr__(self, "_hash", hash(sizes))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, batch and channels not counted."""
+        return len(self.input)
+
+    @property
+    def taps(self) -> int:
+        """Number of kernel positions."""
+        return math.prod(self.kernel)
+
+
+@lru_cache(maxsize=4096)
+def conv_window(
+    input: tuple[int, ...],
+    kernel: Extent,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+) -> Window:
+    """The window of a convolution: O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1.
+
+    Arguments must be hashable (tuples, not lists); ``input`` sets the number of axes.
+
+    Raises:
+        TypeError: a size is not an integer.
+        ValueError: a size is too small, a tuple has the wrong length, or there would be no output.
+    """
+    input = as_tuple(input, len(input), "input", at_least=1)
+    ndim = len(input)
+    kernel = as_tuple(kernel, ndim, "kernel", at_least=1)
+    stride = as_tuple(stride, ndim, "stride", at_least=1)
+    dilation = as_tuple(dilation, ndim, "dilation", at_least=1)
+    pairs = as_pairs(padding, ndim)
+    groups = as_tuple(groups, 1, "groups", at_least=1)[0]
+    output = []
+    for axis, (i, r, s, d, (lo, hi)) in enumerate(zip(input, kernel, stride, dilation, pairs, strict=True)):
+        room = i + lo + hi - d * (r - 1) - 1
+        if room < 0:
+            raise ValueError(
+                f"no output on axis {axis}: O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1 = "
+                f"({i} + {lo} + {hi} - {d}*({r} - 1) - 1)//{s} + 1 = {room // s + 1} must be at least 1; "
+                f"take a larger input or padding, or a smaller kernel or dilation"
+            )
+        output.append(room // s + 1)
+    return Window(input, kernel, tuple(output), stride, dilation, pairs, groups)
+
+
+@lru_cache(maxsize=4096)
+def conv_transpose_window(
+    size: tuple[int, ...],
+    kernel: Extent,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+) -> Window:
+    """The window of the convolution whose input gradient is this transposed convolution.
+
+    ``size`` is the extent of the transposed convolution's argument, which is that convolution's output:
+
+        window.output = size
+        window.input = (size - 1)*stride - lo - hi + dilation*(R - 1) + output_padding + 1
+
+    With a stride above 1, inputs of several sizes have this output; ``output_padding`` says which is meant.
+
+    Raises:
+        TypeError: a size is not an integer.
+        ValueError: a size is too small, a tuple has the wrong length, the result would have no position, or
+            output_padding >= max(stride, dilation).
+    """
+    size = as_tuple(size, len(size), "size", at_least=1)
+    ndim = len(size)
+    kernel = as_tuple(kernel, ndim, "kernel", at_least=1)
+    stride = as_tuple(stride, ndim, "stride", at_least=1)
+    dilation = as_tuple(dilation, ndim, "dilation", at_least=1)
+    extra = as_tuple(output_padding, ndim, "output_padding", at_least=0)
+    pairs = as_pairs(padding, ndim)
+    groups = as_tuple(groups, 1, "groups", at_least=1)[0]
+    extents = []
+    for axis, (o, r, s, d, p, (lo, hi)) in enumerate(
+        zip(size, kernel, stride, dilation, extra, pairs, strict=True)
+    ):
+        if p >= max(s, d):
+            raise ValueError(
+                f"output_padding={p} on axis {axis} must be less than max(stride, dilation) = max({s}, {d}): "
+                f"larger sizes belong to a longer output; take a smaller output_padding or padding"
+            )
+        i = (o - 1) * s - lo - hi + d * (r - 1) + p + 1
+        if i < 1:
+            raise ValueError(
+                f"no output on axis {axis}: "
+                f"(size - 1)*stride - lo - hi + dilation*(R - 1) + output_padding + 1 = "
+                f"({o} - 1)*{s} - {lo} - {hi} + {d}*({r} - 1) + {p} + 1 = {i} must be at least 1; "
+                f"take a smaller padding or a larger kernel"
+            )
+        extents.append(i)
+    return Window(tuple(extents), kernel, size, stride, dilation, pairs, groups)
+
+
+@lru_cache(maxsize=4096)
+def pool_window(
+    input: tuple[int, ...],
+    kernel: Extent,
+    stride: Extent | None = None,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+) -> Window:
+    """The window of a pooling: sizes as conv_window's, and every output reads at least one input position.
+
+    Without ``stride`` the windows stand side by side: stride = kernel.
+
+    Raises:
+        TypeError: a size is not an integer.
+        ValueError: as conv_window; a padding is more than half of the kernel's extent dilation*(R - 1) + 1;
+            or no tap of an output meets the input (a dilated kernel can step over a short one).
+    """
+    window = conv_window(input, kernel, kernel if stride is None else stride, padding, dilation)
+    sizes = zip(window.input, window.kernel, window.output, window.stride, window.dilation, strict=True)
+    for axis, ((i, r, o, s, d), (lo, hi)) in enumerate(zip(sizes, window.padding, strict=True)):
+        extent = d * (r - 1) + 1
+        if max(lo, hi) > extent // 2:
+            raise ValueError(
+                f"padding={(lo, hi)} on axis {axis} must be at most half of the kernel's extent, "
+                f"(dilation*(R - 1) + 1)//2 = ({d}*({r} - 1) + 1)//2 = {extent // 2}; "
+                f"take a smaller padding or a larger kernel"
+            )
+        # Tap 0 never stands behind the input (hi < extent): outputs that begin in front of it are in doubt.
+        for first in range(-lo, min(0, o * s - lo), s):
+            taps = range(first, first + extent, d)
+            if not any(0 <= tap < i for tap in taps):
+                raise ValueError(
+                    f"output {(first + lo) // s} on axis {axis} reads padding only: its taps stand at "
+                    f"{taps[0]}, ..., {taps[-1]} in steps of {d}, outside 0 <= i < {i}; "
+                    f"take a smaller padding or dilation"
+                )
+    return window
+
+
+def as_tuple(
+    value: SupportsIndex | Sequence[SupportsIndex], ndim: int, name: str, at_least: int | None = None
+) -> tuple[int, ...]:
+    """``value`` as one int per axis: an int is repeated, a sequence must have ``ndim`` entries.
+
+    Raises:
+        TypeError: an entry is not an integer.
+        ValueError: the number of entries is not ``ndim``, or an entry is less than ``at_least``.
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if len(value) != ndim:
+            raise ValueError(f"{name}={value!r} has {len(value)} entries, needs one int or {ndim} of them")
+        numbers = tuple(_as_int(entry, value, name) for entry in value)
+    else:
+        numbers = (_as_int(value, value, name),) * ndim
+    if at_least is not None and numbers and min(numbers) < at_least:
+        raise ValueError(f"{name}={value!r} must be at least {at_least}")
+    return numbers
+
+
+def as_pairs(
+    padding: SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]], ndim: int
+) -> tuple[tuple[int, int], ...]:
+    """``padding`` as one pair (low, high) per axis.
+
+    An int pads all sides. In a sequence each of the ``ndim`` entries is an int (both sides) or a pair.
+
+    Raises:
+        TypeError: an entry is not an integer.
+        ValueError: there are not ``ndim`` entries, a pair has not two, or a padding is negative.
+    """
+    if isinstance(padding, Sequence) and not isinstance(padding, str):
+        if len(padding) != ndim:
+            raise ValueError(
+                f"padding={padding!r} has {len(padding)} entries, "
+                f"needs one int, or {ndim} entries: ints or pairs (low, high)"
+            )
+        entries = tuple(padding)
+    else:
+        entries = (padding,) * ndim
+    pairs = []
+    for entry in entries:
+        low, high = as_tuple(entry, 2, "padding", at_least=0)
+        pairs.append((low, high))
+    return tuple(pairs)
+
+
+def _as_int(entry: object, value: object, name: str) -> int:
+    try:
+        if isinstance(entry, bool):
+            raise TypeError
+        return index(entry)  # type: ignore[arg-type]  # the refusal below is the check
+    except TypeError:
+        raise TypeError(f"{name}={value!r} must be an int, or ints in a tuple") from None
