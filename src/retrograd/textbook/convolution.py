@@ -1,0 +1,105 @@
+"""Convolution as a trilinear form, from the definition, in any number of dimensions.
+
+    T(x, w, g) = sum over n, k, c, r, o of x[n, c, i] w[k, c, r] g[n, k, o],    i = o*stride + r*dilation - lo
+
+where c and k are channels of the same group, and an i outside the input is padding and adds nothing. Leave
+one of the three out, and what it is multiplied with remains:
+
+    conv              y[n, k, o] = sum over c, r of x[n, c, i] w[k, c, r]      T = <y, g>
+    conv_input_grad   x[n, c, i] = sum over k, o, r of w[k, c, r] g[n, k, o]   T = <x, gx>
+    conv_weight_grad  w[k, c, r] = sum over n, o of g[n, k, o] x[n, c, i]      T = <w, gw>
+
+so the gradients of each are the other two. At one tap r, each is a product of matrices per image and group,
+of w (K, C), the x that the outputs see (C, O), and g (K, O):
+
+    y += w @ x              x += w^T @ g              w = g @ x^T
+
+Axes: N batch, G groups, C = Ci//G and K = Co//G channels of a group; I, R, O, P positions of input, kernel,
+output and padded input. *I is one axis per dimension, I is all of them in one.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..geometry import Window
+from .ieee import ieee
+from .taps import crop, pad, padded_extents, taps
+
+
+@ieee
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """y[n, k, o] = bias[k] + sum over c, r of x[n, c, o*stride + r*dilation - lo] w[k, c, r]
+
+    x (N, Ci, *I), w (Co, Ci//groups, *R), bias (Co,) or None  ->  (N, Co, *O)
+    """
+    N, G, outputs = len(x), window.groups, prod(window.output)
+    C, K = w.shape[1], len(w) // G
+    padded = pad(x, window)  # (N, Ci, *P)
+    w = _by_tap(w, window)  # (Co, C, *R) -> (R, G, K, C)
+    y = np.zeros((N, G, K, outputs), x.dtype)
+    for r, at in enumerate(taps(window)):
+        seen = padded[at].reshape(N, G, C, outputs)  # (N, Ci, *O) -> (N, G, C, O)
+        y += _matmul(w[r], seen)  # (G, K, C) @ (N, G, C, O) -> (N, G, K, O)
+    y = y.reshape(N, G * K, *window.output)  # (N, G, K, O) -> (N, Co, *O)
+    return y if bias is None else y + _per_channel(bias, window)
+
+
+@ieee
+def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """gx[n, c, i] = bias[c] + sum over k, o, r with o*stride + r*dilation - lo = i of w[k, c, r] g[n, k, o]
+
+    g (N, Co, *O), w (Co, Ci//groups, *R), bias (Ci,) or None  ->  (N, Ci, *I)
+
+    The gradient of conv to x; with a bias, the forward pass of the transposed convolution.
+    """
+    N, G, outputs = len(g), window.groups, prod(window.output)
+    C, K = w.shape[1], len(w) // G
+    g = g.reshape(N, G, K, outputs)  # (N, Co, *O) -> (N, G, K, O)
+    w = _by_tap(w, window)  # (Co, C, *R) -> (R, G, K, C)
+    padded = np.zeros((N, G * C, *padded_extents(window)), g.dtype)  # (N, Ci, *P)
+    for r, at in enumerate(taps(window)):
+        back = _matmul(w[r].swapaxes(1, 2), g)  # (G, C, K) @ (N, G, K, O) -> (N, G, C, O)
+        padded[at] += back.reshape(N, G * C, *window.output)  # (N, G, C, O) -> (N, Ci, *O)
+    gx = crop(padded, window)
+    return gx if bias is None else gx + _per_channel(bias, window)
+
+
+@ieee
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - lo]
+
+    x (N, Ci, *I), g (N, Co, *O)  ->  (Co, Ci//groups, *R)
+
+    The gradient of conv to w.
+    """
+    N, G, outputs = len(x), window.groups, prod(window.output)
+    C, K = x.shape[1] // G, g.shape[1] // G
+    padded = pad(x, window)  # (N, Ci, *P)
+    g = g.reshape(N, G, K, outputs)  # (N, Co, *O) -> (N, G, K, O)
+    gw = np.empty((window.taps, G, K, C), x.dtype)
+    for r, at in enumerate(taps(window)):
+        seen = padded[at].reshape(N, G, C, outputs)  # (N, Ci, *O) -> (N, G, C, O)
+        # (N, G, K, O) @ (N, G, O, C) -> (N, G, K, C), then the sum over the batch
+        gw[r] = (g @ seen.swapaxes(2, 3)).sum(axis=0)
+    # (R, G, K, C) -> (G, K, C, R) -> (Co, C, *R)
+    return np.moveaxis(gw, 0, -1).reshape(G * K, C, *window.kernel)
+
+
+def _by_tap(w: np.ndarray, window: Window) -> np.ndarray:
+    """w with its taps in front, as a contiguous array: the matrix products of a strided one are slow."""
+    G, C = window.groups, w.shape[1]
+    w = w.reshape(G, len(w) // G, C, window.taps)  # (Co, C, *R) -> (G, K, C, R)
+    return np.ascontiguousarray(np.moveaxis(w, -1, 0))  # (G, K, C, R) -> (R, G, K, C)
+
+
+def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a @ b; where the sums have one term (one channel in a group), NumPy is faster at the plain product."""
+    product: np.ndarray = a * b if a.shape[-1] == 1 else a @ b
+    return product
+
+
+def _per_channel(bias: np.ndarray, window: Window) -> np.ndarray:
+    return bias.reshape(-1, *(1,) * window.ndim)  # (C,) -> (C, 1, ..., 1): the same at every position

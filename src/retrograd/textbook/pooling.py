@@ -1,0 +1,105 @@
+"""Maximum and mean over windows, in any number of dimensions.
+
+x (N, C, *I)    y, g, indices (N, C, *O)    window position i = o*stride + r*dilation - lo
+
+Padding is never the maximum; in a mean it counts as zero, or not at all. No window lies in the padding alone.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..geometry import Window
+from .ieee import ieee
+from .taps import crop, pad, padded_extents, taps
+
+
+@ieee
+def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
+    """y[n, c, o] = max over r of x[n, c, i], and where it was found.
+
+    x (N, C, *I)  ->  y (N, C, *O), indices (N, C, *O) int64: the flat position of the maximum in *I
+
+    Of equal maxima the first tap (row-major) counts; if there is a NaN, the first NaN is the maximum.
+    """
+    padded = pad(x, window)  # (N, C, *P)
+    # (I,) -> (1, 1, *I) -> (1, 1, *P): the flat position of every input, -1 in the padding
+    positions = np.arange(prod(window.input)).reshape(1, 1, *window.input)
+    positions = pad(positions, window, -1)
+    y = np.full((*x.shape[:2], *window.output), -np.inf, x.dtype)
+    indices = np.full(y.shape, -1, np.int64)
+    for at in taps(window):
+        value, position = padded[at], positions[at]  # (N, C, *O), (1, 1, *O)
+        better = (indices == -1) | (value > y) | (np.isnan(value) & ~np.isnan(y))
+        better &= position != -1
+        y = np.where(better, value, y)
+        indices = np.where(better, position, indices)
+    return y, indices
+
+
+@ieee
+def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window) -> np.ndarray:
+    """gx[n, c, i] = the sum of g[n, c, o] over all o whose maximum was at i.
+
+    g, indices (N, C, *O)  ->  gx (N, C, *I)
+    """
+    N, C = g.shape[:2]
+    plane = prod(window.input)
+    # (N*C,) -> (N, C, 1, ..., 1): where in the flat gx the plane of n, c begins
+    starts = plane * np.arange(N * C).reshape(N, C, *(1,) * window.ndim)
+    gx = np.zeros(N * C * plane, g.dtype)
+    # add, not assign: where windows overlap, one input can be the maximum of several
+    np.add.at(gx, (starts + indices).ravel(), g.ravel())
+    return gx.reshape(N, C, *window.input)  # (N*C*I,) -> (N, C, *I)
+
+
+def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """y[n, c, o] = x[n, c].flat[indices[n, c, o]]: the transpose of max_pool_grad, and its gradient to g.
+
+    x (N, C, *I), indices (N, C, *O)  ->  (N, C, *O)
+    """
+    N, C = x.shape[:2]
+    inputs = x.reshape(N, C, prod(x.shape[2:]))  # (N, C, *I) -> (N, C, I)
+    at = indices.reshape(N, C, prod(indices.shape[2:]))  # (N, C, *O) -> (N, C, O)
+    return np.take_along_axis(inputs, at, axis=2).reshape(indices.shape)  # (N, C, O) -> (N, C, *O)
+
+
+@ieee
+def avg_pool(x: np.ndarray, window: Window, count_include_pad: bool) -> np.ndarray:
+    """y[n, c, o] = (sum over r of x[n, c, i]) / count[o]
+
+    x (N, C, *I)  ->  (N, C, *O)
+
+    count: all taps of the window, or only those inside the input.
+    """
+    padded = pad(x, window)  # (N, C, *P)
+    y = np.zeros((*x.shape[:2], *window.output), x.dtype)
+    for at in taps(window):
+        y += padded[at]
+    y /= _counts(window, count_include_pad).astype(x.dtype)  # (N, C, *O) / (*O)
+    return y
+
+
+@ieee
+def avg_pool_grad(g: np.ndarray, window: Window, count_include_pad: bool) -> np.ndarray:
+    """gx[n, c, i] = the sum of g[n, c, o] / count[o] over all o, r that read i.
+
+    g (N, C, *O)  ->  gx (N, C, *I)
+    """
+    share = g / _counts(window, count_include_pad).astype(g.dtype)
+    padded = np.zeros((*g.shape[:2], *padded_extents(window)), g.dtype)  # (N, C, *P)
+    for at in taps(window):
+        padded[at] += share
+    return crop(padded, window)
+
+
+def _counts(window: Window, count_include_pad: bool) -> np.ndarray:
+    """(*O): how many elements each mean is taken of."""
+    counted = np.ones(window.input, np.int64)
+    counted = np.pad(counted, window.padding, constant_values=int(count_include_pad))  # (*P)
+    counts = np.zeros(window.output, np.int64)
+    for at in taps(window):
+        counts += counted[at]
+    return counts
