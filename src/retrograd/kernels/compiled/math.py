@@ -1,0 +1,216 @@
+"""exp, log, tanh and sigmoid of a register, within 2 units in the last place, for float32 and float64.
+
+Infinities, NaN, zeros and denormal numbers, results included, mean what they mean in NumPy. The polynomials of exp are
+minimax fits (Remez), those of log are fdlibm's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload, register_jitable
+
+from ..simd import (
+    Vector,
+    absolute,
+    all_lanes,
+    bits_of,
+    both,
+    copy_sign,
+    float_from_bits,
+    full_like,
+    select,
+    shift_left,
+    shift_right,
+    within,
+)
+
+
+def _by_type(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
+    """One name for the float32 and the float64 text of a function."""
+
+    def function(x: Any) -> Any:
+        raise NotImplementedError("runs in compiled code only")
+
+    @overload(function)
+    def choose(x: Any) -> Any:
+        return single if isinstance(x, Vector) and x.dtype == types.float32 else double
+
+    return function
+
+
+def _number(single: float, double: float) -> Any:
+    """A constant that depends on the element type: ``constant(x)`` is a float64."""
+
+    @intrinsic
+    def constant(typing: Any, x: Any) -> Any:
+        value = single if x.dtype == types.float32 else double
+        return types.float64(x), lambda context, builder, signature, args: ir.DoubleType()(value)
+
+    return constant
+
+
+def _integer(single: int, double: int) -> Any:
+    """As ``_number`` for an int64."""
+
+    @intrinsic
+    def constant(typing: Any, x: Any) -> Any:
+        value = single if x.dtype == types.float32 else double
+        return types.int64(x), lambda context, builder, signature, args: ir.IntType(64)(value)
+
+    return constant
+
+
+_mantissa = _integer(23, 52)
+# adding this number (1.5 * 2^mantissa) rounds to an integer and leaves that integer in the low bits
+_round = _number(1.5 * 2**23, 1.5 * 2**52)
+_round_bits = _integer(0x4B400000, 0x4338000000000000)
+
+# ------------------------------------------------------------------------------------------------------------ exp
+# x = n ln2 + r with |r| <= ln2 / 2;  exp(x) = 2^n exp(r).  ln2 is the sum of two numbers, the first so short that n
+# times it is exact. The rounding constant contains the bias of an exponent: its low bits, shifted, are the number 2^n.
+# They are 2^(n + 64) for negative x and 2^(n - 64) otherwise, and the rest is a second factor: so 2^n is in range,
+# and a denormal result is rounded once. What rounds to 0 is computed for another number: underflow takes long.
+
+_lowest = _number(-104.0, -746.0)  # its exponential rounds to 0
+_highest = _number(89.0, 710.0)  # its exponential overflows
+_ln2_high = _number(0.693145751953125, 6.93147180369123816490e-01)
+_ln2_low = _number(1.42860682030941723212e-6, 1.90821492927058770002e-10)
+_biased = _number(1.5 * 2**23 + 127, 1.5 * 2**52 + 1023)
+_above = _number(1.5 * 2**23 + 127 + 64, 1.5 * 2**52 + 1023 + 64)
+_below = _number(1.5 * 2**23 + 127 - 64, 1.5 * 2**52 + 1023 - 64)
+
+
+def _exp_tail32(x: Any) -> Any:
+    s = x * x
+    p = (x * 0.0083687451075831495882 + 0.041668390785419337461) + s * 0.0013814540082130407936
+    p = (x * 0.16666520399056998446 + 0.49999993432120265227) + s * p
+    return s * p
+
+
+def _exp_tail64(x: Any) -> Any:
+    s = x * x
+    p = (x * 2.5000016284515510263e-8 + 2.7630306276375313954e-7) * s
+    p = (p + (x * 2.7557586811595866242e-6 + 0.000024801492949561433739)) * s
+    p = (p + (x * 0.00019841269505765626196 + 0.001388888894376003116)) * s
+    p = (p + (x * 0.0083333333334949807675 + 0.041666666666529728006)) * s
+    p = p + (x * 0.16666666666666411503 + 0.50000000000000106688)
+    return s * p
+
+
+# exp(x) - 1 - x for |x| <= ln2 / 2
+_exp_tail = _by_type(_exp_tail32, _exp_tail64)
+
+
+@register_jitable
+def exp(x: Any) -> Any:
+    nothing = x < _lowest(x)
+    x = select(nothing, 0.0, select(x > _highest(x), _highest(x), x))
+    negative = x < 0.0
+    constant = select(negative, full_like(x, _above(x)), _below(x))
+    shifted = x * 1.4426950408889634 + constant
+    n = shifted - constant
+    r = (x - n * _ln2_high(x)) - n * _ln2_low(x)
+    y = (r + _exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
+    return select(nothing, 0.0, y * select(negative, full_like(x, 2.0**-64), 2.0**64))
+
+
+@register_jitable
+def exp_negative(x: Any) -> Any:
+    """exp of numbers <= 0: a little less work."""
+    nothing = x < _lowest(x)
+    x = select(nothing, 0.0, x)
+    shifted = x * 1.4426950408889634 + _above(x)
+    n = shifted - _above(x)
+    r = (x - n * _ln2_high(x)) - n * _ln2_low(x)
+    y = (r + _exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
+    return select(nothing, 0.0, y * 2.0**-64)
+
+
+# ------------------------------------------------------------------------------------------------------------ log
+# x = 2^k m with m in [sqrt(1/2), sqrt(2));  f = m - 1, s = f / (2 + f);  log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2))
+
+_smallest = _number(2.0**-126, 2.0**-1022)  # normal number
+_smallest_bits = _integer(0x00800000, 0x0010000000000000)
+_usual_bits = _integer(0x7F800000 - 0x00800000, 0x7FF0000000000000 - 0x0010000000000000)  # how many up to infinity's
+_scale = _number(2.0**25, 2.0**54)  # makes a denormal number a normal one
+_round_scaled = _number(1.5 * 2**23 + 25, 1.5 * 2**52 + 54)
+_root_half = _integer(0x3F3504F3, 0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
+_log_high = _number(6.9313812256e-01, 6.93147180369123816490e-01)
+_log_low = _number(9.0580006145e-06, 1.90821492927058770002e-10)
+
+
+def _log_series32(x: Any) -> Any:
+    p = x * 0.24279078841 + 0.28498786688
+    p = p * x + 0.40000972152
+    return (p * x + 0.66666662693) * x
+
+
+def _log_series64(x: Any) -> Any:
+    p = x * 1.479819860511658591e-01 + 1.531383769920937332e-01
+    p = p * x + 1.818357216161805012e-01
+    p = p * x + 2.222219843214978396e-01
+    p = p * x + 2.857142874366239149e-01
+    p = p * x + 3.999999999940941908e-01
+    return (p * x + 6.666666666666735130e-01) * x
+
+
+_log_series = _by_type(_log_series32, _log_series64)
+
+
+@register_jitable
+def log(x: Any) -> Any:
+    usual = all_lanes(within(bits_of(x) - _smallest_bits(x), _usual_bits(x)))  # positive, normal and finite
+    v, shift = x, full_like(x, _round(x))
+    if not usual:
+        denormal = x < _smallest(x)
+        v = select(denormal, x * _scale(x), x)
+        shift = select(denormal, _round_scaled(x), shift)
+    bits = bits_of(v)
+    k = shift_right(bits - _root_half(x), _mantissa(x))
+    n = float_from_bits(k + _round_bits(x)) - shift
+    f = float_from_bits(bits - shift_left(k, _mantissa(x))) - 1.0
+    s = f / (f + 2.0)
+    half = f * f * 0.5
+    y = s * (half + _log_series(s * s)) + n * _log_low(x) - half + f + n * _log_high(x)
+    if not usual:
+        infinity = full_like(x, float("inf"))
+        y = select(both(x > 0.0, x < infinity), y, x)  # infinity and NaN are their own logarithms
+        y = select(x == 0.0, -infinity, y)
+        y = select(x < 0.0, float("nan"), y)
+    return y
+
+
+# -------------------------------------------------------------------------------------------------- tanh, sigmoid
+# Both divide by a d between 1 and 2. The last line takes back what rounding d lost: times 1 / d, nearly 1.5 - d / 2.
+
+
+@register_jitable
+def tanh(x: Any) -> Any:
+    """-t / (t + 2) with t = exp(-2|x|) - 1, which is accurate for small x, too."""
+    z = absolute(x) * -2.0
+    z = select(z < -40.0, -40.0, z)  # t is -1 from here on
+    shifted = z * 1.4426950408889634 + _biased(x)
+    n = shifted - _biased(x)
+    r = (z - n * _ln2_high(x)) - n * _ln2_low(x)
+    power = float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
+    # t = most + rest, and what rounding loses here is not forgotten: it costs most while t is about -0.3
+    most = power - 1.0
+    rest = (r + _exp_tail(r)) * power
+    t = most + rest
+    d = t + 2.0
+    y = t / d
+    y = y + ((rest - (t - most)) - y * (t - (d - 2.0))) * (1.5 - d * 0.5)
+    return copy_sign(y, x)
+
+
+@register_jitable
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + u) for positive x and u / (1 + u) for negative x with u = exp(-|x|)."""
+    u = exp_negative(-absolute(x))
+    d = u + 1.0
+    y = select(x < 0.0, u, 1.0) / d
+    return y - y * ((u - (d - 1.0)) * (1.5 - d * 0.5))

@@ -1,0 +1,253 @@
+"""What one task of a batch normalisation does: some rows, the statistics of some channels, or all of a small array."""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from ..normalization import MERGED
+from ..simd import fma, full, lanes, load, load_first, select, sqrt, store, store_first
+
+
+@register_jitable
+def _finite(value):  # type: ignore[no-untyped-def]
+    """``value``, and 0 where it is no number: what sums are taken about, so that they stay short."""
+    return select(value - value == 0.0, value, 0.0)
+
+
+@register_jitable
+def moments(task: int, worker: int, x: Array, pieces: Array, rows: int, width: int, per_task: int) -> None:
+    """Of a piece of x: the mean and the sum of squares about this mean, per column.
+
+    pieces (tasks, 2, width)
+    """
+    first = task * per_task
+    last = min(rows, first + per_task)
+    begin, end, target = first * width, last * width, task * 2 * width
+    one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
+    zero = full(x, 0.0)
+    c = 0
+    while c + four <= width:
+        about_a, about_b = _finite(load(x, begin + c)), _finite(load(x, begin + c + one))
+        about_c, about_d = _finite(load(x, begin + c + two)), _finite(load(x, begin + c + three))
+        sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
+        for i in range(begin + c, end, width):
+            sum_a = sum_a + (load(x, i) - about_a)
+            sum_b = sum_b + (load(x, i + one) - about_b)
+            sum_c = sum_c + (load(x, i + two) - about_c)
+            sum_d = sum_d + (load(x, i + three) - about_d)
+        mean_a, mean_b = about_a + sum_a / (last - first), about_b + sum_b / (last - first)
+        mean_c, mean_d = about_c + sum_c / (last - first), about_d + sum_d / (last - first)
+        sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
+        for i in range(begin + c, end, width):
+            a, b = load(x, i) - mean_a, load(x, i + one) - mean_b
+            sum_a, sum_b = fma(a, a, sum_a), fma(b, b, sum_b)
+            a, b = load(x, i + two) - mean_c, load(x, i + three) - mean_d
+            sum_c, sum_d = fma(a, a, sum_c), fma(b, b, sum_d)
+        store(pieces, target + c, mean_a)
+        store(pieces, target + c + one, mean_b)
+        store(pieces, target + c + two, mean_c)
+        store(pieces, target + c + three, mean_d)
+        store(pieces, target + width + c, sum_a)
+        store(pieces, target + width + c + one, sum_b)
+        store(pieces, target + width + c + two, sum_c)
+        store(pieces, target + width + c + three, sum_d)
+        c += four
+    while c < width:
+        count = min(one, width - c)
+        about = _finite(load_first(x, begin + c, count))
+        total = zero
+        for i in range(begin + c, end, width):
+            total = total + (load_first(x, i, count) - about)
+        mean = about + total / (last - first)
+        total = zero
+        for i in range(begin + c, end, width):
+            value = load_first(x, i, count) - mean
+            total = fma(value, value, total)
+        store_first(pieces, target + c, mean, count)
+        store_first(pieces, target + width + c, total, count)
+        c += one
+
+
+@register_jitable
+def statistics(
+    task: int, worker: int, pieces: Array, weight: Array, bias: Array, mean: Array, variance: Array, table: Array,
+    tasks: int, rows: int, width: int, per_task: int, channels: int, eps: float,
+) -> None:  # fmt: skip
+    """Put the pieces of some channels together.
+
+    table (3, width): what ``affine`` takes: mean, weight / sqrt(variance + eps), bias
+    """
+    elements = rows * (width // channels)
+    last = min(channels, (task + 1) * MERGED)
+    for c in range(task * MERGED, last, lanes(pieces)):
+        count = min(lanes(pieces), last - c)
+        about = _finite(load_first(pieces, c, count))
+        total = full(pieces, 0.0)
+        for piece in range(tasks):
+            n = min(per_task, rows - piece * per_task)
+            begin = 2 * piece * width + c
+            for i in range(begin, begin + width, channels):
+                total = fma(load_first(pieces, i, count) - about, n, total)
+        center = about + total / elements
+        total = full(pieces, 0.0)
+        for piece in range(tasks):
+            n = min(per_task, rows - piece * per_task)
+            begin = 2 * piece * width + c
+            for i in range(begin, begin + width, channels):
+                away = load_first(pieces, i, count) - center
+                total = fma(away * away, n, total + load_first(pieces, i + width, count))
+        spread = total / elements
+        scale = load_first(weight, c, count) / sqrt(spread + eps)
+        shift = load_first(bias, c, count)
+        store_first(mean, c, center, count)
+        store_first(variance, c, spread, count)
+        for i in range(c, c + width, channels):
+            store_first(table, i, center, count)
+            store_first(table, i + width, scale, count)
+            store_first(table, i + 2 * width, shift, count)
+
+
+@register_jitable
+def affine(task: int, worker: int, x: Array, table: Array, y: Array, rows: int, width: int, per_task: int) -> None:
+    """y = (x - table[0]) * table[1] + table[2] for some rows."""
+    # from the end: what the pass before read last is still in the cache
+    begin = ((rows - 1) // per_task - task) * per_task * width
+    for row in range(begin, min(rows * width, begin + per_task * width), width):
+        c = 0
+        while c + lanes(x) <= width:
+            away = load(x, row + c) - load(table, c)
+            store(y, row + c, fma(away, load(table, width + c), load(table, 2 * width + c)))
+            c += lanes(x)
+        if c < width:
+            count = width - c
+            away = load_first(x, row + c, count) - load_first(table, c, count)
+            scale, shift = load_first(table, width + c, count), load_first(table, 2 * width + c, count)
+            store_first(y, row + c, fma(away, scale, shift), count)
+
+
+@register_jitable
+def sums(
+    task: int, worker: int, g: Array, x: Array, mean: Array, pieces: Array, rows: int, width: int, per_task: int
+) -> None:
+    """Of a piece: the sum of g and the sum of g * (x - mean), per column.
+
+    mean (width,), pieces (tasks, 2, width)
+    """
+    begin, end, target = task * per_task * width, min(rows, (task + 1) * per_task) * width, task * 2 * width
+    one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
+    zero = full(x, 0.0)
+    c = 0
+    while c + four <= width:
+        mean_a, mean_b, mean_c, mean_d = (
+            load(mean, c), load(mean, c + one), load(mean, c + two), load(mean, c + three),
+        )  # fmt: skip
+        sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
+        dot_a, dot_b, dot_c, dot_d = zero, zero, zero, zero
+        for i in range(begin + c, end, width):
+            value = load(g, i)
+            sum_a, dot_a = sum_a + value, fma(value, load(x, i) - mean_a, dot_a)
+            value = load(g, i + one)
+            sum_b, dot_b = sum_b + value, fma(value, load(x, i + one) - mean_b, dot_b)
+            value = load(g, i + two)
+            sum_c, dot_c = sum_c + value, fma(value, load(x, i + two) - mean_c, dot_c)
+            value = load(g, i + three)
+            sum_d, dot_d = sum_d + value, fma(value, load(x, i + three) - mean_d, dot_d)
+        store(pieces, target + c, sum_a)
+        store(pieces, target + c + one, sum_b)
+        store(pieces, target + c + two, sum_c)
+        store(pieces, target + c + three, sum_d)
+        store(pieces, target + width + c, dot_a)
+        store(pieces, target + width + c + one, dot_b)
+        store(pieces, target + width + c + two, dot_c)
+        store(pieces, target + width + c + three, dot_d)
+        c += four
+    while c < width:
+        count = min(one, width - c)
+        center = load_first(mean, c, count)
+        total, dot = zero, zero
+        for i in range(begin + c, end, width):
+            value = load_first(g, i, count)
+            total, dot = total + value, fma(value, load_first(x, i, count) - center, dot)
+        store_first(pieces, target + c, total, count)
+        store_first(pieces, target + width + c, dot, count)
+        c += one
+
+
+@register_jitable
+def coefficients(
+    task: int, worker: int, pieces: Array, weight: Array, mean: Array, variance: Array, gweight: Array, gbias: Array,
+    table: Array, tasks: int, rows: int, width: int, channels: int, eps: float,
+) -> None:  # fmt: skip
+    """gweight and gbias of some channels, and what ``input_grad`` takes.
+
+    table (4, width): mean, and the factors of g, of x - mean and of 1 in gx
+    """
+    elements = rows * (width // channels)
+    last = min(channels, (task + 1) * MERGED)
+    for c in range(task * MERGED, last, lanes(pieces)):
+        count = min(lanes(pieces), last - c)
+        total, dot = full(pieces, 0.0), full(pieces, 0.0)
+        for piece in range(tasks):
+            begin = 2 * piece * width + c
+            for i in range(begin, begin + width, channels):
+                total = total + load_first(pieces, i, count)
+                dot = dot + load_first(pieces, i + width, count)
+        deviation = sqrt(load_first(variance, c, count) + eps)
+        by_weight = dot / deviation
+        factor = load_first(weight, c, count) / deviation
+        slope = -factor * (by_weight / elements) / deviation
+        constant = -factor * (total / elements)
+        center = load_first(mean, c, count)
+        store_first(gweight, c, by_weight, count)
+        store_first(gbias, c, total, count)
+        for i in range(c, c + width, channels):
+            store_first(table, i, center, count)
+            store_first(table, i + width, factor, count)
+            store_first(table, i + 2 * width, slope, count)
+            store_first(table, i + 3 * width, constant, count)
+
+
+@register_jitable
+def input_grad(
+    task: int, worker: int, g: Array, x: Array, table: Array, gx: Array, rows: int, width: int, per_task: int
+) -> None:
+    """gx = g * table[1] + (x - table[0]) * table[2] + table[3] for some rows."""
+    # from the end: what the pass before read last is still in the cache
+    begin = ((rows - 1) // per_task - task) * per_task * width
+    for row in range(begin, min(rows * width, begin + per_task * width), width):
+        c = 0
+        while c + lanes(x) <= width:
+            away = load(x, row + c) - load(table, c)
+            rest = fma(away, load(table, 2 * width + c), load(table, 3 * width + c))
+            store(gx, row + c, fma(load(g, row + c), load(table, width + c), rest))
+            c += lanes(x)
+        if c < width:
+            count = width - c
+            away = load_first(x, row + c, count) - load_first(table, c, count)
+            rest = fma(away, load_first(table, 2 * width + c, count), load_first(table, 3 * width + c, count))
+            value = fma(load_first(g, row + c, count), load_first(table, width + c, count), rest)
+            store_first(gx, row + c, value, count)
+
+
+def forward(
+    task: int, worker: int, x: Array, weight: Array, bias: Array, pieces: Array, mean: Array, variance: Array,
+    table: Array, y: Array, rows: int, width: int, channels: int, eps: float,
+) -> None:  # fmt: skip
+    """All of an array that is one piece."""
+    moments(0, worker, x, pieces, rows, width, rows)
+    for block in range((channels + MERGED - 1) // MERGED):
+        statistics(block, worker, pieces, weight, bias, mean, variance, table, 1, rows, width, rows, channels, eps)
+    affine(0, worker, x, table, y, rows, width, rows)
+
+
+def backward(
+    task: int, worker: int, g: Array, x: Array, weight: Array, mean: Array, variance: Array, pieces: Array,
+    gweight: Array, gbias: Array, table: Array, gx: Array, rows: int, width: int, channels: int, eps: float,
+) -> None:  # fmt: skip
+    """All of an array that is one piece."""
+    sums(0, worker, g, x, mean, pieces, rows, width, rows)
+    for block in range((channels + MERGED - 1) // MERGED):
+        coefficients(
+            block, worker, pieces, weight, mean, variance, gweight, gbias, table, 1, rows, width, channels, eps
+        )  # fmt: skip
+    input_grad(0, worker, g, x, table, gx, rows, width, rows)

@@ -1,0 +1,252 @@
+"""The launch: threads that run the tasks of a kernel.
+
+One 64-bit ticket (a launch number, and how many tasks are left) hands out the tasks: whoever lowers it by one owns one.
+It can only be lowered while tasks are left, and the launch ends after the last of them, so the fields beside it are
+valid for whoever owns a task. Threads without work spin for a moment (a sleeping thread takes longer to wake than a
+small kernel runs), then sleep on a condition variable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, register_jitable
+
+from ..simd import I64, declare
+
+# words of the pool's state; those that different threads write stand in cache lines of their own
+TICKET, COMPLETED, ENTRY, RECORD, TASKS, SLEEPERS, STOP, BUSY, THREADS, READY, MUTEX, CONDITION = (
+    0,
+    8,
+    16,
+    17,
+    18,
+    24,
+    32,
+    40,
+    41,
+    42,
+    48,
+    64,
+)
+WORDS = 80
+LEFT = (1 << 32) - 1
+# words of what ``launch`` must know of its kernel; behind them, one word for each parameter: what its argument is
+STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, NO_ARRAY, KINDS = range(10)
+ARRAY, INT, FLOAT = range(3)
+TYPE = object.__basicsize__ // 8 - 1  # of an object: where the address of its type stands
+PARAMETERS = 64  # of a kernel, at most
+
+_lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
+_unlock = types.ExternalFunction("pthread_mutex_unlock", types.int32(types.int64))
+_wait = types.ExternalFunction("pthread_cond_wait", types.int32(types.int64, types.int64))
+_broadcast = types.ExternalFunction("pthread_cond_broadcast", types.int32(types.int64))
+_yield = types.ExternalFunction("sched_yield", types.int32())
+# of CPython; objects are addresses here
+_to_int = types.ExternalFunction("PyLong_AsLongLong", types.int64(types.int64))
+_to_float = types.ExternalFunction("PyFloat_AsDouble", types.float64(types.int64))
+_error = types.ExternalFunction("PyErr_Occurred", types.int64())
+_set_error = types.ExternalFunction("PyErr_SetString", types.void(types.int64, types.int64))
+_call_object = types.ExternalFunction("PyObject_CallNoArgs", types.int64(types.int64))
+_take = types.ExternalFunction("Py_IncRef", types.void(types.int64))
+_drop = types.ExternalFunction("Py_DecRef", types.void(types.int64))
+_release_lock = types.ExternalFunction("PyEval_SaveThread", types.int64())
+_take_lock = types.ExternalFunction("PyEval_RestoreThread", types.void(types.int64))
+
+
+def _word(builder: ir.IRBuilder, pool: ir.Value, index: ir.Value) -> ir.Value:
+    return builder.gep(builder.inttoptr(pool, I64.as_pointer()), [index])
+
+
+@intrinsic
+def get(typing: Any, pool: Any, index: Any) -> Any:
+    """A word of the state, sequentially consistent."""
+    generate = lambda context, builder, signature, args: builder.load_atomic(_word(builder, *args), "seq_cst", 8)  # noqa: E731
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def put(typing: Any, pool: Any, index: Any, value: Any) -> Any:
+    """Write a word of the state, sequentially consistent."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        builder.store_atomic(args[2], _word(builder, args[0], args[1]), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def add(typing: Any, pool: Any, index: Any, value: Any) -> Any:
+    """Add to a word of the state; the value before."""
+    generate = lambda context, builder, signature, args: builder.atomic_rmw(  # noqa: E731
+        "add", _word(builder, args[0], args[1]), args[2], "seq_cst"
+    )
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def exchange_if(typing: Any, pool: Any, index: Any, expected: Any, value: Any) -> Any:
+    """Write a word of the state if it still is ``expected``; whether it was."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        word = _word(builder, args[0], args[1])
+        return builder.extract_value(builder.cmpxchg(word, args[2], args[3], "seq_cst", "seq_cst"), 1)
+
+    return types.boolean(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def word(typing: Any, address: Any, index: Any) -> Any:
+    """A 64-bit word at an address."""
+    generate = lambda context, builder, signature, args: builder.load(_word(builder, *args))  # noqa: E731
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def set_word(typing: Any, address: Any, index: Any, value: Any) -> Any:
+    """Write a 64-bit word at an address."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        builder.store(args[2], _word(builder, args[0], args[1]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def new_record(typing: Any) -> Any:
+    """Address of room for a parameter record, until the function returns."""
+    generate = lambda context, builder, signature, args: builder.ptrtoint(  # noqa: E731
+        cgutils.alloca_once(builder, I64, size=PARAMETERS), I64
+    )
+    return types.int64(), generate
+
+
+@intrinsic
+def bits(typing: Any, number: Any) -> Any:
+    """The bits of a float64 as an integer."""
+    return types.int64(types.float64), lambda context, builder, signature, args: builder.bitcast(args[0], I64)
+
+
+@intrinsic
+def call(typing: Any, entry: Any, task: Any, worker: Any, record: Any) -> Any:
+    """Run one task of the kernel at an address."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        function = ir.FunctionType(ir.VoidType(), [I64, I64, I64])
+        builder.call(builder.inttoptr(args[0], function.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def pause(typing: Any) -> Any:
+    """Tell the CPU that this is a waiting loop."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        if builder.module.triple.startswith(("x86_64", "i686")):
+            builder.call(declare(builder, "llvm.x86.sse2.pause", ir.VoidType(), []), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@register_jitable
+def _work(pool: int, worker: int) -> None:
+    while True:
+        ticket = get(pool, TICKET)
+        left = ticket & LEFT
+        if left == 0:
+            return
+        if exchange_if(pool, TICKET, ticket, ticket - 1):
+            call(get(pool, ENTRY), get(pool, TASKS) - left, worker, get(pool, RECORD))
+            add(pool, COMPLETED, 1)
+
+
+@register_jitable
+def run(pool: int, entry: int, tasks: int, record: int) -> None:
+    """Run every task of a kernel; the calling thread takes part. A second concurrent launch runs its tasks alone."""
+    if tasks == 1 or get(pool, THREADS) == 1 or not exchange_if(pool, BUSY, 0, 1):
+        for task in range(tasks):
+            call(entry, task, 0, record)
+        return
+    put(pool, ENTRY, entry)
+    put(pool, RECORD, record)
+    put(pool, TASKS, tasks)
+    put(pool, COMPLETED, 0)
+    put(pool, TICKET, (((get(pool, TICKET) >> 32) + 1) << 32) | tasks)
+    if get(pool, SLEEPERS) > 0:
+        _lock(pool + 8 * MUTEX)
+        _broadcast(pool + 8 * CONDITION)
+        _unlock(pool + 8 * MUTEX)
+    _work(pool, 0)
+    spins = 0
+    while get(pool, COMPLETED) < tasks:
+        spins += 1
+        if spins > 10000:  # the thread that holds the last task may wait for this core
+            _yield()
+        pause()
+    put(pool, BUSY, 0)
+
+
+def launch(owner: int, arguments: int, count: int) -> int:
+    """What Python calls, as a built-in function (METH_FASTCALL) of one kernel: ``launch(tasks, ...)``.
+
+    ``owner`` is the Python integer that says where the words of the kernel stand. Packs the record and runs the tasks
+    without Python's global lock. Returns None, or nothing (0) with an exception set.
+    """
+    kernel = _to_int(owner)
+    if count != word(kernel, COUNT) + 1:
+        _set_error(word(kernel, ERROR), word(kernel, MESSAGE))
+        return 0
+    record = new_record()
+    tasks = _to_int(word(arguments, 0))
+    failed = tasks == -1
+    for slot in range(count - 1):
+        value, kind = word(arguments, slot + 1), word(kernel, KINDS + slot)
+        if kind == INT:
+            value = _to_int(value)
+            failed = failed or value == -1
+        elif kind == FLOAT:
+            number = _to_float(value)
+            value = bits(number)
+            failed = failed or number == -1.0
+        elif word(value, TYPE) != word(kernel, ARRAY_TYPE):
+            _set_error(word(kernel, ERROR), word(kernel, NO_ARRAY))
+            return 0
+        set_word(record, slot, value)
+    if failed and _error() != 0:
+        return 0
+    pool = word(kernel, STATE)
+    if tasks > 1 and get(pool, READY) == 0:
+        result = _call_object(word(kernel, START))
+        if result == 0:
+            return 0
+        _drop(result)
+    thread = _release_lock()
+    run(pool, word(kernel, KERNEL), tasks, record)
+    _take_lock(thread)
+    _take(word(kernel, NONE))
+    return word(kernel, NONE)
+
+
+def serve(pool: int, worker: int, patience: int) -> None:
+    """What a thread of the pool does until it is told to stop."""
+    while get(pool, STOP) == 0:
+        spins = 0
+        while get(pool, TICKET) & LEFT == 0 and spins < patience and get(pool, STOP) == 0:
+            pause()
+            spins += 1
+        if spins >= patience:
+            _lock(pool + 8 * MUTEX)
+            add(pool, SLEEPERS, 1)
+            while get(pool, TICKET) & LEFT == 0 and get(pool, STOP) == 0:
+                _wait(pool + 8 * CONDITION, pool + 8 * MUTEX)
+            add(pool, SLEEPERS, -1)
+            _unlock(pool + 8 * MUTEX)
+        _work(pool, worker)

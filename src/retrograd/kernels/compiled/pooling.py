@@ -1,0 +1,334 @@
+"""What one task of a pooling does. The plan that it reads is made in ../pooling.py.
+
+A list in scratch memory says where the taps of an output stand: pairs (step in elements, place in the input), both
+counted from tap 0. Neighbouring outputs whose windows lie inside of the input share one list.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from numba.extending import register_jitable
+
+from ..pooling import (
+    APART,
+    BLOCK,
+    BLOCKS,
+    CHANNELS,
+    COMPARE,
+    DILATION,
+    DIVISOR,
+    INPUT,
+    KERNEL,
+    LOW,
+    OUTPUT,
+    ROWS,
+    ROWS_PER_TASK,
+    STEP,
+    STRIDE,
+    WHOLE,
+)
+from ..simd import (
+    all_lanes,
+    bits_of,
+    either,
+    exceeds,
+    full,
+    full_like,
+    lanes,
+    load,
+    load_first,
+    load_integers,
+    select,
+    store,
+    store_first,
+    store_integers,
+    widen,
+)
+
+
+@register_jitable
+def _inside(plan, axis, at):  # type: ignore[no-untyped-def]
+    """The first tap inside of the input, and the first one behind it, when tap 0 stands at ``at``."""
+    taps, spread, extent = plan[KERNEL + axis], plan[DILATION + axis], plan[INPUT + axis]
+    first, last = 0, taps
+    if at < 0:
+        first = (spread - 1 - at) // spread
+    if at + (taps - 1) * spread >= extent:
+        last = (extent - at + spread - 1) // spread
+    return first, last
+
+
+@register_jitable
+def _list_taps(plan, scratch, begin, at_d, at_h, at_w, left):  # type: ignore[no-untyped-def]
+    """List the taps inside of the input, for the output whose tap 0 stands at (at_d, at_h, at_w).
+
+    Returns the end of the list, and how many of the ``left`` outputs along W can use it.
+    """
+    first_d, last_d = _inside(plan, 0, at_d)
+    first_h, last_h = _inside(plan, 1, at_h)
+    first_w, last_w = _inside(plan, 2, at_w)
+    end = begin
+    for d in range(first_d, last_d):
+        for h in range(first_h, last_h):
+            in_d, in_h = d * plan[DILATION], h * plan[DILATION + 1]
+            for w in range(first_w, last_w):
+                in_w = w * plan[DILATION + 2]
+                scratch[end] = in_d * plan[STEP + 1] + in_h * plan[STEP + 2] + in_w * plan[STEP + 3]
+                scratch[end + 1] = (in_d * plan[INPUT + 1] + in_h) * plan[INPUT + 2] + in_w
+                end += 2
+    run = 1
+    if last_w - first_w == plan[KERNEL + 2]:
+        room = plan[INPUT + 2] - 1 - at_w - (plan[KERNEL + 2] - 1) * plan[DILATION + 2]
+        run = min(left, room // plan[STRIDE + 2] + 1)
+    return end, run
+
+
+@register_jitable
+def _part_of_task(plan, task):  # type: ignore[no-untyped-def]
+    """The rows and the channels of a task: first, and behind the last."""
+    row = task // plan[BLOCKS] * plan[ROWS_PER_TASK]
+    c = task % plan[BLOCKS] * plan[BLOCK]
+    return row, min(plan[ROWS], row + plan[ROWS_PER_TASK]), c, min(plan[CHANNELS], c + plan[BLOCK])
+
+
+@register_jitable
+def _start_of_row(plan, row):  # type: ignore[no-untyped-def]
+    """n, and where tap 0 of the outputs of a row stands along D and H."""
+    rest = row // plan[OUTPUT + 1]
+    n = rest // plan[OUTPUT]
+    d, h = rest - n * plan[OUTPUT], row - rest * plan[OUTPUT + 1]
+    return n, d * plan[STRIDE] - plan[LOW], h * plan[STRIDE + 1] - plan[LOW + 1]
+
+
+@register_jitable
+def _clear(gx, begin, pixels, channels, first, last):  # type: ignore[no-untyped-def]
+    """Set the channels from ``first`` to ``last`` of some neighbouring pixels to 0."""
+    zero = full(gx, 0.0)
+    if last - first == channels:
+        end = begin + pixels * channels
+        while begin + lanes(gx) <= end:
+            store(gx, begin, zero)
+            begin += lanes(gx)
+        store_first(gx, begin, zero, end - begin)
+    else:
+        for pixel in range(pixels):
+            for c in range(first, last, lanes(gx)):
+                store_first(gx, begin + pixel * channels + c, zero, last - c)
+
+
+@register_jitable
+def _clear_ahead(gx, plan, n, at_d, at_h, all_rows, fresh, first, last):  # type: ignore[no-untyped-def]
+    """Set rows of gx to 0 up to the last one that windows at (at_d, at_h) reach; ``fresh`` rows are, and will be.
+
+    No need where every input is written just once.
+    """
+    if plan[WHOLE] * plan[APART] == 1:
+        return 0
+    depth, height, channels = plan[INPUT], plan[INPUT + 1], plan[CHANNELS]
+    last_d = min(depth - 1, at_d + (plan[KERNEL] - 1) * plan[DILATION])
+    last_h = min(height - 1, at_h + (plan[KERNEL + 1] - 1) * plan[DILATION + 1])
+    reached = depth * height if all_rows else max(fresh, last_d * height + last_h + 1)
+    width = plan[INPUT + 2]
+    _clear(gx, n * plan[STEP] + fresh * width * channels, (reached - fresh) * width, channels, first, last)
+    return reached
+
+
+def max_pool(
+    task: int, worker: int, x: Array, y: Array, indices: Table, plan: Table, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """y[o] = max over r of x[i], and its place, for some rows of outputs and one block of channels."""
+    first_row, last_row, first_c, last_c = _part_of_task(plan, task)
+    begin, outputs, channels = worker * scratch_words, plan[OUTPUT + 2], plan[CHANNELS]
+    move, step, two = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3], 2 * lanes(x)
+    target = first_row * outputs * channels
+    for row in range(first_row, last_row):
+        n, at_d, at_h = _start_of_row(plan, row)
+        source = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2] - plan[LOW + 2] * plan[STEP + 3]
+        place = (at_d * plan[INPUT + 1] + at_h) * plan[INPUT + 2] - plan[LOW + 2]
+        out = 0
+        while out < outputs:
+            end, run = _list_taps(plan, scratch, begin, at_d, at_h, out * move - plan[LOW + 2], outputs - out)
+            for _ in range(run):
+                c = first_c
+                while c + two <= last_c:
+                    best_a, best_b = full(x, -inf), full(x, -inf)
+                    # counted from tap 0, so that 32 bits do for any input
+                    found_a = full_like(bits_of(best_a), scratch[begin + 1])
+                    found_b = found_a
+                    for tap in range(begin, end, 2):
+                        at, here = source + scratch[tap] + c, scratch[tap + 1]
+                        value = load(x, at)
+                        better = exceeds(value, best_a)
+                        best_a, found_a = select(better, value, best_a), select(better, here, found_a)
+                        value = load(x, at + lanes(x))
+                        better = exceeds(value, best_b)
+                        best_b, found_b = select(better, value, best_b), select(better, here, found_b)
+                    store(y, target + c, best_a)
+                    store(y, target + c + lanes(x), best_b)
+                    store_integers(indices, target + c, widen(found_a) + place, lanes(x))
+                    store_integers(indices, target + c + lanes(x), widen(found_b) + place, lanes(x))
+                    c += two
+                while c < last_c:
+                    count = min(lanes(x), last_c - c)
+                    best = full(x, -inf)
+                    found = full_like(bits_of(best), scratch[begin + 1])
+                    for tap in range(begin, end, 2):
+                        value = load_first(x, source + scratch[tap] + c, count)
+                        better = exceeds(value, best)
+                        best = select(better, value, best)
+                        found = select(better, scratch[tap + 1], found)
+                    store_first(y, target + c, best, count)
+                    store_integers(indices, target + c, widen(found) + place, count)
+                    c += lanes(x)
+                target += channels
+                source += step
+                place += move
+            out += run
+
+
+@register_jitable
+def _to_windows(task, worker, g, indices, gx, plan, scratch, scratch_words):  # type: ignore[no-untyped-def]
+    """Scatter for windows that do not overlap: every tap is g where it is the chosen one, else 0.
+
+    False if an index lies outside of its window; gx is then to be computed again.
+    """
+    first_row, last_row, first_c, last_c = _part_of_task(plan, task)
+    begin, outputs, channels = worker * scratch_words, plan[OUTPUT + 2], plan[CHANNELS]
+    move, step = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3]
+    source, fresh = first_row * outputs * channels, 0
+    for row in range(first_row, last_row):
+        n, at_d, at_h = _start_of_row(plan, row)
+        fresh = _clear_ahead(gx, plan, n, at_d, at_h, row == last_row - 1, fresh, first_c, last_c)
+        target = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2] - plan[LOW + 2] * plan[STEP + 3]
+        place = (at_d * plan[INPUT + 1] + at_h) * plan[INPUT + 2] - plan[LOW + 2]
+        out = 0
+        while out < outputs:
+            end, run = _list_taps(plan, scratch, begin, at_d, at_h, out * move - plan[LOW + 2], outputs - out)
+            for _ in range(run):
+                for c in range(first_c, last_c, lanes(g)):
+                    count = min(lanes(g), last_c - c)
+                    value = load_first(g, source + c, count)
+                    chosen = load_integers(indices, source + c, count, place + scratch[begin + 1], value) - place
+                    met = chosen != chosen
+                    for tap in range(begin, end, 2):
+                        here = chosen == scratch[tap + 1]
+                        met = either(met, here)
+                        store_first(gx, target + scratch[tap] + c, select(here, value, 0.0), count)
+                    if not all_lanes(met):
+                        return False
+                source += channels
+                target += step
+                place += move
+            out += run
+    return True
+
+
+def max_pool_grad(
+    task: int, worker: int, g: Array, indices: Table, gx: Array, plan: Table, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """gx = 0, then gx[indices[o]] += g[o] in the order of o, for one image and one block of channels."""
+    if plan[COMPARE] == 1 and _to_windows(task, worker, g, indices, gx, plan, scratch, scratch_words):
+        return
+    first_row, last_row, first_c, last_c = _part_of_task(plan, task)
+    channels = plan[CHANNELS]
+    origin = task // plan[BLOCKS] * plan[STEP]
+    _clear(gx, origin, plan[INPUT] * plan[INPUT + 1] * plan[INPUT + 2], channels, first_c, last_c)
+    at = first_row * plan[OUTPUT + 2] * channels
+    for _ in range((last_row - first_row) * plan[OUTPUT + 2]):
+        for c in range(first_c, last_c):
+            gx[origin + indices[at + c] * channels + c] += g[at + c]
+        at += channels
+
+
+def max_pool_gather(
+    task: int, worker: int, x: Array, indices: Table, y: Array, outputs: int, inputs: int, channels: int,
+    block: int, blocks: int,
+) -> None:  # fmt: skip
+    """y[o] = x[indices[o]] for one image and one block of channels."""
+    n = task // blocks
+    first = (task - n * blocks) * block
+    last = min(channels, first + block)
+    origin, at = n * inputs * channels, n * outputs * channels
+    for _ in range(outputs):
+        for c in range(first, last):
+            y[at + c] = x[origin + indices[at + c] * channels + c]
+        at += channels
+
+
+def avg_pool(task: int, worker: int, x: Array, y: Array, plan: Table, scratch: Table, scratch_words: int) -> None:
+    """y[o] = (sum over r of x[i]) / count for some rows of outputs and one block of channels."""
+    first_row, last_row, first_c, last_c = _part_of_task(plan, task)
+    begin, outputs, channels = worker * scratch_words, plan[OUTPUT + 2], plan[CHANNELS]
+    move, step = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3]
+    one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
+    zero = full(x, 0.0)
+    target = first_row * outputs * channels
+    for row in range(first_row, last_row):
+        n, at_d, at_h = _start_of_row(plan, row)
+        source = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2] - plan[LOW + 2] * plan[STEP + 3]
+        out = 0
+        while out < outputs:
+            end, run = _list_taps(plan, scratch, begin, at_d, at_h, out * move - plan[LOW + 2], outputs - out)
+            divisor = plan[DIVISOR] if plan[DIVISOR] > 0 else (end - begin) // 2
+            for _ in range(run):
+                c = first_c
+                while c + four <= last_c:
+                    sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
+                    for tap in range(begin, end, 2):
+                        at = source + scratch[tap] + c
+                        sum_a, sum_b = sum_a + load(x, at), sum_b + load(x, at + one)
+                        sum_c, sum_d = sum_c + load(x, at + two), sum_d + load(x, at + three)
+                    store(y, target + c, sum_a / divisor)
+                    store(y, target + c + one, sum_b / divisor)
+                    store(y, target + c + two, sum_c / divisor)
+                    store(y, target + c + three, sum_d / divisor)
+                    c += four
+                while c < last_c:
+                    count = min(one, last_c - c)
+                    total = zero
+                    for tap in range(begin, end, 2):
+                        total = total + load_first(x, source + scratch[tap] + c, count)
+                    store_first(y, target + c, total / divisor, count)
+                    c += one
+                target += channels
+                source += step
+            out += run
+
+
+def avg_pool_grad(
+    task: int,
+    worker: int,
+    g: Array,
+    gx: Array,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
+    """gx[i] += g[o] / count for all taps, in the order of o, for one image and one block of channels."""
+    first_row, last_row, first_c, last_c = _part_of_task(plan, task)
+    begin, outputs, channels = worker * scratch_words, plan[OUTPUT + 2], plan[CHANNELS]
+    move, step = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3]
+    source, fresh = first_row * outputs * channels, 0
+    for row in range(first_row, last_row):
+        n, at_d, at_h = _start_of_row(plan, row)
+        fresh = _clear_ahead(gx, plan, n, at_d, at_h, row == last_row - 1, fresh, first_c, last_c)
+        target = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2] - plan[LOW + 2] * plan[STEP + 3]
+        out = 0
+        while out < outputs:
+            end, run = _list_taps(plan, scratch, begin, at_d, at_h, out * move - plan[LOW + 2], outputs - out)
+            divisor = plan[DIVISOR] if plan[DIVISOR] > 0 else (end - begin) // 2
+            for _ in range(run):
+                for c in range(first_c, last_c, lanes(g)):
+                    count = min(lanes(g), last_c - c)
+                    share = load_first(g, source + c, count) / divisor
+                    if plan[APART] == 1:
+                        for tap in range(begin, end, 2):
+                            store_first(gx, target + scratch[tap] + c, share, count)
+                    else:
+                        for tap in range(begin, end, 2):
+                            at = target + scratch[tap] + c
+                            store_first(gx, at, load_first(gx, at, count) + share, count)
+                source += channels
+                target += step
+            out += run

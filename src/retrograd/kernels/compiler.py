@@ -1,0 +1,143 @@
+"""From a Python function to machine code: what a kernel's text may say, and how it becomes an object file.
+
+A kernel is a serial function ``body(task, worker, ...)``; its annotations are its parameter record::
+
+    def relu(task: int, worker: int, x: Array, y: Array, n: int): ...
+
+``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``int`` an int64
+and ``float`` a float64. The compiled entry point is ``void (int64 task, int64 worker, int64 *record)``; one slot of the
+record is the integer itself, the bits of a float, or the *object* of an array (``id(array)``), whose data pointer the
+entry point reads: asking NumPy for an address takes longer than a small kernel runs.
+
+This module imports Numba: only code that is about to compile a kernel imports it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core import compiler
+from numba.core import types as numba_types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+
+from .target import target_machine
+
+types: Any = numba_types  # its names are made when it is imported
+Array = "Array"
+Table = "Table"
+ELEMENT = {"f": types.float32, "d": types.float64}
+DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array object: the first field behind the header
+# no value is assumed away: NaN and inf mean what they mean everywhere
+OPTIONS = {"nopython": True, "boundscheck": False, "error_model": "numpy", "no_cpython_wrapper": True, "nogil": True}
+
+
+def _flags() -> Any:
+    flags = compiler.Flags()
+    cpu_target.options.parse_as_flags(flags, OPTIONS)
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    flags.no_compile = True
+    flags.enable_pyobject = False
+    return flags
+
+
+def parameters(body: Callable[..., None]) -> list[str]:
+    """The annotations behind ``task`` and ``worker``: "Array", "Table", "int" or "float" each."""
+    # the annotations are texts (from __future__ import annotations)
+    return [parameter.annotation for parameter in inspect.signature(body).parameters.values()][2:]
+
+
+@global_compiler_lock
+def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
+    """Object file that defines ``symbol``: ``body`` for the element type ``dtype`` ("f" or "d")."""
+    kinds = parameters(body)
+    argtypes = {
+        "Array": types.CPointer(ELEMENT[dtype]),
+        "Table": types.CPointer(types.int64),
+        "int": types.int64,
+        "float": types.float64,
+    }
+    arguments = (types.int64, types.int64, *(argtypes[kind] for kind in kinds))
+    context = cpu_target.target_context
+    result = compiler.compile_extra(
+        cpu_target.typing_context, context, body, arguments, types.void, _flags(), {}, pipeline_class=compiler.Compiler
+    )
+    library = result.library
+    library.add_ir_module(_entry(context, result.fndesc, kinds, symbol))
+    library.finalize()
+    return emit(str(library.get_llvm_str()), symbol)
+
+
+@global_compiler_lock
+def compile_plain(body: Callable[..., Any], arguments: int, symbol: str, returns: bool = False) -> bytes:
+    """As ``compile_kernel`` for a function of 64-bit integers (that returns one) which is called without a record."""
+    context = cpu_target.target_context
+    words = (types.int64,) * arguments
+    result_type = types.int64 if returns else types.void
+    result = compiler.compile_extra(
+        cpu_target.typing_context, context, body, words, result_type, _flags(), {}, pipeline_class=compiler.Compiler
+    )
+    description, library = result.fndesc, result.library
+    module = context.create_module(symbol)
+    word = ir.IntType(64)
+    signature = ir.FunctionType(word if returns else ir.VoidType(), [word] * arguments)
+    entry = ir.Function(module, signature, symbol)
+    builder = ir.IRBuilder(entry.append_basic_block())
+    _call(context, builder, module, description, list(entry.args))
+    library.add_ir_module(module)
+    library.finalize()
+    return emit(str(library.get_llvm_str()), symbol)
+
+
+def _call(context: Any, builder: ir.IRBuilder, module: ir.Module, description: Any, values: list[ir.Value]) -> None:
+    """Call the compiled body by Numba's calling convention and return."""
+    function_type = context.call_conv.get_function_type(description.restype, description.argtypes)
+    callee = ir.Function(module, function_type, description.llvm_func_name)
+    _, result = context.call_conv.call_function(builder, callee, description.restype, description.argtypes, values)
+    if description.restype == types.void:
+        builder.ret_void()
+    else:
+        builder.ret(result)
+
+
+def _entry(context: Any, description: Any, kinds: list[str], symbol: str) -> ir.Module:
+    """``void symbol(task, worker, record)``: unpack the record and call the compiled body."""
+    module = context.create_module(symbol)
+    word = ir.IntType(64)
+    entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [word, word, word.as_pointer()]), symbol)
+    builder = ir.IRBuilder(entry.append_basic_block())
+    task, worker, record = entry.args
+    values = [task, worker]
+    for slot, kind in enumerate(kinds):
+        value = builder.load(builder.gep(record, [word(slot)]))
+        if kind in ("Array", "Table"):
+            field = builder.inttoptr(builder.add(value, word(DATA_OFFSET)), word.as_pointer())
+            pointer = context.get_value_type(description.argtypes[2 + slot])
+            value = builder.inttoptr(builder.load(field), pointer)
+        elif kind == "float":
+            value = builder.bitcast(value, ir.DoubleType())
+        values.append(value)
+    _call(context, builder, module, description, values)
+    return module
+
+
+def emit(text: str, symbol: str) -> bytes:
+    """Object file of a module's text in which only ``symbol`` is visible."""
+    module = llvm.parse_assembly(text)
+    for function in module.functions:
+        if not function.is_declaration and function.name != symbol:
+            function.linkage = "internal"
+    machine = target_machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False  # kernels are vector code already
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return code

@@ -1,0 +1,162 @@
+"""The three convolution kernels: arrays in, arrays out, through the batch-reduce micro-kernel.
+
+T(x, w, g) = sum of x[i] w[r] g[o] over i = o*stride + r*dilation - low; each kernel leaves one of the three out.
+Activations are read and written channels-last in memory, weights in the order (kernel, input channel, output channel);
+arrays in another order are copied into this one first.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ..geometry import Window
+from . import depthwise, fold
+from .gather_plan import Gather, gather_plan
+from .launch import get_num_threads, kernel
+from .narrow import FIRST_LAST, WEIGHT, WEIGHT_LAST, is_narrow, merge_row, merge_weights, side_by_side, spread_weights
+from .packing import pack_weights, whole_steps, zeros_of
+from .plan import three_axes, three_strides
+from .reduce_plan import Reduce, reduce_plan
+
+__all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
+
+_gather = kernel("convolution.gather")
+_weight_grad = kernel("convolution.weight_grad")
+_add_partials = kernel("convolution.add_partials")
+_LAST_FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}  # (N, *S, C) seen as (N, C, *S)
+
+
+def channels_last(x: np.ndarray) -> np.ndarray:
+    """``x`` (N, C, ...) with neighbouring channels: itself where it has them, else a copy."""
+    size = x.itemsize
+    if (x.strides[1] == size or x.shape[1] == 1) and whole_steps(x.strides, size):
+        return x
+    return np.ascontiguousarray(x.transpose(FIRST_LAST[x.ndim])).transpose(_LAST_FIRST[x.ndim])
+
+
+def empty_channels_last(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A new array of the shape (N, C, ...), channels-last in memory."""
+    return np.empty((shape[0], *shape[2:], shape[1]), dtype).transpose(_LAST_FIRST[len(shape)])
+
+
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """y[o] = bias + sum over r of w[r] x[o*stride + r*dilation - low].
+
+    x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
+    """
+    y = empty_channels_last((x.shape[0], w.shape[0], *window.output), x.dtype)
+    if is_narrow(x.shape[1], window) and y.size:
+        target, count = y, side_by_side(window, w.shape[0], y.size // w.shape[0])
+        if count > 1:
+            w, window = spread_weights(w, window, count)
+            bias = None if bias is None else np.tile(bias, count)
+            target = y.transpose(FIRST_LAST[y.ndim]).reshape(y.shape[0], *window.output, w.shape[0])
+            target = target.transpose(_LAST_FIRST[y.ndim])
+        x, window = merge_row(x, window)
+        _gather_into(x, merge_weights(w), bias, target, window, False)
+        return y
+    return _gather_into(channels_last(x), w, bias, y, window, False)
+
+
+def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """gx[i] = bias + sum over o, r with o*stride + r*dilation - low = i of w[r] g[o].
+
+    g (N,Co,*O), w (Co,Ci/groups,*R), bias (Ci,) or None; gx (N,Ci,*I).
+    """
+    gx = empty_channels_last((g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype)
+    if fold.applies(w.shape[1], window) and gx.size and g.size:
+        return fold.input_grad(channels_last(g), w, _dense(bias), gx, window)
+    return _gather_into(channels_last(g), w, bias, gx, window, True)
+
+
+@lru_cache(maxsize=4096)
+def _gather_plan(
+    window: Window, gradient: bool, batch: int, w_shape: tuple[int, ...], w_strides: tuple[int, ...], dtype: str,
+    source: tuple[int, ...], target: tuple[int, ...],
+) -> tuple[Gather, tuple[int, ...], np.ndarray]:  # fmt: skip
+    """The plan, the sizes and steps by which the weights are packed (none: read as they are), and a row of zeros."""
+    size, groups = 4 if dtype == "f" else 8, window.groups
+    outputs, inputs = w_shape[0] // groups, w_shape[1]
+    output_step, input_step, *steps = (stride // size for stride in w_strides)
+    depth, columns, depth_step, column_step = (
+        (outputs, inputs, output_step, input_step) if gradient else (inputs, outputs, input_step, output_step)
+    )
+    plan = gather_plan(
+        three_axes(window), gradient, batch, groups, depth, columns, dtype,
+        three_strides(source), three_strides(target), [0] * (3 - len(steps)) + steps, depth_step, column_step,
+    )  # fmt: skip
+    packing = () if plan.direct else (depth, columns, depth_step, column_step, groups, outputs * output_step)
+    return plan, packing, zeros_of(plan.zeros, dtype)
+
+
+def _dense(bias: np.ndarray | None) -> np.ndarray | None:
+    return bias if bias is None or bias.strides == (bias.itemsize,) else np.ascontiguousarray(bias)
+
+
+def _gather_into(
+    source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
+) -> np.ndarray:
+    if target.size == 0:
+        return target
+    dtype = source.dtype.char
+    if not whole_steps(w.strides, w.itemsize):
+        w = np.ascontiguousarray(w)
+    bias = _dense(bias)
+    if window.groups == w.shape[0] == source.shape[1] == target.shape[1]:
+        channels = w.shape[0]
+        return depthwise.gather(
+            source, w, zeros_of(channels, dtype) if bias is None else bias, target, window, gradient
+        )
+    plan, packing, zeros = _gather_plan(
+        window, gradient, source.shape[0], w.shape, w.strides, dtype, source.strides, target.strides
+    )
+    if packing:
+        w = pack_weights(w, plan.taps, *packing)
+    scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
+    init = zeros if bias is None else bias
+    _gather[dtype](plan.tasks, source, w, init, target, zeros, plan.words, scratch, plan.scratch)
+    return target
+
+
+@lru_cache(maxsize=4096)
+def _reduce_plan(
+    window: Window, batch: int, rows: int, columns: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...]
+) -> Reduce:
+    return reduce_plan(
+        three_axes(window), batch, window.groups, rows, columns, dtype, three_strides(x), three_strides(g)
+    )
+
+
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    """gw[r] = sum over N, o of g[o] x[o*stride + r*dilation - low].
+
+    x (N,Ci,*I), g (N,Co,*O); gw (Co,Ci/groups,*R).
+    """
+    rows, columns = x.shape[1] // window.groups, g.shape[1] // window.groups
+    gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype)
+    if gw.size == 0 or x.size == 0 or g.size == 0:
+        gw.fill(0)
+        return gw.transpose(WEIGHT[x.ndim])
+    if is_narrow(x.shape[1], window):
+        x, window = merge_row(x, window)
+        merged = conv_weight_grad(x, g, window).transpose(WEIGHT_LAST[x.ndim])
+        return merged.reshape(gw.shape).transpose(WEIGHT[x.ndim])
+    x, g = channels_last(x), channels_last(g)
+    dtype = x.dtype.char
+    if window.groups == x.shape[1] == g.shape[1]:
+        return _sum_parts(depthwise.weight_grad(x, g, window), gw).transpose(WEIGHT[x.ndim])
+    plan = _reduce_plan(window, x.shape[0], rows, columns, dtype, x.strides, g.strides)
+    target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype)
+    scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
+    _weight_grad[dtype](plan.tasks, x, g, target, zeros_of(plan.zeros, dtype), plan.words, scratch, plan.scratch)
+    if plan.parts > 1:
+        _sum_parts(target, gw)
+    return gw.transpose(WEIGHT[x.ndim])
+
+
+def _sum_parts(partials: np.ndarray, gw: np.ndarray) -> np.ndarray:
+    chunk = 16384
+    _add_partials[gw.dtype.char](-(-gw.size // chunk), partials, gw, gw.size, partials.shape[0], chunk)
+    return gw

@@ -1,0 +1,63 @@
+"""Depthwise convolution (one input and one output channel per group): the three kernels, called by convolution.py."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ..geometry import Window
+from .gather_plan import Gather, depthwise_plan
+from .launch import get_num_threads, kernel
+from .plan import three_axes, three_strides
+from .reduce_plan import Reduce, depthwise_reduce_plan
+
+_gather = kernel("depthwise.gather")
+_weight_grad = kernel("depthwise.weight_grad")
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    window: Window,
+    gradient: bool,
+    batch: int,
+    channels: int,
+    dtype: str,
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+) -> Gather:
+    taps = [0] * (3 - window.ndim) + [channels * step for step in _steps(window.kernel)]
+    axes = three_axes(window)
+    return depthwise_plan(axes, gradient, batch, channels, dtype, three_strides(source), three_strides(target), taps)
+
+
+def _steps(extents: tuple[int, ...]) -> list[int]:
+    return [int(np.prod(extents[axis + 1 :], dtype=int)) for axis in range(len(extents))]
+
+
+def gather(
+    source: np.ndarray, w: np.ndarray, init: np.ndarray, target: np.ndarray, window: Window, gradient: bool
+) -> np.ndarray:
+    """Fill ``target`` with the forward pass or the input gradient; all arrays are channels-last in memory."""
+    channels, dtype = source.shape[1], source.dtype.char
+    plan = _plan(window, gradient, source.shape[0], channels, dtype, source.strides, target.strides)
+    by_tap = np.ascontiguousarray(w.reshape(channels, -1).T)  # (taps, C)
+    scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
+    _gather[dtype](plan.tasks, source, by_tap, init, target, plan.words, plan.taps, scratch, plan.scratch)
+    return target
+
+
+@lru_cache(maxsize=4096)
+def _reduce_plan(
+    window: Window, batch: int, channels: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...]
+) -> Reduce:
+    return depthwise_reduce_plan(three_axes(window), batch, channels, dtype, three_strides(x), three_strides(g))
+
+
+def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    """Partial sums (parts, taps, C) of the weight gradient; the parts are to be added in their order."""
+    channels, dtype = x.shape[1], x.dtype.char
+    plan = _reduce_plan(window, x.shape[0], channels, dtype, x.strides, g.strides)
+    partials = np.empty((plan.parts, window.taps, channels), x.dtype)
+    _weight_grad[dtype](plan.tasks, x, g, partials, plan.words)
+    return partials

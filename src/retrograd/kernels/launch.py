@@ -1,0 +1,301 @@
+"""Running compiled kernels: handles that load them, and the threads that share their tasks.
+
+``kernel("elementwise.relu")`` is a handle on the function ``relu`` of ``compiled/elementwise.py``; ``handle["f"]``
+loads its float32 form (from the cache, else compiled now) and gives a function ``launch(tasks, ...)`` that runs all
+tasks. Work is cut into tasks by shape, never by the number of threads, so the bits do not depend on that number.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from . import cache
+from .target import target_machine
+
+Launch = Callable[..., None]
+_PATIENCE = 2000  # turns of a waiting loop before a thread sleeps: about 100 us
+_WORDS = 80
+_THREADS, _READY, _STOP, _MUTEX, _CONDITION = 41, 42, 32, 48, 64  # compiled/pool.py
+_CPYTHON = (  # what its machine code calls
+    "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs", "Py_IncRef",
+    "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
+)  # fmt: skip
+_loading = threading.RLock()
+_announced = False
+
+
+class _Engine:
+    """LLVM's linker for object files in memory. Nothing is ever unloaded."""
+
+    def __init__(self) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._jit = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+
+    def add(self, code: bytes, symbol: str) -> int:
+        self._jit.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._jit.finalize_object()
+        address: int = self._jit.get_function_address(symbol)
+        return address
+
+
+_engine: _Engine | None = None
+
+
+def load(name: str, compile: Callable[[], bytes]) -> tuple[int, bytes]:
+    """Address of the compiled function ``name`` and the note stored with it.
+
+    ``compile`` is asked, on a miss, for the note (one line) and the object file behind it.
+    """
+    global _engine
+    with _loading:
+        content = cache.read(name)
+        if content is None:
+            _announce()
+            content = compile()
+            cache.write(name, content)
+        note, _, code = content.partition(b"\n")
+        if _engine is None:
+            _engine = _Engine()
+        return _engine.add(code, name), note
+
+
+def _announce() -> None:
+    global _announced
+    if not _announced:
+        _announced = True
+        print(
+            f"retrograd: compiling kernels for this CPU (once; kept in {cache.folder()})", file=sys.stderr, flush=True
+        )
+
+
+class Kernel(dict[str, Launch]):
+    """A kernel by element type: ``kernel["f"]`` and ``kernel["d"]`` are its launch functions, loaded on first use."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def __missing__(self, dtype: str) -> Launch:
+        with _loading:
+            if dtype not in self:
+                self[dtype] = self._load(dtype)
+            return self[dtype]
+
+    def _load(self, dtype: str) -> Launch:
+        module, function = self.path.split(".")
+        name = f"{module}_{function}_{dtype}"
+
+        def compile() -> bytes:
+            from importlib import import_module
+
+            from .compiler import compile_kernel, parameters
+
+            body = getattr(import_module(f".compiled.{module}", __package__), function)
+            return ",".join(parameters(body)).encode() + b"\n" + compile_kernel(body, dtype, name)
+
+        entry, note = load(name, compile)
+        return _launcher(name, entry, note.decode().split(","))
+
+
+_registry: list[Kernel] = []
+
+
+def kernel(path: str) -> Kernel:
+    """The handle on ``compiled/<module>.py``'s function: ``kernel("<module>.<function>")``."""
+    handle = Kernel(path)
+    _registry.append(handle)
+    return handle
+
+
+def warmup(dtypes: str = "fd", progress: Callable[[str], None] | None = None) -> int:
+    """Load every kernel for the element types ("f", "d"), compiling what the cache lacks; how many there are."""
+    for handle in _registry:
+        for dtype in dtypes:
+            if progress is not None:
+                progress(f"{handle.path} {'float32' if dtype == 'f' else 'float64'}")
+            handle[dtype]
+    return len(_registry) * len(dtypes)
+
+
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_METH_FASTCALL = 0x80
+_KINDS = {"Array": 0, "Table": 0, "int": 1, "float": 2}  # compiled/pool.py
+_forever: list[Any] = []  # what machine code holds addresses of
+
+
+def _launcher(name: str, entry: int, kinds: list[str]) -> Launch:
+    """``launch(tasks, ...)``: pack the parameter record and run the tasks.
+
+    A built-in function in machine code (``launch`` of compiled/pool.py), because it runs once or more per operator: a
+    call takes 0.2 us, where the same through ctypes takes 2.
+    """
+    new_function = ctypes.pythonapi.PyCFunction_NewEx
+    new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
+    message = ctypes.create_string_buffer(f"launch of {name}: expected tasks and {len(kinds)} arguments".encode())
+    no_array = ctypes.create_string_buffer(f"launch of {name}: expected an ndarray, got another object".encode())
+    start = _pool.start
+    words = np.array(
+        [
+            _pool.address,
+            entry,
+            len(kinds),
+            id(start),
+            id(None),
+            id(TypeError),
+            ctypes.addressof(message),
+            id(np.ndarray),
+            ctypes.addressof(no_array),
+            *(_KINDS[kind] for kind in kinds),
+        ],
+        np.int64,
+    )
+    method = _Method(name.encode(), _pool.launch, _METH_FASTCALL, None)
+    _forever.extend((message, no_array, start, words, method))
+    launch: Launch = new_function(ctypes.addressof(method), words.ctypes.data, None)
+    return launch
+
+
+class _Pool:
+    """The threads. Their state is plain memory that outlives everything, so that a late thread finds it."""
+
+    def __init__(self) -> None:
+        self._state = np.zeros(_WORDS + 8, np.int64)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._state))  # never freed
+        self.address = (self._state.ctypes.data + 63) & ~63
+        self._words = (ctypes.c_int64 * _WORDS).from_address(self.address)
+        self._words[_THREADS] = 1
+        self.threads = _default_threads()
+        self._words[_READY] = self.threads == 1
+        self._workers: list[threading.Thread] = []
+        self._native: dict[str, int] = {}
+        self.check_layout()
+
+    @staticmethod
+    def check_layout() -> None:
+        """The entry points read an array's data pointer from its object: make sure that it is where they look."""
+        probe = np.zeros(1)
+        if ctypes.c_void_p.from_address(id(probe) + object.__basicsize__).value != probe.ctypes.data:
+            raise RuntimeError(
+                f"retrograd: this Python ({sys.version.split()[0]}, NumPy {np.__version__}) lays out arrays in an "
+                "unknown way; use retrograd.use_kernels('textbook')"
+            )
+
+    def native(self, function: str, arguments: int, returns: bool = False) -> int:
+        """Address of a function of compiled/pool.py, a C function of 64-bit integers."""
+        if function not in self._native:
+            name = f"pool_{function}"
+
+            def compile() -> bytes:
+                from .compiled import pool
+                from .compiler import compile_plain
+
+                return b"\n" + compile_plain(getattr(pool, function), arguments, name, returns)
+
+            self._native[function], _ = load(name, compile)
+        return self._native[function]
+
+    @property
+    def launch(self) -> int:
+        """Address of ``launch``."""
+        for symbol in _CPYTHON:
+            llvm.add_symbol(symbol, ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value)
+        return self.native("launch", 3, returns=True)
+
+    def start(self) -> None:
+        """Start the threads that are not the calling one."""
+        with _loading:
+            if self._words[_READY]:
+                return
+            serve = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.native("serve", 3))
+            self._words[_STOP] = 0
+            for worker in range(1, self.threads):
+                thread = threading.Thread(
+                    target=serve, args=(self.address, worker, _PATIENCE), name=f"retrograd-{worker}", daemon=True
+                )
+                thread.start()
+                self._workers.append(thread)
+            self._words[_THREADS] = self.threads
+            self._words[_READY] = 1
+
+    def use(self, threads: int) -> None:
+        """How many threads there are to be from now on; none but the calling one is running."""
+        self.threads = threads
+        self._words[_READY] = threads == 1
+
+    def stop(self) -> None:
+        """End the threads; the next launch with several tasks starts them again."""
+        with _loading:
+            self._words[_THREADS] = 1
+            if self._workers:
+                self._words[_STOP] = 1
+                libc = ctypes.CDLL(None)
+                mutex, condition = (ctypes.c_void_p(self.address + 8 * word) for word in (_MUTEX, _CONDITION))
+                libc.pthread_mutex_lock(mutex)
+                libc.pthread_cond_broadcast(condition)
+                libc.pthread_mutex_unlock(mutex)
+                for thread in self._workers:
+                    thread.join()
+                self._workers.clear()
+            self._words[_READY] = self.threads == 1
+
+    def forget(self) -> None:
+        """In a forked child the threads are gone: begin with fresh state."""
+        ctypes.memset(self.address, 0, 8 * _WORDS)
+        self._words[_THREADS] = 1
+        self._workers.clear()
+        self._words[_READY] = self.threads == 1
+
+
+def _default_threads() -> int:
+    chosen = os.environ.get("RETROGRAD_NUM_THREADS", "")
+    if chosen.isdigit() and int(chosen) > 0:
+        return int(chosen)
+    if chosen:
+        raise ValueError(f"RETROGRAD_NUM_THREADS must be a positive integer, got {chosen!r}")
+    if sys.platform == "win32":  # the pool waits with pthreads
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_pool = _Pool()
+atexit.register(_pool.stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_pool.forget)
+
+
+def get_num_threads() -> int:
+    """How many threads run the tasks of a kernel, the calling thread included."""
+    return _pool.threads
+
+
+def set_num_threads(count: int) -> None:
+    """Use ``count`` threads from now on. Results do not depend on it, bit for bit.
+
+    Raises:
+        ValueError: ``count`` is not a positive integer.
+    """
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"set_num_threads: count must be a positive integer, got {count!r}")
+    if count != _pool.threads:
+        _pool.stop()
+        _pool.use(count)

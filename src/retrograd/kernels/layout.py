@@ -1,0 +1,57 @@
+"""The memory order of activations: channels-last, (N, C, ...) with the elements of one position side by side."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from .arrays import CHUNK, Shape
+from .launch import kernel
+
+_CHANNELS_LAST = kernel("layout.channels_last")
+_LANES = 16  # a whole number of registers of any type
+_LAST_FIRST = {2: (0, 1), 3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}  # (N, *S, C) seen as (N, C, *S)
+
+
+def empty(memory: Shape, dtype: np.dtype) -> np.ndarray:
+    """A new array (N, C, *S), dense and channels-last; ``memory`` is (N, *S, C)."""
+    return np.empty(memory, dtype).transpose(_LAST_FIRST[len(memory)])
+
+
+@lru_cache(maxsize=4096)
+def memory_of(shape: Shape) -> Shape:
+    """The extents (N, C, *S) in the order of memory, (N, *S, C)."""
+    return (shape[0], *shape[2:], shape[1])
+
+
+@lru_cache(maxsize=4096)
+def is_channels_last(shape: Shape, strides: Shape, size: int) -> bool:
+    """Whether an array of elements of ``size`` bytes is dense in the order (N, *S, C)."""
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[axis] != 1 and strides[axis] != size:
+            return 0 in shape
+        size *= shape[axis]
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _plan(shape: Shape) -> tuple[int, int, int, int]:
+    """Tasks per image, and what the kernel is told: positions, channels, positions per task."""
+    positions, channels = prod(shape[2:]), shape[1]
+    per_task = -(-CHUNK // channels // _LANES) * _LANES
+    return -(-positions // per_task), positions, channels, per_task
+
+
+def channels_last(x: np.ndarray) -> np.ndarray:
+    """``x`` (N, C, *S) where it is dense and channels-last, else a copy that is."""
+    if is_channels_last(x.shape, x.strides, x.itemsize):
+        return x
+    y = empty(memory_of(x.shape), x.dtype)
+    if x.flags.c_contiguous:
+        tasks, positions, channels, per_task = _plan(x.shape)
+        _CHANNELS_LAST["f" if x.itemsize == 4 else "d"](x.shape[0] * tasks, x, y, positions, channels, per_task, tasks)
+    else:
+        np.copyto(y, x)
+    return y

@@ -1,0 +1,87 @@
+"""The one building block of convolution, matrix product and recurrent steps: a batch-reduce matrix product.
+
+``C[rows, columns] (+)= sum over entries e, depth k of A_e[i, k] * B_e[k, j]``: a tile of C stays in registers while any
+number of small products, found through a table of addresses, is added to it. Padding is the address of a row of zeros;
+there is no copy of the input. The micro-kernel is written as LLVM IR, because the accumulators must be values
+(registers), not memory, and their number depends on the CPU.
+
+It comes in two forms, which differ in how the table finds A:
+
+- ``rows``: entry e is ``rows`` addresses, one for each row of A_e, whose elements along k are neighbours.
+  B_e stands at ``b + e*b_step``. (Convolution and its input gradient: the rows are pixels.)
+- ``dense``: entry e is two addresses, of A_e, whose elements along i are neighbours and whose step along k is ``lda``,
+  and of B_e; one table serves all tiles, because two offsets are added to them. (Weight gradients, packed matrix
+  products.)
+
+Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
+Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from .launch import load
+from .target import vector_bytes
+
+# every argument is a 64-bit integer; addresses and steps are in bytes
+ARGUMENTS = (
+    "table",  # address of the entries
+    "entries",  # how many, at least 1
+    "depth",  # k of each entry, at least 1
+    "lda",  # dense: bytes from A_e[i, k] to A_e[i, k+1]; rows: elements of every row in front of A_e[i, 0]
+    "b",  # rows: address of B_0; dense: added to the address of every B_e
+    "b_step",  # rows: from B_e to B_e+1; dense: added to the address of every A_e
+    "ldb",  # from B_e[k, j] to B_e[k+1, j]
+    "c",  # address of the table of the row addresses of C
+    "c_step",  # added to the address of every row of C
+    "tail",  # columns of the last vector that exist, 1..lanes
+    "init",  # address of the row that C begins with (a bias, or zeros), unless accumulate
+    "accumulate",  # 1: C begins with its own content
+)
+ROW_SLOTS = 16  # words of a table entry in the rows form: a whole number of vectors of addresses
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Shape of the largest tile that stays in registers, for one element type."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    def width(self, columns: int) -> int:
+        """Columns of a panel of a matrix of ``columns``: a narrow one is not filled up to the whole tile."""
+        return self.lanes if columns <= self.lanes else self.columns
+
+
+@cache
+def tile(dtype: str) -> Tile:
+    """The tile for "f" or "d": 28 accumulators of 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
+    from platform import machine
+
+    width = vector_bytes()
+    rows = 14 if width == 64 else 6 if machine() in ("x86_64", "AMD64") else 12
+    return Tile(rows, 2, width // (4 if dtype == "f" else 8))
+
+
+@cache
+def micro(dtype: str, form: str, rows: int, vectors: int, masked: bool = False) -> int:
+    """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled when first asked for.
+
+    ``masked``: B's rows end with ``tail`` in the last vector, what lies behind must not be touched (B is not packed).
+    """
+    name = f"brgemm_{dtype}_{form}_{rows}x{vectors}{'m' if masked else ''}"
+
+    def compile() -> bytes:
+        from .compiled.microkernel import build
+        from .compiler import emit
+
+        return b"\n" + emit(build(name, dtype, form, rows, vectors, masked), name)
+
+    return load(name, compile)[0]

@@ -1,0 +1,109 @@
+"""Convolutions with few input channels, seen as others that fill the micro-kernel's tile.
+
+One product per tap has the depth of the input channels (forward), their number of rows (weight gradient) or of columns
+(input gradient). Where that is small, the taps of a kernel row, or the positions between two strides, take its place.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ..geometry import Window
+
+FIRST_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}  # (N, C, *S) seen as (N, *S, C)
+WEIGHT = {3: (2, 1, 0), 4: (3, 2, 0, 1), 5: (4, 3, 0, 1, 2)}  # (*R, I, O) seen as (O, I, *R)
+WEIGHT_LAST = {3: (2, 1, 0), 4: (2, 3, 1, 0), 5: (2, 3, 4, 1, 0)}  # (O, I, *R) seen as (*R, I, O)
+_WIDE = 32  # columns of a product that are worth filling
+_MANY = 4096
+_NARROW = 16  # up to so many channels are read together with the positions beside them
+
+
+def is_narrow(channels: int, window: Window) -> bool:
+    return window.groups == 1 and channels <= _NARROW and window.kernel[-1] > 1 and window.dilation[-1] == 1
+
+
+@lru_cache(maxsize=4096)
+def _narrow_window(window: Window, channels: int) -> tuple[Window, int, int, int, int]:
+    """The window when a row of the kernel counts as one tap, the width that it reads, where x begins in that, where to
+    begin in x, and how much of x there is."""
+    stride, low = window.stride[-1], window.padding[-1][0]
+    positions = (window.output[-1] - 1) * stride + 1
+    width = positions + window.kernel[-1] - 1
+    merged = Window(
+        input=(*window.input[:-1], positions),
+        kernel=(*window.kernel[:-1], 1),
+        output=window.output,
+        stride=window.stride,
+        dilation=window.dilation,
+        padding=(*window.padding[:-1], (0, 0)),
+    )
+    skip, start = max(0, -low), max(0, low)  # a residue's convolution may begin inside x: its padding is negative
+    return merged, width, start, skip, max(0, min(window.input[-1] - skip, width - start))
+
+
+def merge_row(x: np.ndarray, window: Window) -> tuple[np.ndarray, Window]:
+    """``x`` seen with the taps of a kernel row as channels, (N, R*C, ...): in memory they are neighbours already.
+
+    One channel alone would be a product of depth 1. Only padding along the last axis needs a copy.
+    """
+    batch, channels, size = x.shape[0], x.shape[1], x.itemsize
+    merged, width, start, skip, count = _narrow_window(window, channels)
+    space = x.shape[2:-1]
+    dense = x.transpose(FIRST_LAST[x.ndim])
+    if start or skip or width > x.shape[-1] or not dense.flags.c_contiguous:
+        wide = np.zeros((batch, *space, width, channels), x.dtype)
+        wide[..., start : start + count, :] = dense[..., skip : skip + count, :]
+        dense = wide
+    steps = dense.strides
+    view = np.ndarray(
+        (batch, window.kernel[-1] * channels, *space, merged.input[-1]),
+        x.dtype,
+        buffer=dense,
+        strides=(steps[0], size, *steps[1:-2], channels * size),
+    )
+    return view, merged
+
+
+def merge_weights(w: np.ndarray) -> np.ndarray:
+    """``w`` (O, I, *R) as (O, R*I, *R', 1) for ``merge_row``."""
+    last = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim]))  # (*R', R, I, O): no copy in the usual order
+    return last.reshape(*w.shape[2:-1], 1, w.shape[-1] * w.shape[1], w.shape[0]).transpose(WEIGHT[w.ndim])
+
+
+@lru_cache(maxsize=4096)
+def side_by_side(window: Window, outputs: int, pixels: int) -> int:
+    """How many neighbouring positions are computed as columns of one product, where the output has few channels."""
+    if pixels < _MANY:  # the weights for it would cost more than it saves
+        return 1
+    positions, taps, stride = window.output[-1], window.kernel[-1], window.stride[-1]
+    fits = [
+        m
+        for m in range(1, _WIDE // outputs + 1)
+        if positions % m == 0 and taps + (m - 1) * stride <= 2 * taps  # else most of the weights would be zeros
+    ]
+    return max(fits, default=1)
+
+
+def spread_weights(w: np.ndarray, window: Window, count: int) -> tuple[np.ndarray, Window]:
+    """Weights (count*O, I, *R', L) that make ``count`` neighbouring positions at once, and their window.
+
+    Position j of them reads what lies j*stride further on, L = R + (count - 1)*stride in all; the rest is zeros.
+    """
+    outputs, inputs, taps = w.shape[0], w.shape[1], w.shape[-1]
+    stride = window.stride[-1]
+    reach = taps + (count - 1) * stride
+    wide = np.zeros((*w.shape[2:-1], reach, inputs, count, outputs), w.dtype)
+    last = w.transpose(WEIGHT_LAST[w.ndim])
+    for j in range(count):
+        wide[..., j * stride : j * stride + taps, :, j, :] = last
+    spread = Window(
+        input=window.input,
+        kernel=(*window.kernel[:-1], reach),
+        output=(*window.output[:-1], window.output[-1] // count),
+        stride=(*window.stride[:-1], count * stride),
+        dilation=window.dilation,
+        padding=window.padding,
+    )
+    return wide.reshape(*wide.shape[:-2], count * outputs).transpose(WEIGHT[w.ndim]), spread

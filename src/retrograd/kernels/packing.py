@@ -1,0 +1,53 @@
+"""Weights in the order in which the micro-kernel reads them, and small arrays that the kernels share."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from .launch import kernel
+from .microkernel import tile
+
+_pack = kernel("packing.pack")
+
+
+@lru_cache(maxsize=64)
+def zeros_of(count: int, dtype: str) -> np.ndarray:
+    """A shared row of zeros; nobody writes to it."""
+    return np.zeros(count, dtype)
+
+
+NO_TAPS = np.zeros(1, np.int64)  # a matrix is a kernel with one tap, at its beginning
+
+
+def pack_weights(
+    w: np.ndarray, taps: np.ndarray, depth: int, columns: int, depth_step: int, column_step: int, groups: int,
+    group_step: int,
+) -> np.ndarray:  # fmt: skip
+    """``w`` as the micro-kernel reads it: [group][panel][tap][depth][columns of a tile]; steps in elements."""
+    dtype, wide = w.dtype.char, tile(w.dtype.char).width(columns)
+    panels = -(-columns // wide)
+    packed = np.empty(max(1, groups * panels * len(taps) * depth * wide), w.dtype)
+    if packed.size > 1:
+        _pack[dtype](
+            groups * panels,
+            w,
+            packed,
+            taps,
+            len(taps),
+            depth,
+            columns,
+            wide,
+            depth_step,
+            column_step,
+            group_step,
+            panels,
+        )
+    return packed
+
+
+@lru_cache(maxsize=4096)
+def whole_steps(strides: tuple[int, ...], size: int) -> bool:
+    """Whether all strides are whole elements (a field of packed records has others)."""
+    return all(stride % size == 0 for stride in strides)

@@ -1,0 +1,103 @@
+"""How the weight gradient is cut into tasks: integers only, made once per shape.
+
+A plan is one array of int64. Its first words are named here; behind them stand the tasks. All strides are in bytes;
+a convolution in one or two dimensions is one in three with extents of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from .microkernel import ROW_SLOTS, tile
+from .plan import LARGE_WEIGHTS, MOST_TASKS, TASK_WORK, TASK_WORK_DEPTHWISE, Axis, micro_kernels
+
+INPUT = 0  # strides of x: N, D, H, W
+EXTENT = 4
+INPUT_GROUP = 7
+GRAD = 8  # strides of g: N, D, H, W
+OUTPUT = 12
+GRAD_GROUP = 15
+STRIDE, PADDING, DILATION, KERNEL = 16, 19, 22, 25
+SIZE, LANES, TILE_COLUMNS = 28, 29, 30
+ROWS, COLUMNS = 31, 32  # input and output channels per group
+TILES = 33
+ROW_STEP = 34  # of the target, from one input channel to the next
+PARTIAL = 35  # from one partial result to the next
+CHUNK = 36  # rows of the output that are summed before the next tile
+MICRO = 37
+TASKS = 45  # (part, first and last group, panel, tap, row) each
+HEADER = 46
+
+_PARTS = 8
+_CHUNK_BYTES = 512 * 1024  # of x and g that are read again for every tile of the weight gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """A plan of the weight gradient."""
+
+    words: np.ndarray
+    tasks: int
+    scratch: int
+    parts: int
+    zeros: int
+
+
+def _reduce_words(axes: list[Axis], x_group: int, g_group: int, x: Sequence[int], g: Sequence[int]) -> list[int]:
+    """The words of a weight gradient plan before ``SIZE``."""
+    words = [*x, *(axis.input for axis in axes), x_group, *g, *(axis.output for axis in axes), g_group]
+    words += [*(axis.stride for axis in axes), *(axis.low for axis in axes)]
+    return words + [*(axis.dilation for axis in axes), *(axis.kernel for axis in axes)]
+
+
+def depthwise_reduce_plan(
+    axes: list[Axis], batch: int, channels: int, dtype: str, x: Sequence[int], g: Sequence[int]
+) -> Reduce:
+    """Plan of the weight gradient with one channel per group; a task is (first and last row)."""
+    shape, size = tile(dtype), 4 if dtype == "f" else 8
+    taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
+    lines = batch * axes[0].output * axes[1].output
+    parts = max(1, min(_PARTS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))
+    words = _reduce_words(axes, 0, 0, x, g)
+    words += [size, shape.lanes, shape.columns, 1, channels, 1, 0, 0, 0, *[0] * 8, HEADER]
+    tasks = [bound for part in range(parts) for bound in (part * lines // parts, (part + 1) * lines // parts)]
+    return Reduce(np.array(words + tasks, np.int64), parts, 0, parts, 0)
+
+
+def reduce_plan(
+    axes: list[Axis], batch: int, groups: int, rows: int, columns: int, dtype: str,
+    x: Sequence[int], g: Sequence[int],
+) -> Reduce:  # fmt: skip
+    """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group."""
+    shape, size = tile(dtype), 4 if dtype == "f" else 8
+    panels = -(-columns // shape.columns)
+    tiles, micros = micro_kernels(dtype, "dense", rows, shape, columns)
+    taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
+    lines = batch * axes[0].output * axes[1].output
+    elements = taps * rows * columns * groups
+    line_bytes = axes[2].output * size * (rows * axes[2].stride + columns)
+    chunk = max(1, min(lines, _CHUNK_BYTES // max(1, line_bytes)))
+    work = lines * axes[2].output * taps * rows * columns * groups
+    wanted = max(1, min(MOST_TASKS, work // TASK_WORK))
+    tasks: list[list[int]] = []
+    if elements * size <= LARGE_WEIGHTS and wanted > 1:
+        parts = max(1, min(_PARTS, wanted, -(-lines // chunk)))
+        for part in range(parts):
+            tasks.append([part, 0, groups, 0, panels, 0, taps, part * lines // parts, (part + 1) * lines // parts])
+    else:  # large weights: no copies of them, each task sums all rows of its panels and taps
+        parts = 1
+        group_cuts = min(groups, wanted)
+        panel_cuts = min(panels, -(-wanted // group_cuts))
+        tap_cuts = min(taps, -(-wanted // (group_cuts * panel_cuts)))
+        for q, p, t in product(range(group_cuts), range(panel_cuts), range(tap_cuts)):
+            cuts = ((q, groups, group_cuts), (p, panels, panel_cuts), (t, taps, tap_cuts))
+            tasks.append([0, *(bound for i, n, c in cuts for bound in (i * n // c, (i + 1) * n // c)), 0, lines])
+    words = _reduce_words(axes, rows * size, columns * size, x, g)
+    words += [size, shape.lanes, shape.columns, rows, columns, tiles, columns * groups * size, elements * size, chunk]
+    words += [*micros, HEADER]
+    table = np.array(words + [word for task in tasks for word in task], np.int64)
+    return Reduce(table, len(tasks), ROW_SLOTS + 2 * chunk, parts, max(shape.rows, shape.columns))
