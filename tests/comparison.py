@@ -1,0 +1,105 @@
+"""How the tests of the kernels call one and judge what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+def memory(arguments: Iterable[Any]) -> list[np.ndarray]:
+    """The whole blocks of memory that the arrays among ``arguments`` are in, guards included."""
+    blocks = []
+    for x in arguments:
+        if isinstance(x, np.ndarray):
+            while isinstance(x.base, np.ndarray):
+                x = x.base
+            blocks.append(x)
+    return blocks
+
+
+def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
+    """The kernel's result, checked for what holds of every kernel.
+
+    Inputs are as before, results are writable arrays of the inputs' element type (or indices) in memory of their own.
+    """
+    __tracebackhide__ = True
+    blocks = memory(arguments)
+    before = [block.copy() for block in blocks]
+    result = kernel(*arguments)
+    for n, (block, copy) in enumerate(zip(blocks, before, strict=True)):
+        if block.tobytes() != copy.tobytes():
+            pytest.fail(f"{kernel.__name__} changed its array argument {n}")
+    arrays = result if isinstance(result, tuple) else (result,)
+    dtype = next(x.dtype for x in arguments if isinstance(x, np.ndarray) and x.dtype != np.int64)
+    for n, array in enumerate(arrays):
+        if not isinstance(array, np.ndarray):
+            pytest.fail(f"{kernel.__name__} returned a {type(array).__name__}, not an array")
+        if array.dtype not in (dtype, np.int64):
+            pytest.fail(f"{kernel.__name__}: result {n} has dtype {array.dtype}, the inputs have {dtype}")
+        if not array.flags.writeable:
+            pytest.fail(f"{kernel.__name__}: result {n} cannot be written to")
+        others = [*blocks, *arrays[:n]]
+        if any(np.may_share_memory(array, other) for other in others):
+            pytest.fail(f"{kernel.__name__}: result {n} shares memory with an argument or another result")
+    return result
+
+
+def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: np.ndarray | float) -> None:
+    """Equal shapes, NaN and inf in the same places, and nowhere further apart than ``tolerance``."""
+    __tracebackhide__ = True
+    if actual.shape != expected.shape:
+        pytest.fail(f"shape {actual.shape} instead of {expected.shape}")
+    wide = actual.astype(np.float64)
+    finite = np.isfinite(expected)
+    with np.errstate(all="ignore"):
+        wrong = np.where(finite, ~(np.abs(wide - expected) <= tolerance), ~_same(wide, expected))
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        bound = np.broadcast_to(tolerance, expected.shape)[at]
+        pytest.fail(
+            f"{np.count_nonzero(wrong)} of {wrong.size} entries are wrong; the first at {at}: "
+            f"{wide[at]!r} instead of {expected[at]!r}, off by {wide[at] - expected[at]:.3g}, allowed {bound:.3g}"
+        )
+
+
+def assert_equal(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Equal shapes and values; NaN equals NaN."""
+    __tracebackhide__ = True
+    assert_close(actual, expected, 0.0)
+
+
+def assert_sums(actual: np.ndarray, expected: np.ndarray, terms: int) -> None:
+    """Equal to the rounding of a sum of ``terms`` products of numbers below 1 in magnitude, in any order.
+
+    The rounding errors of a sum grow with the number of terms, and faster where its size grows with them.
+    """
+    __tracebackhide__ = True
+    eps = np.finfo(actual.dtype).eps
+    with np.errstate(all="ignore"):
+        tolerance = eps * (8 + terms + terms**0.5 * np.abs(expected))
+    assert_close(actual, expected, np.where(np.isfinite(tolerance), tolerance, 0))
+
+
+def assert_ulps(actual: np.ndarray, expected: np.ndarray, ulps: np.ndarray | float) -> None:
+    """Each entry within ``ulps`` units in the last place; what is too small for a normal number may be 0.
+
+    Where the expected value overflows the element type, inf is expected.
+    """
+    __tracebackhide__ = True
+    info = np.finfo(actual.dtype)
+    with np.errstate(all="ignore"):
+        expected = np.where(np.isinf(expected.astype(actual.dtype)), np.copysign(np.inf, expected), expected)
+        tolerance = ulps * info.eps * np.abs(expected) + info.tiny
+    assert_close(actual, expected, np.where(np.isfinite(expected), tolerance, 0))
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a == b) | (np.isnan(a) & np.isnan(b))
+
+
+def bits(result: Any) -> list[bytes]:
+    """The bits of one result or several."""
+    return [array.tobytes() for array in (result if isinstance(result, tuple) else (result,))]

@@ -1,0 +1,15 @@
+"""Every test here runs on both kernel sets, against the oracle tests/naive.py."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+import retrograd.kernels
+import retrograd.textbook
+
+
+@pytest.fixture(scope="session", params=[retrograd.kernels, retrograd.textbook], ids=["compiled", "textbook"])
+def kernel_set(request: pytest.FixtureRequest) -> ModuleType:
+    return request.param

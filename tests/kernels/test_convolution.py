@@ -1,0 +1,227 @@
+"""The convolution trio against the oracle, against each other, and on numbers that are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import naive
+from comparison import assert_close, assert_sums, run
+from retrograd.geometry import Window, conv_transpose_window, conv_window
+from strategies import (
+    CHANNELS,
+    DTYPES,
+    LAYOUTS,
+    Case,
+    Source,
+    conv_case,
+    conv_cases,
+    evenly,
+    examples,
+    many_examples,
+    sources,
+)
+
+
+def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    return naive.conv(x, w, bias, window.stride, window.padding, window.dilation, window.groups)
+
+
+def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    geometry = window.stride, window.padding, window.dilation
+    return naive.conv_input_grad(g, w, bias, window.input, *geometry, window.groups)
+
+
+def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    geometry = window.stride, window.padding, window.dilation
+    return naive.conv_weight_grad(x, g, window.kernel, *geometry, window.groups)
+
+
+def check(kernels: Any, case: Case, source: Source) -> None:
+    """All three against the oracle, with a random upstream gradient, and in float64 the adjoint identity."""
+    window = case.window
+    x, w, g, b_out, b_in = source.arrays(case.x, case.w, case.y, (case.outputs,), (case.inputs,))
+    assert naive.outputs(window.input, window.kernel, window.stride, window.padding, window.dilation) == window.output
+    y = run(kernels.conv, x, w, b_out if case.bias else None, window)
+    gx = run(kernels.conv_input_grad, g, w, b_in if case.bias else None, window)
+    gw = run(kernels.conv_weight_grad, x, g, window)
+    taps = window.taps
+    assert_sums(y, forward(x, w, b_out if case.bias else None, window), taps * w.shape[1] + 1)
+    assert_sums(gx, input_grad(g, w, b_in if case.bias else None, window), taps * len(w) // window.groups + 1)
+    assert_sums(gw, weight_grad(x, g, window), case.batch * int(np.prod(window.output)))
+    if x.dtype == np.float64 and not case.bias:
+        check_adjoints(x, w, g, y, gx, gw)
+
+
+def check_adjoints(x: np.ndarray, w: np.ndarray, g: np.ndarray, y: np.ndarray, gx: np.ndarray, gw: np.ndarray) -> None:
+    """<conv(x, w), g> = <x, conv_input_grad(g, w)> = <w, conv_weight_grad(x, g)>"""
+    forms = np.vdot(y, g), np.vdot(x, gx), np.vdot(w, gw)
+    size = max(np.linalg.norm(y) * np.linalg.norm(g), 1e-300)
+    assert max(forms) - min(forms) <= 1e-12 * size
+
+
+@examples(60)
+@given(case=conv_cases(), source=sources)
+def test_convolution(kernel_set: Any, case: Case, source: Source) -> None:
+    check(kernel_set, case, source)
+
+
+@pytest.mark.parametrize("number", range(120))
+def test_convolution_evenly(kernel_set: Any, number: int) -> None:
+    pick, source = evenly(number)
+    check(kernel_set, conv_case(pick), source)
+
+
+# Geometries that a kernel once got wrong.
+FOUND = [
+    Case(conv_window((1,), 2, 2, ((3, 0),)), 1, 1, 1, False),  # the padding alone is wider than the input and a tap
+    Case(conv_window((1,), 1, groups=2), 1, 2, 2, True),
+]
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "every_other"])
+@pytest.mark.parametrize("case", FOUND, ids=range(len(FOUND)))
+def test_found_before(kernel_set: Any, case: Case, layout: str) -> None:
+    for dtype in DTYPES:
+        check(kernel_set, case, Source(np.random.default_rng(0), dtype, (layout,)))
+
+
+@pytest.mark.nightly
+@many_examples(2500)
+@given(case=conv_cases(20000), source=sources)
+def test_convolution_nightly(kernel_set: Any, case: Case, source: Source) -> None:
+    check(kernel_set, case, source)
+
+
+def plain(window: Window, batch: int, inputs: int, outputs: int, dtype: type, seed: int = 0) -> tuple[Case, Source]:
+    source = Source(np.random.default_rng(seed), dtype, ("channels_last", "contiguous", "channels_last"))
+    return Case(window, batch, inputs, outputs, False), source
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("inputs", CHANNELS)
+def test_channel_counts(kernel_set: Any, inputs: int, dtype: type) -> None:
+    """Every pair of channel counts, on both sides of vector widths."""
+    for outputs in CHANNELS:
+        check(kernel_set, *plain(conv_window((5,), (2,), (1,), ((1, 0),), (1,)), 1, inputs, outputs, dtype, outputs))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_row_counts(kernel_set: Any, kernel: int, dtype: type) -> None:
+    """Every number of rows up to 30, on both sides of tile heights, on a line and in a plane."""
+    for rows in range(1, 31):
+        padding = ((kernel // 2, kernel // 2),)
+        check(kernel_set, *plain(conv_window((rows,), (kernel,), (1,), padding, (1,)), 1, 5, 17, dtype, rows))
+        window = conv_window((2, rows), (1, kernel), (1, 1), ((0, 0), *padding), (1, 1))
+        check(kernel_set, *plain(window, 1, 17, 5, dtype, rows))
+
+
+@pytest.mark.parametrize("channels", CHANNELS)
+def test_depthwise(kernel_set: Any, channels: int) -> None:
+    """With one output per channel, and with two or three."""
+    for stride, multiplier, dtype in (
+        (1, 1, np.float32),
+        (2, 1, np.float64),
+        (2, 2 + channels % 2, DTYPES[channels % 2]),
+    ):
+        window = conv_window((3, 4), (3, 3), (stride, stride), ((1, 1), (1, 1)), (1, 1), channels)
+        check(kernel_set, *plain(window, 1, channels, channels * multiplier, dtype, channels))
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_layouts(kernel_set: Any, ndim: int, layout: str) -> None:
+    window = conv_window((6, 5, 4)[:ndim], (3, 2, 2)[:ndim], (2, 1, 1)[:ndim], ((1, 0),) * ndim, (1,) * ndim, 2)
+    for dtype in DTYPES:
+        source = Source(np.random.default_rng(ndim), dtype, (layout,))
+        check(kernel_set, Case(window, 2, 6, 10, True), source)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_larger_than_one_task(kernel_set: Any, dtype: type) -> None:
+    window = conv_window((20, 23), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    check(kernel_set, *plain(window, 2, 33, 40, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "window",
+    [
+        conv_transpose_window((5,), (3,), (4,), ((0, 0),), (3,), (1,)),
+        conv_transpose_window((4, 3), (4, 4), (2, 2), ((1, 1), (1, 1)), (0, 0), (1, 1)),
+        conv_transpose_window((3, 4), (2, 3), (3, 2), ((0, 1), (2, 0)), (1, 1), (2, 1), 3),
+        conv_transpose_window((2, 2, 2), (2, 2, 2), (2, 2, 2), ((0, 0),) * 3, (1, 0, 1), (1, 1, 1)),
+    ],
+    ids=lambda window: f"{window.output}",
+)
+def test_transposed_convolution(kernel_set: Any, window: Window, dtype: type) -> None:
+    check(kernel_set, *plain(window, 2, 3, 6, dtype))
+
+
+def test_padding_alone_gives_the_bias(kernel_set: Any) -> None:
+    window = conv_window((1, 1), (2, 2), (3, 3), ((4, 4), (4, 4)), (1, 1))
+    rng = np.random.default_rng(0)
+    x, w, bias = rng.normal(size=(1, 2, 1, 1)), rng.normal(size=(3, 2, 2, 2)), rng.normal(size=3)
+    y = run(kernel_set.conv, x, w, bias, window)
+    assert_close(y, forward(x, w, bias, window), 1e-15)
+    assert np.all(y[0, :, 0, 0] == bias)
+
+
+@pytest.mark.parametrize("channels", [1, 5, 16])
+def test_empty_batch(kernel_set: Any, channels: int) -> None:
+    window = conv_window((4, 4), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    x, w = np.empty((0, channels, 4, 4), np.float32), np.ones((3, channels, 3, 3), np.float32)
+    assert run(kernel_set.conv, x, w, None, window).shape == (0, 3, 4, 4)
+    g = np.empty((0, 3, 4, 4), np.float32)
+    assert run(kernel_set.conv_input_grad, g, w, None, window).shape == (0, channels, 4, 4)
+    gw = run(kernel_set.conv_weight_grad, x, g, window)
+    assert gw.shape == w.shape and not gw.any()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("groups", [1, 3, 6])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nan_and_inf_reach_what_reads_them(kernel_set: Any, dtype: type, groups: int, value: float) -> None:
+    """One of them in x or g shows in exactly the results that the definition says, zero padding or not."""
+    window = conv_window((5, 6), (3, 2), (2, 1), ((1, 1), (1, 0)), (1, 2), groups)
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, 6, 5, 6)).astype(dtype), rng.normal(size=(6, 6 // groups, 3, 2)).astype(dtype)
+    x[1, 4, 2, 3] = value
+    tolerance = 200 * np.finfo(dtype).eps
+    assert_close(run(kernel_set.conv, x, w, None, window), forward(x, w, None, window), tolerance)
+    g = rng.normal(size=(2, 6, *window.output)).astype(dtype)
+    assert_close(run(kernel_set.conv_weight_grad, x, g, window), weight_grad(x, g, window), tolerance)
+    g[0, 3, 1, 1] = value
+    assert_close(run(kernel_set.conv_input_grad, g, w, None, window), input_grad(g, w, None, window), tolerance)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_nan_weight_stays_in_its_channels(kernel_set: Any, groups: int) -> None:
+    window = conv_window((5, 5), (2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1), groups)
+    rng = np.random.default_rng(0)
+    x, w, g = rng.normal(size=(1, 4, 5, 5)), rng.normal(size=(6, 4 // groups, 2, 2)), rng.normal(size=(1, 6, 4, 4))
+    w[5, 1, 0, 1] = np.nan
+    assert_close(run(kernel_set.conv, x, w, None, window), forward(x, w, None, window), 1e-13)
+    broken = g.copy()
+    broken[0, 2, 1, 1] = np.inf
+    assert_close(run(kernel_set.conv_weight_grad, x, broken, window), weight_grad(x, broken, window), 1e-13)
+
+
+def test_packed_records(kernel_set: Any) -> None:
+    """Strides need not be multiples of the element size."""
+    window = conv_window((4,), (2,), (1,), ((1, 0),), (1,))
+    rng = np.random.default_rng(0)
+
+    def packed(shape: tuple[int, ...]) -> np.ndarray:
+        records = np.zeros(shape, [("flag", "i1"), ("value", "f4")])
+        records["value"] = rng.normal(size=shape)
+        return records["value"]
+
+    x, w, g = packed((2, 3, 4)), packed((5, 3, 2)), packed((2, 5, 4))
+    assert_close(run(kernel_set.conv, x, w, None, window), forward(x, w, None, window), 1e-5)
+    assert_close(run(kernel_set.conv_input_grad, g, w, None, window), input_grad(g, w, None, window), 1e-5)
+    assert_close(run(kernel_set.conv_weight_grad, x, g, window), weight_grad(x, g, window), 1e-5)

@@ -1,0 +1,209 @@
+"""What holds of the two sets as wholes: the same names and signatures, the same bits every time, on all threads."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd.kernels
+import retrograd.textbook
+from comparison import bits
+from retrograd.geometry import conv_window, pool_window
+from retrograd.kernels.launch import get_num_threads, set_num_threads
+from strategies import DTYPES, LAYOUTS, numbers
+
+NAMES = sorted(retrograd.textbook.__all__)
+
+
+def test_same_names() -> None:
+    only_compiled = {"get_num_threads", "set_num_threads", "warmup"}
+    assert set(retrograd.kernels.__all__) == {*NAMES, *only_compiled}
+    for name in NAMES:
+        assert callable(getattr(retrograd.kernels, name)) and callable(getattr(retrograd.textbook, name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_signatures(name: str) -> None:
+    """Names of parameters, their kinds and defaults; a caller by keyword cannot tell the sets apart."""
+
+    def parameters(kernel: FunctionType) -> list[tuple[Any, ...]]:
+        return [(p.name, p.kind, p.default) for p in inspect.signature(kernel).parameters.values()]
+
+    assert parameters(getattr(retrograd.kernels, name)) == parameters(getattr(retrograd.textbook, name))
+
+
+# ---------------------------------------------------------------- the same bits
+
+Call = Callable[[Any, np.random.Generator, type, str], Any]
+
+
+def _x(rng: np.random.Generator, dtype: type, layout: str, *shape: int) -> np.ndarray:
+    return LAYOUTS[layout](numbers(rng, shape, dtype))
+
+
+def _one(name: str) -> Call:
+    return lambda k, rng, dtype, layout: getattr(k, name)(np.abs(_x(rng, dtype, layout, 4, 17, 41, 40)))
+
+
+def _two(name: str) -> Call:
+    return lambda k, rng, dtype, layout: getattr(k, name)(
+        _x(rng, dtype, layout, 4, 17, 41, 40), _x(rng, dtype, "contiguous", 4, 17, 41, 40)
+    )
+
+
+def _trio(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, np.ndarray]]:
+    window = conv_window((23, 22), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    x, w = _x(rng, dtype, layout, 8, 35, 23, 22), _x(rng, dtype, "contiguous", 40, 35, 3, 3)
+    g = _x(rng, dtype, layout, 8, 40, 23, 22)
+    yield "conv", k.conv(x, w, w[:, 0, 0, 0].copy(), window)
+    yield "conv_input_grad", k.conv_input_grad(g, w, None, window)
+    yield "conv_weight_grad", k.conv_weight_grad(x, g, window)
+
+
+def _depthwise(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, np.ndarray]]:
+    window = conv_window((23, 22), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1), 33)
+    x, w = _x(rng, dtype, layout, 8, 33, 23, 22), _x(rng, dtype, "contiguous", 33, 1, 3, 3)
+    g = _x(rng, dtype, layout, 8, 33, *window.output)
+    yield "conv", k.conv(x, w, None, window)
+    yield "conv_input_grad", k.conv_input_grad(g, w, None, window)
+    yield "conv_weight_grad", k.conv_weight_grad(x, g, window)
+
+
+def _pooling(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    window = pool_window((41, 40), 3, 2, 1)
+    x, g = _x(rng, dtype, layout, 6, 17, 41, 40), _x(rng, dtype, layout, 6, 17, *window.output)
+    y, indices = k.max_pool(x, window)
+    yield "max_pool", (y, indices)
+    yield "max_pool_grad", k.max_pool_grad(g, indices, window)
+    yield "max_pool_gather", k.max_pool_gather(x, indices)
+    yield "avg_pool", k.avg_pool(x, window, False)
+    yield "avg_pool_grad", k.avg_pool_grad(g, window, True)
+
+
+def _batch_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, g = _x(rng, dtype, layout, 8, 17, 41, 40), _x(rng, dtype, layout, 8, 17, 41, 40)
+    weight, bias = _x(rng, dtype, "contiguous", 17), _x(rng, dtype, "contiguous", 17)
+    y, mean, variance = k.batch_norm(x, weight, bias, 1e-5)
+    yield "batch_norm", (y, mean, variance)
+    yield "batch_norm_grad", k.batch_norm_grad(g, x, weight, mean, variance, 1e-5)
+    yield "channel_affine", k.channel_affine(x, weight, bias)
+
+
+def _softmax(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, g = _x(rng, dtype, layout, 8, 17, 41, 20), _x(rng, dtype, layout, 8, 17, 41, 20)
+    for axis in range(4):
+        yield "softmax", k.softmax(x, axis)
+        yield "log_softmax", k.log_softmax(x, axis)
+        yield "softmax_grad", k.softmax_grad(g, x, axis)
+        yield "log_softmax_grad", k.log_softmax_grad(g, x, axis)
+    x, labels = _x(rng, dtype, layout, 9000, 10), rng.integers(0, 10, 9000)
+    loss, log = k.cross_entropy(x, labels)
+    yield "cross_entropy", (loss, log)
+    yield "cross_entropy_grad", k.cross_entropy_grad(loss, log, labels)
+
+
+def _reductions(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x = _x(rng, dtype, layout, 8, 17, 41, 40)
+    for axes in ((0,), (1,), (3,), (0, 2, 3), (1, 3), (0, 1, 2, 3)):
+        yield "sum", k.sum(x, axes, False)
+    for axis in range(4):
+        yield "max", k.max(x, axis)
+
+
+def _products(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    for M, K, N in ((150, 700, 130), (1, 3000, 100), (1000, 20, 8), (8, 5000, 8)):
+        yield "matmul", k.matmul(_x(rng, dtype, layout, M, K), _x(rng, dtype, "contiguous", K, N))
+
+
+def _broadcasts(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, y = _x(rng, dtype, layout, 4, 17, 41, 40), _x(rng, dtype, "contiguous", 17, 1, 1)
+    for name in ("add", "sub", "mul", "div"):
+        yield name, getattr(k, name)(x, y)
+    yield "power", k.power(np.abs(x), 1.7)
+    yield "scale", k.scale(x, 0.3)
+
+
+def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    shapes = [(300, 301), (64, 17, 3, 3), (7,), (1,)]
+    p, g, m = ([_x(rng, dtype, "contiguous", *shape) for shape in shapes] for _ in range(3))
+    v = [np.abs(x) for x in m]
+    k.sgd_step(p, g, m, lr=0.1, momentum=0.9, weight_decay=0.01)
+    yield "sgd_step", (*p, *m)
+    k.adam_step(p, g, m, v, step=2, lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01)
+    yield "adam_step", (*p, *m, *v)
+
+
+_ONE = ("neg", "exp", "log", "sqrt", "relu", "sigmoid", "tanh")
+_TWO = ("add", "sub", "mul", "div", "relu_grad", "sigmoid_grad", "tanh_grad")
+
+
+def _elementwise(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    for name in _ONE:
+        yield name, _one(name)(k, rng, dtype, layout)
+    for name in _TWO:
+        yield name, _two(name)(k, rng, dtype, layout)
+
+
+FAMILIES = {
+    "convolution": _trio,
+    "depthwise": _depthwise,
+    "matmul": _products,
+    "elementwise": _elementwise,
+    "broadcasting": _broadcasts,
+    "reduction": _reductions,
+    "pooling": _pooling,
+    "normalization": _batch_norm,
+    "softmax": _softmax,
+    "optimizer": _steps,
+}
+
+
+def outcome(kernels: Any, family: str, dtype: type, layout: str) -> list[tuple[str, list[bytes]]]:
+    return [(name, bits(result)) for name, result in FAMILIES[family](kernels, np.random.default_rng(0), dtype, layout)]
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    before = get_num_threads()
+    yield set_num_threads
+    set_num_threads(before)
+
+
+def differing(first: list[tuple[str, list[bytes]]], second: list[tuple[str, list[bytes]]]) -> list[str]:
+    return [name for (name, a), (_, b) in zip(first, second, strict=True) if a != b]
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_same_bits_on_every_number_of_threads(
+    threads: Callable[[int], None], family: str, dtype: type, layout: str
+) -> None:
+    """The number of threads decides who does a task, never what a task is. (NumPy has no such number.)"""
+    threads(1)
+    alone = outcome(retrograd.kernels, family, dtype, layout)
+    for count in (2, 3):
+        threads(count)
+        assert not differing(alone, outcome(retrograd.kernels, family, dtype, layout)), f"with {count} threads"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_same_bits_again(kernel_set: Any, family: str, dtype: type) -> None:
+    first = outcome(kernel_set, family, dtype, "contiguous")
+    outcome(kernel_set, "broadcasting", dtype, "channels_last")  # leaves other numbers in the memory that is used again
+    assert not differing(first, outcome(kernel_set, family, dtype, "contiguous"))
+
+
+def test_the_families_hold_every_kernel() -> None:
+    called = {
+        name
+        for family in FAMILIES.values()
+        for name, _ in family(retrograd.textbook, np.random.default_rng(0), np.float32, "contiguous")
+    }
+    assert called == set(NAMES)

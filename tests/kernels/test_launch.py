@@ -1,0 +1,161 @@
+"""Loading, launching and caching of compiled kernels: threads, forks, wrong arguments, damaged files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retrograd.geometry import conv_window
+from retrograd.kernels import cache, conv, launch, relu
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    before = launch.get_num_threads()
+    yield
+    launch.set_num_threads(before)
+
+
+def _array(n: int = 300_000) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=n).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_number_of_threads_gives_the_same(count: int) -> None:
+    launch.set_num_threads(count)
+    assert launch.get_num_threads() == count
+    x = _array()
+    for _ in range(20):
+        np.testing.assert_array_equal(relu(x), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2", None])
+def test_wrong_number_of_threads(count: object) -> None:
+    with pytest.raises(ValueError, match="set_num_threads: count must be a positive integer, got"):
+        launch.set_num_threads(count)  # type: ignore[arg-type]
+
+
+def test_launches_from_several_python_threads() -> None:
+    launch.set_num_threads(2)
+    x = _array()
+    expected = np.maximum(x, 0)
+    wrong: list[str] = []
+
+    def work() -> None:
+        for _ in range(30):
+            if not np.array_equal(relu(x), expected):
+                wrong.append(threading.current_thread().name)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    code = """
+import os, numpy as np
+from retrograd.kernels import relu, set_num_threads
+set_num_threads(2)
+x = np.random.default_rng(0).normal(size=300_000).astype(np.float32)
+relu(x)
+child = os.fork()
+right = np.array_equal(relu(x), np.maximum(x, 0))
+if child == 0:
+    os._exit(0 if right else 1)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert right and status == 0, (right, status)
+"""
+    subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1, np.float32(3)), "expected tasks and 5 arguments"),
+        ((1, np.float32(3), np.zeros(1), 1, 1, 1), "expected an ndarray, got another object"),
+        ((1, None, np.zeros(1), 1, 1, 1), "expected an ndarray, got another object"),
+        (("one", np.zeros(1), np.zeros(1), 1, 1, 1), "cannot be interpreted as an integer"),
+    ],
+)
+def test_wrong_arguments_of_a_launch(arguments: tuple[object, ...], message: str) -> None:
+    add_partials = launch.Kernel("convolution.add_partials")["f"]
+    with pytest.raises(TypeError, match=message):
+        add_partials(*arguments)
+
+
+def test_threads_from_the_environment() -> None:
+    code = "from retrograd.kernels import get_num_threads; print(get_num_threads())"
+    environment = {**os.environ, "RETROGRAD_NUM_THREADS": "3"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "3"
+    environment["RETROGRAD_NUM_THREADS"] = "many"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert "RETROGRAD_NUM_THREADS must be a positive integer, got 'many'" in done.stderr
+
+
+_USE = """
+import numpy as np
+from retrograd.kernels import relu
+x = np.array([-1, 2], np.float32)
+assert relu(x).tolist() == [0, 2]
+"""
+
+
+def _run(folder: Path, **more: str) -> str:
+    environment = {**os.environ, "RETROGRAD_CACHE_DIR": str(folder), **more}
+    done = subprocess.run(
+        [sys.executable, "-c", _USE], env=environment, capture_output=True, text=True, check=True, timeout=300
+    )
+    return done.stderr
+
+
+def test_cache_is_filled_used_and_repaired(tmp_path: Path) -> None:
+    assert "compiling kernels for this CPU" in _run(tmp_path)
+    assert _run(tmp_path) == ""  # everything was found
+    (stored,) = tmp_path.rglob("elementwise_relu_f")
+    stored.write_bytes(stored.read_bytes()[:-100])  # truncated
+    assert "compiling kernels" in _run(tmp_path)
+    assert _run(tmp_path) == ""
+    content = bytearray(stored.read_bytes())
+    content[-50] ^= 1
+    stored.write_bytes(content)
+    assert "compiling kernels" in _run(tmp_path)
+
+
+def test_cache_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    assert "compiling kernels" in _run(blocked, TMPDIR=str(tmp_path))  # kept in the folder for temporary files
+    assert _run(blocked, TMPDIR=str(tmp_path)) == ""
+
+
+def test_key_depends_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cache.key()
+    cache.key.cache_clear()
+    monkeypatch.setattr(cache, "cpu", lambda: ("another", "+features"))
+    try:
+        assert cache.key() != before
+    finally:
+        cache.key.cache_clear()
+
+
+def test_one_task_and_many_give_the_same_bits() -> None:
+    rng = np.random.default_rng(1)
+    x, w = rng.normal(size=(4, 20, 17, 17)).astype("f"), rng.normal(size=(33, 20, 3, 3)).astype("f")
+    window = conv_window((17, 17), (3, 3), 1, 1, 1, 1)
+    results = []
+    for count in (1, 2, 3):
+        launch.set_num_threads(count)
+        results.append(conv(x, w, None, window))
+    assert all(np.array_equal(results[0], other) for other in results[1:])

@@ -1,0 +1,126 @@
+"""The product of matrices against the oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import naive
+from comparison import assert_close, assert_equal, assert_sums, run
+from strategies import CHANNELS, DTYPES, LAYOUTS, Source, broadcastable, examples, many_examples, numbers, sources
+
+extents = st.one_of(st.integers(0, 30), st.sampled_from(CHANNELS))
+
+
+@st.composite
+def products(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of two operands; leading axes broadcast, any extent may be 0."""
+    a, b = draw(st.one_of(st.just(((), ())), broadcastable().map(lambda pair: (pair[0][-3:], pair[1][-3:]))))
+    a, b = (tuple(min(extent, 3) for extent in lead) for lead in (a, b))
+    M, K, N = draw(extents), draw(extents), draw(extents)
+    while M * K * 3 ** max(len(a), len(b)) > 6000:
+        M = M // 2
+    return (*a, M, K), (*b, K, N)
+
+
+def check(kernels: Any, source: Source, a: tuple[int, ...], b: tuple[int, ...], bias: bool = False) -> None:
+    x, y, z = source.arrays(a, b, b[-1:])
+    c = run(kernels.matmul, x, y, z) if bias else run(kernels.matmul, x, y)
+    assert_sums(c, naive.matmul(x, y, z if bias else None), a[-1] + 1)
+
+
+@examples(60)
+@given(operands=products(), source=sources, bias=st.booleans())
+def test_matmul(kernel_set: Any, operands: tuple[Any, Any], source: Source, bias: bool) -> None:
+    check(kernel_set, source, *operands, bias)
+
+
+@pytest.mark.nightly
+@many_examples(2000)
+@given(operands=products(), source=sources, bias=st.booleans())
+def test_matmul_nightly(kernel_set: Any, operands: tuple[Any, Any], source: Source, bias: bool) -> None:
+    check(kernel_set, source, *operands, bias)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_row_and_column_counts(kernel_set: Any, dtype: type) -> None:
+    """Every number of rows up to 30 with every second number of columns across the vector widths."""
+    source = Source(np.random.default_rng(0), dtype, ("contiguous",))
+    for rows in range(1, 31):
+        for columns in CHANNELS[rows % 2 :: 2]:
+            check(kernel_set, source, (rows, 3), (3, columns), bias=columns % 2 == 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("first", ["contiguous", "fortran", "every_other", "reversed", "inside", "expanded"])
+@pytest.mark.parametrize("second", ["contiguous", "fortran", "every_other", "reversed", "inside", "expanded"])
+def test_layouts(kernel_set: Any, first: str, second: str, dtype: type) -> None:
+    source = Source(np.random.default_rng(0), dtype, (first, second, "every_other"))
+    check(kernel_set, source, (7, 19), (19, 33), bias=True)
+    check(kernel_set, source, (2, 9, 5), (2, 5, 6))
+    check(kernel_set, source, (1, 20), (20, 1), bias=True)
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_one_row_or_column(kernel_set: Any, layout: str) -> None:
+    """Vectors as matrices, as batch 1 gives them."""
+    source = Source(np.random.default_rng(0), np.float32, (layout,))
+    for K in (1, 17, 70):
+        for N in (1, 3, 8, 17, 33, 70):
+            check(kernel_set, source, (1, K), (K, N), bias=True)
+            check(kernel_set, source, (N, K), (K, 1))
+            check(kernel_set, source, (N, 1), (1, K))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("M", "K", "N"), [(65, 700, 90), (200, 130, 257), (3, 1500, 520), (300, 2, 300)])
+def test_larger_than_one_block(kernel_set: Any, M: int, K: int, N: int, dtype: type) -> None:
+    source = Source(np.random.default_rng(0), dtype, ("contiguous", "fortran"))
+    check(kernel_set, source, (M, K), (K, N), bias=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((0, 3), (3, 4)),
+        ((2, 3), (3, 0)),
+        ((2, 0), (0, 4)),
+        ((0, 0), (0, 0)),
+        ((5, 0, 3), (3, 4)),
+        ((0, 2, 3), (1, 3, 4)),
+        ((4, 1, 2, 0), (3, 0, 5)),
+    ],
+)
+def test_zero_extents(kernel_set: Any, a: tuple[int, ...], b: tuple[int, ...], dtype: type) -> None:
+    """A sum of no terms is 0, and the bias is still added."""
+    x, y, bias = np.ones(a, dtype), np.ones(b, dtype), np.arange(b[-1], dtype=dtype)
+    assert_equal(run(kernel_set.matmul, x, y), naive.matmul(x, y))
+    assert_equal(run(kernel_set.matmul, x, y, bias), naive.matmul(x, y, bias))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_and_inf(kernel_set: Any, value: float, dtype: type) -> None:
+    """They reach their row or column and nothing else."""
+    rng = np.random.default_rng(0)
+    for M, K, N in [(7, 5, 19), (1, 33, 3), (16, 16, 16)]:
+        a, b = numbers(rng, (M, K), dtype), numbers(rng, (K, N), dtype)
+        a[M // 2, K // 3] = value
+        assert_close(run(kernel_set.matmul, a, b), naive.matmul(a, b), 1e-5)
+        a, b = numbers(rng, (M, K), dtype), numbers(rng, (K, N), dtype)
+        b[K - 1, N - 1] = value
+        assert_close(run(kernel_set.matmul, a, b), naive.matmul(a, b), 1e-5)
+
+
+def test_adjoint(kernel_set: Any) -> None:
+    """<a b, g> = <a, g b^T> = <b, a^T g>"""
+    rng = np.random.default_rng(0)
+    a, b, g = rng.normal(size=(2, 9, 33)), rng.normal(size=(2, 33, 17)), rng.normal(size=(2, 9, 17))
+    form = np.vdot(kernel_set.matmul(a, b), g)
+    assert np.vdot(a, kernel_set.matmul(g, b.swapaxes(1, 2))) == pytest.approx(form, rel=1e-12)
+    assert np.vdot(b, kernel_set.matmul(a.swapaxes(1, 2), g)) == pytest.approx(form, rel=1e-12)

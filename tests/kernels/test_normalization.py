@@ -1,0 +1,160 @@
+"""Batch norm and its gradient against the oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import naive
+from comparison import assert_close, assert_equal, run
+from strategies import CHANNELS, DTYPES, LAYOUTS, Source, examples, many_examples, numbers, sources
+
+EPS = 1e-5
+
+
+def per_channel(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return values.reshape(1, -1, *(1,) * (x.ndim - 2))
+
+
+def check(kernels: Any, source: Source, shape: tuple[int, ...], eps: float = EPS) -> None:
+    """Forward, gradient and inference form, with a random upstream gradient.
+
+    Errors grow with the count M of what is summed; the deviation divides those of x.
+    """
+    x, weight, bias, g = source.arrays(shape, shape[1:2], shape[1:2], shape)
+    M = x.size // shape[1]
+    rounding = float(np.finfo(source.dtype).eps) * (16 + M)
+    y, mean, variance = run(kernels.batch_norm, x, weight, bias, eps)
+    expected_y, expected_mean, expected_variance = naive.batch_norm(x, weight, bias, eps)
+    inverse = 1 / np.sqrt(expected_variance + eps)
+    assert_close(mean, expected_mean, rounding)
+    assert_close(variance, expected_variance, rounding)
+    assert_close(y, expected_y, per_channel(rounding * (1 + inverse), x) * (1 + np.abs(expected_y)))
+
+    # the rounded statistics are arguments, the same ones for the oracle
+    mean, variance = expected_mean.astype(source.dtype), expected_variance.astype(source.dtype)
+    results = run(kernels.batch_norm_grad, g, x, weight, mean, variance, eps)
+    expected = naive.batch_norm_grad(g, x, weight, mean, variance, eps)
+    spread = 1 + float(np.max(2 * inverse))  # h = (x - mean) * inverse is below it
+    assert_close(results[0], expected[0], per_channel(rounding * inverse, x) * (2 + min(spread, M**0.5)) * 4)
+    assert_close(results[1], expected[1], rounding * spread)
+    assert_close(results[2], expected[2], rounding)
+
+    y = run(kernels.channel_affine, x, weight, bias)
+    assert_close(y, naive.channel_affine(x, weight, bias), 2 * np.finfo(source.dtype).eps)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[int, ...]:
+    ndim = draw(st.integers(2, 5))
+    C = draw(st.sampled_from(CHANNELS))
+    extents = [draw(st.integers(1, 6)) for _ in range(ndim - 1)]
+    while C * np.prod(extents) > 1500:
+        extents[int(np.argmax(extents))] //= 2
+    return (extents[0], C, *extents[1:])
+
+
+@examples(60)
+@given(source=sources, shape=batches())
+def test_batch_norm(kernel_set: Any, source: Source, shape: tuple[int, ...]) -> None:
+    check(kernel_set, source, shape)
+
+
+@pytest.mark.nightly
+@many_examples(2000)
+@given(source=sources, shape=batches(), eps=st.sampled_from((1e-5, 1e-3, 0.5)))
+def test_batch_norm_nightly(kernel_set: Any, source: Source, shape: tuple[int, ...], eps: float) -> None:
+    check(kernel_set, source, shape, eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+def test_channel_counts(kernel_set: Any, channels: int, layout: str, dtype: type) -> None:
+    check(kernel_set, Source(np.random.default_rng(channels), dtype, (layout, "contiguous")), (3, channels, 2, 3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+@pytest.mark.parametrize("shape", [(5, 9), (4, 3, 7), (2, 17, 3, 5), (2, 3, 2, 3, 4)], ids=len)
+def test_layouts(kernel_set: Any, shape: tuple[int, ...], layout: str, dtype: type) -> None:
+    check(kernel_set, Source(np.random.default_rng(0), dtype, (layout,)), shape)
+    check(kernel_set, Source(np.random.default_rng(0), dtype, (layout, "unaligned", "reversed", "contiguous")), shape)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("extent", range(1, 36))
+def test_extents(kernel_set: Any, extent: int, dtype: type) -> None:
+    """Every number of positions, and the same number of images."""
+    source = Source(np.random.default_rng(extent), dtype, ("contiguous",))
+    check(kernel_set, source, (1, 2, extent))
+    check(kernel_set, source, (extent, 3))
+    check(kernel_set, source, (2, 1, extent, 3))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [(np.float32, "contiguous"), (np.float32, "channels_last"), (np.float64, "channels_last")],
+)
+def test_larger_than_one_task(kernel_set: Any, layout: str, dtype: type) -> None:
+    check(kernel_set, Source(np.random.default_rng(0), dtype, (layout, "contiguous")), (3, 35, 20, 21))
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("channels", [1, 17])
+def test_a_large_mean_does_not_drown_the_variance(kernel_set: Any, channels: int, layout: str) -> None:
+    """E[x^2] - E[x]^2 would lose all of it in float32."""
+    rng = np.random.default_rng(0)
+    x = LAYOUTS[layout](rng.normal(1000, 1, (8, channels, 16, 16)).astype(np.float32))
+    one = np.ones(channels, np.float32)
+    y, mean, variance = run(kernel_set.batch_norm, x, one, one, EPS)
+    expected = naive.batch_norm(x, one, one, EPS)
+    assert_close(mean, expected[1], 5e-3)
+    assert_close(variance, expected[2], 1e-3)
+    assert_close(y, expected[0], 1e-2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("value", [0.0, 3.0, -0.1])
+def test_constant_channel(kernel_set: Any, value: float, dtype: type) -> None:
+    x = np.full((3, 2, 4, 4), value, dtype)
+    weight, bias = np.array([2, 3], dtype), np.array([-1, 5], dtype)
+    y, mean, variance = run(kernel_set.batch_norm, x, weight, bias, EPS)
+    small = np.finfo(dtype).eps
+    assert_close(mean, np.full(2, x.item(0), np.float64), 4 * small)
+    assert_close(variance, np.zeros(2), 4 * small)
+    assert_close(y, np.broadcast_to(per_channel(bias, x), x.shape).astype(np.float64), 4000 * small)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+def test_nan_stays_in_its_channel(kernel_set: Any, value: float, layout: str, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    x, g = numbers(rng, (2, 19, 3, 3), dtype), LAYOUTS[layout](numbers(rng, (2, 19, 3, 3), dtype))
+    x[1, 17, 2, 1] = value
+    x = LAYOUTS[layout](x)
+    weight = bias = np.ones(19, dtype)
+    healthy = np.arange(19) != 17
+    y, mean, variance = run(kernel_set.batch_norm, x, weight, bias, EPS)
+    expected = naive.batch_norm(x[:, healthy], weight[healthy], bias[healthy], EPS)
+    assert_close(y[:, healthy], expected[0], 1e-5)
+    assert np.isnan(y[:, 17]).all()
+    assert_equal(mean[17:18], np.array([value]))
+    assert np.isnan(variance[17]) and np.isfinite(variance[healthy]).all()
+    gx, gweight, gbias = run(kernel_set.batch_norm_grad, g, x, weight, mean, variance, EPS)
+    assert np.isnan(gx[:, 17]).all() and np.isnan(gweight[17])
+    assert np.isfinite(gx[:, healthy]).all() and np.isfinite(gweight[healthy]).all() and np.isfinite(gbias).all()
+    y = run(kernel_set.channel_affine, x, weight, bias)
+    assert_close(y, naive.channel_affine(x, weight, bias), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_empty_batch(kernel_set: Any, dtype: type) -> None:
+    """In the inference form; training refuses an empty batch before the kernel."""
+    y = run(kernel_set.channel_affine, np.empty((0, 5, 2, 2), dtype), np.ones(5, dtype), np.ones(5, dtype))
+    assert y.shape == (0, 5, 2, 2)

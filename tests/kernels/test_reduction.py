@@ -1,0 +1,148 @@
+"""Sum and maximum against the oracle."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import naive
+from comparison import assert_close, assert_equal, assert_sums, run
+from strategies import CHANNELS, DTYPES, LAYOUTS, Source, examples, many_examples, numbers, shapes, sources
+
+
+def check_sum(kernels: Any, x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> None:
+    terms = int(np.prod([x.shape[axis] for axis in axes]))
+    assert_sums(run(kernels.sum, x, axes, keepdims), naive.sum(x, axes, keepdims), terms)
+
+
+def check_max(kernels: Any, x: np.ndarray, axis: int) -> None:
+    values, indices = run(kernels.max, x, axis)
+    expected_values, expected_indices = naive.max(x, axis)
+    assert_equal(values, expected_values)
+    assert indices.dtype == np.int64
+    np.testing.assert_array_equal(indices, expected_indices)
+
+
+@st.composite
+def sums(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    shape = draw(shapes())
+    return shape, tuple(axis for axis in range(len(shape)) if draw(st.booleans()))
+
+
+@examples(80)
+@given(what=sums(), source=sources, keepdims=st.booleans())
+def test_sum(kernel_set: Any, what: tuple[Any, Any], source: Source, keepdims: bool) -> None:
+    check_sum(kernel_set, *source.arrays(what[0]), what[1], keepdims)
+
+
+@pytest.mark.nightly
+@many_examples(2000)
+@given(what=sums(), source=sources, keepdims=st.booleans())
+def test_sum_nightly(kernel_set: Any, what: tuple[Any, Any], source: Source, keepdims: bool) -> None:
+    check_sum(kernel_set, *source.arrays(what[0]), what[1], keepdims)
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_set_of_axes(kernel_set: Any, layout: str, dtype: type) -> None:
+    source = Source(np.random.default_rng(0), dtype, (layout,))
+    for shape in ((3, 17, 2, 5), (1, 5, 1, 33), (2, 0, 3, 2)):
+        for count in range(5):
+            for axes in combinations(range(4), count):
+                check_sum(kernel_set, *source.arrays(shape), axes, count % 2 == 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((70001,), (0,)), ((3, 11011), (1,)), ((11011, 3), (0,)), ((5, 33, 15, 14), (0, 2, 3)), ((190, 180), (0, 1))],
+)
+def test_sum_of_many(kernel_set: Any, shape: tuple[int, ...], axes: tuple[int, ...], dtype: type) -> None:
+    """More than a task, and partial sums: float32 keeps five digits of a sum of positive numbers."""
+    x = np.abs(numbers(np.random.default_rng(0), shape, dtype))
+    y = run(kernel_set.sum, x, axes, False)
+    expected = naive.sum(x, axes, False)
+    assert_close(y, expected, np.abs(expected) * (1e-5 if dtype == np.float32 else 1e-13))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sum_of_special_numbers(kernel_set: Any, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    for extent in CHANNELS:
+        x = numbers(rng, (4, extent, 3), dtype)
+        x[0, extent // 2, 0] = np.nan
+        x[1, extent // 3, 1] = np.inf
+        x[2, 0, 2], x[2, -1, 1] = -np.inf, np.inf
+        for axes in ((1,), (0, 1), (2,), (0, 1, 2)):
+            check_sum(kernel_set, x, axes, False)
+
+
+# ---------------------------------------------------------------- max
+
+
+@st.composite
+def maxima(draw: st.DrawFn) -> tuple[tuple[int, ...], int]:
+    """A shape and an axis that is not empty; others may be."""
+    shape = list(draw(shapes(ndim=(1, 4))))
+    axis = draw(st.integers(0, len(shape) - 1))
+    shape[axis] = max(1, shape[axis])
+    return tuple(shape), axis
+
+
+def rounded(x: np.ndarray, steps: int) -> np.ndarray:
+    """Numbers among which many are equal."""
+    return np.round(x * steps)
+
+
+@examples(80)
+@given(what=maxima(), source=sources, steps=st.sampled_from((1, 2, 1000)))
+def test_max(kernel_set: Any, what: tuple[Any, int], source: Source, steps: int) -> None:
+    (x,) = source.arrays(what[0])
+    check_max(kernel_set, x, what[1])
+    check_max(kernel_set, rounded(x, steps), what[1])
+
+
+@pytest.mark.nightly
+@many_examples(2000)
+@given(what=maxima(), source=sources, steps=st.sampled_from((1, 2, 1000)))
+def test_max_nightly(kernel_set: Any, what: tuple[Any, int], source: Source, steps: int) -> None:
+    (x,) = source.arrays(what[0])
+    check_max(kernel_set, x, what[1])
+    check_max(kernel_set, rounded(x, steps), what[1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_where_the_maximum_is(kernel_set: Any, axis: int, dtype: type) -> None:
+    """At every place of every length, once alone, once with an equal one behind it, and once as NaN."""
+    for extent in (*range(1, 20), 33):
+        for at in range(extent):
+            shape = [2, 3, 4]
+            shape[axis] = extent
+            x = np.zeros(shape, dtype)
+            along = np.moveaxis(x, axis, 0)
+            along[at] = 1
+            along[at:, 0] = 1
+            along[at, -1, -1] = np.nan
+            if at + 1 < extent:
+                along[at + 1, -1, -1] = np.nan
+            check_max(kernel_set, x, axis)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_max_of_special_numbers(kernel_set: Any, dtype: type) -> None:
+    special = np.array([0.0, -0.0, 1, np.nan, np.inf, -np.inf], dtype)
+    x = np.random.default_rng(0).choice(special, (40, 35, 3))
+    x[0] = -np.inf
+    for axis in range(3):
+        check_max(kernel_set, x, axis)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((70001,), 0), ((2, 20003), 1), ((20003, 2), 0), ((20003, 2), 1)])
+def test_max_of_many(kernel_set: Any, shape: tuple[int, ...], axis: int) -> None:
+    check_max(kernel_set, rounded(numbers(np.random.default_rng(0), shape, np.float32), 50), axis)

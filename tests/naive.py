@@ -1,0 +1,537 @@
+"""The oracle: every kernel in loops, straight from its definition, in float64.
+
+It imports NumPy and the standard library only and shares no code with what it judges, not even the window geometry:
+sizes come as plain integers, one per axis. Where a sum runs over channels alone, NumPy takes it in one statement;
+every index that geometry, broadcasting or an axis decides is a loop. test_naive.py holds it to answers by hand.
+
+Axes: N batch, Ci/Co channels, I/R/O positions of input, kernel, output; padding is a pair (low, high) per axis.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+Sizes = Sequence[int]
+Pairs = Sequence[tuple[int, int]]
+Index = tuple[int, ...]
+
+quiet = np.errstate(all="ignore")  # a decorator: inf and NaN are answers like any other
+
+
+def double(x: np.ndarray) -> np.ndarray:
+    return np.array(x, np.float64)
+
+
+# ---------------------------------------------------------------- windows
+
+
+def outputs(inputs: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes) -> Index:
+    """O, by counting: on every axis, how many starting points let the last tap stay inside the padded input."""
+    counts = []
+    for i, r, s, (low, high), d in zip(inputs, kernel, stride, padding, dilation, strict=True):
+        count = 0
+        while count * s - low + (r - 1) * d <= i - 1 + high:
+            count += 1
+        counts.append(count)
+    return tuple(counts)
+
+
+def meetings(
+    inputs: Sizes, kernel: Sizes, output: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> list[tuple[Index, Index, Index]]:
+    """All (o, r, i) with i = o*stride + r*dilation - low inside the input; a tap in the padding meets nothing."""
+    found = []
+    for o in product(*map(range, output)):
+        for r in product(*map(range, kernel)):
+            i = tuple(
+                at * s + tap * d - low for at, tap, s, d, (low, _) in zip(o, r, stride, dilation, padding, strict=True)
+            )
+            if all(0 <= position < extent for position, extent in zip(i, inputs, strict=True)):
+                found.append((o, r, i))
+    return found
+
+
+# ---------------------------------------------------------------- convolution
+
+
+@quiet
+def conv(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    stride: Sizes,
+    padding: Pairs,
+    dilation: Sizes,
+    groups: int,
+) -> np.ndarray:
+    """y[n, k, o] = bias[k] + sum over c, r of x[n, c, i] w[k, c, r], where c and k are of the same group."""
+    x, w = double(x), double(w)
+    output = outputs(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    y = np.zeros((len(x), len(w), *output))
+    for o, r, i in meetings(x.shape[2:], w.shape[2:], output, stride, padding, dilation):
+        for n, (c, k) in product(range(len(x)), channel_groups(x.shape[1], len(w), groups)):
+            y[n, k, *o] += (x[n, c, *i] * w[k, :, *r]).sum(axis=1)
+    if bias is not None:
+        for k in range(len(w)):
+            y[:, k] += bias[k]
+    return y
+
+
+@quiet
+def conv_input_grad(
+    g: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    inputs: Sizes,
+    stride: Sizes,
+    padding: Pairs,
+    dilation: Sizes,
+    groups: int,
+) -> np.ndarray:
+    """gx[n, c, i] = bias[c] + sum over k and all (o, r) that meet at i of w[k, c, r] g[n, k, o]"""
+    g, w = double(g), double(w)
+    gx = np.zeros((len(g), w.shape[1] * groups, *inputs))
+    for o, r, i in meetings(inputs, w.shape[2:], g.shape[2:], stride, padding, dilation):
+        for n, (c, k) in product(range(len(g)), channel_groups(gx.shape[1], len(w), groups)):
+            gx[n, c, *i] += (g[n, k, *o][:, None] * w[k, :, *r]).sum(axis=0)
+    if bias is not None:
+        for c in range(gx.shape[1]):
+            gx[:, c] += bias[c]
+    return gx
+
+
+@quiet
+def conv_weight_grad(
+    x: np.ndarray, g: np.ndarray, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
+) -> np.ndarray:
+    """gw[k, c, r] = sum over n and all (o, i) that meet at r of g[n, k, o] x[n, c, i]"""
+    x, g = double(x), double(g)
+    gw = np.zeros((g.shape[1], x.shape[1] // groups, *kernel))
+    for o, r, i in meetings(x.shape[2:], kernel, g.shape[2:], stride, padding, dilation):
+        for n, (c, k) in product(range(len(x)), channel_groups(x.shape[1], g.shape[1], groups)):
+            gw[k, :, *r] += g[n, k, *o][:, None] * x[n, c, *i]
+    return gw
+
+
+def channel_groups(Ci: int, Co: int, groups: int) -> list[tuple[slice, slice]]:
+    """For every group, its input channels and its output channels."""
+    C, K = Ci // groups, Co // groups
+    return [(slice(q * C, (q + 1) * C), slice(q * K, (q + 1) * K)) for q in range(groups)]
+
+
+# ---------------------------------------------------------------- matmul
+
+
+@quiet
+def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """c[..., m, n] = bias[n] + sum over k of a[..., m, k] b[..., k, n]"""
+    a, b = double(a), double(b)
+    lead = broadcast_shape(a.shape[:-2], b.shape[:-2])
+    c = np.zeros((*lead, a.shape[-2], b.shape[-1]))
+    for at in product(*map(range, lead)):
+        left, right = a[seen_at(at, a.shape[:-2])], b[seen_at(at, b.shape[:-2])]
+        for m, k in product(range(a.shape[-2]), range(a.shape[-1])):
+            c[(*at, m)] += left[m, k] * right[k]
+    if bias is not None:
+        for n in range(b.shape[-1]):
+            c[..., n] += bias[n]
+    return c
+
+
+# ---------------------------------------------------------------- elementwise
+
+
+def broadcast_shape(a: Sizes, b: Sizes) -> Index:
+    """NumPy's rule: align at the right; on each axis equal extents, or a 1 that is repeated."""
+    shape = []
+    for back in range(1, builtins.max(len(a), len(b)) + 1):
+        p = a[-back] if back <= len(a) else 1
+        q = b[-back] if back <= len(b) else 1
+        if p != q and 1 not in (p, q):
+            raise ValueError(f"shapes {a} and {b} do not broadcast")
+        shape.append(q if p == 1 else p)
+    return tuple(reversed(shape))
+
+
+def seen_at(at: Index, shape: Sizes) -> Index:
+    """Which element of an operand of ``shape`` the result's element ``at`` comes from."""
+    own = at[len(at) - len(shape) :]
+    return tuple(0 if extent == 1 else position for position, extent in zip(own, shape, strict=True))
+
+
+def binary(f: Callable[[float, float], float], x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    x, y = double(x), double(y)
+    z = np.empty(broadcast_shape(x.shape, y.shape))
+    for at in product(*map(range, z.shape)):
+        z[at] = f(float(x[seen_at(at, x.shape)]), float(y[seen_at(at, y.shape)]))
+    return z
+
+
+def unary(f: Callable[[float], float], x: np.ndarray) -> np.ndarray:
+    x = double(x)
+    return np.array([f(value) for value in x.ravel().tolist()], np.float64).reshape(x.shape)
+
+
+def quotient(a: float, b: float) -> float:
+    if b != 0:
+        return a / b
+    return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def exp_of(a: float) -> float:
+    try:
+        return math.exp(a)
+    except OverflowError:
+        return math.inf
+
+
+def log_of(a: float) -> float:
+    if a == 0:
+        return -math.inf
+    return math.log(a) if a > 0 else math.nan
+
+
+def root_of(a: float) -> float:
+    return math.nan if a < 0 else math.sqrt(a)
+
+
+def power_of(a: float, exponent: float) -> float:
+    """Where Python raises, IEEE 754 has a value: a zero to a negative power, a negative to a fraction, too large.
+
+    Of -inf to the power 0.5 it says inf; as in NumPy and PyTorch, this power is the square root.
+    """
+    if exponent == 0.5:
+        return root_of(a)
+    odd = exponent % 2 == 1
+    try:
+        return math.pow(a, exponent)
+    except OverflowError:
+        return -math.inf if a < 0 and odd else math.inf
+    except ValueError:
+        return math.nan if a != 0 else math.copysign(math.inf, a) if odd else math.inf
+
+
+add = partial(binary, lambda a, b: a + b)
+sub = partial(binary, lambda a, b: a - b)
+mul = partial(binary, lambda a, b: a * b)
+div = partial(binary, quotient)
+neg = partial(unary, lambda a: -a)
+exp = partial(unary, exp_of)
+log = partial(unary, log_of)
+sqrt = partial(unary, root_of)
+relu = partial(unary, lambda a: 0.0 if a <= 0 else a)
+sigmoid = partial(unary, lambda a: quotient(1.0, 1.0 + exp_of(-a)))
+tanh = partial(unary, math.tanh)
+relu_grad = partial(binary, lambda g, y: g if y > 0 else 0.0)
+sigmoid_grad = partial(binary, lambda g, y: g * y * (1 - y))
+tanh_grad = partial(binary, lambda g, y: g * (1 - y * y))
+
+
+def power(x: np.ndarray, exponent: float) -> np.ndarray:
+    return unary(lambda a: power_of(a, exponent), x)
+
+
+def scale(x: np.ndarray, factor: float) -> np.ndarray:
+    return unary(lambda a: a * factor, x)
+
+
+# ---------------------------------------------------------------- reductions
+
+
+def total(values: Sequence[float]) -> float:
+    """The correctly rounded sum; where it is not finite, the plain one says how."""
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):
+        result = 0.0
+        for value in values:
+            result += value
+        return result
+
+
+def sum(x: np.ndarray, axes: Sizes, keepdims: bool) -> np.ndarray:
+    x = double(x)
+    kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(x.shape))
+    terms: dict[Index, list[float]] = {at: [] for at in product(*map(range, kept))}
+    for at in product(*map(range, x.shape)):
+        terms[tuple(0 if axis in axes else position for axis, position in enumerate(at))].append(float(x[at]))
+    y = np.zeros(kept)
+    for at, values in terms.items():
+        y[at] = total(values)
+    return y if keepdims else y.reshape([extent for axis, extent in enumerate(x.shape) if axis not in axes])
+
+
+def first_maximum(values: Sequence[float]) -> int:
+    """Where the first of the largest values is; a NaN is larger than all."""
+    best = 0
+    for index, value in enumerate(values):
+        if values[best] == values[best] and (value > values[best] or value != value):
+            best = index
+    return best
+
+
+def max(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    x = double(x)
+    rest = x.shape[:axis] + x.shape[axis + 1 :]
+    values, indices = np.empty(rest), np.empty(rest, np.int64)
+    for at in product(*map(range, rest)):
+        row = [float(x[(*at[:axis], j, *at[axis:])]) for j in range(x.shape[axis])]
+        indices[at] = first_maximum(row)
+        values[at] = row[indices[at]]
+    return values, indices
+
+
+# ---------------------------------------------------------------- pooling
+
+
+def max_pool(
+    x: np.ndarray, kernel: Sizes, output: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> tuple[np.ndarray, np.ndarray]:
+    """The maximum of what each window sees of the input, and its flat position there."""
+    x = double(x)
+    y, indices = np.empty((*x.shape[:2], *output)), np.empty((*x.shape[:2], *output), np.int64)
+    seen: dict[Index, list[Index]] = {}
+    for o, _, i in meetings(x.shape[2:], kernel, output, stride, padding, dilation):
+        seen.setdefault(o, []).append(i)
+    for n, c, (o, positions) in product(range(len(x)), range(x.shape[1]), seen.items()):
+        best = positions[first_maximum([float(x[n, c, *i]) for i in positions])]
+        y[n, c, *o] = x[n, c, *best]
+        indices[n, c, *o] = flat(best, x.shape[2:])
+    return y, indices
+
+
+@quiet
+def max_pool_grad(g: np.ndarray, indices: np.ndarray, inputs: Sizes) -> np.ndarray:
+    """gx[n, c, i] = the sum of g[n, c, o] over all o whose index is i"""
+    gx = np.zeros((*g.shape[:2], *inputs))
+    positions = list(product(*map(range, inputs)))
+    for n, c, *o in product(*map(range, g.shape)):
+        gx[n, c, *positions[int(indices[n, c, *o])]] += g[n, c, *o]
+    return gx
+
+
+def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """y[n, c, o] = x[n, c] at the flat position indices[n, c, o]"""
+    y = np.empty(indices.shape)
+    positions = list(product(*map(range, x.shape[2:])))
+    for n, c, *o in product(*map(range, indices.shape)):
+        y[n, c, *o] = x[n, c, *positions[int(indices[n, c, *o])]]
+    return y
+
+
+@quiet
+def avg_pool(
+    x: np.ndarray,
+    kernel: Sizes,
+    output: Sizes,
+    stride: Sizes,
+    padding: Pairs,
+    dilation: Sizes,
+    count_include_pad: bool,
+) -> np.ndarray:
+    """The mean of what each window sees, its padding counted as zeros or not at all."""
+    x = double(x)
+    y = np.zeros((*x.shape[:2], *output))
+    met = meetings(x.shape[2:], kernel, output, stride, padding, dilation)
+    counts = mean_counts(met, kernel, count_include_pad)
+    for n, c, (o, _, i) in product(range(len(x)), range(x.shape[1]), met):
+        y[n, c, *o] += x[n, c, *i] / counts[o]
+    return y
+
+
+@quiet
+def avg_pool_grad(
+    g: np.ndarray,
+    inputs: Sizes,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Pairs,
+    dilation: Sizes,
+    count_include_pad: bool,
+) -> np.ndarray:
+    g = double(g)
+    gx = np.zeros((*g.shape[:2], *inputs))
+    met = meetings(inputs, kernel, g.shape[2:], stride, padding, dilation)
+    counts = mean_counts(met, kernel, count_include_pad)
+    for n, c, (o, _, i) in product(range(len(g)), range(g.shape[1]), met):
+        gx[n, c, *i] += g[n, c, *o] / counts[o]
+    return gx
+
+
+def mean_counts(
+    met: Sequence[tuple[Index, Index, Index]], kernel: Sizes, count_include_pad: bool
+) -> dict[Index, int]:
+    """How many elements the mean of each output is taken of."""
+    counts: dict[Index, int] = {}
+    for o, _, _ in met:
+        counts[o] = math.prod(kernel) if count_include_pad else counts.get(o, 0) + 1
+    return counts
+
+
+def flat(at: Index, shape: Sizes) -> int:
+    """Row-major position."""
+    position = 0
+    for index, extent in zip(at, shape, strict=True):
+        position = position * extent + index
+    return position
+
+
+# ---------------------------------------------------------------- batch norm
+
+
+def channels(x: np.ndarray) -> list[list[float]]:
+    """The elements of every channel, axis 1."""
+    return [[float(x[(n, c, *i)]) for n, *i in product(*map(range, (len(x), *x.shape[2:])))] for c in range(x.shape[1])]
+
+
+def from_channels(values: Sequence[Sequence[float]], shape: Sizes) -> np.ndarray:
+    """The array of ``shape`` whose ``channels`` are ``values``."""
+    y = np.empty(shape)
+    for c, row in enumerate(values):
+        for (n, *i), value in zip(product(*map(range, (shape[0], *shape[2:]))), row, strict=True):
+            y[(n, c, *i)] = value
+    return y
+
+
+def batch_norm(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, with the biased variance"""
+    rows, means, variances = [], [], []
+    for c, values in enumerate(channels(x)):
+        mean = total(values) / len(values)
+        variance = total([(value - mean) ** 2 for value in values]) / len(values)
+        rows.append([(v - mean) / math.sqrt(variance + eps) * float(weight[c]) + float(bias[c]) for v in values])
+        means.append(mean)
+        variances.append(variance)
+    return from_channels(rows, x.shape), np.array(means), np.array(variances)
+
+
+def batch_norm_grad(
+    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, variance: np.ndarray, eps: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The chain rule of the paper (Ioffe and Szegedy, 2015), line by line, through the variance and the mean."""
+    rows, gweight, gbias = [], [], []
+    for c, (gs, xs) in enumerate(zip(channels(g), channels(x), strict=True)):
+        M, m, v, gamma = len(xs), float(mean[c]), float(variance[c]) + eps, float(weight[c])
+        gh = [one * gamma for one in gs]
+        gv = total([one * (value - m) * -0.5 * v**-1.5 for one, value in zip(gh, xs, strict=True)])
+        gm = total([one * -(v**-0.5) for one in gh]) + gv * total([-2 * (value - m) for value in xs]) / M
+        rows.append([one * v**-0.5 + gv * 2 * (value - m) / M + gm / M for one, value in zip(gh, xs, strict=True)])
+        gweight.append(total([one * (value - m) * v**-0.5 for one, value in zip(gs, xs, strict=True)]))
+        gbias.append(total(gs))
+    return from_channels(rows, x.shape), np.array(gweight), np.array(gbias)
+
+
+def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    rows = [[value * float(scale[c]) + float(shift[c]) for value in values] for c, values in enumerate(channels(x))]
+    return from_channels(rows, x.shape)
+
+
+# ---------------------------------------------------------------- softmax
+
+
+def along(f: Callable[..., Sequence[float]], axis: int, *arrays: np.ndarray) -> np.ndarray:
+    """f of every row along ``axis``, taken from each array."""
+    shape = arrays[0].shape
+    y = np.empty(shape)
+    for at in product(*map(range, shape[:axis] + shape[axis + 1 :])):
+        places = [(*at[:axis], j, *at[axis:]) for j in range(shape[axis])]
+        for place, value in zip(places, f(*[[float(x[p]) for p in places] for x in arrays]), strict=True):
+            y[place] = value
+    return y
+
+
+def log_softmax_of(row: Sequence[float]) -> list[float]:
+    """x - log sum exp(x); the largest x is taken out of the sum, where it would overflow."""
+    top = row[first_maximum(row)]
+    log_total = log_of(total([exp_of(value - top) for value in row]))
+    return [value - top - log_total for value in row]
+
+
+def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    return along(log_softmax_of, axis, x)
+
+
+def softmax_of(row: Sequence[float]) -> list[float]:
+    """exp(x[j]) / sum over k of exp(x[k]); the largest x is taken out of both."""
+    top = row[first_maximum(row)]
+    all_together = total([exp_of(value - top) for value in row])
+    return [exp_of(value - top) / all_together for value in row]
+
+
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    return along(softmax_of, axis, x)
+
+
+def softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+    """gx[j] = sum over k of g[k] dy[k]/dx[j], with dy[k]/dx[j] = y[k] ([j == k] - y[j])"""
+
+    def row(g: Sequence[float], y: Sequence[float]) -> list[float]:
+        return [total([g[k] * y[k] * ((j == k) - y[j]) for k in range(len(y))]) for j in range(len(y))]
+
+    return along(row, axis, g, y)
+
+
+def log_softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+    """gx[j] = sum over k of g[k] dy[k]/dx[j], with dy[k]/dx[j] = [j == k] - exp(y[j])"""
+
+    def row(g: Sequence[float], y: Sequence[float]) -> list[float]:
+        return [total([g[k] * ((j == k) - exp_of(y[j])) for k in range(len(y))]) for j in range(len(y))]
+
+    return along(row, axis, g, y)
+
+
+def cross_entropy(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """loss[n] = -log of the probability of the label of n; and all these logarithms"""
+    logs = [log_softmax_of([float(value) for value in row]) for row in x]
+    loss = [-row[int(label)] for row, label in zip(logs, labels, strict=True)]
+    return np.array(loss, np.float64), np.array(logs, np.float64).reshape(x.shape)
+
+
+def cross_entropy_grad(g: np.ndarray, log_probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    gx = np.empty(log_probabilities.shape)
+    for n, c in product(*map(range, gx.shape)):
+        gx[n, c] = float(g[n]) * (exp_of(float(log_probabilities[n, c])) - (c == labels[n]))
+    return gx
+
+
+# ---------------------------------------------------------------- optimisers
+
+
+def sgd_step(
+    p: float, g: float, m: float, *, lr: float, momentum: float, weight_decay: float
+) -> tuple[float, float]:
+    """One number's step: the new parameter and momentum."""
+    d = g + weight_decay * p
+    if momentum:
+        m = momentum * m + d
+        d = m
+    return p - lr * d, m
+
+
+def adam_step(
+    p: float,
+    g: float,
+    m: float,
+    v: float,
+    *,
+    step: int,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+) -> tuple[float, float, float]:
+    """One number's step: the new parameter and the two averages (Kingma and Ba, 2015, algorithm 1)."""
+    g = g + weight_decay * p
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    corrected_m, corrected_v = m / (1 - beta1**step), v / (1 - beta2**step)
+    return p - lr * corrected_m / (math.sqrt(corrected_v) + eps), m, v

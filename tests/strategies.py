@@ -1,0 +1,316 @@
+"""What the tests of the kernels draw: geometries, shapes, layouts in memory, and numbers from a seed.
+
+Hypothesis draws the sizes, and shrinks them when a test fails; the numbers come from a generator with a drawn seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from retrograd.geometry import Window, conv_window
+
+# On both sides of every vector width and tile height there is.
+CHANNELS = (1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 48, 70)
+DTYPES = (np.float32, np.float64)
+
+
+def examples(count: int) -> settings:
+    """The normal run: the same ``count`` examples every time and everywhere."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+def many_examples(count: int) -> settings:
+    """The nightly run: other examples every time; a failure prints what reproduces it."""
+    return settings(examples(1), max_examples=count, derandomize=False, print_blob=True)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
+    """Random signs, magnitudes in 0.25 to 1: a term that is dropped, doubled or swapped is not lost in rounding."""
+    magnitude = rng.uniform(0.25, 1, shape)
+    return np.asarray(np.where(rng.random(shape) < 0.5, -magnitude, magnitude), dtype)
+
+
+seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+dtypes = st.sampled_from(DTYPES)
+
+
+# ---------------------------------------------------------------- layouts
+
+
+def _contiguous(x: np.ndarray) -> np.ndarray:
+    return x.copy()
+
+
+def _channels_last(x: np.ndarray) -> np.ndarray:
+    return np.moveaxis(np.moveaxis(x, 1, -1).copy(), -1, 1) if x.ndim > 2 else _fortran(x)
+
+
+def _fortran(x: np.ndarray) -> np.ndarray:
+    return x.T.copy().T
+
+
+def _reversed(x: np.ndarray) -> np.ndarray:
+    backwards = (..., *(slice(None, None, -1),) * x.ndim)
+    return x[backwards].copy()[backwards]
+
+
+def _inside(x: np.ndarray) -> np.ndarray:
+    """A part of a larger array of NaN."""
+    larger = np.full([extent + 2 for extent in x.shape], np.nan, x.dtype)
+    view = larger[(..., *(slice(1, -1),) * x.ndim)]
+    view[...] = x
+    return view
+
+
+def _every_other(x: np.ndarray) -> np.ndarray:
+    """Every second entry along the last two axes of an array of NaN."""
+    if x.ndim == 0:
+        return x.copy()
+    doubled = [2 * extent + 1 for extent in x.shape[-2:]]
+    larger = np.full((*x.shape[:-2], *doubled), np.nan, x.dtype)
+    view = larger[(..., *(slice(1, None, 2),) * len(doubled))]
+    view[...] = x
+    return view
+
+
+def _unaligned(x: np.ndarray) -> np.ndarray:
+    """Contiguous, but it begins and ends inside a vector, with NaN around."""
+    larger = np.full(x.size + 8, np.nan, x.dtype)
+    view = larger[3 : 3 + x.size].reshape(x.shape)
+    view[...] = x
+    return view
+
+
+def _read_only(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def _expanded(x: np.ndarray) -> np.ndarray:
+    """The last entry of the longest axis, repeated with stride 0, as the gradient of a sum is.
+
+    It has few digits: when two of these meet in a sum of products, equal terms are rounded alike and errors add up.
+    """
+    x = np.asarray(np.round(x * 64) / 64, x.dtype)
+    if x.size == 0 or x.ndim == 0:
+        return x
+    axis = int(np.argmax(x.shape))
+    return np.broadcast_to(x[(slice(None),) * axis + (slice(-1, None),)], x.shape)
+
+
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "contiguous": _contiguous,
+    "channels_last": _channels_last,
+    "fortran": _fortran,
+    "reversed": _reversed,
+    "inside": _inside,
+    "every_other": _every_other,
+    "unaligned": _unaligned,
+    "read_only": _read_only,
+    "expanded": _expanded,
+}
+
+layouts = st.sampled_from(sorted(LAYOUTS))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Arrays for one example: numbers of one dtype, each array in the layout whose turn it is."""
+
+    rng: np.random.Generator
+    dtype: type
+    turns: tuple[str, ...]
+
+    def arrays(self, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+        return [
+            LAYOUTS[self.turns[n % len(self.turns)]](numbers(self.rng, shape, self.dtype))
+            for n, shape in enumerate(shapes)
+        ]
+
+    def __repr__(self) -> str:
+        return f"Source({self.dtype.__name__}, {self.turns}, {self.rng.bit_generator.seed_seq.entropy})"  # type: ignore[attr-defined]
+
+
+sources = st.builds(Source, seeds, dtypes, st.tuples(layouts, layouts, layouts))
+
+
+# ---------------------------------------------------------------- shapes
+
+
+@st.composite
+def shapes(draw: st.DrawFn, ndim: tuple[int, int] = (0, 4), least: int = 0, limit: int = 600) -> tuple[int, ...]:
+    """A shape with at most ``limit`` elements, an empty axis counted as 1; extents cross the vector widths."""
+    extents: list[int] = []
+    for _ in range(draw(st.integers(*ndim))):
+        room = limit // math.prod(max(1, extent) for extent in extents)
+        few = st.integers(least, max(least, min(7, room)))
+        extents.append(draw(few | st.integers(least, max(least, room))))
+    return tuple(draw(st.permutations(extents)))
+
+
+@st.composite
+def broadcastable(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two shapes that broadcast: axes missing on the left, extents of 1 on either side, zero extents."""
+    shape = draw(shapes())
+
+    def operand(keep: bool) -> tuple[int, ...]:
+        missing = 0 if keep else draw(st.integers(0, len(shape)))
+        return tuple(1 if not keep and draw(st.booleans()) else extent for extent in shape[missing:])
+
+    first = operand(draw(st.booleans()))
+    pair = first, operand(True)
+    return pair if draw(st.booleans()) else pair[::-1]
+
+
+# ---------------------------------------------------------------- windows
+
+
+@dataclass(frozen=True)
+class Case:
+    """One convolution: x (batch, inputs, ...), w (outputs, inputs/groups, ...)."""
+
+    window: Window
+    batch: int
+    inputs: int
+    outputs: int
+    bias: bool
+
+    @property
+    def x(self) -> tuple[int, ...]:
+        return self.batch, self.inputs, *self.window.input
+
+    @property
+    def w(self) -> tuple[int, ...]:
+        return self.outputs, self.inputs // self.window.groups, *self.window.kernel
+
+    @property
+    def y(self) -> tuple[int, ...]:
+        return self.batch, self.outputs, *self.window.output
+
+
+@dataclass(frozen=True)
+class _Axis:
+    input: int
+    kernel: int
+    stride: int
+    padding: tuple[int, int]
+    dilation: int
+
+
+Pick = Callable[[int, int], int]  # a number from low to high, drawn by Hypothesis or by a generator
+
+
+def _one_of(pick: Pick, choices: Sequence[Any]) -> Any:
+    return choices[pick(0, len(choices) - 1)]
+
+
+def _axis(pick: Pick, longest: int) -> _Axis:
+    """One axis with at least one output: stride and padding may exceed the kernel, the input may be a point."""
+    r, d, s = pick(1, 5), pick(1, 3), pick(1, 5)
+    low, high = pick(0, 4), pick(0, 4)
+    least = max(1, d * (r - 1) + 1 - low - high)
+    if least > longest:
+        r, least = 1, 1
+    return _Axis(pick(least, longest), r, s, (low, high), d)
+
+
+def _axes(pick: Pick) -> list[_Axis]:
+    ndim = _one_of(pick, (1, 2, 2, 3))
+    return [_axis(pick, {1: 34, 2: 10, 3: 5}[ndim]) for _ in range(ndim)]
+
+
+def conv_case(pick: Pick, work: int = 4000) -> Case:
+    """A convolution in 1, 2 or 3 dimensions that takes the oracle at most about ``work`` steps."""
+    axes = _axes(pick)
+    kind = _one_of(pick, ("dense", "dense", "grouped", "depthwise"))
+    if kind == "dense":
+        groups, C, K = 1, _one_of(pick, CHANNELS), _one_of(pick, CHANNELS)
+    elif kind == "grouped":
+        groups, C, K = pick(2, 4), _one_of(pick, CHANNELS[:9]), _one_of(pick, CHANNELS[:9])
+    else:
+        groups, C, K = _one_of(pick, CHANNELS), 1, _one_of(pick, (1, 1, 2, 3))
+    batch = _one_of(pick, (0, 1, 1, 2, 3))
+    while batch * groups * _window(axes).taps * math.prod(_window(axes).output) > work:
+        at = max(range(len(axes)), key=lambda n: _window([axes[n]]).output[0] * axes[n].kernel)
+        axis = axes[at]
+        shorter = max(axis.dilation * (axis.kernel - 1) + 1 - sum(axis.padding), axis.input // 2, 1)
+        if shorter < axis.input:
+            axes[at] = replace(axis, input=shorter)
+        elif axis.kernel > 1:
+            axes[at] = replace(axis, kernel=1)
+        elif sum(axis.padding):
+            axes[at] = replace(axis, padding=(0, 0))
+        else:
+            break
+    return Case(_window(axes, groups), batch, groups * C, groups * K, pick(0, 1) == 1)
+
+
+@st.composite
+def conv_cases(draw: st.DrawFn, work: int = 4000) -> Case:
+    return conv_case(lambda low, high: draw(st.integers(low, high)), work)
+
+
+def evenly(number: int) -> tuple[Pick, Source]:
+    """An independent draw for every number. (Hypothesis varies what it drew before: many of its examples are alike.)"""
+    rng = np.random.default_rng(number)
+    turns = tuple(map(str, rng.choice(sorted(LAYOUTS), 3)))
+    return lambda low, high: int(rng.integers(low, high, endpoint=True)), Source(rng, DTYPES[number % 2], turns)
+
+
+def _window(axes: list[_Axis], groups: int = 1) -> Window:
+    return conv_window(
+        tuple(axis.input for axis in axes),
+        tuple(axis.kernel for axis in axes),
+        tuple(axis.stride for axis in axes),
+        tuple(axis.padding for axis in axes),
+        tuple(axis.dilation for axis in axes),
+        groups,
+    )
+
+
+def pool_case(pick: Pick, work: int = 1500) -> tuple[Window, tuple[int, int]]:
+    """The window of a pooling, all of whose outputs see some of the input, and (N, C)."""
+    window = _window([_seeing(axis) for axis in _axes(pick)])
+    N, C = _one_of(pick, (0, 1, 1, 2, 3)), _one_of(pick, CHANNELS)
+    while N * C * window.taps * math.prod(window.output) > work and N * C > 1:
+        N, C = min(N, 1), C // 2
+    return window, (N, C)
+
+
+@st.composite
+def pool_cases(draw: st.DrawFn, work: int = 1500) -> tuple[Window, tuple[int, int]]:
+    return pool_case(lambda low, high: draw(st.integers(low, high)), work)
+
+
+def _seeing(axis: _Axis) -> _Axis:
+    """The axis with so much less padding or dilation that no window sees padding alone."""
+    while True:
+        window = _window([axis])
+        at = [o * axis.stride - axis.padding[0] for o in range(window.output[0])]
+        taps = range(0, axis.dilation * axis.kernel, axis.dilation)
+        if all(any(0 <= start + tap < axis.input for tap in taps) for start in at):
+            return axis
+        low, high = axis.padding
+        if axis.dilation > 1:
+            axis = replace(axis, dilation=1)
+        elif max(low, high) > 0:
+            axis = replace(axis, padding=(max(0, low - 1), max(0, high - 1)))
+            if axis.kernel > axis.input + sum(axis.padding):
+                axis = replace(axis, kernel=axis.input + sum(axis.padding))

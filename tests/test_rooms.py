@@ -1,0 +1,179 @@
+"""Which room may import which: the imports of every file are parsed and held against the table below.
+
+Imports run one way: train, explain, interop and the command line stand on nn, optim and data, these on ops, ops on the
+engine and the kernel sets, all on geometry. kernels, textbook and engine never import each other.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+PACKAGE = TESTS.parent / "src" / "retrograd"
+
+_LAYERS = {"nn", "optim", "data"}
+_OPERATORS = {"ops", "engine", "geometry"}
+_TOOLS = {"train", "explain", "interop"}
+
+# room -> the other rooms that its files may import, and the packages from outside
+ROOMS: dict[str, tuple[set[str], set[str]]] = {
+    "geometry": (set(), set()),
+    "kernels": ({"geometry"}, {"numpy", "numba", "llvmlite"}),
+    "textbook": ({"geometry"}, {"numpy"}),
+    "engine": (set(), {"numpy"}),
+    "ops": ({"engine", "geometry"}, {"numpy"}),
+    "nn": (_OPERATORS, {"numpy"}),
+    "optim": (_OPERATORS, {"numpy"}),
+    "data": (_OPERATORS, {"numpy"}),
+    "utils": (_LAYERS, {"numpy"}),  # PyTorch's paths to what stands elsewhere
+    "autograd": ({"engine"}, {"numpy"}),  # likewise
+    "train": (_LAYERS | _OPERATORS, {"numpy", "matplotlib", "tqdm"}),
+    "explain": (_LAYERS | _OPERATORS, {"numpy", "matplotlib"}),
+    "interop": (_LAYERS | _OPERATORS, {"numpy"}),
+    "cli": (_TOOLS | _LAYERS | _OPERATORS, {"numpy"}),
+    "__main__": ({"cli"}, set()),
+    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd"}, {"numpy"}),
+}
+
+# file -> what it alone of its room may import
+DOORS: dict[str, tuple[str, ...]] = {
+    "ops/kernel_set.py": ("kernels", "textbook"),  # the seat of the kernel sets
+    "__init__.py": ("kernels.launch",),  # set_num_threads and get_num_threads
+    "cli.py": ("kernels", "__version__"),  # warmup and info: the compile cache, the CPU, the threads
+    "train/environment.py": ("kernels.launch", "kernels.target", "__version__"),  # the report says on what it ran
+}
+
+
+def imported(tree: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
+    """(line, absolute dotted name) of all that a file of ``package`` imports, wherever in the file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            for alias in node.names:
+                yield node.lineno, ".".join([*start, *filter(None, [node.module]), alias.name])
+        elif isinstance(node, ast.Call) and node.args:
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            name = getattr(node.args[0], "value", None)
+            if called in ("import_module", "__import__") and isinstance(name, str):
+                level = len(name) - len(name.lstrip("."))
+                start = package[: len(package) - level + 1] if level else []
+                yield node.lineno, ".".join([*start, name.lstrip(".")])
+
+
+def violations(package: Path) -> list[str]:
+    """One line per import that the rule forbids."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        file = inside.as_posix()
+        room = inside.parts[0].removesuffix(".py")
+        if room not in ROOMS:
+            found.append(f"{file}: there is no rule for the room {room!r}")
+            continue
+        rooms, outside = ROOMS[room]
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        for line, name in imported(tree, [package.name, *inside.parent.parts]):
+            first, _, rest = name.partition(".")
+            if first == package.name:
+                target = rest.split(".")[0]
+                if target not in ROOMS:
+                    target = "__init__"  # the package itself, or a name that its __init__ defines
+                door = any(f"{rest}.".startswith(f"{door}.") for door in DOORS.get(file, ()))
+                if target not in (*rooms, room) and not door:
+                    found.append(f"{file}:{line}: {room} imports {target} ({name})")
+            elif first not in sys.stdlib_module_names and first not in outside:
+                found.append(f"{file}:{line}: {room} imports {first} from outside")
+    return found
+
+
+def test_rooms() -> None:
+    assert violations(PACKAGE) == []
+
+
+def test_every_room_has_a_rule() -> None:
+    """No file escapes: what is in the package is in the table."""
+    there = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}
+    assert there <= set(ROOMS)
+    assert {"geometry", "kernels", "textbook", "engine", "ops", "nn", "optim", "data"} <= there
+
+
+def test_the_rule_has_no_cycle() -> None:
+    """Imports run one way: no room can reach itself through others, doors included."""
+    reach = {room: set(rooms) for room, (rooms, _) in ROOMS.items()}
+    for file, doors in DOORS.items():
+        reach[file.split("/")[0].removesuffix(".py")] |= {door.split(".")[0] for door in doors} & set(ROOMS)
+    for _ in ROOMS:
+        for room in reach:
+            reach[room] |= {further for other in reach[room] for further in reach[other]}
+    assert [room for room in reach if room in reach[room]] == []
+    for apart in ("kernels", "textbook", "engine"):
+        assert reach[apart] <= {"geometry"}
+
+
+def test_the_oracle_shares_nothing() -> None:
+    """tests/naive.py imports NumPy and the standard library, and nothing of ours or of the other tests."""
+    tree = ast.parse((TESTS / "naive.py").read_text(encoding="utf-8"))
+    names = {name.split(".")[0] for _, name in imported(tree, [])}
+    assert names - set(sys.stdlib_module_names) == {"numpy"}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "expected"),
+    [
+        ("engine/tensor.py", "from ..kernels import conv\n", "engine/tensor.py:1: engine imports kernels"),
+        ("engine/tensor.py", "import retrograd.textbook.matmul\n", "engine/tensor.py:1: engine imports textbook"),
+        ("engine/tensor.py", "def f():\n    from ..ops import add\n", "engine/tensor.py:2: engine imports ops"),
+        ("kernels/convolution.py", "from ..engine.tensor import Tensor\n", "kernels imports engine"),
+        ("kernels/compiled/pool.py", "from ...textbook import conv\n", "kernels imports textbook"),
+        ("kernels/matmul.py", "import scipy\n", "kernels imports scipy from outside"),
+        ("textbook/matmul.py", "from .. import kernels\n", "textbook imports kernels"),
+        ("textbook/matmul.py", "import numba\n", "textbook imports numba from outside"),
+        ("ops/matmul.py", "from ..kernels.matmul import matmul\n", "ops imports kernels"),
+        ("ops/matmul.py", "import numba.core\n", "ops imports numba from outside"),
+        ("ops/matmul.py", "import importlib as i\ni.import_module('retrograd.textbook')\n", "ops imports textbook"),
+        ("ops/matmul.py", "import_module('..kernels.matmul', __package__)\n", "ops imports kernels"),
+        ("ops/matmul.py", "__import__('retrograd.nn')\n", "ops imports nn"),
+        ("ops/deep/matmul.py", "import math\nfrom ...nn import Linear\n", "py:2: ops imports nn"),
+        ("nn/linear.py", "from retrograd.kernels import matmul\n", "nn imports kernels"),
+        ("nn/linear.py", "from ..train.trainer import Trainer\n", "nn imports train"),
+        ("nn/linear.py", "import retrograd\n", "nn imports __init__"),
+        ("nn/linear.py", "from .. import tensor\n", "nn imports __init__ (retrograd.tensor)"),
+        ("nn/linear.py", "from ..optim import SGD\n", "nn imports optim"),
+        ("geometry.py", "import numpy\n", "geometry imports numpy from outside"),
+        ("geometry.py", "from .ops import conv\n", "geometry imports ops"),
+        ("train/environment.py", "from ..kernels import conv\n", "train imports kernels"),
+        ("train/report.py", "if TYPE_CHECKING:\n    from ..kernels import conv\n", "train imports kernels"),
+        ("optim/sgd.py", "import torch\n", "optim imports torch from outside"),
+        ("games/chess.py", "", "no rule for the room 'games'"),
+    ],
+)
+def test_a_planted_violation_is_caught(tmp_path: Path, file: str, text: str, expected: str) -> None:
+    path = tmp_path / "retrograd" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    (found,) = violations(tmp_path / "retrograd")
+    assert expected in found
+
+
+def test_what_is_allowed_passes(tmp_path: Path) -> None:
+    package = tmp_path / "retrograd"
+    files = {
+        "ops/kernel_set.py": "from .. import kernels\nfrom ..textbook import conv\n",
+        "ops/conv.py": "import numpy as np\nfrom ..engine.tensor import Tensor\nfrom .kernel_set import kernels\n",
+        "kernels/conv.py": "import numba\nimport numpy\nfrom ..geometry import Window\nfrom . import launch\n",
+        "nn/conv.py": "import math\nfrom ..ops.conv import conv\nfrom .module import Module\n",
+        "train/trainer.py": "from ..nn import Module\nfrom ..data import DataLoader\nimport tqdm\n",
+        "__init__.py": "from . import nn\nfrom .kernels.launch import set_num_threads\n",
+    }
+    for file, text in files.items():
+        (package / file).parent.mkdir(parents=True, exist_ok=True)
+        (package / file).write_text(text)
+    assert violations(package) == []
