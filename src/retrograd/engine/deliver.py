@@ -1,0 +1,124 @@
+"""What happens to the gradients at the end of a sweep: `grad_req`, and who owns which array.
+
+An array that reaches a user as a gradient is shared with nothing: not with the upstream gradient, not with
+another leaf's gradient, not with anything saved in the graph. Copies are made only where somebody else still
+holds the array, which its reference count tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from .function import Function
+from .grad_mode import enable_grad
+from .tensor import Tensor, wrap
+
+Entry = list[Any]  # [tensor, its gradient, whether the sweep made the gradient's array]
+
+
+def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
+    """Store the gradients in `grad`: "add" adds to what is there, "write" replaces it.
+
+    Raises:
+        RuntimeError: `grad` does not fit its tensor any more; nothing has been stored.
+    """
+    for entry in entries:
+        previous = entry[0]._grad
+        if previous is not None and entry[0]._grad_req == "add":
+            old, new = previous.data, entry[1].data
+            if old.shape != new.shape or old.dtype != new.dtype:
+                raise RuntimeError(
+                    f"backward: cannot add a gradient of {new.dtype} and shape {new.shape} to a grad of "
+                    f"{old.dtype} and shape {old.shape}; the tensor was changed after its last backward: "
+                    "set its grad to None"
+                )
+        previous = old = new = None
+    for entry in entries:
+        tensor = entry[0]
+        if tensor._grad is None or tensor._grad_req == "write":
+            tensor._grad = own(entry, create_graph)
+        elif create_graph:
+            with enable_grad():
+                tensor._grad = tensor._grad + entry[1]
+        elif _holds_alone(tensor):
+            total = tensor._grad.data
+            np.add(total, entry[1].data, out=total)
+        else:
+            tensor._grad = wrap(np.asarray(np.add(tensor._grad.data, entry[1].data)))
+
+
+def own(entry: Entry, create_graph: bool) -> Tensor:
+    """The gradient of an entry, as a tensor whose array nobody else holds; with its history if wanted."""
+    if _references(entry) == _ALONE:
+        gradient: Tensor = entry[1]
+        if (
+            type(gradient) is Tensor
+            and (create_graph or not gradient._requires_grad)
+            and _array_is_whole(gradient.data)
+        ):
+            return gradient
+    gradient = entry[1]
+    if create_graph and gradient._requires_grad:
+        with enable_grad():
+            return Copy.apply(gradient)
+    return wrap(gradient.data.copy(order="K"))
+
+
+class Copy(Function):
+    """The same numbers in an array of their own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return wrap(x.data.copy(order="K"))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return g
+
+
+def _holds_alone(tensor: Tensor) -> bool:
+    """True if only `tensor` holds its grad, which has no history and whose array only it holds."""
+    if _grad_references(tensor) != _ALONE_GRAD:
+        return False
+    gradient = tensor._grad
+    return gradient is not None and not gradient._requires_grad and _array_is_whole(gradient.data)
+
+
+def _array_is_whole(array: np.ndarray) -> bool:
+    """True if the array alone holds its memory, sees each element of it once, and may write to it."""
+    base = array.base
+    if base is not None:
+        if type(base) is not np.ndarray or base.base is not None or base.size != array.size:
+            return False
+        base = None
+        if _base_references(array) != _ALONE_BASE:
+            return False
+    return array.flags.writeable
+
+
+# The counts of an object with one holder differ between Python versions, so the same code measures them.
+
+
+def _references(entry: Entry) -> tuple[int, int]:
+    return getrefcount(entry[1]), getrefcount(entry[1].data)
+
+
+def _grad_references(tensor: Tensor) -> tuple[int, int]:
+    return getrefcount(tensor._grad), getrefcount(tensor._grad.data)  # type: ignore[union-attr]
+
+
+def _base_references(array: np.ndarray) -> int:
+    return getrefcount(array.base)
+
+
+def _measure() -> tuple[tuple[int, int], tuple[int, int], int]:
+    entry: Entry = [wrap(np.zeros(2)), wrap(np.zeros(2)), False]
+    entry[0]._grad = wrap(np.zeros(2))
+    return _references(entry), _grad_references(entry[0]), _base_references(np.zeros((2, 2)).T)
+
+
+_ALONE, _ALONE_GRAD, _ALONE_BASE = _measure()

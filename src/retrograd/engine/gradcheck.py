@@ -1,0 +1,175 @@
+"""gradcheck and gradgradcheck: gradients against central differences, with a report that names the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .checker import Check, irregular, outputs_of
+from .grad_mode import enable_grad
+from .report import GradcheckError, GradcheckFault, GradcheckReport
+from .sweep import grad
+from .tensor import Tensor, wrap
+
+__all__ = ["GradcheckError", "GradcheckFault", "GradcheckReport", "gradcheck", "gradgradcheck"]
+
+_ATOL = 1e-5
+_RTOL = 1e-3
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = _ATOL,
+    rtol: float = _RTOL,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_layouts: bool = True,
+    sharp: bool | None = None,
+) -> GradcheckReport:
+    """Compare the gradients of `func` with central differences (f(x + eps) - f(x - eps)) / (2 eps), entry by
+    entry.
+
+    The whole Jacobian is built from one sweep per output element and two calls per input element, so inputs
+    should be small. Then: the function is deterministic; forward and backward modify neither inputs nor
+    upstream gradient; a zero upstream gradient gives zero; the gradient is linear in the upstream gradient;
+    inputs and upstream gradients with other strides give the same. The inputs may be used through a closure:
+    their `data` is replaced meanwhile.
+
+    Args:
+        func: called with the inputs, returns a Tensor or a tuple or list of them; outputs that do not require
+            a gradient are not checked.
+        inputs: those Tensors among them that require a gradient are checked; they must be float64.
+        eps: the step; for a linear function 1 gives exact differences, with atol=1e-12.
+        atol, rtol: an entry is right if |analytic - numeric| <= atol + rtol * |numeric|.
+        nondet_tol: how much two runs may differ.
+        check_layouts: also run with other strides.
+        sharp: also fail when a gradient deviates within the tolerances, but far more than the numeric one is
+            uncertain, for example by a factor of 1.001. Default: only with tolerances no looser than the
+            standard ones.
+
+    Returns:
+        The report, which is true if all is right and prints as text.
+
+    Raises:
+        GradcheckError: a check failed (raise_exception=True), with the report as its text.
+        ValueError: an input or output is not float64, or nothing is there to check.
+        TypeError: `func` returns something else than Tensors.
+    """
+    if isinstance(inputs, Tensor):
+        inputs = (inputs,)
+    checked = _checked_inputs(inputs, "gradcheck")
+    report = GradcheckReport("gradcheck")
+    sharpened = (atol <= _ATOL and rtol <= _RTOL) if sharp is None else sharp
+    check = Check(func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False)
+    with _private_data(inputs), enable_grad():
+        report.faults.extend(check.run())
+    if raise_exception and report.faults:
+        raise GradcheckError(report)
+    return report
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = _ATOL,
+    rtol: float = _RTOL,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_layouts: bool = True,
+    sharp: bool | None = None,
+) -> GradcheckReport:
+    """gradcheck of the gradient: second derivatives with respect to the inputs and to the upstream gradients.
+
+    The function checked maps (inputs, grad_outputs) to grad(outputs, inputs, grad_outputs,
+    create_graph=True); its outputs are the gradients of the inputs that require one, its inputs are those of
+    `func` and then `grad_outputs`.
+
+    Args:
+        grad_outputs: the upstream gradients, float64 (default: fixed irregular numbers).
+        The others, and what is returned, are those of `gradcheck`.
+
+    Raises:
+        GradcheckError, ValueError, TypeError: as `gradcheck`.
+    """
+    if isinstance(inputs, Tensor):
+        inputs = (inputs,)
+    inputs = tuple(inputs)
+    positions = _checked_inputs(inputs, "gradgradcheck")
+    wanted = [inputs[position] for position in positions]
+    with enable_grad():
+        outputs = [output for output in outputs_of(func, inputs) if output._requires_grad]
+    if not outputs:
+        raise ValueError("gradgradcheck: no output of func requires a gradient")
+    if grad_outputs is None:
+        upstream = [
+            Tensor(irregular(output.shape, 3 + k), requires_grad=True) for k, output in enumerate(outputs)
+        ]
+    else:
+        given = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+        if len(given) != len(outputs):
+            raise ValueError(
+                f"gradgradcheck: {len(given)} grad_outputs for {len(outputs)} outputs that require grad; "
+                "pass one for each"
+            )
+        upstream = [Tensor(item.data, requires_grad=True) for item in given]
+
+    def gradient(*arguments: Any) -> tuple[Tensor, ...]:
+        values = [output for output in outputs_of(func, arguments[: len(inputs)]) if output._requires_grad]
+        found = grad(values, wanted, arguments[len(inputs) :], create_graph=True, allow_unused=True)
+        return tuple(
+            [wrap(np.zeros_like(x.data)) if g is None else g for g, x in zip(found, wanted, strict=True)]
+        )
+
+    arguments = (*inputs, *upstream)
+    report = GradcheckReport("gradgradcheck (outputs are the gradients of the inputs)")
+    sharpened = (atol <= _ATOL and rtol <= _RTOL) if sharp is None else sharp
+    positions = [*positions, *range(len(inputs), len(arguments))]
+    check = Check(gradient, arguments, positions, eps, atol, rtol, nondet_tol, sharpened, check_layouts, True)
+    with _private_data(arguments), enable_grad():
+        report.faults.extend(check.run())
+    if raise_exception and report.faults:
+        raise GradcheckError(report)
+    return report
+
+
+def _checked_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
+    """The positions of the inputs that require a gradient."""
+    positions = []
+    for position, item in enumerate(inputs):
+        if not isinstance(item, Tensor) or not item._requires_grad:
+            continue
+        if item.data.dtype != np.float64:
+            raise ValueError(
+                f"{caller}: inputs[{position}] is {item.data.dtype}; central differences need float64: "
+                "Tensor(array.astype(np.float64), requires_grad=True)"
+            )
+        if item._grad_req == "null":
+            raise ValueError(
+                f'{caller}: inputs[{position}] has grad_req "null" and gets no gradient; set it to "add"'
+            )
+        positions.append(position)
+    if not positions:
+        raise ValueError(f"{caller}: no input requires a gradient; pass Tensor(array, requires_grad=True)")
+    return positions
+
+
+@contextmanager
+def _private_data(inputs: Sequence[Any]) -> Iterator[None]:
+    """While it lasts the tensors hold contiguous copies: nothing that happens reaches the caller's arrays."""
+    found = {id(item): (item, item.data) for item in inputs if isinstance(item, Tensor)}
+    try:
+        for item, array in found.values():
+            item.data = np.array(array, order="C")
+        yield
+    finally:
+        for item, array in found.values():
+            item.data = array

@@ -1,0 +1,370 @@
+"""The backward sweep: from outputs to leaves, each node once, in the reverse of the order in which they were
+made.
+
+A node can only depend on older nodes, so taking the youngest waiting node from a heap visits every node after
+all of its consumers: no search of the graph comes first, and no recursion. Each gradient is dropped when it
+is used. One graph is swept by one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .deliver import Entry, deliver, own
+from .function import FREED, Node
+from .grad_mode import thread
+from .tensor import Tensor, wrap
+
+# order of a node that has to wait for a gradient -> the needs_input_grad it gets; None: only its gradient is
+# wanted
+Ways = Mapping[int, tuple[bool, ...] | None]
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+) -> None:
+    """Deliver the gradients of `tensors`, weighted by `grad_tensors`, to the leaves of their graph.
+
+    A leaf gets its gradient once, at the end, by its `grad_req`: "add" adds to `grad`, "write" replaces it.
+    If the sweep fails, no leaf has changed.
+
+    Args:
+        tensors: the outputs, each of which requires a gradient.
+        grad_tensors: the upstream gradient of each, of its shape and dtype; None stands for 1 where there is
+            one element.
+        retain_graph: keep the saved tensors for a further sweep (default: the value of create_graph).
+        create_graph: record the sweep, so that the gradients can be differentiated again.
+
+    Raises:
+        RuntimeError: a tensor does not require a gradient, is no scalar and has no upstream gradient, or its
+            graph was freed; a gradient has the wrong shape or dtype, or a backward returned the wrong number
+            of them.
+        TypeError: a gradient is no Tensor.
+    """
+    roots = _as_tuple(tensors, "backward", "tensors")
+    upstream = _upstream(roots, grad_tensors, "backward", create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    entries, _ = _sweep(roots, upstream, keep, create_graph)
+    del upstream
+    deliver(entries, create_graph)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; no `grad` is touched.
+
+    Only nodes on a way to an input run, and their `needs_input_grad` names only what leads there.
+
+    Args:
+        inputs: leaves or results of operations; a leaf whose grad_req is "null" counts as unused.
+        allow_unused: give None for an input that the outputs do not depend on, instead of raising.
+        The others are those of `backward`.
+
+    Raises:
+        RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
+    """
+    roots = _as_tuple(outputs, "grad", "outputs")
+    wanted = _as_tuple(inputs, "grad", "inputs")
+    for position, tensor in enumerate(wanted):
+        if not tensor._requires_grad:
+            raise RuntimeError(
+                f"grad: inputs[{position}] does not require a gradient; set requires_grad=True before using "
+                "it"
+            )
+    upstream = _upstream(roots, grad_outputs, "grad", create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
+    del upstream
+    found = {id(entry[0]): entry for entry in entries}
+    results: list[Tensor | None] = []
+    for position, tensor in enumerate(wanted):
+        edge = tensor._edge
+        entry = found.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
+        if entry is not None:
+            results.append(own(entry, create_graph))
+        elif allow_unused:
+            results.append(None)
+        else:
+            null = edge is None and tensor._grad_req == "null"
+            why = 'its grad_req is "null"' if null else "unused, or cut off by a backward that returned None"
+            raise RuntimeError(
+                f"grad: outputs do not depend on inputs[{position}] ({why}); pass allow_unused=True to get "
+                "None for it"
+            )
+    return tuple(results)
+
+
+# ---- the sweep ---------------------------------------------------------------------------------------------
+
+
+def _sweep(
+    roots: tuple[Tensor, ...],
+    upstream: list[Tensor],
+    keep: bool,
+    create_graph: bool,
+    wanted: tuple[Tensor, ...] | None = None,
+) -> tuple[list[Entry], dict[tuple[int, int], Entry]]:
+    """Run the nodes; with `wanted`, only those that lead there.
+
+    Returns [tensor, gradient, ...] of every leaf and of every result that retains its gradient, and the same
+    of the `wanted` results by (order of the node, output).
+    """
+    ways: Ways | None = None
+    capture: set[tuple[int, int]] = set()
+    if wanted is not None:
+        ways = _ways(roots, wanted)
+        capture = {(t._edge[0].order, t._edge[1]) for t in wanted if t._edge is not None}
+    captured: dict[tuple[int, int], Entry] = {}
+    heap: list[int] = []
+    pending: dict[int, list[Any]] = {}  # order -> [node, gradient of output 0, of output 1, ...]
+    made: set[tuple[int, int]] = set()  # (order, output) whose pending gradient is a buffer of this sweep
+    leaves: dict[int, Entry] = {}
+    retained: list[Entry] = []
+    node: Any = None
+    data: Any
+    entry: Any
+    gradient: Any
+    edges: Any = [root._edge or root for root in roots]
+    grads: Any = upstream
+    mode = thread.mode
+    enabled = mode.enabled
+    mode.enabled = create_graph
+    try:
+        while True:
+            # Hand the gradients on. Extra ones were checked to be None, missing ones to be unneeded.
+            for edge, gradient in zip(edges, grads):  # noqa: B905
+                if gradient is None or edge is None:
+                    continue
+                if type(gradient) is not Tensor and not isinstance(gradient, Tensor):
+                    _refuse_gradient(node, grads, gradient, edge)
+                data = gradient.data
+                if type(edge) is tuple:
+                    target, output, shape, dtype = edge
+                    if data.shape != shape or (data.dtype is not dtype and data.dtype != dtype):
+                        _refuse_gradient(node, grads, gradient, edge)
+                    order = target.order
+                    entry = pending.get(order)
+                    if entry is None:
+                        if ways is not None and order not in ways:
+                            continue
+                        if target.outputs is None:
+                            pending[order] = [target, gradient]
+                        else:
+                            pending[order] = entry = [target] + [None] * len(target.outputs)
+                            entry[output + 1] = gradient
+                        heappush(heap, order)
+                    elif entry[output + 1] is None:
+                        entry[output + 1] = gradient
+                    else:
+                        key = (order, output)
+                        entry[output + 1] = _sum(entry[output + 1], gradient, create_graph, key in made)
+                        made.add(key)
+                elif edge._grad_req != "null":
+                    value = edge.data
+                    if data.shape != value.shape or (
+                        data.dtype is not value.dtype and data.dtype != value.dtype
+                    ):
+                        _refuse_gradient(node, grads, gradient, edge)
+                    leaf = leaves.get(id(edge))
+                    if leaf is None:
+                        leaves[id(edge)] = [edge, gradient, False]
+                    else:
+                        leaf[1] = _sum(leaf[1], gradient, create_graph, leaf[2])
+                        leaf[2] = True
+            if not heap:
+                break
+            gradient = data = entry = grads = None  # so that nothing outlives its use
+
+            order = heappop(heap)
+            entry = pending.pop(order)
+            node = entry[0]
+            edges = node.edges
+            try:
+                if ways is not None:
+                    for output in range(len(entry) - 1):
+                        if (order, output) in capture and entry[output + 1] is not None:
+                            captured[order, output] = [None, entry[output + 1], False]
+                    needs = ways[order]
+                    if needs is None:
+                        edges = ()
+                        grads = ()
+                        continue
+                    grads = _run_narrowed(node, entry, needs)
+                    edges = [edge if need else None for edge, need in zip(edges, needs, strict=True)]
+                elif node.outputs is None:
+                    grads = node.function.backward(node, entry[1])
+                else:
+                    for output, keeper in node.retained:
+                        result = keeper()
+                        if result is not None and entry[output + 1] is not None:
+                            retained.append([result, entry[output + 1], False])
+                    grads = node.function.backward(node, *_all_outputs(node, entry))
+            except Exception as error:
+                error.add_note(f"raised in the backward of {node.function.__qualname__}")
+                raise
+            if type(grads) is not tuple:
+                grads = tuple(grads) if type(grads) is list else (grads,)
+            if len(grads) != len(edges):
+                _check_count(node, grads)
+            if not keep and node.saved:
+                node.saved = FREED
+    finally:
+        mode.enabled = enabled
+    return [*leaves.values(), *retained], captured
+
+
+def _run_narrowed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:
+    """Run a node that is to compute only some of its gradients."""
+    found = node.needs_input_grad
+    node.needs_input_grad = needs
+    try:
+        return node.function.backward(node, *_all_outputs(node, entry))
+    finally:
+        node.needs_input_grad = found
+
+
+def _all_outputs(node: Node, entry: list[Any]) -> list[Any]:
+    """One gradient per output: zeros, or None without `materialize`, for those that received none."""
+    grads = entry[1:]
+    if node.outputs is not None and node.materialize:
+        for index, (shape, dtype) in enumerate(node.outputs):
+            if grads[index] is None:
+                grads[index] = wrap(np.zeros(shape, dtype))
+    return grads
+
+
+def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) -> Tensor:
+    """total + gradient, in the array of `total` if the sweep made it."""
+    if create_graph:
+        return total + gradient  # attached by ops
+    if in_place:
+        np.add(total.data, gradient.data, out=total.data)
+        return total
+    return wrap(np.asarray(np.add(total.data, gradient.data)))
+
+
+def _ways(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Ways:
+    """The nodes between `roots` and `wanted`."""
+    targets = {tensor._edge[0].order for tensor in wanted if tensor._edge is not None}
+    leaves = {id(tensor) for tensor in wanted if tensor._edge is None}
+    stack = [root._edge[0] for root in roots if root._edge is not None]
+    seen = {node.order: node for node in stack}
+    while stack:
+        for edge in stack.pop().edges:
+            if type(edge) is tuple and edge[0].order not in seen:
+                seen[edge[0].order] = edge[0]
+                stack.append(edge[0])
+    ways: dict[int, tuple[bool, ...] | None] = {}
+    for order in sorted(seen, reverse=True):  # the oldest first
+        needs = tuple(
+            [
+                edge is not None and (edge[0].order in ways if type(edge) is tuple else id(edge) in leaves)
+                for edge in seen[order].edges
+            ]
+        )
+        if any(needs):
+            ways[order] = needs
+        elif order in targets:
+            ways[order] = None
+    return ways
+
+
+# ---- checks ------------------------------------------------------------------------------------------------
+
+
+def _as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
+    result = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    if not result:
+        raise ValueError(f"{caller}: {name} is empty; pass at least one Tensor")
+    for position, tensor in enumerate(result):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{caller}: {name}[{position}] is {type(tensor).__name__}, expected a Tensor")
+    return result
+
+
+def _upstream(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph: bool) -> list[Tensor]:
+    """The checked upstream gradient of each root."""
+    argument = "grad_outputs" if caller == "grad" else "gradient"
+    if given is None:
+        gradients: tuple[Any, ...] = (None,) * len(roots)
+    else:
+        gradients = (given,) if isinstance(given, Tensor) else tuple(given)
+        if len(gradients) != len(roots):
+            raise RuntimeError(
+                f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or "
+                "None) for each"
+            )
+    result = []
+    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+        if not root._requires_grad:
+            raise RuntimeError(
+                f"{caller}: tensor {position} does not require grad and has no grad_fn; "
+                "no input required a gradient, or it was computed under no_grad"
+            )
+        data = root.data
+        if gradient is None:
+            if data.size != 1:
+                raise RuntimeError(
+                    f"{caller}: tensor {position} has shape {data.shape}, and a gradient is implied only "
+                    f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
+                    "first, for example with sum()"
+                )
+            result.append(wrap(np.ones(data.shape, data.dtype) if data.ndim else np.array(1, data.dtype)))
+            continue
+        if not isinstance(gradient, Tensor):
+            raise TypeError(
+                f"{caller}: {argument} of tensor {position} is {type(gradient).__name__}, expected a Tensor; "
+                "wrap it: Tensor(array)"
+            )
+        if gradient.data.shape != data.shape or gradient.data.dtype != data.dtype:
+            raise RuntimeError(
+                f"{caller}: {argument} of tensor {position} is {gradient.data.dtype} of shape "
+                f"{gradient.data.shape}, expected {data.dtype} of shape {data.shape} as the tensor itself"
+            )
+        result.append(wrap(gradient.data) if gradient._requires_grad and not create_graph else gradient)
+    return result
+
+
+def _check_count(node: Node, grads: tuple[Any, ...]) -> None:
+    """More gradients than arguments are fine if they are None, fewer if the rest is not needed."""
+    edges = node.edges
+    if any(item is not None for item in grads[len(edges) :]) or any(
+        edge is not None for edge in edges[len(grads) :]
+    ):
+        raise RuntimeError(
+            f"{node.function.__name__}: backward returned {len(grads)} gradients, expected {len(edges)}: "
+            "one per argument of forward, None where there is none"
+        )
+
+
+def _refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoReturn:
+    """The error for a gradient of the wrong type, shape or dtype, returned by the backward of `node`."""
+    name = node.function.__name__
+    position = next(
+        index for index, item in enumerate(grads) if item is gradient and node.edges[index] is edge
+    )
+    if not isinstance(gradient, Tensor):
+        raise TypeError(
+            f"{name}: backward returned {type(gradient).__name__} as gradient {position}, expected a Tensor "
+            "or None; wrap an array: Tensor(array)"
+        )
+    shape, dtype = (edge[2], edge[3]) if type(edge) is tuple else (edge.data.shape, edge.data.dtype)
+    rule = "shape" if gradient.data.shape != shape else "dtype"
+    raise RuntimeError(
+        f"{name}: backward returned a gradient of the wrong {rule} for argument {position}: got "
+        f"{gradient.data.dtype} of shape {gradient.data.shape}, expected {dtype} of shape {shape} as the "
+        "argument itself"
+    )

@@ -1,0 +1,384 @@
+"""Tensor: a NumPy array that knows how it was made.
+
+Operators and mathematical methods are attached by `retrograd.ops`; here is what the engine itself needs.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from .attached import Attached
+
+if TYPE_CHECKING:
+    from .function import Node
+
+    # (node that made the tensor, which of its outputs, shape, dtype)
+    Edge = tuple[Node, int, tuple[int, ...], np.dtype[Any]]
+
+_FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
+_INT64 = np.dtype(np.int64)
+_BOOL = np.dtype(np.bool_)
+_ALLOWED = frozenset((_FLOAT32, _FLOAT64, _INT64, _BOOL))
+_DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": _FLOAT32, "i": _INT64, "b": _BOOL}
+GRADIENT_REQUESTS = ("add", "write", "null")
+_ndarray = np.ndarray
+_new = object.__new__
+
+
+class Tensor(Attached):
+    """An array of float32, float64, int64 or bool with the graph that produced it.
+
+    Args:
+        data: an ndarray of an allowed dtype is kept without a copy; Python numbers and sequences are
+            converted (float -> float32, int -> int64, bool -> bool); a NumPy scalar keeps its dtype.
+        requires_grad: whether gradients for this tensor are wanted; only floating tensors may ask.
+        dtype: convert to this dtype first.
+
+    Raises:
+        TypeError: a dtype that is not allowed, or data that is no array of numbers.
+        RuntimeError: `requires_grad=True` for integers or bools.
+
+    `data` is the array itself; `grad` the accumulated gradient (Tensor or None) of the same shape and dtype.
+    """
+
+    __slots__ = ("__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "data")
+    __array_ufunc__ = None  # `ndarray * tensor` asks Tensor.__rmul__ instead of silently leaving the graph
+    __hash__ = object.__hash__
+
+    data: np.ndarray
+    _requires_grad: bool
+    _grad: Tensor | None
+    _edge: Edge | None
+    _grad_req: str
+
+    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
+        if type(data) is not _ndarray or dtype is not None or data.dtype not in _ALLOWED:
+            data = _as_allowed_array(data, dtype)
+        self.data = data
+        self._requires_grad = False
+        self._grad = None
+        self._edge = None
+        self._grad_req = "add"
+        if requires_grad:
+            self.requires_grad = True
+
+    # ---- what it holds -------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.data.ndim
+
+    def dim(self) -> int:
+        """The number of axes."""
+        return self.data.ndim
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the extent of one axis.
+
+        Raises:
+            IndexError: `dim` is out of range.
+        """
+        shape = self.data.shape
+        if dim is None:
+            return shape
+        if not -len(shape) <= dim < len(shape):
+            raise IndexError(
+                f"size: dim is {dim}, expected {-len(shape)} to {len(shape) - 1} for shape {shape}"
+            )
+        return shape[dim]
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self.data.size
+
+    def item(self) -> Any:
+        """The only element as a Python number.
+
+        Raises:
+            RuntimeError: the tensor does not have exactly one element.
+        """
+        if self.data.size != 1:
+            raise RuntimeError(
+                f"a tensor of shape {self.data.shape} has {self.data.size} elements, expected exactly 1"
+            )
+        return self.data.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists (a number for a tensor without axes)."""
+        return self.data.tolist()
+
+    def numpy(self) -> np.ndarray:
+        """The array, shared with the tensor.
+
+        Raises:
+            RuntimeError: the tensor requires a gradient, which the array could not carry.
+        """
+        if self._requires_grad:
+            raise RuntimeError(
+                "numpy: the tensor requires grad and an array would leave the graph unnoticed; "
+                "use tensor.detach().numpy(), or tensor.data"
+            )
+        return self.data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self._requires_grad:
+            raise RuntimeError(
+                "numpy cannot take a tensor that requires grad: the result would leave the graph unnoticed; "
+                "use tensor.detach() first"
+            )
+        if copy:
+            return np.array(self.data, dtype=dtype)
+        if dtype is None or self.data.dtype == dtype:
+            return self.data
+        if copy is False:
+            raise ValueError(
+                f"__array__: copy=False, but {self.data.dtype} cannot become {np.dtype(dtype)} in place"
+            )
+        return self.data.astype(dtype)
+
+    def __len__(self) -> int:
+        if not self.data.ndim:
+            raise TypeError("len() of a tensor without axes")
+        return self.data.shape[0]
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        if self.data.size != 1:
+            raise RuntimeError(
+                f"bool() of a tensor of shape {self.data.shape} is ambiguous; use (tensor.data != 0).any() "
+                "or .all()"
+            )
+        return bool(self.data.item())
+
+    def __index__(self) -> int:
+        if self.data.dtype is not _INT64 or self.data.size != 1:
+            raise TypeError(
+                f"only an int64 tensor with one element can be an index, got {self.data.dtype} of shape "
+                f"{self.data.shape}"
+            )
+        return int(self.data.item())
+
+    def __format__(self, spec: str) -> str:
+        if spec and self.data.size == 1:
+            return format(self.data.item(), spec)
+        if spec:
+            raise TypeError(
+                f"format {spec!r} needs a tensor with one element, got shape {self.data.shape}; "
+                "use tensor.item() or format the array"
+            )
+        return str(self)
+
+    def __repr__(self) -> str:
+        body = np.array2string(self.data, separator=", ", prefix="tensor(", precision=4, threshold=1000)
+        parts = [body]
+        if not self.data.size and self.data.ndim != 1:
+            parts.append(f"shape={self.data.shape}")
+        if self.data.dtype is _FLOAT64 or not self.data.size:
+            parts.append(f"dtype={self.data.dtype}")
+        if self._edge is not None:
+            parts.append(f"grad_fn={self._edge[0]!r}")
+        elif self._requires_grad:
+            parts.append("requires_grad=True")
+        return f"tensor({', '.join(parts)})"
+
+    # ---- its place in the graph ----------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to this tensor.
+
+        Setting it raises:
+            RuntimeError: True for a dtype that is not floating, or False for a result of an operation.
+        """
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value and self.data.dtype.kind != "f":
+            raise RuntimeError(
+                "requires_grad: only float32 and float64 tensors can require a gradient, this one is "
+                f"{self.data.dtype}"
+            )
+        if not value and self._edge is not None:
+            raise RuntimeError("requires_grad: only a leaf can be set to False; use tensor.detach() instead")
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set `requires_grad` and return the tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward sweeps have delivered, or None.
+
+        Setting it raises:
+            TypeError: not a Tensor or None.
+            ValueError: another shape or dtype than this tensor's.
+        """
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"grad: expected a Tensor or None, got {type(value).__name__}; wrap it: Tensor(array)"
+                )
+            if value is self:
+                raise ValueError("grad: a tensor cannot be its own gradient; assign a copy")
+            if value.data.shape != self.data.shape or value.data.dtype != self.data.dtype:
+                raise ValueError(
+                    f"grad: expected {self.data.dtype} of shape {self.data.shape} as the tensor itself, "
+                    f"got {value.data.dtype} of shape {value.data.shape}"
+                )
+        self._grad = value
+
+    @property
+    def grad_req(self) -> str:
+        """What a backward sweep does with this leaf's gradient: "add" to `grad`, "write" over it, or "null".
+
+        "null": the leaf takes no part, as if it did not require a gradient; `grad` is not touched.
+
+        Setting it raises:
+            ValueError: any other value.
+        """
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, value: str) -> None:
+        if value not in GRADIENT_REQUESTS:
+            raise ValueError(f'grad_req: got {value!r}, expected "add", "write" or "null"')
+        self._grad_req = value
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node of the operation that made this tensor; None for a leaf."""
+        edge = self._edge
+        return None if edge is None else edge[0]
+
+    @property
+    def is_leaf(self) -> bool:
+        """True unless the tensor is the result of a recorded operation."""
+        return self._edge is None
+
+    @property
+    def retains_grad(self) -> bool:
+        """True for a result of an operation whose gradient sweeps keep, see `retain_grad`."""
+        edge = self._edge
+        return edge is not None and any(keeper() is self for _, keeper in edge[0].retained)
+
+    def detach(self) -> Tensor:
+        """A tensor that shares the array and has no history."""
+        return wrap(self.data)
+
+    def retain_grad(self) -> None:
+        """Let backward sweeps also store the gradient of this result of an operation in `grad`.
+
+        Raises:
+            RuntimeError: the tensor does not require a gradient.
+        """
+        if not self._requires_grad:
+            raise RuntimeError("retain_grad: the tensor does not require a gradient")
+        if self._edge is not None and not self.retains_grad:
+            node, index, shape, dtype = self._edge
+            # Weak: the node must not keep alive what keeps the node alive.
+            node.retained = (*node.retained, (index, weakref.ref(self)))
+            if node.outputs is None:
+                node.outputs = ((shape, dtype),)  # the sweep looks at `retained` only if outputs is set
+
+    def backward(
+        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
+    ) -> None:
+        """Deliver the gradient of this tensor to the leaves of its graph; see `engine.sweep.backward`."""
+        from .sweep import backward  # sweep imports this module
+
+        backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph)
+
+    # ---- copies --------------------------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        self._refuse_history("copy.deepcopy")
+        result = _new(type(self))
+        memo[id(self)] = result
+        result.data = self.data.copy(order="K")
+        result._requires_grad = self._requires_grad
+        result._edge = None
+        result._grad_req = self._grad_req
+        result._grad = None if self._grad is None else wrap(self._grad.data.copy(order="K"))
+        if hasattr(self, "__dict__"):  # a subclass without slots, such as Parameter
+            result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return result
+
+    def __getstate__(self) -> object:
+        self._refuse_history("pickle")
+        return object.__getstate__(self)
+
+    def _refuse_history(self, what: str) -> None:
+        if self._edge is not None:
+            raise RuntimeError(
+                f"{what}: only leaf tensors can be copied, this one is a result; use tensor.detach()"
+            )
+
+
+def wrap(array: np.ndarray) -> Tensor:
+    """A Tensor around an array whose dtype is known to be allowed: the constructor without its checks."""
+    tensor = _new(Tensor)
+    tensor.data = array
+    tensor._requires_grad = False
+    tensor._grad = None
+    tensor._edge = None
+    tensor._grad_req = "add"
+    return tensor
+
+
+def _as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
+    """The array for a Tensor, by the rules of its constructor."""
+    if isinstance(data, Tensor):
+        raise TypeError(
+            "Tensor: data is already a Tensor; use tensor.detach(), or Tensor(tensor.data.copy())"
+        )
+    wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
+    if wanted is not None and wanted not in _ALLOWED:
+        raise TypeError(f"Tensor: dtype {wanted} is not supported; use float32, float64, int64 or bool")
+    if isinstance(data, _ndarray | np.generic):
+        if hasattr(data, "mask"):
+            raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
+        array = np.asarray(data)
+    else:
+        try:
+            array = np.asarray(data)
+        except (ValueError, TypeError) as error:
+            raise TypeError(
+                f"Tensor: data of type {type(data).__name__} is no regular array of numbers: {error}"
+            ) from None
+        if wanted is None:
+            wanted = _DEFAULT_OF_KIND.get(str(array.dtype.kind))
+            if not array.size and isinstance(data, list | tuple):
+                wanted = _FLOAT32
+    if wanted is not None and array.dtype.kind in "fiub":
+        array = np.asarray(array, wanted)
+    if array.dtype not in _ALLOWED:
+        raise TypeError(
+            f"Tensor: dtype {array.dtype} is not supported; use float32, float64, int64 or bool, "
+            "for example array.astype(np.float32)"
+        )
+    return array

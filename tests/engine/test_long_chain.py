@@ -1,0 +1,122 @@
+"""Graphs of 100,000 nodes: neither the sweep nor the collection of the graph may recurse."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.functions import Add, Identity, leaf
+from retrograd.engine import Function, Node, Tensor, grad, wrap
+
+LENGTH = 100_000
+
+
+class Link(Function):
+    """A step that saves its input and its output."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = wrap(x.data + 1)
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return g
+
+
+def chain(x: Tensor, length: int = LENGTH) -> Tensor:
+    y = x
+    for _ in range(length):
+        y = Link.apply(y)
+    return y
+
+
+def test_grad_finds_its_way() -> None:
+    x = leaf(0)
+    (g,) = grad(chain(x), x)
+    assert g is not None and g.item() == 1
+
+
+def test_second_derivative() -> None:
+    class Square(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return wrap(x.data * 1)
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return Link.apply(g)
+
+    x = leaf(0)
+    y = x
+    for _ in range(LENGTH // 10):
+        y = Square.apply(y)
+    v = leaf(1)
+    (g,) = grad(y, x, v, create_graph=True)
+    (gv,) = grad(g, v)
+    assert gv is not None and gv.item() == 1
+
+
+def drop(y: list[Tensor]) -> None:
+    y.clear()
+
+
+def drop_after_backward(y: list[Tensor]) -> None:
+    assert y[0].item() == LENGTH
+    y[0].backward()
+    y.clear()
+
+
+def collect_as_a_cycle(y: list[Any]) -> None:
+    cycle: list[Any] = [y.pop()]
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("end", "in_thread"),
+    [(drop, True), (drop_after_backward, False), (drop_after_backward, True), (collect_as_a_cycle, False)],
+)
+def test_destruction(end: Callable[[list[Tensor]], None], in_thread: bool) -> None:
+    def run() -> None:
+        x = leaf(0)
+        y = [chain(x)]
+        assert isinstance(y[0].grad_fn, Node)
+        nodes.append(weakref.ref(y[0].grad_fn))
+        end(y)
+        if end is drop_after_backward:
+            assert x.grad is not None and x.grad.item() == 1
+        finished.append(True)
+
+    finished: list[bool] = []
+    nodes: list[weakref.ref[Node]] = []
+    if in_thread:
+        before = threading.stack_size(512 * 1024)  # a sixteenth of the main thread's
+        try:
+            thread = threading.Thread(target=run)
+            thread.start()
+        finally:
+            threading.stack_size(before)
+        thread.join()
+    else:
+        run()
+    assert finished and nodes[0]() is None
+
+
+def test_wide_graph() -> None:
+    x = leaf(1)
+    branches = [Identity.apply(x) for _ in range(20_000)]
+    while len(branches) > 1:
+        branches = [Add.apply(a, b) for a, b in zip(branches[::2], branches[1::2], strict=False)] + (
+            [branches[-1]] if len(branches) % 2 else []
+        )
+    branches[0].backward()
+    np.testing.assert_array_equal(x.grad, [20_000])

@@ -1,0 +1,192 @@
+"""The Tensor itself: what it accepts, what it says, what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.functions import Exp, leaf
+from retrograd.engine import Tensor, no_grad
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_])
+def test_an_array_of_an_allowed_dtype_is_kept(dtype: Any) -> None:
+    array = np.zeros((2, 3), dtype)
+    tensor = Tensor(array)
+    assert tensor.data is array and tensor.dtype == dtype and tensor.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "value"),
+    [
+        (1.5, np.float32, 1.5),
+        (2, np.int64, 2),
+        (True, np.bool_, True),
+        ([1.0, 2], np.float32, [1, 2]),
+        ([[1, 2], [3, 4]], np.int64, [[1, 2], [3, 4]]),
+        ([True, False], np.bool_, [True, False]),
+        ([], np.float32, []),
+        (np.float64(0.1), np.float64, 0.1),
+        (np.float32(0.5), np.float32, 0.5),
+    ],
+)
+def test_python_numbers(data: Any, dtype: Any, value: Any) -> None:
+    tensor = Tensor(data)
+    assert tensor.dtype == dtype and tensor.tolist() == value
+
+
+def test_dtype_converts() -> None:
+    assert Tensor(np.ones(2, np.float16), dtype=np.float32).dtype == np.float32
+    assert Tensor([1, 2], dtype="float64", requires_grad=True).dtype == np.float64
+    assert Tensor(np.ones(2, np.uint8), dtype=np.int64).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (np.ones(2, np.float16), "dtype float16 is not supported; use float32"),
+        (np.ones(2, np.int32), "dtype int32 is not supported"),
+        (np.ones(2, np.complex128), "complex128"),
+        (np.ones(2, ">f8"), ">f8"),
+        (np.array(["a"]), "<U1"),
+        ([[1.0], [2.0, 3.0]], "no regular array"),
+        ("text", "<U4"),
+        (2**63, "uint64"),
+        (None, "object"),
+        (np.ma.masked_array([1.0], [True]), "mask"),
+        (Tensor([1.0]), "already a Tensor"),
+    ],
+)
+def test_refused_data(data: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        Tensor(data)
+
+
+def test_refused_dtype() -> None:
+    with pytest.raises(TypeError, match="dtype float16 is not supported"):
+        Tensor([1.0], dtype=np.float16)
+
+
+def test_only_floating_tensors_require_grad() -> None:
+    with pytest.raises(RuntimeError, match="only float32 and float64.*this one is int64"):
+        Tensor([1, 2], requires_grad=True)
+    tensor = Tensor([1.0])
+    assert tensor.requires_grad_() is tensor and tensor.requires_grad
+    assert not tensor.requires_grad_(False).requires_grad
+    with pytest.raises(RuntimeError, match="only a leaf"):
+        Exp.apply(leaf(1)).requires_grad = False
+
+
+def test_size_and_the_like() -> None:
+    tensor = Tensor(np.zeros((2, 3)))
+    assert tensor.size() == (2, 3) and tensor.size(-1) == 3 and tensor.ndim == tensor.dim() == 2
+    assert tensor.numel() == 6 and len(tensor) == 2
+    with pytest.raises(IndexError, match=r"dim is 2, expected -2 to 1 for shape \(2, 3\)"):
+        tensor.size(2)
+    with pytest.raises(TypeError, match="without axes"):
+        len(Tensor(1.0))
+
+
+def test_numbers() -> None:
+    assert Tensor([[2.5]]).item() == 2.5 and float(leaf(2)) == 2 and int(Tensor(2.7)) == 2
+    assert bool(Tensor([0])) is False and [10, 20][Tensor(1)] == 20
+    assert f"{Tensor(3.14159):.2f}" == "3.14" and f"{Tensor(3)}" == "tensor(3)"
+    with pytest.raises(RuntimeError, match=r"shape \(2,\) has 2 elements, expected exactly 1"):
+        float(Tensor([1.0, 2.0]))
+    with pytest.raises(RuntimeError, match="ambiguous"):
+        bool(Tensor([1.0, 2.0]))
+    with pytest.raises(TypeError, match="float32"):
+        [10][Tensor(0.0)]
+    with pytest.raises(TypeError, match="one element"):
+        f"{Tensor([1.0, 2.0]):.2f}"
+
+
+def test_numpy_never_leaves_the_graph_unnoticed() -> None:
+    x = leaf(1, 2)
+    assert Tensor([1.0]).numpy() is not None
+    for use in (x.numpy, lambda: np.asarray(x), lambda: np.array(x), lambda: np.zeros(2) @ np.stack([x, x])):
+        with pytest.raises(RuntimeError, match="requires grad.*detach"):
+            use()
+    detached = x.detach()
+    assert detached.numpy() is x.data and detached.is_leaf and not detached.requires_grad
+
+
+def test_array_protocol() -> None:
+    x = Tensor([1.0, 2.0])
+    assert np.asarray(x) is x.data and np.array(x) is not x.data
+    assert np.asarray(x, dtype=np.float64).dtype == np.float64
+    assert x.__array__(copy=True) is not x.data
+    with pytest.raises(ValueError, match="copy=False"):
+        x.__array__(np.float64, copy=False)
+
+
+def test_repr() -> None:
+    assert repr(Tensor([1.0, 2.5])) == "tensor([1. , 2.5])"
+    assert repr(Tensor([1, 2])) == "tensor([1, 2])"
+    assert repr(leaf(1)) == "tensor([1.], dtype=float64, requires_grad=True)"
+    assert repr(Exp.apply(Tensor([0.0], requires_grad=True))) == "tensor([1.], grad_fn=<ExpBackward>)"
+    assert "shape=(0, 3)" in repr(Tensor(np.zeros((0, 3))))
+
+
+def test_grad_is_checked_when_assigned() -> None:
+    x = leaf(1, 2)
+    x.grad = Tensor(np.ones(2))
+    x.grad = None
+    with pytest.raises(TypeError, match="ndarray; wrap it"):
+        x.grad = np.ones(2)  # type: ignore[assignment]
+    with pytest.raises(ValueError, match=r"expected float64 of shape \(2,\).*got float64 of shape \(3,\)"):
+        x.grad = Tensor(np.ones(3))
+    with pytest.raises(ValueError, match="got float32"):
+        x.grad = Tensor(np.ones(2, np.float32))
+    with pytest.raises(ValueError, match="its own gradient"):
+        x.grad = x
+
+
+def test_tensors_are_keys() -> None:
+    x, y = leaf(1), leaf(1)
+    assert len({x: 1, y: 2}) == 2
+
+
+def test_an_array_on_the_left_does_not_swallow_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tensor, "__rmul__", lambda x, y: ("reflected", x, y), raising=False)
+    x = leaf(1, 2)
+    assert (np.ones(2) * x)[0] == "reflected"
+
+
+class Named(Tensor):
+    """A subclass without slots, as Parameter is."""
+
+    name: str
+
+
+def test_deepcopy_and_pickle_of_leaves() -> None:
+    x = Named(np.asfortranarray(np.ones((2, 3))), requires_grad=True)
+    x.name = "weight"
+    x.grad = Tensor(np.ones((2, 3)))
+    x.grad_req = "write"
+    for other in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert (
+            type(other) is Named
+            and other.name == "weight"
+            and other.grad_req == "write"
+            and other.requires_grad
+        )
+        np.testing.assert_array_equal(other.data, x.data)
+        assert other.data is not x.data and other.grad is not None and other.grad.data is not x.grad.data
+        assert other.data.flags.f_contiguous
+    tied = [x, x]
+    copied = copy.deepcopy(tied)
+    assert copied[0] is copied[1] and copied[0] is not x
+
+
+def test_results_are_not_copied() -> None:
+    y = Exp.apply(leaf(1))
+    for action in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(RuntimeError, match="only leaf tensors.*detach"):
+            action(y)
+    with no_grad():
+        copy.deepcopy(Exp.apply(leaf(1)))
