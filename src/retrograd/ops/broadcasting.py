@@ -1,0 +1,105 @@
+"""Sum and expand: each is the other's transpose, and together they are the gradient of broadcasting."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .kernel_set import kernels
+from .shape import Reshape, sizes
+
+
+class Sum(Function):
+    """Sum over ``axes`` (sorted, non-negative)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        ctx.input_shape, ctx.axes, ctx.keepdims = x.data.shape, axes, keepdims
+        return wrap(kernels.sum(x.data, axes, keepdims))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return expand_axes(g, ctx.input_shape, ctx.axes, ctx.keepdims), None, None
+
+
+class Expand(Function):
+    """x repeated along axes of extent 1 and new leading axes: a view with stride 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        ctx.input_shape = x.data.shape
+        return wrap(np.broadcast_to(x.data, shape))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return sum_to(g, ctx.input_shape), None
+
+
+def expand(x: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
+    """x broadcast to ``shape``; -1 keeps an extent.
+
+    Raises:
+        ValueError: x does not broadcast to ``shape``.
+    """
+    target, source = sizes(shape), x.data.shape
+    missing = len(target) - len(source)
+    full = tuple(source[i - missing] if n == -1 and i >= missing else n for i, n in enumerate(target))
+    if full == source:
+        return x
+    if (
+        missing < 0
+        or any(have not in (1, want) for have, want in zip(source, full[missing:], strict=True))
+        or min(full, default=0) < 0
+    ):
+        raise ValueError(
+            f"expand: x.shape={source} does not broadcast to shape={target}; each extent, counted from the end, "
+            f"must be equal, 1 in x, or -1 in shape"
+        )
+    return Expand.apply(x, full)
+
+
+def expand_axes(g: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """A reduction's result g over ``axes``, spread over the reduced ``shape`` again."""
+    if not keepdims and g.data.ndim:
+        g = Reshape.apply(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))
+    return g if g.data.shape == shape else Expand.apply(g, shape)
+
+
+def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """g summed over the axes along which ``shape`` was broadcast to g's shape: broadcasting's gradient."""
+    if g.data.shape == shape:
+        return g
+    axes, keepdims, reshaped = _broadcast_axes(g.data.shape, shape)
+    y = Sum.apply(g, axes, keepdims)
+    return Reshape.apply(y, shape) if reshaped else y
+
+
+@lru_cache(maxsize=4096)
+def _broadcast_axes(full: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], bool, bool]:
+    """Axes to sum from ``full`` to ``shape``, whether to keep them, and whether a reshape must follow."""
+    leading = len(full) - len(shape)
+    inner = tuple(i for i in range(leading, len(full)) if full[i] != shape[i - leading])
+    keepdims = bool(inner)
+    return tuple(range(leading)) + inner, keepdims, keepdims and leading > 0
+
+
+@lru_cache(maxsize=4096)
+def broadcast_shape(name: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape of x and y.
+
+    Raises:
+        ValueError: there is none.
+    """
+    ndim = max(len(x), len(y))
+    a, b = (1,) * (ndim - len(x)) + x, (1,) * (ndim - len(y)) + y
+    for i, (m, n) in enumerate(zip(a, b, strict=True)):
+        if m != n and m != 1 and n != 1:
+            raise ValueError(
+                f"{name}: shapes {x} and {y} do not broadcast: axis {i - ndim} has {m} and {n}; "
+                f"extents, counted from the end, must be equal or 1"
+            )
+    return tuple(n if m == 1 else m for m, n in zip(a, b, strict=True))

@@ -1,0 +1,121 @@
+"""Gives Tensor its operators and methods: each is a function of this package under PyTorch's method name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engine.tensor import Tensor
+from . import broadcasting, comparison, elementwise, inplace, matmul, reduction, shape, softmax
+from .dtype import bool_, cast, float32, float64, int64
+
+
+def _reflected(function: Any) -> Any:
+    def operator(y: Tensor, x: Any) -> Tensor:
+        return function(x, y)
+
+    operator.__name__ = f"r{function.__name__}"
+    operator.__doc__ = f"{function.__name__} with its operands swapped."
+    return operator
+
+
+def _to(x: Tensor, dtype: Any) -> Tensor:
+    """x in another element type: float32, float64, int64 or bool."""
+    return cast(x, dtype)
+
+
+def _float(x: Tensor) -> Tensor:
+    """x as float32."""
+    return cast(x, float32)
+
+
+def _double(x: Tensor) -> Tensor:
+    """x as float64."""
+    return cast(x, float64)
+
+
+def _long(x: Tensor) -> Tensor:
+    """x as int64; fractions are cut off."""
+    return cast(x, int64)
+
+
+def _bool(x: Tensor) -> Tensor:
+    """Where x is not 0."""
+    return cast(x, bool_)
+
+
+def _transposed(x: Tensor) -> Tensor:
+    """x with its axes in reverse order."""
+    return shape.permute(x, tuple(reversed(range(x.data.ndim))))
+
+
+def _expand_as(x: Tensor, other: Tensor) -> Tensor:
+    """x broadcast to the shape of ``other``."""
+    return broadcasting.expand(x, other.data.shape)
+
+
+METHODS: dict[str, Any] = {
+    "__add__": elementwise.add,
+    "__radd__": _reflected(elementwise.add),
+    "__sub__": elementwise.sub,
+    "__rsub__": _reflected(elementwise.sub),
+    "__mul__": elementwise.mul,
+    "__rmul__": _reflected(elementwise.mul),
+    "__truediv__": elementwise.div,
+    "__rtruediv__": _reflected(elementwise.div),
+    "__iadd__": inplace.iadd,
+    "__isub__": inplace.isub,
+    "__imul__": inplace.imul,
+    "__itruediv__": inplace.idiv,
+    "__neg__": elementwise.neg,
+    "__pow__": elementwise.pow,
+    "__matmul__": matmul.matmul,
+    "__getitem__": shape.getitem,
+    "__iter__": shape.iterate,
+    "__eq__": comparison.eq,
+    "__ne__": comparison.ne,
+    "__lt__": comparison.lt,
+    "__le__": comparison.le,
+    "__gt__": comparison.gt,
+    "__ge__": comparison.ge,
+    "add": elementwise.add,
+    "sub": elementwise.sub,
+    "mul": elementwise.mul,
+    "div": elementwise.div,
+    "neg": elementwise.neg,
+    "exp": elementwise.exp,
+    "log": elementwise.log,
+    "sqrt": elementwise.sqrt,
+    "pow": elementwise.pow,
+    "relu": elementwise.relu,
+    "sigmoid": elementwise.sigmoid,
+    "tanh": elementwise.tanh,
+    "sum": reduction.sum,
+    "mean": reduction.mean,
+    "max": reduction.max,
+    "argmax": reduction.argmax,
+    "all": comparison.all,
+    "any": comparison.any,
+    "eq": comparison.eq,
+    "reshape": shape.reshape,
+    "view": shape.reshape,
+    "flatten": shape.flatten,
+    "permute": shape.permute,
+    "transpose": shape.transpose,
+    "squeeze": shape.squeeze,
+    "unsqueeze": shape.unsqueeze,
+    "clone": shape.clone,
+    "expand": broadcasting.expand,
+    "expand_as": _expand_as,
+    "matmul": matmul.matmul,
+    "softmax": softmax.softmax,
+    "log_softmax": softmax.log_softmax,
+    "to": _to,
+    "float": _float,
+    "double": _double,
+    "long": _long,
+    "bool": _bool,
+    "T": property(_transposed),
+}
+
+for _name, _method in METHODS.items():
+    setattr(Tensor, _name, _method)

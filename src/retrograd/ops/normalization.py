@@ -1,0 +1,109 @@
+"""Batch normalisation over axis 1: by the batch's own statistics, or by given ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled
+from ..engine.tensor import Tensor, wrap
+from .broadcasting import Sum
+from .kernel_set import kernels
+from .reduction import Mean
+from .shape import Reshape
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class BatchNorm(Function):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias with the mean and biased variance of each channel of x.
+
+    x (N, C, *I), weight (C,), bias (C,) -> y like x, mean (C,), variance (C,); the statistics carry no gradient.
+    Source: S. Ioffe, C. Szegedy, "Batch Normalization", 2015.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, ...]:
+        y, mean, variance = kernels.batch_norm(x.data, weight.data, bias.data, eps)
+        ctx.save_for_backward(x, weight, mean, variance)
+        ctx.eps = eps
+        statistics = wrap(mean), wrap(variance)
+        ctx.mark_non_differentiable(*statistics)
+        ctx.set_materialize_grads(False)
+        return wrap(y), *statistics
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, *_: Any) -> Gradients:
+        """The fused gradient, or the composed one where it must be differentiable or need not reach x."""
+        want_x, want_w, want_b, _ = ctx.needs_input_grad
+        x, weight, mean, variance = ctx.saved_tensors
+        if is_grad_enabled() or not want_x:
+            return *batch_norm_grad(g, x, weight, ctx.eps, want_x, want_w, want_b), None
+        gx, gw, gb = kernels.batch_norm_grad(g.data, x.data, weight.data, mean, variance, ctx.eps)
+        return wrap(gx), wrap(gw) if want_w else None, wrap(gb) if want_b else None, None
+
+
+def batch_norm_grad(
+    g: Tensor, x: Tensor, weight: Tensor, eps: float, want_x: bool = True, want_w: bool = True, want_b: bool = True
+) -> Gradients:
+    """The gradient of BatchNorm to x, weight and bias in operators; what ``kernels.batch_norm_grad`` must equal.
+
+    With z = (x - mean) / sqrt(variance + eps) and h = g * weight:
+    gx = (h - mean(h) - z * mean(h * z)) / sqrt(variance + eps),  gw = sum(g * z),  gb = sum(g)
+    """
+    axes = _all_but_1(x)
+    gb = Sum.apply(g, axes, False) if want_b else None
+    if not want_x and not want_w:
+        return None, None, gb
+    centred = x - Mean.apply(x, axes, True)
+    inverse = (Mean.apply(centred * centred, axes, True) + eps) ** -0.5
+    z = centred * inverse
+    gw = Sum.apply(g * z, axes, False) if want_w else None
+    if not want_x:
+        return None, gw, gb
+    h = g * _per_channel(weight, x)
+    gx = inverse * (h - Mean.apply(h, axes, True) - z * Mean.apply(h * z, axes, True))
+    return gx, gw, gb
+
+
+class ChannelAffine(Function):
+    """y[:, c] = x[:, c] * scale[c] + shift[c]; x (N, C, *I), scale (C,), shift (C,)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        ctx.save_for_backward(x, scale)
+        return wrap(kernels.channel_affine(x.data, scale.data, shift.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (want_x, want_s, want_t), (x, scale) = ctx.needs_input_grad, ctx.saved_tensors
+        axes = _all_but_1(x)
+        gx = g * _per_channel(scale, x) if want_x else None
+        gscale = Sum.apply(g * x, axes, False) if want_s else None
+        gshift = Sum.apply(g, axes, False) if want_t else None
+        return gx, gscale, gshift
+
+
+def batch_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """(y, mean, variance) of ``BatchNorm``; the shapes must fit."""
+    return BatchNorm.apply(x, weight, bias, eps)
+
+
+def channel_affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """x * scale + shift per channel; the shapes must fit."""
+    return ChannelAffine.apply(x, scale, shift)
+
+
+def elements_per_channel(shape: tuple[int, ...]) -> int:
+    """How many elements each channel's statistics are taken over."""
+    return shape[0] * math.prod(shape[2:])
+
+
+def _all_but_1(x: Tensor) -> tuple[int, ...]:
+    return (0,) + tuple(range(2, x.data.ndim))
+
+
+def _per_channel(weight: Tensor, x: Tensor) -> Tensor:
+    """weight (C,) as (1, C, 1, ...), to broadcast against x."""
+    return Reshape.apply(weight, (1, weight.data.shape[0]) + (1,) * (x.data.ndim - 2))

@@ -1,0 +1,223 @@
+"""Max and average pooling in any number of dimensions.
+
+Maximum pooling picks places; with the places fixed it is linear, and its gradient puts back what the pick took:
+``max_pool_gather`` and ``max_pool_grad`` are each other's transposes. Average pooling is linear, and
+``avg_pool_grad`` is its transpose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from ..geometry import Window, as_pairs, as_tuple, pool_window
+from .convolution import Extent, freeze
+from .dtype import require_float
+from .elementwise import Scale
+from .kernel_set import kernels
+from .shape import Reshape
+
+Pairs = int | tuple[int, ...] | tuple[tuple[int, int], ...]
+
+
+class MaxPool(Function):
+    """The largest element of each window: y, or (y, indices). Padding is never chosen; NaN is; ties go to the first."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, window: Window, return_indices: bool) -> Any:
+        y, indices = kernels.max_pool(x.data, window)
+        ctx.save_for_backward(indices)
+        ctx.window = window
+        if not return_indices:
+            return wrap(y)
+        positions = wrap(indices)
+        ctx.mark_non_differentiable(positions)
+        ctx.set_materialize_grads(False)
+        return wrap(y), positions
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        return MaxPoolGrad.apply(g, indices, ctx.window), None, None
+
+
+class MaxPoolGrad(Function):
+    """Each g added to the place in x that its window chose."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, indices: np.ndarray, window: Window) -> Tensor:
+        ctx.save_for_backward(indices)
+        ctx.window = window
+        return wrap(kernels.max_pool_grad(g.data, indices, window))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        return MaxPoolGather.apply(v, indices, ctx.window), None, None
+
+
+class MaxPoolGather(Function):
+    """x at the places that the windows chose: the transpose of MaxPoolGrad."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, indices: np.ndarray, window: Window) -> Tensor:
+        ctx.save_for_backward(indices)
+        ctx.window = window
+        return wrap(kernels.max_pool_gather(x.data, indices))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        return MaxPoolGrad.apply(v, indices, ctx.window), None, None
+
+
+class AvgPool(Function):
+    """The mean of each window; ``count_include_pad``: divide by its taps, not by those that lie inside x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, window: Window, count_include_pad: bool) -> Tensor:
+        ctx.window, ctx.count_include_pad = window, count_include_pad
+        return wrap(kernels.avg_pool(x.data, window, count_include_pad))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return AvgPoolGrad.apply(g, ctx.window, ctx.count_include_pad), None, None
+
+
+class AvgPoolGrad(Function):
+    """Each g shared among the places of its window."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, window: Window, count_include_pad: bool) -> Tensor:
+        ctx.window, ctx.count_include_pad = window, count_include_pad
+        return wrap(kernels.avg_pool_grad(g.data, window, count_include_pad))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return AvgPool.apply(v, ctx.window, ctx.count_include_pad), None, None
+
+
+def max_pool(x: Tensor, window: Window) -> Tensor:
+    """x (N, C, *I) -> (N, C, *O); x must fit the window."""
+    return MaxPool.apply(x, window, False)
+
+
+def avg_pool(x: Tensor, window: Window, count_include_pad: bool = True) -> Tensor:
+    """x (N, C, *I) -> (N, C, *O); x must fit the window."""
+    return AvgPool.apply(x, window, count_include_pad)
+
+
+def max_pool_nd(
+    name: str,
+    ndim: int,
+    x: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None,
+    padding: Pairs,
+    dilation: Extent,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Any:
+    """Maximum pooling over the last ``ndim`` axes, its arguments checked; ``name`` is the caller's in messages.
+
+    x (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), with ``return_indices`` (y, flat places in *I).
+
+    Raises:
+        TypeError: x is no floating-point Tensor.
+        ValueError: x does not fit the window.
+    """
+    require_float(name, x)
+    shape = x.data.shape
+    window, _ = _pool_plan(
+        name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), freeze(dilation), ceil_mode
+    )
+    if len(shape) == ndim + 2:
+        return MaxPool.apply(x, window, return_indices)
+    found = MaxPool.apply(Reshape.apply(x, (1,) + shape), window, return_indices)
+    y, *places = found if return_indices else (found,)
+    y = Reshape.apply(y, y.data.shape[1:])
+    return (y, wrap(places[0].data[0])) if return_indices else y
+
+
+def avg_pool_nd(
+    name: str,
+    ndim: int,
+    x: Tensor,
+    kernel_size: Extent,
+    stride: Extent | None,
+    padding: Pairs,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Tensor:
+    """Average pooling over the last ``ndim`` axes, its arguments checked; ``name`` is the caller's in messages.
+
+    x (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
+
+    Raises:
+        TypeError: x is no floating-point Tensor.
+        ValueError: x does not fit the window, the divisor is 0, or ``ceil_mode`` adds a window that reaches beyond
+            padding which ``count_include_pad`` counts.
+    """
+    require_float(name, x)
+    shape = x.data.shape
+    window, added = _pool_plan(name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), 1, ceil_mode)
+    if divisor_override is not None:
+        if divisor_override == 0:
+            raise ValueError(f"{name}: divisor_override=0 divides by zero; use None to divide by the window's size")
+        count_include_pad = True
+    elif added and count_include_pad:
+        if any(map(any, as_pairs(freeze(padding), ndim))):
+            raise ValueError(
+                f"{name}: ceil_mode=True with count_include_pad=True and padding={padding} adds windows that are only "
+                f"partly padding; use count_include_pad=False, or give the padding as pairs (low, high)"
+            )
+        count_include_pad = False  # the added windows count what lies inside x
+    batch = x if len(shape) == ndim + 2 else Reshape.apply(x, (1,) + shape)
+    y = AvgPool.apply(batch, window, count_include_pad)
+    if divisor_override is not None:
+        y = Scale.apply(y, window.taps / divisor_override)
+    return y if batch is x else Reshape.apply(y, y.data.shape[1:])
+
+
+@lru_cache(maxsize=4096)
+def _pool_plan(
+    name: str,
+    ndim: int,
+    xs: tuple[int, ...],
+    kernel_size: Extent,
+    stride: Extent | None,
+    padding: Pairs,
+    dilation: Extent,
+    ceil_mode: bool,
+) -> tuple[Window, bool]:
+    """The window of a checked pooling, and whether ``ceil_mode`` added padding on the high side."""
+    if len(xs) not in (ndim + 1, ndim + 2):
+        raise ValueError(
+            f"{name}: x has {len(xs)} axes, needs {ndim + 2} (batch, channels, {ndim} of positions) or {ndim + 1} "
+            f"(without batch); x.shape={xs}"
+        )
+    size = xs[-ndim:]
+    try:
+        kernel = as_tuple(kernel_size, ndim, "kernel_size", 1)
+        steps = kernel if stride is None else as_tuple(stride, ndim, "stride", 1)
+        spread = as_tuple(dilation, ndim, "dilation", 1)
+        window = pool_window(size, kernel, steps, as_pairs(padding, ndim), spread)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{name}: {error}; x.shape={xs}") from None
+    if not ceil_mode:
+        return window, False
+    pairs, outputs = [], []
+    for i, r, o, s, d, (low, high) in zip(size, kernel, window.output, steps, spread, window.padding, strict=True):
+        rest = i + low + high - d * (r - 1) - 1 - (o - 1) * s
+        # one more window, if positions are left over, it starts before the high padding and it sees some of x
+        more = rest > 0 and o * s < i + low and any(0 <= o * s - low + tap * d < i for tap in range(r))
+        pairs.append((low, high + s - rest if more else high))
+        outputs.append(o + more)
+    extended = replace(window, output=tuple(outputs), padding=tuple(pairs))
+    return extended, extended != window

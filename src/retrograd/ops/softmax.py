@@ -1,0 +1,106 @@
+"""Softmax and its logarithm along one axis; their fused gradients are operators of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .broadcasting import Sum
+from .dtype import require_float
+from .elementwise import exp
+from .kernel_set import kernels
+from .shape import axis
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class Softmax(Function):
+    """exp(x) / sum(exp(x)) along ``axis``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
+        y = wrap(kernels.softmax(x.data, axis))
+        ctx.save_for_backward(y)
+        ctx.axis = axis
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (y,) = ctx.saved_tensors
+        return SoftmaxGrad.apply(g, y, ctx.axis), None
+
+
+class SoftmaxGrad(Function):
+    """y * (g - sum(g * y))"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, y: Tensor, axis: int) -> Tensor:
+        ctx.save_for_backward(g, y)
+        ctx.axis = axis
+        return wrap(kernels.softmax_grad(g.data, y.data, axis))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (want_g, want_y, _), (g, y), over = ctx.needs_input_grad, ctx.saved_tensors, (ctx.axis,)
+        gg = SoftmaxGrad.apply(v, y, ctx.axis) if want_g else None
+        gy = None
+        if want_y:
+            gy = v * (g - Sum.apply(g * y, over, True)) - g * Sum.apply(v * y, over, True)
+        return gg, gy, None
+
+
+class LogSoftmax(Function):
+    """x - log(sum(exp(x))) along ``axis``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
+        y = wrap(kernels.log_softmax(x.data, axis))
+        ctx.save_for_backward(y)
+        ctx.axis = axis
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (y,) = ctx.saved_tensors
+        return LogSoftmaxGrad.apply(g, y, ctx.axis), None
+
+
+class LogSoftmaxGrad(Function):
+    """g - exp(y) * sum(g)"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, y: Tensor, axis: int) -> Tensor:
+        ctx.save_for_backward(g, y)
+        ctx.axis = axis
+        return wrap(kernels.log_softmax_grad(g.data, y.data, axis))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (want_g, want_y, _), (g, y), over = ctx.needs_input_grad, ctx.saved_tensors, (ctx.axis,)
+        weighted = v * exp(y)
+        gg = v - Sum.apply(weighted, over, True) if want_g else None
+        gy = -weighted * Sum.apply(g, over, True) if want_y else None
+        return gg, gy, None
+
+
+def softmax(x: Tensor, dim: int) -> Tensor:
+    """exp(x) / sum(exp(x)) along axis ``dim``, computed without overflow.
+
+    Raises:
+        TypeError: x is no floating-point Tensor.
+        IndexError: x has no axis ``dim``.
+    """
+    require_float("softmax", x)
+    return Softmax.apply(x, axis("softmax", "dim", dim, x.data.ndim))
+
+
+def log_softmax(x: Tensor, dim: int) -> Tensor:
+    """x - log(sum(exp(x))) along axis ``dim``, computed without overflow.
+
+    Raises:
+        TypeError: x is no floating-point Tensor.
+        IndexError: x has no axis ``dim``.
+    """
+    require_float("log_softmax", x)
+    return LogSoftmax.apply(x, axis("log_softmax", "dim", dim, x.data.ndim))

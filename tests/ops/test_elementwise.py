@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import retrograd
+from ops.battery import away_from_kinks, check, kernels_of_backward, numbers
+from retrograd.engine.tensor import Tensor
+from retrograd.ops import elementwise as e
+
+SHAPES = [((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1, 3), (4, 1)), ((), (2, 2)), ((2, 2), ()), ((0, 3), (1, 3))]
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+def test_linear_in_each_operand(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    x, y = (numbers(*s, seed=k) for k, s in enumerate(shapes))
+    numpy_name = {"add": "add", "sub": "subtract", "mul": "multiply"}[name]
+    check_all = check if x.size and y.size else values_only
+    check_all(getattr(e, name), (x, y), getattr(np, numpy_name), linear=True)
+
+
+@pytest.mark.parametrize("shapes", SHAPES[:-1], ids=str)
+def test_div(shapes: tuple[tuple[int, ...], ...]) -> None:
+    check(e.div, (numbers(*shapes[0]), numbers(*shapes[1], low=0.5)), np.divide)
+
+
+def values_only(function, arrays, expected, linear) -> None:
+    y = function(*map(Tensor, arrays))
+    np.testing.assert_array_equal(y.data, expected(*arrays))
+    for shape, a in zip([a.shape for a in arrays], arrays, strict=True):
+        t = Tensor(a, requires_grad=True)
+        others = [t if b is a else Tensor(b) for b in arrays]
+        function(*others).backward(Tensor(np.ones(y.shape)))
+        assert t.grad.shape == shape
+
+
+SMOOTH = {
+    "neg": (np.negative, None),
+    "exp": (np.exp, None),
+    "log": (np.log, 0.5),
+    "sqrt": (np.sqrt, 0.5),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), None),
+    "tanh": (np.tanh, None),
+}
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (), (2, 1, 3)], ids=str)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth(name: str, shape: tuple[int, ...]) -> None:
+    expected, low = SMOOTH[name]
+    check(getattr(e, name), (numbers(*shape, low=low),), expected, linear=name == "neg", rtol=1e-11)
+
+
+def test_relu() -> None:
+    check(e.relu, (away_from_kinks(3, 4),), lambda x: np.maximum(x, 0))
+
+
+def test_relu_at_zero_and_nan() -> None:
+    x = Tensor(np.array([0.0, -0.0, np.nan, -1.0, 2.0]), requires_grad=True)
+    y = e.relu(x)
+    np.testing.assert_array_equal(y.data, [0, 0, np.nan, 0, 2])
+    y.backward(Tensor(np.full(5, 3.0)))
+    np.testing.assert_array_equal(x.grad.data, [0, 0, 0, 0, 3])
+
+
+@pytest.mark.parametrize("exponent", [-1, 0, 0.5, 1, 2, 3, 2.5])
+def test_pow(exponent: float) -> None:
+    check(lambda x: x**exponent, (numbers(2, 3, low=0.5),), lambda x: x**exponent, rtol=1e-11)
+
+
+def test_pow_at_zero() -> None:
+    for exponent, slope in ((0, 0.0), (1, 1.0), (2, 0.0), (3, 0.0)):
+        x = Tensor(np.zeros(2), requires_grad=True)
+        (x**exponent).backward(Tensor(np.ones(2)))
+        np.testing.assert_array_equal(x.grad.data, [slope] * 2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + 1.5,
+        lambda x: 1.5 + x,
+        lambda x: x - 1.5,
+        lambda x: 1.5 - x,
+        lambda x: x * 1.5,
+        lambda x: 1.5 * x,
+        lambda x: x / 1.5,
+        lambda x: 1.5 / x,
+        lambda x: -x,
+        lambda x: x + np.float64(1.5),
+        lambda x: np.float64(1.5) * x,
+        lambda x: x * np.int64(2) + np.float32(0.5),
+        lambda x: x - True,
+    ],
+)
+def test_numbers_as_operands_keep_the_type(function) -> None:
+    check(function, (numbers(2, 3, low=0.5),), function)
+
+
+def test_a_number_is_not_read_as_its_negative_zero() -> None:
+    x = Tensor(np.array([1.0]))
+    assert (x / 0.0).item() == np.inf and (x / -0.0).item() == -np.inf
+
+
+PROMOTIONS = [
+    ("float32", (2,), "float64", (2,), "float64"),
+    ("float32", (2,), "float64", (), "float32"),
+    ("float32", (), "float64", (2,), "float64"),
+    ("float32", (2,), "int64", (2,), "float32"),
+    ("int64", (2,), "float64", (), "float64"),
+    ("bool", (2,), "int64", (), "int64"),
+    ("bool", (2,), "float32", (2,), "float32"),
+    ("int64", (2,), "int64", (2,), "int64"),
+]
+
+
+@pytest.mark.parametrize(("left", "s", "right", "t", "result"), PROMOTIONS)
+def test_promotion(left: str, s: tuple[int, ...], right: str, t: tuple[int, ...], result: str) -> None:
+    x, y = Tensor(np.ones(s, left)), Tensor(np.ones(t, right))
+    for a, b in ((x, y), (y, x)):
+        for z in (a + b, a * b):
+            assert z.dtype == result and z.data.max() in (1, 2)
+        assert (a / b).dtype == ("float32" if result in ("int64", "bool") else result)
+
+
+def test_promotion_with_numbers() -> None:
+    i, b = Tensor(np.array([1, 2])), Tensor(np.array([True, False]))
+    assert (i + 1).dtype == np.int64 and (i + 1.5).dtype == np.float32 and (i / 2).dtype == np.float32
+    assert (b + 1).dtype == np.int64 and (b * True).dtype == np.bool_
+    np.testing.assert_array_equal((i - 3).data, [-2, -1])
+    np.testing.assert_array_equal((-i).data, [-1, -2])
+
+
+def test_gradient_flows_through_promotion() -> None:
+    x, y = Tensor(np.float32([1, 2]), requires_grad=True), Tensor(np.array([3.0, 4.0]), requires_grad=True)
+    (x * y).backward(Tensor(np.array([1.0, 10.0])))
+    assert x.grad.dtype == np.float32 and y.grad.dtype == np.float64
+    np.testing.assert_array_equal(x.grad.data, [3, 40])
+    np.testing.assert_array_equal(y.grad.data, [1, 20])
+
+
+def test_gradients_nobody_asked_for_are_not_computed() -> None:
+    arrays = (numbers(2, 3), numbers(2, 3, low=0.5))
+    assert kernels_of_backward(e.mul, arrays, {0}) == ["mul"]
+    assert kernels_of_backward(e.mul, arrays, {0, 1}) == ["mul", "mul"]
+    assert kernels_of_backward(e.sub, arrays, {0}) == []
+    assert kernels_of_backward(e.sub, arrays, {1}) == ["neg"]
+    assert kernels_of_backward(e.div, arrays, {0}) == ["div"]
+    assert kernels_of_backward(e.add, (numbers(2, 3), numbers(3)), {0}) == []
+    assert kernels_of_backward(e.add, (numbers(2, 3), numbers(3)), {1}) == ["sum"]
+    assert kernels_of_backward(lambda x: x * 2.0, (numbers(2),), {0}) == ["scale"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: x + Tensor(np.ones((2, 4))), ValueError, "add: shapes (2, 3) and (2, 4) do not broadcast: axis -1"),
+        (lambda x: x * np.ones(3), TypeError, "mul: y is ndarray, needs a Tensor or a number"),
+        (lambda x: np.ones(3) * x, TypeError, "mul: x is ndarray, needs a Tensor or a number"),
+        (lambda x: x + "a", TypeError, "add: y is str"),
+        (lambda x: e.exp(3.0), TypeError, "exp: x is float, needs a Tensor"),
+        (lambda x: e.exp(Tensor(np.array([1]))), TypeError, "exp: x is int64, needs float32 or float64; convert"),
+        (lambda x: x**x, TypeError, "pow: exponent is Tensor, needs a number"),
+        (lambda x: Tensor(np.array([2])) ** 2, TypeError, "pow: x is int64"),
+    ],
+)
+def test_messages(call, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        call(Tensor(np.ones((2, 3))))
+
+
+def test_comparisons_give_truth_values() -> None:
+    x = retrograd.tensor([1.0, 2.0, 3.0])
+    y = retrograd.tensor([3.0, 2.0, 1.0], requires_grad=True)
+    np.testing.assert_array_equal((x < y).data, [True, False, False])
+    np.testing.assert_array_equal((x <= y).data, [True, True, False])
+    np.testing.assert_array_equal((x > 2).data, [False, False, True])
+    np.testing.assert_array_equal((x >= 2).data, [False, True, True])
+    np.testing.assert_array_equal((x == y).data, [False, True, False])
+    np.testing.assert_array_equal((x != y).data, [True, False, True])
+    assert not (x == y).requires_grad and (x == y).any() and not (x == y).all()
+    assert (x == y).sum().item() == 1
+    assert (x == None) is False and x in {x} and hash(x) != hash(y)  # noqa: E711
+    with pytest.raises(ValueError, match=re.escape("eq: shapes (3,) and (2,) do not broadcast")):
+        assert x == retrograd.tensor([1.0, 2.0])
+    with pytest.raises(TypeError):
+        assert x < "a"

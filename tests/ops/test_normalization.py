@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from ops.battery import check, check_requests, kernels_of_backward, numbers
+from retrograd.autograd import grad, gradcheck, gradgradcheck
+from retrograd.engine.tensor import Tensor
+from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
+from retrograd.ops.normalization import batch_norm, batch_norm_grad, channel_affine
+
+SHAPES = [(4, 2), (3, 2, 2), (2, 2, 2, 2), (2, 1, 2, 1, 2)]
+EPS = 1e-5
+
+
+def normalised(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    axes = (0, *range(2, x.ndim))
+    column = (slice(None), *(None,) * (x.ndim - 2))
+    z = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + EPS)
+    return z * w[column] + b[column]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_batch_norm(shape) -> None:
+    x, w, b = numbers(*shape), numbers(shape[1], seed=1), numbers(shape[1], seed=2)
+    check(lambda *t: batch_norm(*t, EPS)[0], (x, w, b), normalised, rtol=1e-10, rounding=1e-13)
+    _, mean, variance = batch_norm(*map(Tensor, (x, w, b)), EPS)
+    axes = (0, *range(2, x.ndim))
+    np.testing.assert_allclose(mean.data, x.mean(axes), atol=1e-12)
+    np.testing.assert_allclose(variance.data, x.var(axes))
+
+
+def test_statistics_carry_no_gradient() -> None:
+    x, w, b = (Tensor(a, requires_grad=True) for a in (numbers(4, 2), numbers(2), numbers(2)))
+    _, mean, variance = batch_norm(x, w, b, EPS)
+    assert not mean.requires_grad and not variance.requires_grad
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_fused_gradient_equals_the_composed_one(shape) -> None:
+    arrays = numbers(*shape), numbers(shape[1], seed=1), numbers(shape[1], seed=2)
+    x, w, b = (Tensor(a, requires_grad=True) for a in arrays)
+    g = Tensor(numbers(*shape, seed=3))
+    fused = grad(batch_norm(x, w, b, EPS)[0], (x, w, b), g)
+    composed = grad(batch_norm(x, w, b, EPS)[0], (x, w, b), g, create_graph=True)
+    direct = batch_norm_grad(g, x, w, EPS)
+    for f, c, d in zip(fused, composed, direct, strict=True):
+        assert not f.requires_grad
+        np.testing.assert_allclose(f.data, c.data, rtol=1e-9, atol=1e-11)
+        np.testing.assert_array_equal(c.data, d.data)
+
+
+def test_only_what_is_asked_for() -> None:
+    function = lambda x, w, b: batch_norm(x, w, b, EPS)[0]  # noqa: E731
+    arrays = (numbers(4, 2), numbers(2), numbers(2))
+    assert kernels_of_backward(function, arrays, {0, 1, 2}) == ["batch_norm_grad"]
+    assert kernels_of_backward(function, arrays, {0}) == ["batch_norm_grad"]
+    assert kernels_of_backward(function, arrays, {2}) == ["sum"]
+    assert "batch_norm_grad" not in kernels_of_backward(function, arrays, {1, 2})
+    x, w, b = Tensor(arrays[0]), Tensor(arrays[1], requires_grad=True), Tensor(arrays[2])
+    function(x, w, b).backward(Tensor(numbers(4, 2, seed=3)))
+    assert x.grad is None and b.grad is None
+    z = normalised(arrays[0], np.ones(2), np.zeros(2))
+    np.testing.assert_allclose(w.grad.data, (z * numbers(4, 2, seed=3)).sum(0))
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3, 2, 2)], ids=str)
+def test_channel_affine(shape) -> None:
+    column = (slice(None), *(None,) * (len(shape) - 2))
+    arrays = numbers(*shape), numbers(shape[1], seed=1), numbers(shape[1], seed=2)
+    check(channel_affine, arrays, lambda x, s, t: x * s[column] + t[column], linear=True)
+    assert kernels_of_backward(channel_affine, arrays, {0}) == ["mul"]
+    assert kernels_of_backward(channel_affine, arrays, {2}) == ["sum"]
+
+
+def test_running_statistics() -> None:
+    x = numbers(4, 2, 3)
+    mean, variance = Tensor(np.array([1.0, 2.0])), Tensor(np.array([3.0, 4.0]))
+    held = mean.data
+    y = F.batch_norm(Tensor(x), mean, variance, training=True, momentum=0.3)
+    np.testing.assert_allclose(y.data, normalised(x, np.ones(2), np.zeros(2)))
+    np.testing.assert_allclose(mean.data, 0.7 * np.array([1, 2]) + 0.3 * x.mean((0, 2)))
+    np.testing.assert_allclose(variance.data, 0.7 * np.array([3, 4]) + 0.3 * x.var((0, 2), ddof=1))
+    assert mean.data is held
+
+    before = mean.data.copy()
+    w, b = Tensor(numbers(2)), Tensor(numbers(2, seed=1))
+    column = (slice(None), None)
+    scale = w.data / np.sqrt(variance.data + EPS)
+    z = F.batch_norm(Tensor(x), mean, variance, w, b)
+    np.testing.assert_allclose(z.data, (x - mean.data[column]) * scale[column] + b.data[column])
+    plain = (x - mean.data[column]) / np.sqrt(variance.data + EPS)[column]
+    np.testing.assert_allclose(F.batch_norm(Tensor(x), mean, variance).data, plain)
+    np.testing.assert_array_equal(mean.data, before)
+    np.testing.assert_allclose(F.batch_norm(Tensor(x), None, None).data, y.data)
+
+
+def test_gradients_in_eval_mode() -> None:
+    mean, variance = Tensor(np.array([1.0, 2.0])), Tensor(np.array([3.0, 4.0]))
+    arrays = numbers(3, 2, 2), numbers(2), numbers(2, seed=1)
+    inputs = [Tensor(a, requires_grad=True) for a in arrays]
+    function = lambda x, w, b: F.batch_norm(x, mean, variance, w, b)  # noqa: E731
+    assert gradcheck(function, inputs) and gradgradcheck(function, inputs)
+    check_requests(function, arrays)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda x, c: F.batch_norm(x, None, None, c[:1]),
+            ValueError,
+            "batch_norm: weight.shape=(1,), needs (2,), one per",
+        ),
+        (lambda x, c: F.batch_norm(x, c, None), ValueError, "batch_norm: running_var is missing; give both"),
+        (lambda x, c: F.batch_norm(x, c, c.float()), TypeError, "batch_norm: x is float64, running_var is float32"),
+        (lambda x, c: F.batch_norm(x[:1], c, c, training=True), ValueError, "each channel has 1 elements to take"),
+        (lambda x, c: F.batch_norm(c, c, c), ValueError, "batch_norm: x has 1 axes, needs at least 2"),
+        (lambda x, c: F.batch_norm(x.long(), c, c), TypeError, "batch_norm: x is int64"),
+    ],
+)
+def test_messages(call, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        call(Tensor(np.ones((3, 2))), Tensor(np.ones(2)))

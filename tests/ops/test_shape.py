@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from ops.battery import check, kernels_of_backward, numbers
+from retrograd.engine.tensor import Tensor
+from retrograd.ops import shape as s
+
+X = numbers(2, 3, 4)
+LINEAR = {
+    "reshape": (lambda x: x.reshape(4, 6), lambda a: a.reshape(4, 6)),
+    "reshape -1": (lambda x: x.reshape((3, -1)), lambda a: a.reshape(3, -1)),
+    "view": (lambda x: x.view(24), lambda a: a.reshape(24)),
+    "flatten": (lambda x: x.flatten(), lambda a: a.reshape(24)),
+    "flatten 1": (lambda x: x.flatten(1), lambda a: a.reshape(2, 12)),
+    "flatten 0 1": (lambda x: x.flatten(0, 1), lambda a: a.reshape(6, 4)),
+    "permute": (lambda x: x.permute(2, 0, 1), lambda a: a.transpose(2, 0, 1)),
+    "permute negative": (lambda x: x.permute((-1, 0, 1)), lambda a: a.transpose(2, 0, 1)),
+    "transpose": (lambda x: x.transpose(0, -1), lambda a: a.swapaxes(0, 2)),
+    "T": (lambda x: x.T, lambda a: a.T),
+    "unsqueeze": (lambda x: x.unsqueeze(1), lambda a: a[:, None]),
+    "unsqueeze last": (lambda x: x.unsqueeze(-1), lambda a: a[..., None]),
+    "squeeze": (lambda x: x[:1].squeeze(0), lambda a: a[0]),
+    "squeeze all": (lambda x: x[:1, :, 2:3].squeeze(), lambda a: a[0, :, 2]),
+    "squeeze nothing": (lambda x: x.squeeze(1), lambda a: a),
+    "clone": (lambda x: x.clone(), lambda a: a),
+    "expand": (lambda x: x.unsqueeze(1).expand(5, -1, 2, 3, 4), lambda a: np.broadcast_to(a[:, None], (5, 2, 2, 3, 4))),
+    "expand_as": (
+        lambda x: x[:, :1].expand_as(Tensor(np.ones((2, 3, 4)))),
+        lambda a: np.broadcast_to(a[:, :1], a.shape),
+    ),
+    "int": (lambda x: x[1], lambda a: a[1]),
+    "ints": (lambda x: x[1, -1, 0], lambda a: a[1, -1, 0]),
+    "slices": (lambda x: x[:, 1:, ::2], lambda a: a[:, 1:, ::2]),
+    "backwards": (lambda x: x[::-1, 2:0:-1], lambda a: a[::-1, 2:0:-1]),
+    "None and ...": (lambda x: x[None, ..., 1:3, None], lambda a: a[None, ..., 1:3, None]),
+    "NumPy int": (lambda x: x[np.int64(1)], lambda a: a[1]),
+    "Tensor int": (lambda x: x[Tensor(np.array(1)), 0], lambda a: a[1, 0]),
+    "overlapping uses": (lambda x: x[0] + x[1] + x[0, :, :1], lambda a: a[0] + a[1] + a[0, :, :1]),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear(name: str) -> None:
+    function, expected = LINEAR[name]
+    check(function, (X,), expected, linear=True)
+
+
+def test_views_share_memory() -> None:
+    x = Tensor(X)
+    for y in (x.reshape(6, 4), x.permute(2, 1, 0), x[1:], x.expand(2, 2, 3, 4), x.unsqueeze(0)):
+        assert np.shares_memory(y.data, X)
+    assert not np.shares_memory(x.clone().data, X)
+
+
+def test_strides_survive() -> None:
+    image = np.moveaxis(np.zeros((2, 5, 6, 3)), -1, 1)  # channels last in memory
+    assert Tensor(image).clone().data.strides == image.strides
+    assert Tensor(image).float().data.strides == tuple(n // 2 for n in image.strides)
+
+
+def test_rows() -> None:
+    x = Tensor(X, requires_grad=True)
+    rows = list(x)
+    assert len(rows) == 2
+    rows[1].backward(Tensor(np.ones((3, 4))))
+    np.testing.assert_array_equal(x.grad.data, np.stack([np.zeros((3, 4)), np.ones((3, 4))]))
+    with pytest.raises(TypeError, match="iteration over a tensor without axes"):
+        iter(x.sum())
+
+
+def test_empty() -> None:
+    x = Tensor(np.zeros((0, 3, 4)), requires_grad=True)
+    y = x.flatten(1)
+    assert y.shape == (0, 12) and x.flatten().shape == (0,) and x[:, 1].shape == (0, 4)
+    y.backward(Tensor(np.zeros((0, 12))))
+    assert x.grad.shape == (0, 3, 4)
+    assert Tensor(np.array(1.0)).flatten().shape == (1,)
+
+
+def test_no_kernel_runs() -> None:
+    for function, _ in (LINEAR[n] for n in ("reshape", "permute", "slices", "clone")):
+        assert kernels_of_backward(function, (X,), {0}) == []
+    assert kernels_of_backward(LINEAR["expand"][0], (X,), {0}) == ["sum"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: x.reshape(5, 5), ValueError, "reshape: 24 elements of x.shape=(2, 3, 4) do not fit shape=(5, 5)"),
+        (lambda x: x.reshape(4.0, 6), TypeError, "shape=(4.0, 6) must consist of ints"),
+        (lambda x: x.unsqueeze(0.5), TypeError, "unsqueeze: dim=0.5 must be an int"),
+        (lambda x: x.reshape(-1, 5), ValueError, "reshape: 24 elements"),
+        (lambda x: x.permute(0, 1), ValueError, "permute: dims=(0, 1) must name each of the 3 axes"),
+        (lambda x: x.permute(0, 1, 1), ValueError, "permute: dims=(0, 1, 1) must name each"),
+        (lambda x: x.transpose(0, 3), IndexError, "transpose: dim1=3 is out of range; 3 axes allow -3 to 2"),
+        (lambda x: x.squeeze(3), IndexError, "squeeze: dim=3 is out of range"),
+        (lambda x: x.unsqueeze(-5), IndexError, "unsqueeze: dim=-5 is out of range; 4 axes allow -4 to 3"),
+        (lambda x: x.flatten(2, 1), ValueError, "flatten: start_dim=2 lies behind end_dim=1"),
+        (lambda x: x.flatten(3), IndexError, "flatten: start_dim=3 is out of range"),
+        (lambda x: x.expand(2, 2, 4), ValueError, "expand: x.shape=(2, 3, 4) does not broadcast to shape=(2, 2, 4)"),
+        (lambda x: x.expand(3, 4), ValueError, "expand: x.shape=(2, 3, 4) does not broadcast to shape=(3, 4)"),
+        (lambda x: x.expand(-1, 2, 3, 4), ValueError, "expand: x.shape=(2, 3, 4) does not broadcast"),
+        (lambda x: x[2], IndexError, "getitem: x.shape=(2, 3, 4): index 2 is out of bounds"),
+        (lambda x: x[0, 0, 0, 0], IndexError, "getitem: x.shape=(2, 3, 4): too many indices"),
+        (lambda x: x[[0, 1]], TypeError, "getitem: an index is an int, a slice, None or ..., got list"),
+        (lambda x: x[True], TypeError, "getitem: an index is an int, a slice, None or ..., got bool"),
+        (lambda x: x[x > 0], TypeError, "getitem: an index is an int, a slice, None or ..., got Tensor"),
+        (
+            lambda x: x[Tensor(np.array([1]))],
+            TypeError,
+            "getitem: an index is an int, a slice, None or ..., got Tensor",
+        ),
+        (lambda x: x[0.5], TypeError, "getitem: an index is an int, a slice, None or ..., got float"),
+        (lambda x: x.to("float16"), TypeError, "dtype='float16' is not an element type of a Tensor"),
+        (lambda x: x.to("cuda"), TypeError, "dtype='cuda' is not an element type of a Tensor"),
+    ],
+)
+def test_messages(call, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        call(Tensor(np.ones((2, 3, 4))))
+
+
+def test_casts() -> None:
+    x = Tensor(np.array([1.5, -2.5, 0.0]), requires_grad=True)
+    assert x.to("float64") is x and x.double() is x
+    y = x.float()
+    assert y.dtype == np.float32 and y.requires_grad
+    y.backward(Tensor(np.float32([1, 2, 3])))
+    assert x.grad.dtype == np.float64 and x.grad.data.tolist() == [1, 2, 3]
+    assert x.long().data.tolist() == [1, -2, 0] and not x.long().requires_grad
+    assert x.bool().data.tolist() == [True, True, False]
+    assert x.to(float).dtype == np.float32 and x.to(int).dtype == np.int64 and x.to(np.bool_).dtype == np.bool_
+
+
+def test_reshape_to_the_same_shape_is_x() -> None:
+    x = Tensor(X)
+    assert s.reshape(x, 2, 3, 4) is x and s.flatten(x, 1, 1) is x
