@@ -1,0 +1,155 @@
+"""Containers of modules: Sequential calls them in turn, ModuleList only holds them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, Self, SupportsIndex, overload
+
+from .module import Module, indented
+
+__all__ = ["ModuleList", "Sequential"]
+
+
+class _Indexed(Module):
+    """What Sequential and ModuleList share: children that are found by position."""
+
+    def __len__(self) -> int:
+        return len(self._child_names)
+
+    def __iter__(self) -> Iterator[Module]:
+        return (self.__dict__[name] for name in self._child_names)
+
+    def _name_at(self, index: SupportsIndex) -> str:
+        position = operator.index(index)
+        size = len(self)
+        if not -size <= position < size:
+            raise IndexError(
+                f"{type(self).__name__}: index {position} is out of range; it holds {size} modules"
+            )
+        return list(self._child_names)[position]
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Any: ...
+
+    def __getitem__(self, index: slice | SupportsIndex) -> Any:
+        if isinstance(index, slice):
+            return self._of({name: self.__dict__[name] for name in list(self._child_names)[index]})
+        return self.__dict__[self._name_at(index)]
+
+    def __setitem__(self, index: SupportsIndex, module: Module) -> None:
+        self.register_module(self._name_at(index), module)
+
+    def __delitem__(self, index: slice | SupportsIndex) -> None:
+        """Remove modules; those behind them move up, so that the names stay 0, 1, 2, ..."""
+        names = list(self._child_names)
+        gone = set(names[index]) if isinstance(index, slice) else {self._name_at(index)}
+        kept = [self.__dict__[name] for name in names if name not in gone]
+        for name in names:
+            delattr(self, name)
+        for module in kept:
+            self.append(module)
+
+    def append(self, module: Module) -> Self:
+        """Add module at the end."""
+        _require_module(type(self).__name__, module)
+        self.register_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add every module of an iterable at the end."""
+        added = list(modules)
+        for module in added:
+            _require_module(type(self).__name__, module)
+        for module in added:
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Put module before position index.
+
+        Raises:
+            IndexError: index lies outside -len..len.
+        """
+        _require_module(type(self).__name__, module)
+        size = len(self)
+        if not -size <= index <= size:
+            raise IndexError(f"{type(self).__name__}: index {index} is out of range; it holds {size} modules")
+        modules: list[Module] = list(self)
+        modules.insert(index, module)
+        del self[:]
+        return self.extend(modules)
+
+    def _of(self, children: Mapping[str, Module]) -> Self:
+        raise NotImplementedError
+
+
+class Sequential(_Indexed):
+    """Calls its modules in turn, each with the result of the one before.
+
+    args: modules (named "0", "1", ...) or one dict of name -> module.
+
+    Raises:
+        TypeError: an argument is no Module.
+    """
+
+    def __init__(self, *args: Module | Mapping[str, Module]) -> None:
+        super().__init__()
+        named: dict[str, Any] = {str(position): module for position, module in enumerate(args)}
+        if len(args) == 1 and isinstance(args[0], Mapping):
+            named = dict(args[0])
+        for name, module in named.items():
+            _require_module("Sequential", module)
+            self.register_module(name, module)
+
+    def _of(self, children: Mapping[str, Module]) -> Self:
+        return type(self)(children)
+
+    def forward(self, input: Any) -> Any:
+        members = self.__dict__
+        for name in self._child_names:
+            input = members[name](input)
+        return input
+
+
+class ModuleList(_Indexed):
+    """A list of modules, registered so that their parameters are found; it has no forward.
+
+    Raises:
+        TypeError: an element is no Module.
+    """
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def _of(self, children: Mapping[str, Module]) -> Self:
+        return type(self)(children.values())
+
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
+        return self.extend(modules)
+
+    def __add__(self, modules: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *modules])
+
+    def __repr__(self) -> str:
+        """Like PyTorch's, with a run of equal modules written once: ``(0-2): 3 x Linear(...)``."""
+        lines = []
+        position = 0
+        for text, run in groupby(repr(module) for module in self):
+            count = len(list(run))
+            last = position + count - 1
+            label = f"({position}): {text}" if count == 1 else f"({position}-{last}): {count} x {text}"
+            lines.append("\n  " + indented(label))
+            position += count
+        return f"{type(self).__name__}({''.join(lines)}\n)" if lines else f"{type(self).__name__}()"
+
+
+def _require_module(container: str, module: object) -> None:
+    if not isinstance(module, Module):
+        raise TypeError(f"{container}: {module!r} is no Module but {type(module).__name__}")

@@ -1,0 +1,381 @@
+"""Module: the base class of every layer and network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from .error_path import add_module_path
+from .parameter import Parameter, as_float_dtype
+
+__all__ = ["Module"]
+
+
+class IncompatibleKeys(NamedTuple):
+    """What load_state_dict(strict=False) passed over."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """Holds parameters, buffers and child modules under the names they were assigned to.
+
+    A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters,
+    buffers and children are ordinary entries of the instance's ``__dict__``, so that ``self.weight`` costs a
+    plain lookup; three dicts of names say which entries are which. There is no second place to keep in step.
+    """
+
+    training: bool
+    _parameter_names: dict[str, None]
+    _buffer_names: dict[str, bool]  # name -> whether state_dict holds it
+    _child_names: dict[str, None]
+
+    def __init__(self) -> None:
+        self.__dict__.update(training=True, _parameter_names={}, _buffer_names={}, _child_names={})
+
+    if TYPE_CHECKING:  # names are assigned at run time; there is no slow __getattr__ behind them
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    # ------------------------------------------------------------------ calling
+
+    def _forward_missing(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f'{type(self).__name__} has no "forward"; define forward(self, ...) in the class'
+        )
+
+    forward: Callable[..., Any] = _forward_missing
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """forward(...); an exception on its way out gets this module's path put before its message."""
+        try:
+            return self.forward(*args, **kwargs)
+        except Exception as error:
+            add_module_path(error, Module.__call__.__code__)
+            raise
+
+    # ------------------------------------------------------------------ registration
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter under name; None keeps the name free for one (``bias=False``).
+
+        Raises:
+            AttributeError: Module.__init__() has not run yet.
+            TypeError: name is no str, or param is neither a Parameter nor None.
+            KeyError: name is empty, has a dot, or is taken.
+        """
+        self._check_name(name, "parameter", "_parameter_names")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"register_parameter({name!r}): got {type(param).__name__}, expected Parameter or None; "
+                "wrap it in nn.Parameter, or use register_buffer"
+            )
+        self._parameter_names[name] = None
+        self.__dict__[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is state but not trained; state_dict holds it unless persistent is False.
+
+        Raises: as register_parameter, with Tensor for Parameter.
+        """
+        self._check_name(name, "buffer", "_buffer_names")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"register_buffer({name!r}): got {type(tensor).__name__}, expected Tensor or None")
+        self._buffer_names[name] = persistent
+        self.__dict__[name] = tensor
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Add a child module under name.
+
+        Raises: as register_parameter, with Module for Parameter.
+        """
+        self._check_name(name, "module", "_child_names")
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"register_module({name!r}): got {type(module).__name__}, expected Module or None")
+        self._child_names[name] = None
+        self.__dict__[name] = module
+
+    add_module = register_module
+
+    def _check_name(self, name: str, kind: str, registry: str) -> None:
+        if "_child_names" not in self.__dict__:
+            raise AttributeError(
+                f"cannot assign {kind} {name!r} before Module.__init__() has run; "
+                f"call super().__init__() first in {type(self).__name__}.__init__"
+            )
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a str, got {type(name).__name__}")
+        if not name or "." in name:
+            raise KeyError(f'{kind} name {name!r} must not be empty and must not contain "."')
+        if hasattr(self, name) and name not in self.__dict__[registry]:
+            raise KeyError(f"attribute {name!r} of {type(self).__name__} already exists; choose another name")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Parameter):
+            self._make_way(name, "_parameter_names")
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self._make_way(name, "_child_names")
+            self.register_module(name, value)
+        else:
+            if value is not None:
+                self._check_replacement(name, value)
+            object.__setattr__(self, name, value)
+
+    def _make_way(self, name: str, registry: str) -> None:
+        """Drop what is stored under name unless it is of the same kind."""
+        if name in self.__dict__ and name not in self.__dict__.get(registry, ()):
+            delattr(self, name)
+
+    def _check_replacement(self, name: str, value: Any) -> None:
+        members = self.__dict__
+        if name in members.get("_parameter_names", ()):
+            expected = "parameter", "Parameter"
+        elif name in members.get("_child_names", ()):
+            expected = "child module", "Module"
+        elif name in members.get("_buffer_names", ()) and not isinstance(value, Tensor):
+            expected = "buffer", "Tensor"
+        else:
+            return
+        raise TypeError(
+            f"cannot assign {type(value).__name__} as {expected[0]} {name!r} of {type(self).__name__} "
+            f"({expected[1]} or None expected); delete the attribute first to use the name for something else"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        for registry in ("_parameter_names", "_buffer_names", "_child_names"):
+            self.__dict__.get(registry, {}).pop(name, None)
+
+    # ------------------------------------------------------------------ walking the model
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """(name, child) for every direct child, each module once."""
+        seen: set[int] = set()
+        for name in self._child_names:
+            child = self.__dict__[name]
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                yield name, child
+
+    def children(self) -> Iterator[Module]:
+        return (child for _, child in self.named_children())
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """(path, module) for this module ("" is its path) and all below it, parents first."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name in self._child_names:
+            child = self.__dict__[name]
+            if child is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                yield from child.named_modules(memo, path, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        return (module for _, module in self.named_modules())
+
+    def _named_members(
+        self, registry: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        modules = self.named_modules(None, prefix, remove_duplicate) if recurse else iter([(prefix, self)])
+        for path, module in modules:
+            for name in module.__dict__[registry]:
+                value = module.__dict__[name]
+                if value is None or id(value) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(value))
+                yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """(path, parameter) for every parameter; a shared one comes once, under its first path."""
+        return self._named_members("_parameter_names", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """(path, buffer) for every buffer."""
+        return self._named_members("_buffer_names", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def apply(self, fn: Callable[[Module], object]) -> Self:
+        """Call fn on every module below this one and then on this one."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    # ------------------------------------------------------------------ modes and types
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training mode (dropout drops, batch norm uses the batch's statistics) here and below.
+
+        Raises:
+            ValueError: mode is no bool.
+        """
+        if not isinstance(mode, bool):
+            raise ValueError(f"train: mode={mode!r} is no bool; use train(True), or eval() for train(False)")
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Turn the gradients of all parameters on or off."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of all parameters, or make them zero."""
+        for parameter in self.parameters():
+            if parameter.grad is not None:  # a fresh zero: the old array may be shared with another tensor
+                parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.data))
+
+    def to(self, dtype: Any) -> Self:
+        """Convert parameters, their gradients and floating point buffers to float32 or float64.
+
+        Parameters stay the same objects, in the same memory order. "cpu" is accepted and changes nothing.
+
+        Raises:
+            TypeError: dtype is neither float32 nor float64.
+        """
+        if isinstance(dtype, str) and dtype == "cpu":
+            return self
+        dtype = as_float_dtype(dtype)
+        for tensor in (*self.parameters(), *self.buffers()):
+            if tensor.data.dtype.kind == "f":
+                tensor.data = tensor.data.astype(dtype, order="K", copy=False)
+                if tensor.grad is not None:
+                    tensor.grad = Tensor(tensor.grad.data.astype(dtype, order="K", copy=False))
+        return self
+
+    def float(self) -> Self:
+        return self.to(np.float32)
+
+    def double(self) -> Self:
+        return self.to(np.float64)
+
+    # ------------------------------------------------------------------ state
+
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """{path: tensor} of parameters and persistent buffers, in logical shapes, sharing their memory.
+
+        keep_vars: hand out the parameters themselves instead of detached tensors.
+        """
+        destination = {} if destination is None else destination
+        persistent = (name for name, kept in self._buffer_names.items() if kept)
+        for name in (*self._parameter_names, *persistent):
+            tensor = self.__dict__[name]
+            if tensor is not None:
+                destination[prefix + name] = tensor if keep_vars else tensor.detach()
+        for name in self._child_names:
+            child = self.__dict__[name]
+            if child is not None:
+                child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        return destination
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+        """Copy the values of state_dict (Tensors or arrays) into the parameters and buffers.
+
+        Everything is checked before the first value is written: a call that fails has changed nothing. The
+        existing memory, with its order and dtype, is kept. strict=False passes over missing and unexpected
+        keys and returns them; values of a wrong shape or kind are refused all the same.
+
+        Raises:
+            TypeError: state_dict is no mapping.
+            RuntimeError: keys are missing or unexpected (strict), or values do not fit; lists all of them.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict: expected a dict of tensors, got {type(state_dict).__name__}")
+        own: dict[str, Tensor] = self.state_dict(keep_vars=True)
+        missing = [key for key in own if key not in state_dict]
+        unexpected = [key for key in state_dict if key not in own]
+        arrays: dict[str, np.ndarray] = {}
+        problems: list[str] = []
+        if strict and missing:
+            problems.append(f"Missing key(s) in state_dict: {_quoted(missing)}.")
+        if strict and unexpected:
+            problems.append(f"Unexpected key(s) in state_dict: {_quoted(unexpected)}.")
+        if problems:
+            problems.append("(strict=False passes over missing and unexpected keys.)")
+        for key in (key for key in own if key in state_dict):
+            value = state_dict[key]
+            array = value.data if isinstance(value, Tensor) else value
+            problem = _misfit(key, array, own[key].data)
+            if problem:
+                problems.append(problem)
+            arrays[key] = array
+        if problems:
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}, nothing was changed:"
+                + "".join(f"\n\t{problem}" for problem in problems)
+            )
+        for key, array in arrays.items():
+            np.copyto(own[key].data, array, casting="same_kind")
+        return IncompatibleKeys(missing, unexpected)
+
+    # ------------------------------------------------------------------ text
+
+    def extra_repr(self) -> str:
+        """The module's own arguments in its repr; a layer overrides this."""
+        return ""
+
+    def describe(self) -> str:
+        """One line for messages: ``Conv2d(16, 32, kernel_size=(3, 3), stride=(1, 1))``, without children."""
+        arguments = self.extra_repr()
+        if "\n" in arguments or (self._child_names and not arguments):
+            return type(self).__name__
+        return f"{type(self).__name__}({arguments})"
+
+    def __repr__(self) -> str:
+        arguments = self.extra_repr()
+        children = [f"({name}): {indented(repr(self.__dict__[name]))}" for name in self._child_names]
+        if not children and "\n" not in arguments:
+            return f"{type(self).__name__}({arguments})"
+        lines = [*arguments.splitlines(), *children]
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+def _misfit(key: str, array: Any, target: np.ndarray) -> str | None:
+    """Why array cannot be copied into target, or None."""
+    if not isinstance(array, (np.ndarray, np.generic)):
+        return f'"{key}": expected a Tensor or an array, got {type(array).__name__}.'
+    if array.shape != target.shape:
+        return (
+            f"size mismatch for {key}: copying a param with shape {array.shape} from checkpoint, "
+            f"the shape in current model is {target.shape}."
+        )
+    if not np.can_cast(array.dtype, target.dtype, casting="same_kind"):
+        return f"dtype mismatch for {key}: {array.dtype} in checkpoint cannot be copied to {target.dtype}."
+    return None
+
+
+def _quoted(keys: list[str]) -> str:
+    return ", ".join(f'"{key}"' for key in keys)
+
+
+def indented(text: str) -> str:
+    return text.replace("\n", "\n  ")

@@ -1,0 +1,129 @@
+"""Batch normalisation layers: one class for all numbers of axes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from . import init
+from .functional import batch_norm
+from .module import Module
+from .parameter import Parameter, as_float_dtype
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+
+
+class _BatchNorm(Module):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape.
+
+    In training mean and biased variance are those of the batch, and
+
+        running_mean = (1 - momentum) * running_mean + momentum * mean
+        running_var = (1 - momentum) * running_var + momentum * variance * M / (M - 1)
+
+    where M counts the elements of a channel; momentum None makes them the mean over all batches so far. In
+    eval mode the running statistics take the batch's place, unless track_running_stats is False.
+
+    weight, bias (C,), C num_features; None where affine (both) or bias is False. running_mean, running_var (C,)
+    and num_batches_tracked () are buffers. Source: Ioffe and Szegedy 2015 (arXiv:1502.03167).
+
+    Raises:
+        ValueError: an argument is out of range, x has another number of axes or channels, or only one element
+            per channel in training.
+        TypeError: x has another dtype than the weight.
+    """
+
+    ndims: ClassVar[tuple[int, ...]]  # numbers of axes that x may have
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        bias: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if isinstance(num_features, bool) or not isinstance(num_features, int) or num_features < 1:
+            raise ValueError(f"{name}: num_features={num_features!r} must be an int of at least 1")
+        if not eps >= 0:
+            raise ValueError(f"{name}: eps={eps!r} must be a number of at least 0")
+        if momentum is not None and not 0 <= momentum <= 1:
+            raise ValueError(f"{name}: momentum={momentum!r} must be between 0 and 1, or None")
+        self.num_features = num_features
+        self.eps = float(eps)
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        numbers = as_float_dtype(dtype)
+        for member, wanted in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(member, Parameter(np.empty(num_features, numbers)) if wanted else None)
+        for member in ("running_mean", "running_var"):
+            values = Tensor(np.empty(num_features, numbers)) if track_running_stats else None
+            self.register_buffer(member, values)
+        count = Tensor(np.zeros((), np.int64)) if track_running_stats else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Set mean 0, variance 1 and no batches seen."""
+        for buffer, start in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+            if buffer is not None:
+                buffer.data[...] = start
+
+    def reset_parameters(self) -> None:
+        """Set weight 1, bias 0 and the running statistics to their start."""
+        self.reset_running_stats()
+        for parameter, start in ((self.weight, 1), (self.bias, 0)):
+            if parameter is not None:
+                init.constant_(parameter, start)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.data.ndim not in self.ndims:
+            expected = " or ".join(f"{ndim} axes" for ndim in self.ndims)
+            raise ValueError(f"x has shape {input.data.shape}, needs {expected}")
+        training = self.training
+        mean, variance, count = self.running_mean, self.running_var, self.num_batches_tracked
+        if training and not self.track_running_stats:
+            mean = variance = count = None
+        momentum = self.momentum
+        if momentum is None:
+            momentum = 0.0 if count is None else 1.0 / (count.item() + 1)
+        y = batch_norm(
+            input, mean, variance, self.weight, self.bias, training or mean is None, momentum, self.eps
+        )
+        if training and count is not None:  # after the operator: a call that fails counts nothing
+            count.data[...] += 1
+        return y
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = f"Batch normalisation of x (N, C) or (N, C, I).\n\n    {_BatchNorm.__doc__}"
+    ndims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = f"Batch normalisation of x (N, C, H, W).\n\n    {_BatchNorm.__doc__}"
+    ndims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    __doc__ = f"Batch normalisation of x (N, C, D, H, W).\n\n    {_BatchNorm.__doc__}"
+    ndims = (5,)

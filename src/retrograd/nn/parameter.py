@@ -1,0 +1,86 @@
+"""Parameter: a Tensor that a Module owns and an optimiser updates, and the memory order of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+
+__all__ = ["Parameter", "as_float_dtype", "empty_weight"]
+
+class Parameter(Tensor):
+    """A leaf Tensor that is registered as soon as it is assigned to an attribute of a Module.
+
+    data: array or Tensor of any shape, float32 or float64, kept without a copy; its memory order is kept too.
+    ``grad_req`` says what a backward pass does with ``grad``: "add" (the default) adds to it, "write"
+    replaces it, "null" neither computes nor touches it.
+
+    Raises:
+        TypeError: data is no floating point array, or is missing.
+        ValueError: data is read-only, or grad_req is set to something else.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+        if data is None:
+            raise TypeError("Parameter: data is missing; give an array, of shape (0,) if it is to be empty")
+        super().__init__(data.data if isinstance(data, Tensor) else data)
+        if self.data.dtype not in (np.float32, np.float64):
+            raise TypeError(
+                f"Parameter: data has dtype {self.data.dtype}, but only float32 and float64 can be trained; "
+                "convert it, or register it with register_buffer"
+            )
+        if not self.data.flags.writeable:
+            raise ValueError("Parameter: data is read-only memory, which no optimiser can update; give data.copy()")
+        self.requires_grad = requires_grad
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # NumPy pickles an array of any other order as C order, so the memory order travels beside it.
+        axes = _memory_axes(self.data)
+        return _rebuild, (type(self), self.data.transpose(axes), axes, self.requires_grad, self.grad_req)
+
+
+def _memory_axes(array: np.ndarray) -> tuple[int, ...]:
+    """The axes of array from the slowest to the fastest in memory."""
+    return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
+
+
+def _rebuild(
+    kind: type[Parameter], memory: np.ndarray, axes: tuple[int, ...], requires_grad: bool, grad_req: str
+) -> Parameter:
+    parameter = kind(memory.transpose(np.argsort(axes)), requires_grad)
+    parameter.grad_req = grad_req
+    return parameter
+
+
+def as_float_dtype(dtype: Any) -> np.dtype:
+    """np.dtype of dtype (None means float32).
+
+    Raises:
+        TypeError: dtype is neither float32 nor float64.
+    """
+    try:
+        converted = np.dtype(np.float32 if dtype is None else dtype)
+    except TypeError:
+        raise TypeError(f"dtype={dtype!r} is no dtype; use float32 or float64") from None
+    if converted not in (np.float32, np.float64):
+        raise TypeError(f"dtype={converted}, but layers compute in float32 or float64; use one of these")
+    return converted
+
+
+def empty_weight(shape: Sequence[int], dtype: Any = None) -> Parameter:
+    """An uninitialised weight of logical shape (A, B, \\*R), lying in memory as (\\*R, B, A).
+
+    This is the order in which the matrix kernels read a weight, so they need not pack it: for every tap a
+    contiguous (B, A) matrix. A is out_features or the channels of the convolution's output.
+    """
+    memory = np.empty((*shape[2:], shape[1], shape[0]), as_float_dtype(dtype))
+    ndim = memory.ndim
+    return Parameter(memory.transpose(ndim - 1, ndim - 2, *range(ndim - 2)))

@@ -1,0 +1,162 @@
+"""Initial values: ranges and spreads of every function, and the defaults of the layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd
+from retrograd import nn
+from retrograd.engine.tensor import Tensor
+from retrograd.nn import init
+from retrograd.nn.parameter import empty_weight
+
+SHAPE = (60, 50, 3, 2)
+FAN_IN, FAN_OUT = 300, 360
+
+
+def weight() -> Tensor:
+    return Tensor(np.full(SHAPE, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("fill", "bound"),
+    [
+        (lambda t: init.uniform_(t, -2.0, 2.0), 2.0),
+        (lambda t: init.xavier_uniform_(t), math.sqrt(6 / (FAN_IN + FAN_OUT))),
+        (lambda t: init.xavier_uniform_(t, gain=3.0), 3 * math.sqrt(6 / (FAN_IN + FAN_OUT))),
+        (lambda t: init.kaiming_uniform_(t), math.sqrt(2) * math.sqrt(3 / FAN_IN)),
+        (lambda t: init.kaiming_uniform_(t, a=math.sqrt(5)), 1 / math.sqrt(FAN_IN)),
+        (lambda t: init.kaiming_uniform_(t, mode="fan_out", nonlinearity="linear"), math.sqrt(3 / FAN_OUT)),
+    ],
+)
+def test_uniform_functions(fill: Callable[[Tensor], Tensor], bound: float) -> None:
+    tensor = weight()
+    assert fill(tensor) is tensor
+    values = tensor.data
+    assert np.abs(values).max() <= bound
+    assert np.abs(values).max() > 0.999 * bound
+    assert abs(values.mean()) < 5 * bound / math.sqrt(3 * values.size)
+    assert abs(values.std() / (bound / math.sqrt(3)) - 1) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("fill", "mean", "std"),
+    [
+        (lambda t: init.normal_(t, 5.0, 0.5), 5.0, 0.5),
+        (lambda t: init.xavier_normal_(t, gain=2.0), 0.0, 2 * math.sqrt(2 / (FAN_IN + FAN_OUT))),
+        (lambda t: init.kaiming_normal_(t), 0.0, math.sqrt(2 / FAN_IN)),
+        (lambda t: init.kaiming_normal_(t, 0, "fan_out", "tanh"), 0.0, 5 / 3 / math.sqrt(FAN_OUT)),
+    ],
+)
+def test_normal_functions(fill: Callable[[Tensor], Tensor], mean: float, std: float) -> None:
+    values = fill(weight()).data
+    assert abs(values.mean() - mean) < 5 * std / math.sqrt(values.size)
+    assert abs(values.std() / std - 1) < 0.03
+    assert abs(((values - mean) ** 4).mean() / std**4 - 3) < 0.2  # a normal distribution's fourth moment
+
+
+def test_constants() -> None:
+    tensor = weight()
+    assert (init.constant_(tensor, 2.5).data == 2.5).all()
+    assert (init.ones_(tensor).data == 1).all()
+    assert (init.zeros_(tensor).data == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("nonlinearity", "param", "gain"),
+    [
+        ("linear", None, 1.0),
+        ("conv2d", None, 1.0),
+        ("conv_transpose3d", None, 1.0),
+        ("sigmoid", None, 1.0),
+        ("tanh", None, 5 / 3),
+        ("relu", None, math.sqrt(2)),
+        ("selu", None, 0.75),
+        ("leaky_relu", None, math.sqrt(2 / (1 + 0.01**2))),
+        ("leaky_relu", 0.2, math.sqrt(2 / 1.04)),
+        ("leaky_relu", 1, 1.0),
+    ],
+)
+def test_gains(nonlinearity: str, param: float | None, gain: float) -> None:
+    assert init.calculate_gain(nonlinearity, param) == pytest.approx(gain, rel=1e-15)
+
+
+def test_refusals_change_nothing() -> None:
+    tensor = init.ones_(weight())
+    cases: list[tuple[Callable[[], Any], type[Exception], str]] = [
+        (lambda: init.uniform_(tensor, 1.0, 0.0), ValueError, "uniform_: a=1.0 is above b=0.0"),
+        (lambda: init.normal_(tensor, 0.0, -1.0), ValueError, "normal_: std=-1.0 is negative"),
+        (lambda: init.kaiming_normal_(tensor, mode="in"), ValueError, "mode='in' is unknown; use 'fan_in'"),
+        (
+            lambda: init.kaiming_uniform_(tensor, nonlinearity="swish"),
+            ValueError,
+            "unsupported nonlinearity 'swish'; use one of linear, conv1d",
+        ),
+        (lambda: init.calculate_gain("leaky_relu", True), ValueError, "slope param=True is no number"),
+        (
+            lambda: init.xavier_normal_(Tensor(np.ones(3))),
+            ValueError,
+            r"at least 2 dimensions, got shape \(3,\); use uniform_ or normal_",
+        ),
+        (lambda: init.uniform_(Tensor([1, 2])), TypeError, "cannot fill a tensor of dtype int64"),
+        (lambda: init.zeros_(np.ones(3)), TypeError, "expected a Tensor to fill, got ndarray"),  # type: ignore[type-var]
+    ]
+    for call, kind, message in cases:
+        with pytest.raises(kind, match=message):
+            call()
+    assert (tensor.data == 1).all()
+
+
+def test_values_do_not_depend_on_memory_order_or_dtype() -> None:
+    retrograd.manual_seed(1)
+    plain = init.kaiming_uniform_(Tensor(np.empty((4, 3, 2, 5))))
+    retrograd.manual_seed(1)
+    strided = init.kaiming_uniform_(empty_weight((4, 3, 2, 5)))
+    assert plain.data.strides != strided.data.strides
+    np.testing.assert_array_equal(strided.data, plain.data.astype(np.float32))
+
+
+def test_a_generator_of_ones_own() -> None:
+    state = retrograd.get_rng_state()
+    one = init.normal_(weight(), generator=np.random.default_rng(4))
+    two = init.normal_(weight(), generator=np.random.default_rng(4))
+    np.testing.assert_array_equal(one.data, two.data)
+    assert retrograd.get_rng_state() == state
+
+
+def test_the_same_seed_gives_the_same_network() -> None:
+    def build() -> dict[str, Tensor]:
+        retrograd.manual_seed(5)
+        return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Linear(8, 2)).state_dict()
+
+    for (name, ours), theirs in zip(build().items(), build().values(), strict=True):
+        np.testing.assert_array_equal(ours.data, theirs.data, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("layer", "fan_in"),
+    [
+        (lambda: nn.Linear(400, 30), 400),
+        (lambda: nn.Conv1d(64, 40, 5), 320),
+        (lambda: nn.Conv2d(32, 40, 3, groups=2), 144),
+        (lambda: nn.Conv3d(8, 40, (1, 2, 3)), 48),
+        (lambda: nn.ConvTranspose2d(40, 32, 3), 288),
+    ],
+)
+def test_default_values_of_layers(layer: Callable[[], Any], fan_in: int) -> None:
+    retrograd.manual_seed(0)  # a bias has few values: an unlucky draw stays far below the bound
+    built = layer()
+    bound = 1 / math.sqrt(fan_in)
+    for parameter in built.parameters():
+        values = np.abs(parameter.data)
+        assert values.max() <= bound * (1 + 1e-6)
+        assert values.max() > 0.9 * bound
+        assert abs(parameter.data.mean()) < 5 * bound / math.sqrt(3 * values.size)
+    before = built.weight.data.copy()
+    built.reset_parameters()
+    assert (built.weight.data != before).any()

@@ -1,0 +1,300 @@
+"""Module: registration, walking the model, modes, dtypes, copies."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from retrograd import nn
+from retrograd.engine.tensor import Tensor
+from retrograd.nn.parameter import Parameter
+
+
+class Scale(nn.Module):
+    """y = x * weight, with a counter as buffer."""
+
+    def __init__(self, size: int = 3) -> None:
+        super().__init__()
+        self.weight = Parameter(np.arange(1, size + 1, dtype=np.float32))
+        self.register_buffer("calls", Tensor(np.zeros((), np.int64)))
+        self.register_buffer("cache", Tensor(np.zeros(2, np.float32)), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.weight
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Scale()
+        self.second = nn.Sequential(Scale(2), Scale(4))
+        self.bias = Parameter(np.zeros(3, np.float32))
+
+
+def paths(pairs: object) -> list[str]:
+    return [name for name, _ in pairs]  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- registration
+
+
+def test_members_are_plain_attributes() -> None:
+    net = Net()
+    assert net.__dict__["first"] is net.first
+    assert net.first.__dict__["weight"] is net.first.weight
+
+
+def test_names_and_order_of_members() -> None:
+    net = Net()
+    assert paths(net.named_parameters()) == ["bias", "first.weight", "second.0.weight", "second.1.weight"]
+    assert paths(net.named_buffers()) == [
+        *("first.calls", "first.cache", "second.0.calls"),
+        *("second.0.cache", "second.1.calls", "second.1.cache"),
+    ]
+    assert paths(net.named_modules()) == ["", "first", "second", "second.0", "second.1"]
+    assert paths(net.named_children()) == ["first", "second"]
+    assert paths(net.named_parameters(prefix="net", recurse=False)) == ["net.bias"]
+    assert list(net.children()) == [net.first, net.second]
+    assert list(net.modules())[0] is net
+    assert len(list(net.parameters())) == 4
+    assert len(list(net.buffers(recurse=False))) == 0
+
+
+def test_shared_parameters_and_modules_come_once() -> None:
+    net = Net()
+    net.again = net.first
+    net.tied = net.first.weight
+    assert paths(net.named_parameters()) == ["bias", "tied", "second.0.weight", "second.1.weight"]
+    assert "again.weight" in paths(net.named_parameters(remove_duplicate=False))
+    assert paths(net.named_children()) == ["first", "second"]
+    assert paths(net.named_modules(remove_duplicate=False))[-1] == "again"
+    assert {"tied", "first.weight", "again.weight"} <= net.state_dict().keys()
+
+
+def test_attribute_takes_over_the_name_of_another_kind() -> None:
+    net = Net()
+    net.plain = 3
+    net.plain = Parameter(np.ones(2, np.float32))
+    assert "plain" in paths(net.named_parameters())
+    net.plain = Scale()
+    assert "plain" not in paths(net.named_parameters())
+    assert "plain" in paths(net.named_children())
+    del net.plain
+    assert "plain" not in paths(net.named_children())
+    assert not hasattr(net, "plain")
+    net.plain = "text"
+    assert net.plain == "text"
+
+
+def test_none_keeps_a_parameter_name_free() -> None:
+    net = nn.Module()
+    net.register_parameter("bias", None)
+    net.register_buffer("state", None)
+    net.register_module("child", None)
+    assert net.bias is None
+    assert not list(net.parameters()) and not list(net.children()) and not net.state_dict()
+    net.bias = Parameter(np.zeros(1, np.float32))
+    net.state = Tensor(np.zeros(1, np.float32))
+    net.child = Scale()
+    assert list(net.state_dict()) == ["bias", "state", "child.weight", "child.calls"]
+    net.bias = None
+    assert not list(net.parameters(recurse=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("bias", Tensor([1.0]), r"assign Tensor as parameter 'bias' of Net \(Parameter or None expected\)"),
+        ("first", 3, r"assign int as child module 'first' of Net \(Module or None expected\)"),
+        ("buffer", 3, r"assign int as buffer 'buffer' of Net \(Tensor or None expected\)"),
+    ],
+)
+def test_assigning_another_kind_is_refused(name: str, value: object, message: str) -> None:
+    net = Net()
+    net.register_buffer("buffer", Tensor([0.0]))
+    before = getattr(net, name)
+    with pytest.raises(TypeError, match=message):
+        setattr(net, name, value)
+    assert getattr(net, name) is before
+
+
+def test_registration_errors() -> None:
+    net = Net()
+    with pytest.raises(TypeError, match="parameter name should be a str, got int"):
+        net.register_parameter(3, None)  # type: ignore[arg-type]
+    with pytest.raises(KeyError, match="must not be empty"):
+        net.register_parameter("", None)
+    with pytest.raises(KeyError, match="must not contain"):
+        net.register_buffer("a.b", None)
+    with pytest.raises(KeyError, match="attribute 'first' of Net already exists"):
+        net.register_parameter("first", None)
+    with pytest.raises(KeyError, match="attribute 'forward' of Net already exists"):
+        net.register_module("forward", Scale())
+    with pytest.raises(TypeError, match=r"register_parameter\('w'\): got Tensor, expected Parameter or None"):
+        net.register_parameter("w", Tensor([1.0]))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"register_buffer\('w'\): got int, expected Tensor or None"):
+        net.register_buffer("w", 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"register_module\('w'\): got int, expected Module or None"):
+        net.add_module("w", 1)  # type: ignore[arg-type]
+    assert not hasattr(net, "w")
+
+
+def test_members_before_init_are_refused() -> None:
+    class Hasty(nn.Module):
+        def __init__(self) -> None:
+            self.weight = Parameter(np.zeros(1, np.float32))
+
+    with pytest.raises(AttributeError, match=r"has run; call super\(\).__init__\(\) first in Hasty.__init__"):
+        Hasty()
+
+
+def test_unknown_attribute_is_named() -> None:
+    with pytest.raises(AttributeError, match="'Net' object has no attribute 'wieght'"):
+        _ = Net().wieght
+
+
+# ---------------------------------------------------------------- calling, modes, types
+
+
+def test_call_runs_forward_and_missing_forward_is_named() -> None:
+    y = Scale()(Tensor([2.0, 2.0, 2.0]))
+    np.testing.assert_array_equal(y.data, [2, 4, 6])
+    with pytest.raises(NotImplementedError, match='Net has no "forward"'):
+        Net()(Tensor([1.0]))
+
+
+def test_train_and_eval_reach_every_module() -> None:
+    net = Net()
+    assert net.eval() is net
+    assert not any(module.training for module in net.modules())
+    net.train()
+    assert all(module.training for module in net.modules())
+    with pytest.raises(ValueError, match="mode=1 is no bool"):
+        net.train(1)  # type: ignore[arg-type]
+
+
+def test_apply_visits_children_first() -> None:
+    net = Net()
+    seen: list[nn.Module] = []
+    assert net.apply(seen.append) is net
+    assert seen == [net.first, net.second[0], net.second[1], net.second, net]
+
+
+def test_requires_grad_and_zero_grad() -> None:
+    net = Net()
+    net.requires_grad_(False)
+    assert not any(parameter.requires_grad for parameter in net.parameters())
+    net.requires_grad_()
+    kept = np.ones(3, np.float32)
+    net.bias.grad = Tensor(kept)
+    net.zero_grad(set_to_none=False)
+    assert net.bias.grad is not None
+    np.testing.assert_array_equal(net.bias.grad.data, np.zeros(3))
+    np.testing.assert_array_equal(kept, np.ones(3))  # the old array belongs to whoever gave it
+    assert net.first.weight.grad is None
+    net.zero_grad()
+    assert net.bias.grad is None
+
+
+def test_to_converts_floats_in_place() -> None:
+    net = Net()
+    weight = net.first.weight
+    net.bias.grad = Tensor(np.ones(3, np.float32))
+    assert net.double() is net
+    assert net.first.weight is weight
+    assert weight.dtype == np.float64
+    assert net.first.calls.dtype == np.int64
+    assert net.first.cache.dtype == np.float64
+    assert net.bias.grad is not None and net.bias.grad.dtype == np.float64
+    net.to(np.float32)
+    assert weight.dtype == np.float32 and net.bias.grad.dtype == np.float32
+    array = weight.data
+    assert net.float() is net
+    assert weight.data is array
+    assert net.to("cpu") is net
+    for dtype in (np.int64, "cuda", np.float16):
+        with pytest.raises(TypeError, match="float32 or float64"):
+            net.to(dtype)
+    assert weight.dtype == np.float32
+
+
+def test_to_keeps_the_memory_order() -> None:
+    layer = nn.Conv2d(2, 3, (4, 5))
+    strides = layer.weight.data.strides
+    layer.double()
+    assert layer.weight.data.strides == tuple(2 * stride for stride in strides)
+
+
+# ---------------------------------------------------------------- copies
+
+
+def test_deepcopy_is_independent_and_keeps_everything() -> None:
+    net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3))
+    net[0].weight.grad_req = "write"
+    net[0].bias.requires_grad = False
+    twin = copy.deepcopy(net)
+    for (name, ours), (other_name, theirs) in zip(
+        net.state_dict().items(), twin.state_dict().items(), strict=True
+    ):
+        assert name == other_name
+        np.testing.assert_array_equal(ours.data, theirs.data)
+        assert ours.data.strides == theirs.data.strides
+        assert not np.shares_memory(ours.data, theirs.data)
+    assert twin[0].weight.grad_req == "write"
+    assert not twin[0].bias.requires_grad
+    assert isinstance(twin[0].weight, Parameter)
+    assert list(twin.named_parameters())[0][0] == "0.weight"
+
+
+def test_deepcopy_keeps_tied_parameters_tied() -> None:
+    net = nn.Sequential(Scale(), Scale())
+    net[1].weight = net[0].weight
+    twin = copy.deepcopy(net)
+    assert twin[1].weight is twin[0].weight
+    assert twin[0].weight is not net[0].weight
+
+
+def test_pickle_keeps_memory_order_and_requests() -> None:
+    net = nn.Sequential(nn.Conv2d(2, 3, (2, 5)), nn.Linear(4, 6))
+    net[0].weight.grad_req = "null"
+    net[1].weight.requires_grad = False
+    twin = pickle.loads(pickle.dumps(net))
+    for ours, theirs in zip(net.parameters(), twin.parameters(), strict=True):
+        np.testing.assert_array_equal(ours.data, theirs.data)
+        assert ours.data.strides == theirs.data.strides
+        assert (ours.grad_req, ours.requires_grad) == (theirs.grad_req, theirs.requires_grad)
+    twin[0].weight.data[...] = 0
+    assert net[0].weight.data.any()
+
+
+# ---------------------------------------------------------------- Parameter
+
+
+def test_parameter_keeps_the_array_and_asks_for_a_gradient() -> None:
+    array = np.ones((2, 3), np.float64)
+    parameter = Parameter(array)
+    assert parameter.data is array
+    assert parameter.requires_grad and parameter.is_leaf and parameter.grad_req == "add"
+    assert Parameter(Tensor(array)).data is array
+    assert not Parameter(array, requires_grad=False).requires_grad
+    text = "Parameter containing:\ntensor([1.], requires_grad=True)"
+    assert repr(Parameter(np.ones(1, np.float32))) == text
+
+
+def test_parameter_errors() -> None:
+    with pytest.raises(TypeError, match="data is missing"):
+        Parameter()
+    with pytest.raises(TypeError, match="dtype int64, but only float32 and float64 can be trained"):
+        Parameter(np.arange(3))
+    with pytest.raises(ValueError, match="data is read-only memory"):
+        Parameter(np.broadcast_to(np.ones(1, np.float32), (3,)))
+    parameter = Parameter(np.ones(1, np.float32))
+    for value in ("ADD", None, "none"):
+        with pytest.raises(ValueError, match='expected "add", "write" or "null"'):
+            parameter.grad_req = value  # type: ignore[assignment]
+    assert parameter.grad_req == "add"
+    with pytest.raises(AttributeError):
+        parameter.gradreq = "write"  # a misspelling is no new attribute

@@ -1,0 +1,240 @@
+"""Parameter groups, state_dict, refusals."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retrograd import optim
+from retrograd.engine.tensor import Tensor
+from retrograd.nn.parameter import Parameter, empty_weight
+
+Make = Callable[[Any], optim.Optimizer]
+MAKERS: list[Make] = [
+    lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    lambda p: optim.Adam(p, lr=0.1, weight_decay=0.01),
+]
+
+
+def parameters(seed: int = 0) -> list[Parameter]:
+    rng = np.random.default_rng(seed)
+    weight = empty_weight((4, 3, 2))
+    weight.data[...] = rng.normal(size=(4, 3, 2))
+    return [weight, Parameter(rng.normal(size=3)), Parameter(np.ones(1, np.float32))]
+
+
+def train(optimizer: optim.Optimizer, seed: int, steps: int = 3) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(steps):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = Tensor(rng.normal(size=parameter.shape).astype(parameter.dtype))
+        optimizer.step()
+
+
+# ---------------------------------------------------------------- groups
+
+
+def test_groups_and_defaults() -> None:
+    a, b, c = parameters()
+    optimizer = optim.SGD([{"params": [a]}, {"params": [b], "momentum": 0.5}], lr=0.2)
+    optimizer.add_param_group({"params": c, "lr": 0.3})
+    assert [group["lr"] for group in optimizer.param_groups] == [0.2, 0.2, 0.3]
+    assert [group["momentum"] for group in optimizer.param_groups] == [0.0, 0.5, 0.0]
+    assert optimizer.param_groups[2]["params"] == [c]
+    assert optim.SGD(iter([a, b])).param_groups[0]["params"] == [a, b]
+
+
+@pytest.mark.parametrize(
+    ("params", "kind", "message"),
+    [
+        (Parameter([1.0]), TypeError, r"params is one Tensor; give an iterable such as \[tensor\]"),
+        ([], ValueError, r"SGD: params is empty; give model.parameters\(\)"),
+        ({Parameter([1.0])}, TypeError, "SGD: params is a set, whose order changes"),
+        ([{"params": {Parameter([1.0])}}], TypeError, "SGD: params is a set"),
+        ([3], TypeError, r"SGD: params\[0\] is no Tensor but int"),
+        ([Tensor([1])], TypeError, r"SGD: params\[0\] has dtype int64"),
+        ([Parameter([1.0]), Parameter([[1.0]]).reshape(1)], ValueError, r"SGD: params\[1\] is no leaf but .*detach"),
+        ([{"lr": 1.0}], TypeError, 'SGD: a param group is a dict with "params"'),
+        ([{"params": [Parameter([1.0])], "lrr": 1.0}], ValueError, "SGD: there is no option 'lrr'"),
+        ([{"params": [Parameter([1.0])], "lr": -1.0}], ValueError, "SGD: lr=-1.0 is invalid"),
+    ],
+)
+def test_params_are_checked(params: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        optim.SGD(params)
+
+
+def test_a_parameter_belongs_to_one_group_once() -> None:
+    a, b, _ = parameters()
+    with pytest.raises(ValueError, match=r"params\[1\] of shape \(4, 3, 2\) is listed more than once"):
+        optim.SGD([a, a])
+    optimizer = optim.SGD([a])
+    with pytest.raises(ValueError, match="listed more than once"):
+        optimizer.add_param_group({"params": [b, a]})
+    assert len(optimizer.param_groups) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p: optim.SGD(p, lr=-0.1), "SGD: lr=-0.1 is invalid; it must be .* at least 0.0 and finite"),
+        (lambda p: optim.SGD(p, lr=float("nan")), "SGD: lr=nan is invalid"),
+        (lambda p: optim.SGD(p, lr=float("inf")), "SGD: lr=inf is invalid"),
+        (lambda p: optim.SGD(p, lr="0.1"), "SGD: lr='0.1' is invalid"),
+        (lambda p: optim.SGD(p, momentum=-1), "SGD: momentum=-1 is invalid"),
+        (lambda p: optim.SGD(p, weight_decay=-1), "SGD: weight_decay=-1 is invalid"),
+        (lambda p: optim.SGD(p, dampening=0.1), "SGD: dampening=0.1 is not supported"),
+        (lambda p: optim.SGD(p, momentum=0.9, nesterov=True), "SGD: nesterov=True is not supported"),
+        (lambda p: optim.Adam(p, lr=-1), "Adam: lr=-1 is invalid"),
+        (lambda p: optim.Adam(p, eps=-1), "Adam: eps=-1 is invalid"),
+        (lambda p: optim.Adam(p, betas=(1.0, 0.9)), r"Adam: betas\[0\]=1.0 is invalid; .* below 1.0"),
+        (lambda p: optim.Adam(p, betas=(0.9, -0.1)), r"Adam: betas\[1\]=-0.1 is invalid"),
+        (lambda p: optim.Adam(p, betas=0.9), "Adam: betas=0.9 is invalid; it must be two numbers"),
+        (lambda p: optim.Adam(p, weight_decay=-1), "Adam: weight_decay=-1 is invalid"),
+        (lambda p: optim.Adam(p, amsgrad=True), "Adam: amsgrad=True is not supported"),
+    ],
+)
+def test_options_are_checked(make: Make, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(parameters())
+
+
+def test_a_gradient_that_no_longer_fits_stops_the_step_before_any_update() -> None:
+    a, b, c = parameters()
+    before = [p.data.copy() for p in (a, b, c)]
+    optimizer = optim.SGD([{"params": [a]}, {"params": [b, c]}])
+    for p in (a, b, c):
+        p.grad = Tensor(np.ones(p.shape, p.dtype))
+    b.data = np.zeros(4)
+    before[1] = b.data.copy()
+    with pytest.raises(RuntimeError, match=r"SGD: a parameter has shape \(4,\) .* its grad has \(3,\)"):
+        optimizer.step()
+    for p, values in zip((a, b, c), before, strict=True):
+        np.testing.assert_array_equal(p.data, values)
+
+
+def test_optimizer_without_update_says_so() -> None:
+    a = Parameter([1.0])
+    a.grad = Tensor([1.0])
+    with pytest.raises(NotImplementedError, match="Optimizer has no update"):
+        optim.Optimizer([a], {}).step()
+
+
+def test_repr() -> None:
+    a, b, _ = parameters()
+    assert repr(optim.SGD([{"params": [a]}, {"params": [b], "lr": 1.0}], lr=0.1)) == (
+        "SGD (\n"
+        "Parameter Group 0\n    dampening: 0.0\n    lr: 0.1\n    momentum: 0.0\n    nesterov: False\n"
+        "    weight_decay: 0.0\n"
+        "Parameter Group 1\n    dampening: 0.0\n    lr: 1.0\n    momentum: 0.0\n    nesterov: False\n"
+        "    weight_decay: 0.0\n)"
+    )
+
+
+# ---------------------------------------------------------------- state
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_training_goes_on_bit_for_bit_after_a_round_trip(make: Make) -> None:
+    straight = parameters()
+    optimizer = make([{"params": straight[:1]}, {"params": straight[1:], "lr": 0.05}])
+    train(optimizer, 1)
+    saved = copy.deepcopy(optimizer.state_dict())
+    values = [p.data.copy() for p in straight]
+    train(optimizer, 2)
+
+    resumed = parameters(seed=9)
+    for p, value in zip(resumed, values, strict=True):
+        p.data[...] = value
+    other = make([{"params": resumed[:1]}, {"params": resumed[1:]}])
+    other.load_state_dict(saved)
+    assert other.param_groups[1]["lr"] == 0.05
+    train(other, 2)
+    for ours, theirs in zip(straight, resumed, strict=True):
+        np.testing.assert_array_equal(ours.data, theirs.data)
+        for name, entry in other.state[theirs].items():
+            if isinstance(entry, Tensor):
+                assert entry.data.strides == theirs.data.strides
+                np.testing.assert_array_equal(entry.data, optimizer.state[ours][name].data)
+
+
+def test_layout_of_the_state_dict() -> None:
+    a, b, c = parameters()
+    optimizer = optim.Adam([{"params": [a, b]}, {"params": [c], "lr": 1.0}])
+    c.grad = Tensor(np.ones(1, np.float32))
+    optimizer.step()
+    state = optimizer.state_dict()
+    assert list(state) == ["state", "param_groups"]
+    assert list(state["state"]) == [2]
+    assert state["state"][2].keys() == {"step", "exp_avg", "exp_avg_sq"}
+    assert state["state"][2]["step"] == 1
+    assert [group["params"] for group in state["param_groups"]] == [[0, 1], [2]]
+    assert state["param_groups"][1]["lr"] == 1.0
+
+
+def test_loaded_buffers_are_copies_and_arrays_are_taken() -> None:
+    (a, *_), (b, *_) = parameters(), parameters()
+    first, second = optim.SGD([a], momentum=0.9), optim.SGD([b])
+    train(first, 1)
+    state = first.state_dict()
+    state["state"][0]["momentum_buffer"] = state["state"][0]["momentum_buffer"].data
+    second.load_state_dict(state)
+    ours, theirs = first.state[a]["momentum_buffer"].data, second.state[b]["momentum_buffer"].data
+    np.testing.assert_array_equal(ours, theirs)
+    assert not np.shares_memory(ours, theirs)
+    assert second.param_groups[0]["momentum"] == 0.9
+
+
+def broken(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any]], Any]:
+    def apply(state: dict[str, Any]) -> dict[str, Any]:
+        change(state)
+        return state
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: [1], 'expected a dict with "state" and "param_groups"'),
+        (lambda s: {"state": {}}, 'expected a dict with "state" and "param_groups"'),
+        (broken(lambda s: s["param_groups"].pop()), "it has 1 parameter groups, this optimizer has 2"),
+        (broken(lambda s: s["param_groups"][1]["params"].pop()), "group 1 holds 1 parameters, .* holds 2"),
+        (broken(lambda s: s["param_groups"][0].pop("eps")), "group 0 has the options .* Adam has"),
+        (broken(lambda s: s["param_groups"][0].update(lr=-1.0)), "Adam: lr=-1.0 is invalid"),
+        (broken(lambda s: s["state"].update({7: {}})), "state of parameter 7, which is in no group"),
+        (broken(lambda s: s["state"][1].pop("step")), r"parameter 1 has the entries .* Adam needs"),
+        (broken(lambda s: s["state"][1].update(step=-1)), "step=-1 is no count"),
+        (broken(lambda s: s["state"][1].update(step=1.5)), "step=1.5 is no count"),
+        (broken(lambda s: s["state"][1].update(exp_avg=np.zeros(2))), r"exp_avg has shape \(2,\)"),
+        (broken(lambda s: s["state"][1].update(exp_avg=np.zeros(3, int))), "exp_avg has .* dtype int64"),
+    ],
+)
+def test_a_state_dict_that_does_not_fit_changes_nothing(change: Callable[[Any], Any], message: str) -> None:
+    ours = parameters()
+    optimizer = optim.Adam([{"params": ours[:1]}, {"params": ours[1:]}])
+    train(optimizer, 1)
+    before = copy.deepcopy(optimizer.state_dict())
+    saved = change(copy.deepcopy(before))
+    with pytest.raises(ValueError, match=message):
+        optimizer.load_state_dict(saved)
+    after = optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"]
+    assert after["state"].keys() == before["state"].keys()
+    for number, entries in before["state"].items():
+        assert after["state"][number]["step"] == entries["step"]
+        for name in ("exp_avg", "exp_avg_sq"):
+            np.testing.assert_array_equal(after["state"][number][name].data, entries[name].data)
+
+
+def test_another_kind_of_optimizer_is_refused() -> None:
+    ours = parameters()
+    first = optim.SGD(ours, momentum=0.9)
+    train(first, 1)
+    with pytest.raises(ValueError, match=r"has the options \['dampening', .* Adam has \['amsgrad'"):
+        optim.Adam(ours).load_state_dict(first.state_dict())
