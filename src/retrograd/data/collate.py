@@ -1,0 +1,56 @@
+"""How samples become a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+
+__all__ = ["default_collate"]
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Samples of one structure -> the same structure of stacked Tensors with a leading batch axis.
+
+    Tensors, arrays and numbers are stacked (float -> float32, int -> int64); tuples, lists and dicts are descended
+    into; strings come back as a list.
+
+    Raises:
+        ValueError: the batch is empty, or samples differ in shape, in length or in their keys.
+        TypeError: something that cannot be stacked; give the loader a collate_fn then.
+    """
+    if not batch:
+        raise ValueError("default_collate: the batch is empty")
+    first = batch[0]
+    if isinstance(first, (Tensor, np.ndarray, np.generic)):
+        arrays = [np.asarray(item.data if isinstance(item, Tensor) else item) for item in batch]
+        shapes = {array.shape for array in arrays}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"default_collate: samples of different shapes cannot be stacked: {sorted(shapes)}; make them equal in "
+                "the dataset, or give DataLoader a collate_fn that pads"
+            )
+        return Tensor(np.stack(arrays))
+    if isinstance(first, (bool, int, float)):
+        return Tensor(list(batch))
+    if isinstance(first, (str, bytes)):
+        return list(batch)
+    if isinstance(first, Mapping):
+        if any(item.keys() != first.keys() for item in batch):
+            raise ValueError(f"default_collate: samples have different keys; the first has {sorted(first)}")
+        return {key: default_collate([item[key] for item in batch]) for key in first}
+    if isinstance(first, (tuple, list)):
+        if any(len(item) != len(first) for item in batch):
+            lengths = sorted({len(item) for item in batch})
+            raise ValueError(f"default_collate: samples have different lengths: {lengths}")
+        columns = [default_collate(column) for column in zip(*batch, strict=True)]
+        if hasattr(first, "_fields"):  # a named tuple
+            return type(first)(*columns)
+        return tuple(columns) if isinstance(first, tuple) else columns
+    raise TypeError(
+        f"default_collate: cannot stack {type(first).__name__}; samples are made of Tensors, arrays, numbers, strings, "
+        "tuples, lists and dicts, or DataLoader needs a collate_fn"
+    )

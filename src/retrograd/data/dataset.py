@@ -1,0 +1,154 @@
+"""Datasets: things with a length whose items are samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..ops.random import default_generator
+
+__all__ = ["ConcatDataset", "Dataset", "Subset", "TensorDataset", "random_split"]
+
+
+class Dataset:
+    """Samples by position: a subclass defines ``__getitem__(index)`` and ``__len__()``.
+
+    It may also define ``__getitems__(indices)``, which returns the list of these samples in one call, or
+    ``take(indices)``, which returns a whole batch as the loader would have stacked it; DataLoader prefers them.
+    """
+
+    def __getitem__(self, index: int) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define __getitem__(index)")
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} must define __len__()")
+
+    def __add__(self, other: Dataset) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class TensorDataset(Dataset):
+    """Sample i is ``(tensors[0][i], tensors[1][i], ...)``.
+
+    tensors: Tensors (or arrays, which are wrapped) of shapes (N, ...) with the same N.
+
+    Raises:
+        TypeError: an argument is neither Tensor nor array.
+        ValueError: there is none, one has no axes, or their first extents differ.
+    """
+
+    tensors: tuple[Tensor, ...]
+
+    def __init__(self, *tensors: Tensor | np.ndarray) -> None:
+        if not tensors:
+            raise ValueError("TensorDataset: give at least one tensor")
+        for position, tensor in enumerate(tensors):
+            if not isinstance(tensor, (Tensor, np.ndarray)):
+                raise TypeError(f"TensorDataset: tensors[{position}] is {type(tensor).__name__}, expected a Tensor")
+        self.tensors = tuple(Tensor(t) if isinstance(t, np.ndarray) else t.detach() for t in tensors)
+        shapes = [tensor.shape for tensor in self.tensors]
+        if any(not shape or shape[0] != (shapes[0] or (0,))[0] for shape in shapes):
+            raise ValueError(f"TensorDataset: the first extents must be equal, one per sample; shapes are {shapes}")
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        position = _checked_index(index, len(self), "TensorDataset")
+        return tuple(Tensor(np.asarray(tensor.data[position])) for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return self.tensors[0].shape[0]
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, ...]:
+        """The batch of these samples, copied: one Tensor of shape (len(indices), ...) per tensor.
+
+        Raises:
+            IndexError: an index is out of range.
+        """
+        order = np.asarray(indices, dtype=np.int64)
+        return tuple(Tensor(tensor.data[order]) for tensor in self.tensors)
+
+
+class Subset(Dataset):
+    """The samples of ``dataset`` at ``indices``, in their order.
+
+    Raises:
+        IndexError: an index is outside the dataset.
+    """
+
+    def __init__(self, dataset: Dataset, indices: Sequence[int] | np.ndarray) -> None:
+        self.dataset = dataset
+        self.indices = np.asarray(indices, dtype=np.int64).reshape(-1)
+        outside = (self.indices < -len(dataset)) | (self.indices >= len(dataset))
+        if outside.any():
+            raise IndexError(f"Subset: index {self.indices[outside][0]} is outside a dataset of {len(dataset)} samples")
+        if hasattr(dataset, "take"):  # only then can a whole batch be taken at once
+            self.take = lambda indices: dataset.take(self.indices[np.asarray(indices, dtype=np.int64)])
+
+    def __getitem__(self, index: int) -> Any:
+        return self.dataset[int(self.indices[_checked_index(index, len(self), "Subset")])]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset):
+    """The samples of several datasets, one after the other.
+
+    Raises:
+        ValueError: there is no dataset.
+    """
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise ValueError("ConcatDataset: give at least one dataset")
+        self.cumulative_sizes = [int(end) for end in np.cumsum([len(dataset) for dataset in self.datasets])]
+
+    def __getitem__(self, index: int) -> Any:
+        position = _checked_index(index, len(self), "ConcatDataset")
+        which = int(np.searchsorted(self.cumulative_sizes, position, side="right"))
+        return self.datasets[which][position - (self.cumulative_sizes[which - 1] if which else 0)]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+
+def random_split(
+    dataset: Dataset, lengths: Sequence[float], generator: np.random.Generator | None = None
+) -> list[Subset]:
+    """Cut a dataset into random parts that do not overlap.
+
+    lengths: the sizes of the parts, which add up to len(dataset); or fractions that add up to 1, each rounded down,
+        with the samples that are left over given one each to the first parts.
+    generator: where the random order comes from; None takes the one that ``retrograd.manual_seed`` seeds.
+
+    Raises:
+        ValueError: the lengths are negative or do not add up.
+    """
+    total = len(dataset)
+    if any(length < 0 for length in lengths):
+        raise ValueError(f"random_split: lengths={list(lengths)} must not be negative")
+    if math.isclose(sum(lengths), 1.0) and any(length != int(length) for length in lengths):
+        sizes = [int(math.floor(total * fraction)) for fraction in lengths]
+        for part in range(total - sum(sizes)):
+            sizes[part % len(sizes)] += 1
+    elif all(length == int(length) for length in lengths) and sum(lengths) == total:
+        sizes = [int(length) for length in lengths]
+    else:
+        raise ValueError(
+            f"random_split: lengths={list(lengths)} must add up to the {total} samples of the dataset, or be fractions "
+            "that add up to 1"
+        )
+    order = (default_generator if generator is None else generator).permutation(total)
+    ends = np.cumsum(sizes)
+    return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+
+
+def _checked_index(index: Any, length: int, name: str) -> int:
+    position = int(index)
+    if not -length <= position < length:
+        raise IndexError(f"{name}: index {position} is out of range for {length} samples")
+    return position % length if length else position

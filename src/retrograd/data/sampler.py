@@ -1,0 +1,115 @@
+"""Samplers: in which order a loader visits the samples of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
+
+import numpy as np
+
+from ..ops.random import default_generator
+
+__all__ = ["BatchSampler", "RandomSampler", "Sampler", "SequentialSampler"]
+
+
+class Sampler:
+    """An iterable of indices that can be started anew for every epoch; a subclass defines ``__iter__``."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__()")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, 2, ... in this order."""
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """Every index once, in an order that is drawn anew for each epoch.
+
+    replacement: draw each index independently instead, so that some come twice and others not at all.
+    num_samples: how many indices an epoch has; None means as many as there are samples.
+    generator: where the order comes from; None takes the one that ``retrograd.manual_seed`` seeds.
+
+    Raises:
+        ValueError: num_samples is not positive.
+        TypeError: generator is no numpy.random.Generator.
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: np.random.Generator | None = None,
+    ) -> None:
+        if num_samples is not None and num_samples <= 0:
+            raise ValueError(f"RandomSampler: num_samples={num_samples} must be positive")
+        self.data_source, self.replacement, self._num_samples = data_source, replacement, num_samples
+        self.generator = checked_generator("RandomSampler", generator)
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        # The whole order is drawn at once: nothing that draws from the same generator later can change it.
+        size, wanted = len(self.data_source), self.num_samples
+        if self.replacement:
+            order = self.generator.integers(0, size, wanted)
+        elif wanted <= size:
+            order = self.generator.permutation(size)[:wanted]
+        else:
+            rounds = [self.generator.permutation(size) for _ in range(-(-wanted // size))] if size else []
+            order = np.concatenate(rounds)[:wanted] if rounds else np.empty(0, np.int64)
+        return iter(order.tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """Lists of ``batch_size`` indices from ``sampler``; ``drop_last`` leaves out a shorter one at the end.
+
+    Raises:
+        ValueError: batch_size is no positive int.
+    """
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
+            raise ValueError(f"BatchSampler: batch_size={batch_size!r} must be a positive int")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, bool(drop_last)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batch: list[int] = []
+        for index in self.sampler:
+            batch.append(index)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+    def __len__(self) -> int:
+        samples = len(self.sampler)  # type: ignore[arg-type]
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+
+def checked_generator(name: str, generator: np.random.Generator | None) -> np.random.Generator:
+    """The generator given, or the library's own for None."""
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, np.random.Generator):
+        raise TypeError(
+            f"{name}: generator is {type(generator).__name__}, expected a numpy.random.Generator, for instance "
+            "numpy.random.default_rng(seed)"
+        )
+    return generator

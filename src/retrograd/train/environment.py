@@ -1,0 +1,50 @@
+"""What a run ran on: versions and the machine."""
+
+from __future__ import annotations
+
+import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+__all__ = ["machine", "versions"]
+
+
+def versions() -> dict[str, str]:
+    """Names and versions of retrograd and what it runs on; "not installed" for what is missing."""
+    from .. import __version__
+
+    found = {"retrograd": __version__, "Python": platform.python_version()}
+    for name, package in (
+        ("NumPy", "numpy"),
+        ("Numba", "numba"),
+        ("llvmlite", "llvmlite"),
+        ("tqdm", "tqdm"),
+        ("Matplotlib", "matplotlib"),
+    ):
+        try:
+            found[name] = version(package)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def machine() -> dict[str, str]:
+    """The CPU, as the system names it and as kernels are compiled for it, the threads, and the system."""
+    from ..kernels.launch import get_num_threads
+    from ..kernels.target import cpu, vector_bytes
+
+    return {
+        "CPU": _cpu_name(),
+        "Kernels for": f"{cpu()[0]}, {8 * vector_bytes()}-bit vectors",
+        "Threads": str(get_num_threads()),
+        "System": f"{platform.system()} {platform.release()}, {platform.machine()}",
+    }
+
+
+def _cpu_name() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,114 @@
+"""Pictures for a page that loads nothing from elsewhere: curves as inline SVG, pixels as PNG in a data URI."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+__all__ = ["PicturesMissing", "curves", "diverging", "grey", "png_uri"]
+
+# Matplotlib is told these colours; in the page they become CSS variables, which follow light and dark.
+_THEME = {"#010101": "var(--ink)", "#020202": "var(--muted)", "#030303": "var(--line)"}
+_SERIES = {"#040404": "var(--first)", "#050505": "var(--second)"}
+
+
+class PicturesMissing(RuntimeError):  # noqa: N818  the message is about what is missing, not about a fault
+    """Matplotlib is not installed."""
+
+
+def curves(title: str, lines: Mapping[str, Sequence[float]], percent: bool = False) -> str:
+    """An ``<svg>`` with one line (at most two) per entry over the epochs 1, 2, ...; colours and fonts are the page's.
+
+    Raises:
+        PicturesMissing: Matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
+    except ImportError:
+        raise PicturesMissing(
+            'the curves need Matplotlib, which is not installed: pip install "retrograd[train]"'
+        ) from None
+    ink, muted, grid = _THEME
+    options: Any = {"svg.fonttype": "none", "svg.hashsalt": title, "font.family": "DejaVu Sans", "font.size": 10}
+    with matplotlib.rc_context(options):
+        figure = Figure(figsize=(5.2, 3.1), layout="constrained")
+        figure.patch.set_alpha(0)
+        axes: Any = figure.add_subplot()
+        axes.patch.set_alpha(0)
+        axes.set_title(title, color=ink, loc="left", fontsize=11, fontweight="bold")
+        for (name, values), colour in zip(lines.items(), _SERIES, strict=False):
+            epochs = range(1, len(values) + 1)
+            axes.plot(epochs, values, color=colour, linewidth=2, marker="o", markersize=3, label=name)
+        axes.set_xlabel("epoch", color=muted)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        if percent:
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        else:
+            axes.set_ylim(bottom=0)
+        axes.grid(axis="y", color=grid, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.tick_params(colors=muted, length=0)
+        for side in ("top", "right", "left"):
+            axes.spines[side].set_visible(False)
+        axes.spines["bottom"].set_color(grid)
+        axes.legend(frameon=False, labelcolor=ink)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return _inline(buffer.getvalue(), title)
+
+
+def _inline(document: str, title: str) -> str:
+    """The ``<svg>`` element of an SVG document, as wide as its place, in the page's colours and font."""
+    svg = document[document.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    head, body = svg.split(">", 1)
+    head = re.sub(r'\s(width|height)="[^"]*"', "", head)
+    body = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", body)
+    for colour, variable in (_THEME | _SERIES).items():
+        body = body.replace(colour, variable)
+    prefix = re.sub(r"\W+", "-", title.lower())  # two figures in a page must not share ids
+    body = re.sub(r'\bid="', f'id="{prefix}-', body)
+    body = re.sub(r'(href="#|url\(#)', rf"\1{prefix}-", body)
+    return f'{head} role="img" aria-label="{escape(title)}">{body}'
+
+
+def png_uri(pixels: np.ndarray) -> str:
+    """A ``data:`` URI of uint8 pixels (H, W) grey or (H, W, 4) with opacity.
+
+    Source: PNG specification, https://www.w3.org/TR/png/: signature, IHDR, IDAT, IEND, filter 0 in every line.
+    """
+    height, width = pixels.shape[:2]
+    lines = np.ascontiguousarray(pixels, np.uint8).reshape(height, -1)
+    raw = np.concatenate([np.zeros((height, 1), np.uint8), lines], axis=1).tobytes()
+    header = struct.pack(">IIBBBBB", width, height, 8, 0 if pixels.ndim == 2 else 6, 0, 0, 0)
+    chunks = (b"IHDR", header), (b"IDAT", zlib.compress(raw, 9)), (b"IEND", b"")
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
+    )
+    return "data:image/png;base64," + base64.b64encode(content).decode()
+
+
+def grey(image: np.ndarray) -> np.ndarray:
+    """An image (C, H, W) as grey pixels: its smallest value white, its largest black, channels averaged."""
+    plane = image.mean(0)
+    low, high = float(plane.min()), float(plane.max())
+    return np.round(255 * (1 - (plane - low) / ((high - low) or 1.0))).astype(np.uint8)
+
+
+def diverging(values: np.ndarray, limit: float) -> np.ndarray:
+    """Values (H, W) as pixels: blue above 0, orange below, more opaque nearer to ``limit``; 0 is see-through."""
+    pixels = np.empty((*values.shape, 4), np.uint8)
+    pixels[values >= 0, :3] = (37, 99, 235)
+    pixels[values < 0, :3] = (234, 88, 12)
+    pixels[..., 3] = np.round(255 * np.clip(np.abs(values) / (limit or 1.0), 0, 1))
+    return pixels

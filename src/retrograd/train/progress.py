@@ -1,0 +1,144 @@
+"""How training is shown while it runs: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from time import perf_counter
+from typing import Any, TextIO
+
+__all__ = ["BarProgress", "LineProgress", "Progress", "make_progress"]
+
+Record = dict[str, Any]  # one epoch, see Trainer.history
+
+
+class Progress:
+    """What the trainer reports to; this one shows nothing."""
+
+    def start(self, epochs: int, images_per_epoch: int, images_done: int) -> None:
+        """Training begins, or goes on after ``images_done`` images."""
+
+    def step(self, epoch: int, images: int, loss: float, accuracy: float) -> None:
+        """A step on ``images`` images is done; loss and accuracy are the means of the epoch so far."""
+
+    def epoch(self, record: Record) -> None:
+        """An epoch is done and the held-out images were classified."""
+
+    def say(self, text: str) -> None:
+        """A line for the user."""
+
+    def close(self) -> None:
+        """Training is over or has stopped."""
+
+
+class LineProgress(Progress):
+    """One line per epoch, and one every ``interval`` seconds within a long epoch."""
+
+    def __init__(self, stream: TextIO | None = None, interval: float = 10.0) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.interval = interval
+
+    def start(self, epochs: int, images_per_epoch: int, images_done: int) -> None:
+        self.epochs, self.per_epoch, self.images = epochs, images_per_epoch, images_done
+        self.first_images, self.began = images_done, perf_counter()
+        self.printed = self.began
+
+    def step(self, epoch: int, images: int, loss: float, accuracy: float) -> None:
+        self.images += images
+        if perf_counter() - self.printed > self.interval and self.images < epoch * self.per_epoch:
+            part = 100 * (self.images - (epoch - 1) * self.per_epoch) / self.per_epoch
+            self._line(f"{self._name(epoch)} at {part:2.0f} %  loss {loss:.4f}  accuracy {accuracy:6.2%}")
+
+    def epoch(self, record: Record) -> None:
+        self._line(f"{self._name(record['epoch'])}  {summary(record)}")
+
+    def say(self, text: str) -> None:
+        print(text, file=self.stream, flush=True)
+
+    def _name(self, epoch: int) -> str:
+        return f"epoch {epoch:{len(str(self.epochs))}}/{self.epochs}"
+
+    def _line(self, text: str) -> None:
+        self.printed = perf_counter()
+        rate = (self.images - self.first_images) / (self.printed - self.began)
+        left = (self.epochs * self.per_epoch - self.images) / rate if rate else 0.0
+        self.say(f"{text}  {rate:,.0f} images/s  {duration(left)} left")
+
+
+class BarProgress(Progress):
+    """One bar over the whole training, redrawn in place by tqdm."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.bar: Any = None
+
+    def start(self, epochs: int, images_per_epoch: int, images_done: int) -> None:
+        self.epochs, self.total, self.done, self.held_out = epochs, epochs * images_per_epoch, images_done, ""
+
+    def step(self, epoch: int, images: int, loss: float, accuracy: float) -> None:
+        if self.bar is None:  # only now: the first step may have compiled kernels, which says nothing about the rate
+            self.bar = self._new_bar(f"epoch {epoch}/{self.epochs}")
+        text = f"epoch {epoch}/{self.epochs}  loss {loss:.4f}  accuracy {accuracy:6.2%}{self.held_out}"
+        self.bar.set_description_str(text, refresh=False)
+        self.bar.update(images)
+
+    def _new_bar(self, text: str) -> Any:
+        from tqdm import tqdm
+
+        return tqdm(
+            desc=text,
+            total=self.total,
+            initial=self.done,
+            file=self.stream,
+            unit=" images",
+            unit_scale=True,
+            dynamic_ncols=True,
+            smoothing=0.1,
+            bar_format="{desc} {percentage:3.0f}% |{bar}| {rate_fmt} {remaining} left",
+        )
+
+    def epoch(self, record: Record) -> None:
+        self.held_out = f"  held out {record['held_out_accuracy']:6.2%}"
+
+    def say(self, text: str) -> None:
+        if self.bar is None:
+            print(text, file=self.stream, flush=True)
+        else:
+            self.bar.write(text, file=self.stream)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+
+def make_progress(stream: TextIO | None = None) -> Progress:
+    """The bar if ``stream`` (stderr) is a terminal and tqdm is installed, else lines."""
+    stream = sys.stderr if stream is None else stream
+    return BarProgress(stream) if _is_screen(stream) and find_spec("tqdm") else LineProgress(stream)
+
+
+def _is_screen(stream: TextIO) -> bool:
+    """A terminal with a size; build services have some without, on which tqdm would show nothing."""
+    try:
+        return stream.isatty() and min(os.get_terminal_size(stream.fileno())) > 0
+    except (OSError, ValueError):
+        return False
+
+
+def summary(record: Record) -> str:
+    """One epoch in words."""
+    return (
+        f"loss {record['loss']:.4f}  accuracy {record['accuracy']:6.2%}  "
+        f"held out: loss {record['held_out_loss']:.4f}  accuracy {record['held_out_accuracy']:6.2%}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """4 s, 3 min 20 s, 2 h 5 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,82 @@
+"""What is trained (Task) and how (Settings)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ..data.dataset import TensorDataset
+from ..nn.module import Module
+
+__all__ = ["Settings", "Task"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides the final weights, besides the data and the network; part of every checkpoint.
+
+    lr: Adam's learning rate at the first step; it falls to 0 along half a cosine.
+    kernels: "compiled" or "textbook".
+
+    Raises:
+        ValueError: a value is out of range; names the command's option.
+    """
+
+    epochs: int = 20
+    batch_size: int = 64
+    lr: float = 3e-3
+    seed: int = 0
+    kernels: str = "compiled"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value: Any = getattr(self, field.name)
+            kind: Any = {"lr": (int, float), "kernels": str}.get(field.name, int)
+            if isinstance(value, bool) or not isinstance(value, kind):
+                name = field.name.replace("_", "-")
+                raise ValueError(f"{name}={value!r} is a {type(value).__name__}, which it cannot be")
+        if self.epochs < 1 or self.batch_size < 1:
+            raise ValueError(f"epochs={self.epochs} and batch-size={self.batch_size} must be at least 1")
+        if not 0 < self.lr < float("inf"):
+            raise ValueError(f"lr={self.lr} must be greater than 0 and finite; 0.003 is a good start")
+        if self.seed < 0:
+            raise ValueError(f"seed={self.seed} must be 0 or more")
+        if self.kernels not in ("compiled", "textbook"):
+            raise ValueError(f"kernels={self.kernels!r} must be 'compiled' or 'textbook'")
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
+        """The settings that ``as_dict`` gave.
+
+        Raises:
+            ValueError: a value is missing, unknown or out of range.
+        """
+        names = {field.name for field in fields(cls)}
+        if not isinstance(values, Mapping) or values.keys() != names:
+            raise ValueError(f"settings must be a dict of {sorted(names)}, got {values!r}")
+        return cls(**values)
+
+
+@dataclass
+class Task:
+    """A network with the images it learns from.
+
+    classes: their names; label i means classes[i].
+    train, held_out: samples (image, label); held-out ones are only ever classified.
+    augment: changes a batch of training images (N, ...) before each step, drawing from ``retrograd``'s generator.
+    """
+
+    name: str
+    title: str
+    classes: tuple[str, ...]
+    model: Module
+    train: TensorDataset
+    held_out: TensorDataset
+    augment: Callable[[np.ndarray], np.ndarray] | None = None
+    source: str = ""

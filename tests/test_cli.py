@@ -1,0 +1,275 @@
+"""The command ``retrograd``: in this process where that is enough, in its own where it is killed."""
+
+import errno
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import retrograd
+from retrograd.cli import main
+from retrograd.ops.kernel_set import active_kernels
+from retrograd.train import load_checkpoint
+
+TEXTBOOK = ("--kernels", "textbook")
+QUICK = (*TEXTBOOK, "--epochs", "2", "--batch-size", "256")  # 2 epochs of 6 steps
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def train(*arguments: str) -> int:
+    return main(["train", "digits", *arguments])
+
+
+def weights(folder: Path | str) -> dict[str, bytes]:
+    state = load_checkpoint(Path(folder) / "checkpoint.npz")
+    assert state["epoch"] == state["settings"]["epochs"]
+    return {name: array.tobytes() for name, array in state["model"].items()}
+
+
+def spawn(*arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "retrograd", "train", "digits", *arguments]
+    source = str(Path(retrograd.__file__).parents[1])
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": source}
+    )
+
+
+@pytest.fixture(scope="module")
+def whole_folder(tmp_path_factory):
+    """A run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert train(*QUICK, "--output", str(folder)) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(whole_folder):
+    return weights(whole_folder)
+
+
+@pytest.fixture
+def finished(tmp_path, whole_folder):
+    """A copy of that run in the folder ``run``."""
+    shutil.copytree(whole_folder, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_run_ends_with_a_checkpoint_a_report_and_exit_code_0(capsys, whole):
+    before = active_kernels()
+    assert train(*QUICK) == 0
+    out, err = capsys.readouterr()
+    assert re.search(r"held-out accuracy \d\d\.\d\d% \(\d+ of 355\) after 2 epochs", out)
+    assert "runs/digits/checkpoint.npz" in out and "runs/digits/report.html" in out
+    assert "training on 1,442 images, 355 held out; seed 0, textbook kernels" in err and "epoch 2/2" in err
+    assert sorted(os.listdir("runs/digits")) == ["checkpoint.npz", "report.html"]
+    assert weights("runs/digits") == whole and active_kernels() == before
+
+
+def test_no_run_overwrites_another(capsys, finished):
+    finished.rename("old")
+    os.makedirs("runs")
+    os.rename("old", "runs/digits")
+    before = Path("runs/digits/checkpoint.npz").read_bytes()
+    assert train(*QUICK, "--epochs", "1", "--seed", "1") == 0
+    assert sorted(os.listdir("runs")) == ["digits", "digits-2"]
+    assert train(*QUICK, "--output", "runs/digits") == 2
+    assert "holds the checkpoint of another run; go on with it by --resume" in capsys.readouterr().err
+    assert Path("runs/digits/checkpoint.npz").read_bytes() == before
+    os.remove("runs/digits-2/report.html")
+    assert train("--resume") == 0  # the latest, which is finished: only the report is written
+    _, err = capsys.readouterr()
+    assert "digits-2/checkpoint.npz holds a finished run" in err and os.path.exists("runs/digits-2/report.html")
+
+
+def test_a_resumed_run_keeps_its_settings(capsys, finished):
+    assert train("--resume", "--output", "run", "--lr", "0.5") == 2
+    assert "--lr 0.5 differs from the checkpoint's 0.003" in capsys.readouterr().err
+    assert train("--resume", "--output", "run", "--threads", "1") == 2
+    assert "--threads is for the compiled kernels" in capsys.readouterr().err
+    assert train("--resume", "--output", "run", "--batch-size", "256") == 0
+
+
+def test_nothing_to_resume(capsys):
+    assert train("--resume") == 2 and "there is no run below" in capsys.readouterr().err
+    assert train("--resume", "--output", "here") == 2
+    assert "here holds no checkpoint to resume; leave out --resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--epochs", "0"), "epochs=0"),
+        (("--lr", "-1"), "lr=-1.0 must be greater than 0"),
+        (("--lr", "nan"), "lr=nan"),
+        (("--seed", "-3"), "seed=-3"),
+        (("--checkpoint-every", "0"), "checkpoint-every=0"),
+        (("--threads", "0"), "--threads: "),
+        ((*TEXTBOOK, "--threads", "2"), "--threads is for the compiled kernels"),
+    ],
+)
+def test_wrong_arguments_end_in_one_line(capsys, arguments, message):
+    assert train(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert message in err and err.startswith("retrograd: ") and err.count("\n") == 1 and not out
+    assert not os.path.exists("runs")
+
+
+@pytest.mark.parametrize("arguments", [[], ["train"], ["nothing"], ["train", "digits", "--kernels", "cuda"]])
+def test_unknown_arguments_are_answered_by_the_usage(capsys, arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2 and "usage: retrograd" in capsys.readouterr().err
+
+
+# ---- faults --------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_ends_in_one_line_and_keeps_the_checkpoint(capsys, monkeypatch, whole):
+    fsync, calls = os.fsync, []
+
+    def full(handle):
+        calls.append(handle)
+        if len(calls) > 6:  # two per checkpoint: the file and its folder
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert train(*QUICK, "--output", "run", "--checkpoint-every", "1") == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "checkpoint run/checkpoint.npz was not written, the earlier one is unchanged: no space is left" in last
+    assert os.listdir("run") == ["checkpoint.npz"]
+    assert train("--resume", "--output", "run") == 0 and weights("run") == whole
+
+
+@pytest.mark.parametrize("fault", ["cut", "edit", "text"])
+def test_a_damaged_checkpoint_ends_in_one_line(capsys, finished, fault):
+    path = Path("run/checkpoint.npz")
+    content = path.read_bytes()
+    if fault == "edit":
+        with np.load(path) as file:
+            entries = {name: file[name] for name in file.files}
+        entries["model/0.weight"] = entries["model/0.weight"] + 1
+        np.savez(path, **entries)
+    else:
+        path.write_bytes(content[:-100] if fault == "cut" else b"not a checkpoint")
+    damaged = path.read_bytes()
+    capsys.readouterr()
+    assert train("--resume", "--output", "run") == 1
+    out, err = capsys.readouterr()
+    messages = {"cut": "cut off or damaged", "edit": "was changed after it was written", "text": "is no checkpoint"}
+    assert messages[fault] in err and err.count("\n") == 1 and not out and path.read_bytes() == damaged
+
+
+def test_a_learning_rate_that_blows_up_ends_in_one_message(capsys):
+    assert train(*QUICK, "--lr", "1e30", "--output", "run") == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(r"(the loss is (nan|inf) at epoch 1, step \d|holds NaN or infinity)", last)
+    assert "still holds the last checkpoint" in last and load_checkpoint("run/checkpoint.npz")["steps"] == 0
+
+
+def test_without_matplotlib_training_still_finishes(capsys, monkeypatch, finished):
+    os.remove("run/report.html")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib", None)
+        assert train("--resume", "--output", "run") == 0
+    out, err = capsys.readouterr()
+    assert 'pip install "retrograd[train]"' in err and "--resume --output run writes it" in err
+    assert os.listdir("run") == ["checkpoint.npz"] and "held-out accuracy" in out
+    assert train("--resume", "--output", "run") == 0 and os.path.exists("run/report.html")
+
+
+def test_an_output_that_cannot_be_a_folder(capsys):
+    Path("file").write_text("")
+    assert train(*QUICK, "--output", "file") == 1
+    assert "was not written" in capsys.readouterr().err.splitlines()[-1]
+
+
+def wait_for_checkpoint(path: Path, process: subprocess.Popen) -> None:
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.005)
+
+
+def test_kill_9_at_any_moment_loses_nothing(whole):
+    chance = random.Random(int.from_bytes(os.urandom(4), "big"))
+    path, kills = Path("run/checkpoint.npz"), 0
+    process = spawn(*QUICK, "--output", "run", "--checkpoint-every", "1")
+    wait_for_checkpoint(path, process)
+    while kills < 3:
+        time.sleep(chance.uniform(0.0, 0.15) if kills == 0 else chance.uniform(0.3, 1.5))
+        process.kill()
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+        state = load_checkpoint(path)  # whole at every moment
+        if state["steps"] == 12:
+            break
+        process = spawn("--resume", "--output", "run", "--checkpoint-every", "1")
+    else:
+        process.communicate()
+    done = spawn("--resume", "--output", "run")
+    out, err = done.communicate()
+    assert done.returncode == 0 and "report.html" in out, err
+    assert kills and weights("run") == whole
+
+
+def test_ctrl_c_stops_after_a_step_and_says_how_to_go_on(whole):
+    process = spawn(*QUICK, "--output", "a run")
+    wait_for_checkpoint(Path("a run/checkpoint.npz"), process)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130 and "Traceback" not in err, err
+    assert "stopping after this step" in err
+    assert re.search(r"stopped after step \d+ of 12; a run/checkpoint.npz holds everything to go on", err)
+    assert "Go on with: retrograd train digits --resume --output 'a run'" in err
+    assert train("--resume", "--output", "a run") == 0 and weights("a run") == whole
+
+
+def test_ctrl_c_while_the_report_is_made(capsys, monkeypatch, finished):
+    def interrupt(trainer):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retrograd.train.report.write_report", interrupt)
+    assert train("--resume", "--output", "run") == 130
+    assert "interrupted; run/checkpoint.npz holds the last checkpoint. Go on with: retrograd" in capsys.readouterr().err
+
+
+# ---- the other commands --------------------------------------------------------------------------------------------
+
+
+def test_info(capsys):
+    assert main(["info"]) == 0
+    out = capsys.readouterr().out
+    for name in ("retrograd", "Python", "NumPy", "Numba", "CPU features", "Threads", "Cache folder", "Cache size"):
+        assert re.search(rf"^{name}\s+\S", out, re.MULTILINE), name
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"retrograd {retrograd.__version__}\n"
+
+
+def test_help_loads_neither_compiler_nor_layers():
+    source = str(Path(retrograd.__file__).parents[1])
+    script = (
+        "import sys; from retrograd.cli import main\n"
+        "try: main(['train', 'digits', '--help'])\n"
+        "except SystemExit: pass\n"
+        "bad = {'numba', 'llvmlite', 'matplotlib', 'tqdm', 'retrograd.nn', 'retrograd.train'} & set(sys.modules)\n"
+        "assert not bad, bad"
+    )
+    environment = {**os.environ, "PYTHONPATH": source}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment, stdout=subprocess.DEVNULL)
