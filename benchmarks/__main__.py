@@ -1,0 +1,82 @@
+"""``python -m benchmarks``: run the suites, print each row as it is measured, write the table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import retrograd
+
+from . import libraries, machine, report
+from .harness import Effort, Result, measure
+from .suites import convolution, layers, matmul, memory, networks, startup
+
+TIMED = {"convolution": convolution, "networks": networks, "matmul": matmul, "layers": layers}
+SUITES = (*TIMED, "memory", "startup")
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    retrograd.use_kernels(arguments.kernels)
+    effort = Effort.quick() if arguments.quick else Effort()
+    chosen = arguments.only or list(SUITES)
+    results: list[Result] = []
+    failures: list[str] = []
+    facts = machine.describe()
+    if os.getloadavg()[0] > 0.5:
+        print("this machine is busy: figures of two threads above all are then worth little", file=sys.stderr)
+    start = time.perf_counter()
+    for suite in chosen:
+        for threads in arguments.threads if suite != "startup" else [None]:
+            try:
+                for result in _suite(suite, threads, effort, arguments):
+                    results.append(result)
+                    print(report.line(result), flush=True)
+            except Exception:
+                # the other suites are still worth their figures; the exit status tells
+                failures.append(f"{suite}, {threads} threads" if threads else suite)
+                print(f"{failures[-1]}: stopped by an error", file=sys.stderr)
+                traceback.print_exc()
+    print(f"\n{report.summary(results)}\n{time.perf_counter() - start:.0f} s")
+    folder = arguments.output
+    if folder is None and not (arguments.quick or arguments.only):
+        folder = Path(__file__).parent
+    if folder is not None:
+        report.save(folder, facts, results, failures)
+        print(f"written to {folder / 'RESULTS.md'}")
+    return 1 if failures else 0
+
+
+def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.Namespace) -> Iterator[Result]:
+    if name == "startup":
+        yield from startup.results(effort)
+        return
+    assert threads is not None
+    if name == "memory":
+        yield from memory.results(threads, effort)
+        return
+    libraries.set_threads(threads)
+    for row in TIMED[name].rows(arguments.quick, arguments.compile):
+        yield measure(row, threads, effort)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="retrograd beside PyTorch, row by row.")
+    parser.add_argument("--threads", type=int, nargs="+", default=[n for n in (1, 2) if n <= (os.cpu_count() or 1)])
+    parser.add_argument("--only", nargs="+", choices=SUITES, help="these suites; prints, and writes no files")
+    parser.add_argument("--quick", action="store_true", help="few rows, few rounds: does it run? writes no files")
+    parser.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled")
+    parser.add_argument(
+        "--no-compile", dest="compile", action="store_false", help="leave torch.compile out (it takes minutes)"
+    )
+    parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md, of partial runs too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Both libraries at the same number of threads, and the same arrays in each one's layouts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+import retrograd
+
+CONTIGUOUS, CHANNELS_LAST, COMPILED = "contiguous", "channels-last", "compiled"
+
+
+def set_threads(count: int) -> None:
+    retrograd.set_num_threads(count)
+    torch.set_num_threads(count)
+    running = retrograd.get_num_threads(), torch.get_num_threads()
+    if running != (count, count):
+        raise RuntimeError(f"asked for {count} threads: retrograd runs {running[0]}, PyTorch {running[1]}")
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    """Standard normal float32 values, C-contiguous."""
+    return np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32)
+
+
+def channels_last(array: np.ndarray) -> np.ndarray:
+    """The same values and axes (N, C, *I), in memory as (N, *I, C)."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
+
+
+def taps_first(weight: np.ndarray) -> np.ndarray:
+    """The same values and axes (Co, Ci, *R), in memory as (*R, Ci, Co): the order in which our layers keep weights."""
+    order = (*range(2, weight.ndim), 1, 0)
+    back = np.argsort(order)
+    return np.ascontiguousarray(weight.transpose(order)).transpose(back)
+
+
+def ours(array: np.ndarray, requires_grad: bool = False) -> Any:
+    """A retrograd Tensor in the layout that our layers make."""
+    return retrograd.Tensor(channels_last(array) if array.ndim > 2 else array.copy(), requires_grad=requires_grad)
+
+
+def theirs(array: np.ndarray, layout: str = CONTIGUOUS, requires_grad: bool = False) -> Any:
+    """A PyTorch tensor of its own memory, in the named layout."""
+    tensor = torch.tensor(np.ascontiguousarray(array))
+    if layout == CHANNELS_LAST and array.ndim == 4:
+        tensor = tensor.to(memory_format=torch.channels_last)
+    return tensor.requires_grad_(requires_grad)
+
+
+def layouts(arrays: Sequence[np.ndarray], requires_grad: bool = False) -> dict[str, list[Any]]:
+    """The arrays as PyTorch tensors, once per layout that they can have."""
+    names = [CONTIGUOUS, CHANNELS_LAST] if any(array.ndim == 4 for array in arrays) else [CONTIGUOUS]
+    return {name: [theirs(array, name, requires_grad) for array in arrays] for name in names}
+
+
+@lru_cache(maxsize=1)
+def can_compile() -> bool:
+    """Whether torch.compile can work here: it needs a C++ compiler."""
+    return any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function through torch.compile, for one set of shapes, its graph reusable for several backward passes.
+
+    What was compiled before is forgotten: functions that share their text count as one, of which it compiles only few.
+    """
+    import torch._dynamo
+    import torch._functorch.config
+
+    torch._dynamo.reset()
+    torch._functorch.config.donated_buffer = False
+    return torch.compile(function, dynamic=False)

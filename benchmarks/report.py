@@ -1,0 +1,98 @@
+"""The results as JSON, as a table for the terminal and as RESULTS.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+
+from .harness import Result
+
+_HEAD = """# Results of `make bench`
+
+retrograd and PyTorch did the same work on the same arrays in one process, in turns, with the same number of threads.
+**ratio** is PyTorch's figure in its best way (named in the row) divided by ours: above 1 retrograd is better.
+**spread** is the middle half of the ratios of single rounds. A time is the smallest of the medians of all rounds.
+PyTorch's ways are contiguous and channels-last arrays and torch.compile; for a training step of LeNet the target is
+against eager, and the others inform. Rows of memory and of whole processes name their own unit.
+"""
+
+
+_COLUMNS = ("row", "threads", "retrograd", "PyTorch", "its way", "ratio", "spread", "target", "")
+
+
+def save(folder: Path, machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"machine": machine, "failures": list(failures), "results": [asdict(result) for result in results]}
+    (folder / "results.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "RESULTS.md").write_text(markdown(machine, results, failures), encoding="utf-8")
+
+
+def markdown(machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> str:
+    lines = [_HEAD]
+    lines += [f"- {name}: {value}" for name, value in machine.items() if value]
+    lines += ["", summary(results)]
+    lines += [f"\n**Stopped by an error, with the rows after it: {failure}.**" for failure in failures]
+    first: dict[tuple[str, ...], int] = {}  # the rows of one and of two threads stand together
+    for index, result in enumerate(results):
+        first.setdefault((result.group,), index)
+        first.setdefault((result.group, result.name), index)
+    ordered = sorted(results, key=lambda result: (first[result.group,], first[result.group, result.name]))
+    for group, members in groupby(ordered, key=lambda result: result.group):
+        lines += ["", f"## {group}", "", f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
+        lines += ["| " + " | ".join(cells(result)) + " |" for result in members]
+    return "\n".join(lines) + "\n"
+
+
+def summary(results: Sequence[Result]) -> str:
+    judged = [result for result in results if result.passed is not None]
+    missed = [result for result in judged if not result.passed]
+    text = f"{len(judged) - len(missed)} of {len(judged)} rows with a target reach it."
+    if missed:
+        text += "\n\nShort of it:\n\n" + "\n".join(
+            f"- {result.group}: {result.name}{_at(result)}: {_short(result)}" for result in missed
+        )
+    return text
+
+
+def line(result: Result) -> str:
+    """One row for the terminal."""
+    name, threads, ours, theirs, way, ratio, spread, target, mark = cells(result)
+    peer = f"  PyTorch {theirs} ({way})" if theirs else ""
+    return f"{result.group}: {name}{_at(result)}: {ours}{peer}  {ratio} {spread} {target} {mark}".rstrip()
+
+
+def cells(result: Result) -> list[str]:
+    others = {way: figure for way, figure in result.theirs.items() if way != result.best}
+    ways = result.best + "".join(f"; {way} {amount(figure, result.unit)}" for way, figure in others.items())
+    return [
+        result.name,
+        "" if result.threads is None else str(result.threads),
+        amount(result.ours, result.unit),
+        amount(result.theirs[result.best], result.unit) if result.best else "",
+        ways,
+        "" if result.ratio is None else f"{result.ratio:.2f}",
+        "" if result.spread is None else f"{result.spread[0]:.2f} to {result.spread[1]:.2f}",
+        result.target,
+        {True: "reached", False: "**short**", None: ""}[result.passed],
+    ]
+
+
+def amount(value: float, unit: str) -> str:
+    if unit != "s":
+        return f"{value:.1f} {unit}"
+    for factor, name in ((1, "s"), (1e-3, "ms")):
+        if value >= factor:
+            return f"{value / factor:.3g} {name}"
+    return f"{value / 1e-6:.3g} µs"
+
+
+def _at(result: Result) -> str:
+    return "" if result.threads is None else f", {result.threads} thread{'s' * (result.threads > 1)}"
+
+
+def _short(result: Result) -> str:
+    figure = amount(result.ours, result.unit) if result.ratio is None or "<" in result.target else f"{result.ratio:.2f}"
+    return f"{figure}, target {result.target}"
