@@ -1,0 +1,116 @@
+"""Public functions and classes have docstrings, and what these say of parameters and errors is so."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import retrograd
+
+MODULES = (
+    "retrograd",
+    "retrograd.autograd",
+    "retrograd.data",
+    "retrograd.geometry",
+    "retrograd.nn",
+    "retrograd.nn.functional",
+    "retrograd.nn.init",
+    "retrograd.ops",
+    "retrograd.optim",
+    "retrograd.utils.data",
+)
+
+# "name: meaning", in an "Args:" section or at the start of a line
+_ENTRY = re.compile(r"^( *)([a-z_]\w*(?:, [a-z_]\w*)*): \S")
+
+
+def _public() -> Iterator[tuple[str, Any]]:
+    seen: set[int] = set()
+    for module in map(importlib.import_module, MODULES):
+        names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+        for name in names:
+            thing = getattr(module, name)
+            ours = getattr(thing, "__module__", "").startswith("retrograd")
+            if ours and id(thing) not in seen and (inspect.isfunction(thing) or inspect.isclass(thing)):
+                seen.add(id(thing))
+                yield f"{thing.__module__}.{thing.__qualname__}", thing
+
+
+PUBLIC = dict(_public())
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstring(name: str) -> None:
+    thing = PUBLIC[name]
+    text = inspect.getdoc(thing) if inspect.isfunction(thing) else thing.__doc__
+    assert text and text.strip(), f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_listed_parameters_exist(name: str) -> None:
+    thing = PUBLIC[name]
+    listed = set(_listed(inspect.cleandoc(thing.__doc__ or "")))
+    known = _parameters(thing)
+    assert listed <= known, f"{name}: the docstring lists {sorted(listed - known)}, the parameters are {sorted(known)}"
+
+
+def _listed(text: str) -> Iterator[str]:
+    """The names that the docstring explains as "name: meaning"; of an "Args:" section only its least indented lines."""
+    heading, indent = "", 0
+    for line in text.splitlines():
+        if line.endswith(":") and line[:-1].istitle() and not line.startswith(" "):
+            heading, indent = line[:-1], -1
+        elif line and not line.startswith(" "):
+            heading, indent = "", 0
+        match = _ENTRY.match(line)
+        if match and heading in ("", "Args"):
+            indent = len(match[1]) if indent < 0 else indent
+            if len(match[1]) == indent:
+                yield from match[2].split(", ")
+
+
+def _parameters(thing: Any) -> set[str]:
+    names = set(inspect.signature(thing).parameters)
+    return (
+        names
+        | set(getattr(thing, "__dataclass_fields__", ()))
+        | {name for name in vars(thing) if inspect.isclass(thing)}
+    )
+
+
+@pytest.mark.parametrize(
+    "name", sorted(module.name for module in pkgutil.walk_packages(retrograd.__path__, "retrograd."))
+)
+def test_examples(name: str) -> None:
+    """Every session in a docstring gives the output that it shows."""
+    runner = doctest.DocTestRunner(verbose=False)
+    report: list[str] = []
+    for test in doctest.DocTestFinder().find(importlib.import_module(name)):
+        runner.run(test, out=report.append)
+    assert runner.failures == 0, "".join(report)
+
+
+@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)])
+def test_errors_raised_are_listed(name: str) -> None:
+    """A function whose own body raises says so under "Raises:", and with these types."""
+    thing = inspect.unwrap(PUBLIC[name])
+    raised = _raised(thing)
+    text = inspect.cleandoc(thing.__doc__ or "")
+    section = text.partition("Raises:")[2]
+    missing = sorted(error for error in raised if not re.search(rf"\b{error}\b", section))
+    assert not missing, f'{name} raises {missing}, which its docstring does not say under "Raises:"'
+
+
+def _raised(function: Any) -> set[str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    calls = [node.exc.func for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
+    return {call.id for call in calls if isinstance(call, ast.Name)}

@@ -1,0 +1,80 @@
+"""Everything in README.md runs: each command of a ``sh`` block, each ``pycon`` session, each ``python`` program."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+COMMANDS = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines() if line.strip()]
+SESSIONS = [text for kind, text in BLOCKS if kind == "pycon"]
+PROGRAMS = [text for kind, text in BLOCKS if kind == "python"]
+TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+RETROGRAD = [sys.executable, "-m", "retrograd"]  # is the same, whether or not the script is on the path
+
+
+def test_every_block_is_of_a_kind_that_runs() -> None:
+    assert {kind for kind, _ in BLOCKS} <= {"sh", "pycon", "python"}
+    assert COMMANDS and SESSIONS and PROGRAMS
+
+
+def test_first_screen() -> None:
+    """One sentence, one paragraph, two commands, and a session of at most 12 lines; then what it is not."""
+    first, rest = README.split("\n## ", 1)
+    title, sentence, paragraph = first.split("\n\n")[:3]
+    assert title == "# retrograd"
+    assert sentence.count(". ") == 0 and sentence.endswith(".")
+    assert "\n- " not in paragraph
+    assert COMMANDS[:2] == ["make train", "make test"]
+    assert len(SESSIONS[0].strip().splitlines()) <= 12
+    assert "backward_source" in SESSIONS[0]
+    assert rest.startswith("What it is not")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command(command: str, tmp_path: Path) -> None:
+    words = shlex.split(command, comments=True)
+    if words[0] == "make":
+        assert words[1] in TARGETS, f"the Makefile has no target {words[1]!r}"
+        return
+    assert words[0] == "retrograd", f"no way to run {command!r}"
+    # commands build on each other (train, then resume), so each starts from what the ones before it leave
+    for line in COMMANDS[: COMMANDS.index(command)]:
+        before = shlex.split(line, comments=True)
+        if before[0] == "retrograd" and "train" in words and before[1] == "train":
+            _run([*RETROGRAD, *before[1:]], tmp_path)
+    _run([*RETROGRAD, *words[1:]], tmp_path)
+
+
+def _run(command: list[str], folder: Path) -> None:
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    assert run.returncode == 0, f"{command} ended with {run.returncode}:\n{run.stdout}\n{run.stderr}"
+
+
+@pytest.mark.parametrize("index", range(len(SESSIONS)))
+def test_session(index: int) -> None:
+    # a session goes on with the names of those before it
+    names: dict[str, object] = {}
+    for number, text in enumerate(SESSIONS[: index + 1]):
+        test = doctest.DocTestParser().get_doctest(text, names, f"README session {number + 1}", "README.md", 0)
+        runner = doctest.DocTestRunner(verbose=False)
+        report: list[str] = []
+        runner.run(test, out=report.append, clear_globs=False)
+        names = test.globs
+        assert runner.failures == 0, "".join(report)
+
+
+@pytest.mark.parametrize("index", range(len(PROGRAMS)))
+def test_program(index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(PROGRAMS[index], f"README program {index + 1}", "exec"), {"__name__": "__main__"})
