@@ -15,7 +15,7 @@ from ..geometry import Window
 from . import depthwise, fold
 from .gather_plan import Gather, gather_plan
 from .launch import get_num_threads, kernel
-from .narrow import FIRST_LAST, WEIGHT, WEIGHT_LAST, is_narrow, merge_row, merge_weights, side_by_side, spread_weights
+from .narrow import FIRST_LAST, WEIGHT, WEIGHT_LAST, is_narrow, merge_row, merge_weights
 from .packing import pack_weights, whole_steps, zeros_of
 from .plan import three_axes, three_strides
 from .reduce_plan import Reduce, reduce_plan
@@ -48,15 +48,8 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     """
     y = empty_channels_last((x.shape[0], w.shape[0], *window.output), x.dtype)
     if is_narrow(x.shape[1], window) and y.size:
-        target, count = y, side_by_side(window, w.shape[0], y.size // w.shape[0])
-        if count > 1:
-            w, window = spread_weights(w, window, count)
-            bias = None if bias is None else np.tile(bias, count)
-            target = y.transpose(FIRST_LAST[y.ndim]).reshape(y.shape[0], *window.output, w.shape[0])
-            target = target.transpose(_LAST_FIRST[y.ndim])
         x, window = merge_row(x, window)
-        _gather_into(x, merge_weights(w), bias, target, window, False)
-        return y
+        return _gather_into(x, merge_weights(w), bias, y, window, False)
     return _gather_into(channels_last(x), w, bias, y, window, False)
 
 

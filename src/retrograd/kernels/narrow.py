@@ -1,7 +1,7 @@
 """Convolutions with few input channels, seen as others that fill the micro-kernel's tile.
 
-One product per tap has the depth of the input channels (forward), their number of rows (weight gradient) or of columns
-(input gradient). Where that is small, the taps of a kernel row, or the positions between two strides, take its place.
+One product per tap has the depth of the input channels (forward) or their number of rows (weight gradient). Where that
+is small, the taps of a kernel row take its place. The input gradient has its own way, see ``fold.py``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from ..geometry import Window
 FIRST_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}  # (N, C, *S) seen as (N, *S, C)
 WEIGHT = {3: (2, 1, 0), 4: (3, 2, 0, 1), 5: (4, 3, 0, 1, 2)}  # (*R, I, O) seen as (O, I, *R)
 WEIGHT_LAST = {3: (2, 1, 0), 4: (2, 3, 1, 0), 5: (2, 3, 4, 1, 0)}  # (O, I, *R) seen as (*R, I, O)
-_WIDE = 32  # columns of a product that are worth filling
-_MANY = 4096
 _NARROW = 16  # up to so many channels are read together with the positions beside them
 
 
@@ -70,40 +68,3 @@ def merge_weights(w: np.ndarray) -> np.ndarray:
     """``w`` (O, I, *R) as (O, R*I, *R', 1) for ``merge_row``."""
     last = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim]))  # (*R', R, I, O): no copy in the usual order
     return last.reshape(*w.shape[2:-1], 1, w.shape[-1] * w.shape[1], w.shape[0]).transpose(WEIGHT[w.ndim])
-
-
-@lru_cache(maxsize=4096)
-def side_by_side(window: Window, outputs: int, pixels: int) -> int:
-    """How many neighbouring positions are computed as columns of one product, where the output has few channels."""
-    if pixels < _MANY:  # the weights for it would cost more than it saves
-        return 1
-    positions, taps, stride = window.output[-1], window.kernel[-1], window.stride[-1]
-    fits = [
-        m
-        for m in range(1, _WIDE // outputs + 1)
-        if positions % m == 0 and taps + (m - 1) * stride <= 2 * taps  # else most of the weights would be zeros
-    ]
-    return max(fits, default=1)
-
-
-def spread_weights(w: np.ndarray, window: Window, count: int) -> tuple[np.ndarray, Window]:
-    """Weights (count*O, I, *R', L) that make ``count`` neighbouring positions at once, and their window.
-
-    Position j of them reads what lies j*stride further on, L = R + (count - 1)*stride in all; the rest is zeros.
-    """
-    outputs, inputs, taps = w.shape[0], w.shape[1], w.shape[-1]
-    stride = window.stride[-1]
-    reach = taps + (count - 1) * stride
-    wide = np.zeros((*w.shape[2:-1], reach, inputs, count, outputs), w.dtype)
-    last = w.transpose(WEIGHT_LAST[w.ndim])
-    for j in range(count):
-        wide[..., j * stride : j * stride + taps, :, j, :] = last
-    spread = Window(
-        input=window.input,
-        kernel=(*window.kernel[:-1], reach),
-        output=(*window.output[:-1], window.output[-1] // count),
-        stride=(*window.stride[:-1], count * stride),
-        dilation=window.dilation,
-        padding=window.padding,
-    )
-    return wide.reshape(*wide.shape[:-2], count * outputs).transpose(WEIGHT[w.ndim]), spread
