@@ -79,8 +79,9 @@ def _gather_plan(
     plan = gather_plan(
         three_axes(window), gradient, batch, groups, depth, columns, dtype,
         three_strides(source), three_strides(target), [0] * (3 - len(steps)) + steps, depth_step, column_step,
+        outputs * output_step,
     )  # fmt: skip
-    packing = () if plan.direct else (depth, columns, depth_step, column_step, groups, outputs * output_step)
+    packing = () if plan.given else (depth, columns, depth_step, column_step, groups, outputs * output_step)
     return plan, packing, zeros_of(plan.zeros, dtype)
 
 
@@ -107,9 +108,12 @@ def _gather_into(
     )
     if packing:
         w = pack_weights(w, plan.taps, *packing)
-    scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
+    threads = get_num_threads()
+    scratch, packed = np.empty(threads * plan.scratch, np.int64), np.empty(max(1, threads * plan.packed), w.dtype)
     init = zeros if bias is None else bias
-    _gather[dtype](plan.tasks, source, w, init, target, zeros, plan.words, scratch, plan.scratch)
+    _gather[dtype](
+        plan.tasks, source, w, plan.taps, init, target, zeros, packed, plan.packed, plan.words, scratch, plan.scratch
+    )
     return target
 
 

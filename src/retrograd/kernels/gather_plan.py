@@ -17,16 +17,15 @@ from .plan import LARGE_WEIGHTS, MOST_TASKS, TASK_WORK, TASK_WORK_DEPTHWISE, Axi
 
 SOURCE = 0  # strides of the tensor that is read: N, D, H, W
 EXTENT = 4  # its extents D, H, W
-WEIGHT_ROW = 7  # from one row of the weights' matrices to the next
-TARGET = 8  # stride along N of the tensor that is written
-TARGET_GROUP = 9
-SIZE, LANES, TILE_COLUMNS = 10, 11, 12
-COLUMNS = 13  # channels written per group
-DEPTH = 14  # channels read per group
-ENTRY_STEP, PANEL_STEP, WEIGHT_GROUP = 15, 16, 17  # packed weights: from tap to tap, panel to panel, group to group
-BLOCK = 18  # tiles whose address tables exist at one time
-TASKS = 19  # where the tasks begin: (phase, first and last group, panel, tile) each
-HEADER = 20
+TARGET, TARGET_GROUP = 7, 8  # strides of the tensor that is written: N, groups
+SIZE, COLUMNS, DEPTH = 9, 10, 11  # bytes of an element; channels per group that are written and read
+WIDTH, PANELS, TAIL = 12, 13, 14  # columns of a panel; panels of a group; columns of the last vector
+ENTRY_STEP, PANEL_STEP, WEIGHT_GROUP, WEIGHT_ROW = 15, 16, 17, 18  # weights: from tap, panel, group, row to the next
+PACKING = 19  # 1: a task packs the weights that it needs, a chunk at a time
+TAP_CHUNK, DEPTH_CHUNK = 20, 21  # taps and channels of a chunk
+DEPTH_STEP, COLUMN_STEP, GROUP_STEP = 22, 23, 24  # of the weights before they are packed, in elements
+TASKS = 25  # where the tasks begin: (phase, first and last part, first and last tile), a part is a panel of a group
+HEADER = 26
 # ---- words of a phase, from its beginning
 POSITIONS = 0  # how many along D, H, W
 PIXELS, TILES = 3, 4
@@ -34,11 +33,13 @@ SOURCE_STEP = 5  # positions of the source between two positions of the phase
 TARGET_STEP = 8  # bytes of the target between two positions of the phase
 PHASE_TARGET = 11  # bytes to its first position
 TAPS = 12  # how many along D, H, W
-FIRST_TAP = 15  # its place among the packed taps
+FIRST_TAP = 15  # its place among all taps
 MICRO = 16  # micro-kernels, see ``micro_kernels``
-LIST = 24  # the offsets of the taps along D, then H, then W
+LIST = 20  # the offsets of the taps along D, then H, then W
 
 _SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in the first cache in any order
+_CHUNK = 320 << 10  # bytes of weights that stay in the second cache while pixels stream by
+_PIXELS = 512  # so many make up for packing weights a second time
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ class Gather:
     scratch: int  # words per thread
     taps: np.ndarray  # offset of each packed tap in the weights, in elements
     zeros: int  # elements of zero that the kernel reads
-    direct: bool  # the weights are not packed
+    given: bool  # the kernel reads the weights as they are given
+    packed: int  # elements per thread of the weights that a task packs
 
 
 def _phases(axis: Axis, gradient: bool) -> list[tuple[int, int, int, int, list[tuple[int, int]]]]:
@@ -79,8 +81,8 @@ class _Phase:
 
 
 def _phase_words(
-    axes: list[Axis], gradient: bool, batch: int, dtype: str, form: str, shape: Tile, columns: int,
-    target: Sequence[int], weight_taps: Sequence[int], masked: bool = False,
+    axes: list[Axis], gradient: bool, batch: int, dtype: str, shape: Tile | None, target: Sequence[int],
+    weight_taps: Sequence[int], masked: bool = False,
 ) -> tuple[list[_Phase], list[int]]:  # fmt: skip
     """The phases, and the offset of every tap in the weights in the order of the phases."""
     found: list[_Phase] = []
@@ -90,7 +92,7 @@ def _phase_words(
         pixels = batch * positions[0] * positions[1] * positions[2]
         if pixels == 0:
             continue
-        tiles, micros = micro_kernels(dtype, form, pixels, shape, columns, masked) if form else (1, [0] * 8)
+        tiles, micros = micro_kernels(dtype, "rows", pixels, shape, masked) if shape else (1, [0] * 4)
         lists = [p[4] for p in phase]
         words = [*positions, pixels, tiles, *(p[1] for p in phase)]
         words += [p[3] * step for p, step in zip(phase, target[1:], strict=True)]
@@ -108,11 +110,10 @@ def depthwise_plan(
     source: Sequence[int], target: Sequence[int], weight_taps: Sequence[int],
 ) -> Gather:  # fmt: skip
     """Plan of both with one channel per group; a task is (phase, first and last row)."""
-    shape, size = tile(dtype), 4 if dtype == "f" else 8
-    found, taps = _phase_words(axes, gradient, batch, dtype, "", shape, channels, target, weight_taps)
+    found, taps = _phase_words(axes, gradient, batch, dtype, None, target, weight_taps)
     body = [word for phase in found for word in phase.words]
-    words = [*source, *(axis.output if gradient else axis.input for axis in axes), 0, target[0], 0]
-    words += [size, shape.lanes, shape.columns, channels, 1, 0, 0, 0, 1, HEADER + len(body)]
+    words = [*source, *(axis.output if gradient else axis.input for axis in axes), target[0], 0]
+    words += [4 if dtype == "f" else 8, channels, 1, *[0] * (TASKS - WIDTH), HEADER + len(body)]
     tasks: list[int] = []
     start = HEADER
     for phase in found:
@@ -128,57 +129,69 @@ def depthwise_plan(
         np.array(taps or [0], np.int64),
         0,
         True,
+        0,
     )
 
 
 def gather_plan(
     axes: list[Axis], gradient: bool, batch: int, groups: int, depth: int, columns: int, dtype: str,
     source: Sequence[int], target: Sequence[int], weight_taps: Sequence[int], depth_step: int, column_step: int,
+    group_step: int,
 ) -> Gather:  # fmt: skip
     """Plan of the forward pass, or (``gradient``) of the input gradient.
 
     ``depth`` and ``columns`` are the channels per group that are read and written; ``source`` and ``target`` the
     strides N, D, H, W in bytes; ``weight_taps`` the strides of the weights along the kernel's axes in elements,
-    ``depth_step`` and ``column_step`` those along the channels. Weights that are read few times are read where they
-    are, if they can be.
+    ``depth_step``, ``column_step`` and ``group_step`` those along the channels. Small weights are read where they are,
+    if they can be; large ones are packed by each task, a chunk at a time, so that they never leave the second cache.
     """
-    shape, size = tile(dtype), 4 if dtype == "f" else 8
-    width = shape.width(columns)
-    panels = -(-columns // width)
-    entry_step = depth * width * size
-    extents = [axis.output if gradient else axis.input for axis in axes]
+    size = 4 if dtype == "f" else 8
+    shape = tile(dtype, "rows", columns)
+    width, panels = shape.width, shape.panels
     kernel = [axis.kernel for axis in axes]
     nested = [weight_taps[2] * kernel[2] * kernel[1], weight_taps[2] * kernel[2], weight_taps[2]]
     even = all(r == 1 or step == wanted for r, step, wanted in zip(kernel, weight_taps, nested, strict=True))
-    small = kernel[0] * kernel[1] * kernel[2] * depth * columns * size <= _SMALL_WEIGHTS
-    direct = not gradient and column_step == 1 and depth_step > 0 and even and small
-    row_step = depth_step * size if direct else width * size
-    words: list[int] = [*source, *extents, row_step, target[0], columns * size]
-    words += [size, shape.lanes, width, columns, depth]
-    found, taps = _phase_words(axes, gradient, batch, dtype, "rows", shape, columns, target, weight_taps, direct)
+    weights = kernel[0] * kernel[1] * kernel[2] * depth * panels * width * size
+    direct = not gradient and column_step == 1 and depth_step > 0 and even and weights <= _SMALL_WEIGHTS
+    large = weights > LARGE_WEIGHTS
+    found, taps = _phase_words(axes, gradient, batch, dtype, shape, target, weight_taps, direct)
     longest = max([1, *(phase.taps for phase in found)])
-    body = [word for phase in found for word in phase.words]
-    panel_step = len(taps) * entry_step
-    group_step = panels * panel_step
+    extents = [axis.output if gradient else axis.input for axis in axes]
+    row_bytes = width * size
+    words: list[int] = [*source, *extents, target[0], columns * size, size, columns, depth, width, panels, shape.tail]
     if direct:
-        entry_step, panel_step, group_step = weight_taps[2] * size, width * size, columns * size
+        entry_step = weight_taps[2] * size
         if kernel[2] == 1:  # the step of the innermost axis that has one
             entry_step = (weight_taps[1] if kernel[1] > 1 else weight_taps[0]) * size
-    large = panels * len(taps) * depth * width * size > LARGE_WEIGHTS
-    block = max(1, min(32, 4096 // longest)) if large else 1
-    words += [entry_step, panel_step, group_step, block, HEADER + len(body)]
-    tasks = []
+        words += [entry_step, row_bytes, columns * size, depth_step * size]
+    else:
+        panel_step = len(taps) * depth * row_bytes
+        words += [depth * row_bytes, panel_step, panels * panel_step, row_bytes]
+    depth_chunk = -(-depth // -(-depth * row_bytes // _CHUNK))
+    tap_chunk = max(1, _CHUNK // (depth * row_bytes))
+    tap_chunk = -(-longest // -(-longest // tap_chunk))
+    words += [int(large), tap_chunk, depth_chunk, depth_step, column_step, group_step]
+    body = [word for phase in found for word in phase.words]
+    words += [HEADER + len(body)]
+    tasks: list[int] = []
     start = HEADER
+    parts = groups * panels
     for phase in found:
         wanted = max(1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * depth * columns * groups // TASK_WORK))
-        panel_cuts = min(panels, wanted) if large else 1
-        tile_cuts = min(phase.tiles, -(-wanted // panel_cuts))
-        for p, t in product(range(panel_cuts), range(tile_cuts)):
-            tasks.append([start, 0, groups, p * panels // panel_cuts, (p + 1) * panels // panel_cuts])
-            tasks[-1] += [t * phase.tiles // tile_cuts, (t + 1) * phase.tiles // tile_cuts]
+        part_cuts = min(parts, wanted) if large else 1
+        tile_cuts = min(phase.tiles, -(-wanted // part_cuts))
+        if large:
+            tile_cuts = max(1, min(tile_cuts, phase.pixels // _PIXELS))
+        for p, t in product(range(part_cuts), range(tile_cuts)):
+            tasks += [start, p * parts // part_cuts, (p + 1) * parts // part_cuts]
+            tasks += [t * phase.tiles // tile_cuts, (t + 1) * phase.tiles // tile_cuts]
         start += len(phase.words)
-    scratch = (4 + block + block * longest) * ROW_SLOTS
-    table = np.array(words + body + [word for task in tasks for word in task], np.int64)
     return Gather(
-        table, len(tasks), scratch, np.array(taps, np.int64), groups * (depth + columns) + shape.columns, direct
+        np.array(words + body + tasks, np.int64),
+        len(tasks) // 5,
+        (5 + longest) * ROW_SLOTS,
+        np.array(taps or [0], np.int64),
+        groups * (depth + columns) + width,
+        direct or large,
+        tap_chunk * depth_chunk * width if large else 0,
     )

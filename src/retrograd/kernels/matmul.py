@@ -8,14 +8,16 @@ from math import prod
 import numpy as np
 
 from .launch import get_num_threads, kernel
+from .layout import channels_last
 from .matmul_plan import Product, plan_product
-from .microkernel import ROW_SLOTS, tile
+from .microkernel import MOST_ROWS, tile
 from .packing import NO_TAPS, pack_weights, whole_steps, zeros_of
 
 __all__ = ["matmul"]
 
 _multiply = kernel("matmul.multiply")
-_SMALL_ROWS = 48  # up to so many rows of A, a copy of B costs more than it saves
+_SMALL_ROWS, _SMALL_BYTES = 48, 1 << 16  # up to so many rows of A or bytes of B, a copy of B costs more than it saves
+_LARGE_A = 1 << 18  # bytes from which on a transposed A is copied if it is read often
 
 
 @lru_cache(maxsize=4096)
@@ -29,8 +31,11 @@ def _plan(
     """Batch shape of the result, whether B is packed, (matrices of B, its steps along k and j), and the plan."""
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
     batch = np.broadcast_shapes(a_shape[:-2], b_shape[:-2])
-    shape = tile("f" if size == 4 else "d")
-    direct = b_strides[-1] == size and (rows <= _SMALL_ROWS or columns < shape.lanes) and not b_shape[:-2]
+    dtype = "f" if size == 4 else "d"
+    form = "rows" if a_strides[-1] == size or depth == 1 else "dense"
+    shape = tile(dtype, form, columns)
+    small = rows <= _SMALL_ROWS or columns < shape.lanes or depth * columns * size <= _SMALL_BYTES
+    direct = b_strides[-1] == size and small and not b_shape[:-2]
     indices = np.arange(prod(batch)).reshape(batch)
 
     def offsets(lead: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
@@ -40,14 +45,14 @@ def _plan(
             own += (np.arange(extent) * (stride // size)).reshape((extent,) + (1,) * (len(lead) - axis - 1))
         return [int(v) for v in np.broadcast_to(own, batch).ravel()]
 
-    panel = -(-columns // shape.width(columns)) * shape.width(columns) * depth
+    panel = shape.panels * shape.width * depth
     matrices = prod(b_shape[:-2])
     packed_steps = tuple(size * panel * step for step in _dense_steps(b_shape[:-2]))
     b_offsets = offsets(b_shape[:-2], b_strides[:-2] if direct else packed_steps)
     c_offsets = [int(i) * rows * columns for i in indices.ravel()]
     plan = plan_product(
-        rows, columns, depth, (a_strides[-2] // size, a_strides[-1] // size), (b_strides[-2] // size, 1), not direct,
-        "f" if size == 4 else "d",
+        rows, columns, depth, form, (a_strides[-2] // size, a_strides[-1] // size), (b_strides[-2] // size, 1), not direct,
+        dtype,
         list(zip(offsets(a_shape[:-2], a_strides[:-2]), b_offsets, c_offsets, strict=True)),
     )  # fmt: skip
     return batch, not direct, (matrices, b_strides[-2] // size, b_strides[-1] // size), plan
@@ -68,7 +73,10 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
         c = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns), a.dtype)
         return c if bias is None else c + bias
     size, dtype = a.itemsize, a.dtype.char
-    if not whole_steps(a.strides, size):
+    rows_apart = a.strides[-1] != size and depth > 1
+    if rows_apart and a.ndim == 2 and a.nbytes > _LARGE_A and columns > 128 and a.T.flags.c_contiguous:
+        a = channels_last(a.T[np.newaxis])[0].T
+    elif not whole_steps(a.strides, size) or (rows_apart and rows > 1 and a.strides[-2] != size):
         a = np.ascontiguousarray(a)
     if not whole_steps(b.strides, size):
         b = np.ascontiguousarray(b)
@@ -79,8 +87,6 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
     if packs:
         b = pack_weights(b, NO_TAPS, depth, columns, k_step, j_step, matrices, depth * columns)
     init = zeros_of(columns, dtype) if bias is None else np.ascontiguousarray(bias)
-    threads = get_num_threads()
-    scratch = np.empty(threads * 2 * ROW_SLOTS, np.int64)
-    packed = np.empty(max(1, threads * plan.packed_a), a.dtype)
-    _multiply[dtype](plan.tasks, a, b, init, c, packed, plan.words, scratch)
+    scratch = np.empty(get_num_threads() * 2 * MOST_ROWS, np.int64)
+    _multiply[dtype](plan.tasks, a, b, init, c, plan.words, scratch)
     return c

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from platform import machine
 
 from .launch import load
 from .target import vector_bytes
@@ -40,34 +41,54 @@ ARGUMENTS = (
     "init",  # address of the row that C begins with (a bias, or zeros), unless accumulate
     "accumulate",  # 1: C begins with its own content
 )
-ROW_SLOTS = 16  # words of a table entry in the rows form: a whole number of vectors of addresses
+ROW_SLOTS = 8  # words of a table entry in the rows form: at least the rows of its tiles, a whole vector of addresses
+MOST_ROWS = 16  # words for the row addresses of C
+
+# Rows of the tile that has 1, 2, ... vectors of columns. The rows form holds one pointer per row: with more than eight
+# they no longer fit the registers. A wide tile reads A less often, so that B may come from the second-level cache.
+_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (14, 14, 8, 6)}
+_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6)}
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Shape of the largest tile that stays in registers, for one element type."""
+    """How a matrix of ``columns`` is cut into panels, and the largest tile of one that stays in registers."""
 
     rows: int
-    vectors: int
+    vectors: int  # of columns in a panel; the last panel may have fewer
     lanes: int
+    columns: int
 
     @property
-    def columns(self) -> int:
+    def width(self) -> int:
+        """Columns of a panel."""
         return self.vectors * self.lanes
 
-    def width(self, columns: int) -> int:
-        """Columns of a panel of a matrix of ``columns``: a narrow one is not filled up to the whole tile."""
-        return self.lanes if columns <= self.lanes else self.columns
+    @property
+    def panels(self) -> int:
+        return -(-self.columns // self.width)
+
+    @property
+    def last_vectors(self) -> int:
+        """Vectors of the last panel."""
+        return -(-self.columns // self.lanes) - (self.panels - 1) * self.vectors
+
+    @property
+    def tail(self) -> int:
+        """Columns of the last vector of the last panel."""
+        return (self.columns - 1) % self.lanes + 1
 
 
 @cache
-def tile(dtype: str) -> Tile:
-    """The tile for "f" or "d": 28 accumulators of 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
-    from platform import machine
-
+def tile(dtype: str, form: str, columns: int, widest: int = 4) -> Tile:
+    """The tile for ``columns`` of element type "f" or "d"; ``widest`` bounds its vectors."""
     width = vector_bytes()
-    rows = 14 if width == 64 else 6 if machine() in ("x86_64", "AMD64") else 12
-    return Tile(rows, 2, width // (4 if dtype == "f" else 8))
+    many = width == 64 or machine() not in ("x86_64", "AMD64")
+    rows = (_ROWS_OF_32 if many else _ROWS_OF_16)[form]
+    lanes = width // (4 if dtype == "f" else 8)
+    total = -(-max(columns, 1) // lanes)
+    vectors = -(-total // -(-total // min(widest, len(rows))))
+    return Tile(rows[vectors - 1], vectors, lanes, max(columns, 1))
 
 
 @cache

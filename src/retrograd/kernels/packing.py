@@ -25,9 +25,13 @@ def pack_weights(
     w: np.ndarray, taps: np.ndarray, depth: int, columns: int, depth_step: int, column_step: int, groups: int,
     group_step: int,
 ) -> np.ndarray:  # fmt: skip
-    """``w`` as the micro-kernel reads it: [group][panel][tap][depth][columns of a tile]; steps in elements."""
-    dtype, wide = w.dtype.char, tile(w.dtype.char).width(columns)
-    panels = -(-columns // wide)
+    """``w`` as the rows form reads it: [group][panel][tap][depth][columns of a panel]; steps in elements.
+
+    Panels are equally wide in both forms of the micro-kernel.
+    """
+    dtype = w.dtype.char
+    shape = tile(dtype, "rows", columns)
+    wide, panels = shape.width, shape.panels
     packed = np.empty(max(1, groups * panels * len(taps) * depth * wide), w.dtype)
     if packed.size > 1:
         _pack[dtype](

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..geometry import Window
 from .microkernel import Tile, micro
 
-LARGE_WEIGHTS = 1 << 19  # bytes of weights from which on a panel of them is kept in cache rather than pixels
+LARGE_WEIGHTS = 640 << 10  # bytes of weights that no longer stay in the second-level cache while pixels stream by
 TASK_WORK = 4_000_000  # multiply-adds that are worth a task of their own, about 50 us
 TASK_WORK_DEPTHWISE = 400_000
 MOST_TASKS = 32
@@ -43,25 +43,17 @@ def three_strides(strides: Sequence[int]) -> list[int]:
     return [strides[0]] + [0] * (3 - len(space)) + space
 
 
-def micro_kernels(
-    dtype: str, form: str, pixels: int, shape: Tile, columns: int, masked: bool = False
-) -> tuple[int, list[int]]:
-    """How many tiles ``pixels`` are cut into evenly, and the eight micro-kernels that a kernel chooses from.
+def micro_kernels(dtype: str, form: str, extent: int, shape: Tile, masked: bool = False) -> tuple[int, list[int]]:
+    """How many tiles ``extent`` rows are cut into evenly, and the four micro-kernels that a kernel chooses from.
 
-    Fewest rows, wide and narrow; one row more, wide and narrow; the same four for a last panel that must not be read
-    beyond its end (``masked``). Those that nobody will choose are 0.
+    Those of a whole panel with the fewest rows and with one row more, then those of the last panel. With ``masked`` the
+    last panel is not read beyond its end. Those that nobody will choose are 0.
     """
-    tiles = -(-pixels // shape.rows)
-    least = pixels // tiles
-    last = (columns - 1) % shape.columns // shape.lanes + 1  # vectors of the last panel
+    tiles = -(-extent // shape.rows)
+    least = extent // tiles
+    last = (shape.last_vectors, masked and shape.tail != shape.lanes)
     found = []
-    for guarded in (False, True):
-        for rows in (least, least + 1):
-            for vectors in (2, 1):
-                used = rows == least or pixels % tiles != 0
-                if guarded:
-                    used = used and masked and columns % shape.lanes != 0 and vectors == last
-                else:
-                    used = used and (columns > shape.columns or vectors == last)
-                found.append(micro(dtype, form, rows, vectors, guarded) if used else 0)
+    for used, (vectors, guarded) in ((shape.panels > 1, (shape.vectors, False)), (True, last)):
+        for rows, exists in ((least, True), (least + 1, extent % tiles != 0)):
+            found.append(micro(dtype, form, rows, vectors, guarded) if used and exists else 0)
     return tiles, found

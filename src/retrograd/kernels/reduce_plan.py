@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from .microkernel import ROW_SLOTS, tile
+from .microkernel import MOST_ROWS, tile
 from .plan import LARGE_WEIGHTS, MOST_TASKS, TASK_WORK, TASK_WORK_DEPTHWISE, Axis, micro_kernels
 
 INPUT = 0  # strides of x: N, D, H, W
@@ -22,18 +22,20 @@ GRAD = 8  # strides of g: N, D, H, W
 OUTPUT = 12
 GRAD_GROUP = 15
 STRIDE, PADDING, DILATION, KERNEL = 16, 19, 22, 25
-SIZE, LANES, TILE_COLUMNS = 28, 29, 30
-ROWS, COLUMNS = 31, 32  # input and output channels per group
-TILES = 33
-ROW_STEP = 34  # of the target, from one input channel to the next
-PARTIAL = 35  # from one partial result to the next
-CHUNK = 36  # rows of the output that are summed before the next tile
-MICRO = 37
-TASKS = 45  # (part, first and last group, panel, tap, row) each
-HEADER = 46
+SIZE = 28
+WIDTH, PANELS, TAIL = 29, 30, 31  # columns of a panel, panels of a group, columns of the last vector
+ROWS, COLUMNS = 32, 33  # input and output channels per group
+TILES = 34
+ROW_STEP = 35  # of the target, from one input channel to the next
+PARTIAL = 36  # from one partial result to the next
+CHUNK = 37  # rows of the output that are summed before the next tile
+MICRO = 38  # see ``micro_kernels``
+TASKS = 42  # (part, first and last group, panel, tap, row) each
+HEADER = 43
 
 _PARTS = 8
-_CHUNK_BYTES = 512 * 1024  # of x and g that are read again for every tile of the weight gradient
+_CHUNK_BYTES = 480 << 10  # of x and g that are read again for every tile of the weight gradient
+_SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,12 @@ def depthwise_reduce_plan(
     axes: list[Axis], batch: int, channels: int, dtype: str, x: Sequence[int], g: Sequence[int]
 ) -> Reduce:
     """Plan of the weight gradient with one channel per group; a task is (first and last row)."""
-    shape, size = tile(dtype), 4 if dtype == "f" else 8
+    size = 4 if dtype == "f" else 8
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     parts = max(1, min(_PARTS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))
     words = _reduce_words(axes, 0, 0, x, g)
-    words += [size, shape.lanes, shape.columns, 1, channels, 1, 0, 0, 0, *[0] * 8, HEADER]
+    words += [size, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER]
     tasks = [bound for part in range(parts) for bound in (part * lines // parts, (part + 1) * lines // parts)]
     return Reduce(np.array(words + tasks, np.int64), parts, 0, parts, 0)
 
@@ -73,9 +75,10 @@ def reduce_plan(
     x: Sequence[int], g: Sequence[int],
 ) -> Reduce:  # fmt: skip
     """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group."""
-    shape, size = tile(dtype), 4 if dtype == "f" else 8
-    panels = -(-columns // shape.columns)
-    tiles, micros = micro_kernels(dtype, "dense", rows, shape, columns)
+    size = 4 if dtype == "f" else 8
+    shape = tile(dtype, "dense", columns, 2 if axes[2].output < _SHORT else 4)
+    panels = shape.panels
+    tiles, micros = micro_kernels(dtype, "dense", rows, shape, False)
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     elements = taps * rows * columns * groups
@@ -97,7 +100,8 @@ def reduce_plan(
             cuts = ((q, groups, group_cuts), (p, panels, panel_cuts), (t, taps, tap_cuts))
             tasks.append([0, *(bound for i, n, c in cuts for bound in (i * n // c, (i + 1) * n // c)), 0, lines])
     words = _reduce_words(axes, rows * size, columns * size, x, g)
-    words += [size, shape.lanes, shape.columns, rows, columns, tiles, columns * groups * size, elements * size, chunk]
+    words += [size, shape.width, panels, shape.tail, rows, columns, tiles, columns * groups * size]
+    words += [elements * size, chunk]
     words += [*micros, HEADER]
     table = np.array(words + [word for task in tasks for word in task], np.int64)
-    return Reduce(table, len(tasks), ROW_SLOTS + 2 * chunk, parts, max(shape.rows, shape.columns))
+    return Reduce(table, len(tasks), MOST_ROWS + 2 * chunk, parts, max(shape.rows, shape.width))

@@ -6,7 +6,7 @@ from numba.extending import register_jitable
 
 from .. import gather_plan as word
 from .. import reduce_plan as term
-from ..microkernel import ROW_SLOTS
+from ..microkernel import MOST_ROWS, ROW_SLOTS
 from ..simd import (
     address,
     both,
@@ -16,13 +16,13 @@ from ..simd import (
     load,
     load_first,
     offset,
-    prefetch,
     select,
     store,
     store_first,
     within,
 )
 from .microkernel import brgemm
+from .packing import pack_block
 
 
 @register_jitable
@@ -97,139 +97,131 @@ def _rows_of_tile(source, target, plan, phase, position, count, scratch, coordin
 
 
 @register_jitable
-def _entries_of_tile(plan, phase, scratch, coordinates, table, nothing):  # type: ignore[no-untyped-def]
+def _entries_of_tile(plan, phase, scratch, coordinates, table, nothing, first, last):  # type: ignore[no-untyped-def]
     """The address table of a tile: per tap, where each pixel reads, or the row of zeros if that is padding."""
     taps_d, taps_h, taps_w = plan[phase + word.TAPS], plan[phase + word.TAPS + 1], plan[phase + word.TAPS + 2]
-    at = table
+    moves_d = phase + word.LIST
+    moves_h = moves_d + taps_d
+    moves_w = moves_h + taps_h
+    c = first % taps_w
+    b = first // taps_w % taps_h
+    a = first // (taps_w * taps_h)
     zero = full(scratch, nothing)
-    for a in range(taps_d):
-        move_d = plan[phase + word.LIST + a]
-        for b in range(taps_h):
-            move_h = plan[phase + word.LIST + taps_d + b]
-            for c in range(taps_w):
-                move_w = plan[phase + word.LIST + taps_d + taps_h + c]
-                step = move_d * plan[word.SOURCE + 1] + move_h * plan[word.SOURCE + 2] + move_w * plan[word.SOURCE + 3]
-                for i in range(0, ROW_SLOTS, lanes(scratch)):
-                    inside_d = within(load(scratch, coordinates + i) + move_d, plan[word.EXTENT])
-                    inside_h = within(load(scratch, coordinates + ROW_SLOTS + i) + move_h, plan[word.EXTENT + 1])
-                    inside_w = within(load(scratch, coordinates + 2 * ROW_SLOTS + i) + move_w, plan[word.EXTENT + 2])
-                    row = load(scratch, coordinates + 3 * ROW_SLOTS + i) + step
-                    store(scratch, at + i, select(both(both(inside_d, inside_h), inside_w), row, zero))
-                at += ROW_SLOTS
+    for tap in range(first, last):
+        move_d, move_h, move_w = plan[moves_d + a], plan[moves_h + b], plan[moves_w + c]
+        step = move_d * plan[word.SOURCE + 1] + move_h * plan[word.SOURCE + 2] + move_w * plan[word.SOURCE + 3]
+        for i in range(0, ROW_SLOTS, lanes(scratch)):
+            inside_d = within(load(scratch, coordinates + i) + move_d, plan[word.EXTENT])
+            inside_h = within(load(scratch, coordinates + ROW_SLOTS + i) + move_h, plan[word.EXTENT + 1])
+            inside_w = within(load(scratch, coordinates + 2 * ROW_SLOTS + i) + move_w, plan[word.EXTENT + 2])
+            row = load(scratch, coordinates + 3 * ROW_SLOTS + i) + step
+            at = table + (tap - first) * ROW_SLOTS + i
+            store(scratch, at, select(both(both(inside_d, inside_h), inside_w), row, zero))
+        c += 1
+        if c == taps_w:
+            c = 0
+            b += 1
+            if b == taps_h:
+                b = 0
+                a += 1
 
 
 @register_jitable
-def _fetch_next(plan, phase, rows, scratch, coordinates, rows_of_c, ahead):  # type: ignore[no-untyped-def]
-    """Ask for the new rows of the next tile while this one is computed: each is a miss.
-
-    The next tile is taken to lie beside this one; where it does not, nothing is lost but the effort.
-    """
-    read = min(plan[word.DEPTH] * plan[word.SIZE], 1024)
-    step = rows * plan[phase + word.TARGET_STEP + 2]
-    for i in range(rows):
-        at = scratch[coordinates + 3 * ROW_SLOTS + i] + ahead
-        for line in range(0, read, 64):
-            prefetch(at + line)
-        at = scratch[rows_of_c + i] + step
-        for line in range(0, plan[word.COLUMNS] * plan[word.SIZE], 64):
-            prefetch(at + line)
-
-
-def gather(
-    task: int, worker: int, source: Array, packed: Array, init: Array, target: Array, zeros: Array,
-    plan: Table, scratch: Table, scratch_words: int,
-) -> None:  # fmt: skip
-    """A range of tiles and panels of ``target[q] = init + sum over taps of source[q*step + tap] @ packed[tap]``.
-
-    Forward: the taps are the kernel's. Input gradient: one phase per residue of the position modulo the stride, each
-    with the taps that reach it.
-    """
-    row = plan[word.TASKS] + 7 * task
-    phase, group_first, group_last = plan[row], plan[row + 1], plan[row + 2]
-    panel_first, panel_last, tile_first, tile_last = plan[row + 3], plan[row + 4], plan[row + 5], plan[row + 6]
-    size, lanes_, columns = plan[word.SIZE], plan[word.LANES], plan[word.TILE_COLUMNS]
-    taps = plan[phase + word.TAPS] * plan[phase + word.TAPS + 1] * plan[phase + word.TAPS + 2]
-    entries, depth, entry_step, block = taps, plan[word.DEPTH], plan[word.ENTRY_STEP], plan[word.BLOCK]
-    coordinates = worker * scratch_words
-    rows_of_c = coordinates + 4 * ROW_SLOTS
-    table = rows_of_c + block * ROW_SLOTS
-    least = plan[phase + word.PIXELS] // plan[phase + word.TILES]
-    extra = plan[phase + word.PIXELS] - least * plan[phase + word.TILES]
-    source_at, target_at = address(source), address(target) + plan[phase + word.PHASE_TARGET]
-    pixel = tile_begin(tile_first, least, extra)
+def _position(plan, phase, pixel):  # type: ignore[no-untyped-def]
+    """The coordinates (n, d, h, w) of a pixel of the phase."""
     w = pixel % plan[phase + word.POSITIONS + 2]
     rest = pixel // plan[phase + word.POSITIONS + 2]
     h = rest % plan[phase + word.POSITIONS + 1]
     rest //= plan[phase + word.POSITIONS + 1]
-    position = (rest // plan[phase + word.POSITIONS], rest % plan[phase + word.POSITIONS], h, w)
+    return rest // plan[phase + word.POSITIONS], rest % plan[phase + word.POSITIONS], h, w
+
+
+def gather(
+    task: int, worker: int, source: Array, weights: Array, tap_offsets: Table, init: Array, target: Array, zeros: Array,
+    packed: Array, packed_words: int, plan: Table, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """A range of tiles and panels of ``target[q] = init + sum over taps of source[q*step + tap] @ weights[tap]``.
+
+    Forward: the taps are the kernel's. Input gradient: one phase per residue of the position modulo the stride, each
+    with the taps that reach it.
+    """
+    row = plan[word.TASKS] + 5 * task
+    phase, part_first, part_last = plan[row], plan[row + 1], plan[row + 2]
+    tile_first, tile_last = plan[row + 3], plan[row + 4]
+    size, width, panels, depth = plan[word.SIZE], plan[word.WIDTH], plan[word.PANELS], plan[word.DEPTH]
+    taps = plan[phase + word.TAPS] * plan[phase + word.TAPS + 1] * plan[phase + word.TAPS + 2]
+    coordinates = worker * scratch_words
+    rows_of_c = coordinates + 4 * ROW_SLOTS
+    table = rows_of_c + ROW_SLOTS
+    table_at, rows_at = address(offset(scratch, table)), address(offset(scratch, rows_of_c))
+    least = plan[phase + word.PIXELS] // plan[phase + word.TILES]
+    extra = plan[phase + word.PIXELS] - least * plan[phase + word.TILES]
+    source_at, target_at = address(source), address(target) + plan[phase + word.PHASE_TARGET]
+    begin = _position(plan, phase, tile_begin(tile_first, least, extra))
     for i in range(4 * ROW_SLOTS):  # rows that a tile does not have must be readable, too
         scratch[coordinates + i] = 0
-    moves = phase + word.LIST
-    last_d, last_h = (
-        moves + plan[phase + word.TAPS] - 1,
-        moves + plan[phase + word.TAPS] + plan[phase + word.TAPS + 1] - 1,
-    )
-    ahead = (least * plan[phase + word.SOURCE_STEP + 2]) * plan[word.SOURCE + 3]
-    if taps > 0:
-        ahead += plan[last_d] * plan[word.SOURCE + 1] + plan[last_h] * plan[word.SOURCE + 2]
-    if taps == 0:  # no tap reaches these positions: 0 * 0 is added to the initial row
-        entries, depth, entry_step = 1, 1, 0
-    for first in range(tile_first, tile_last, block):
-        last = min(first + block, tile_last)
-        for tile in range(first, last):
-            local = tile - first
-            rows = least + (1 if tile < extra else 0)
+    if plan[word.PACKING] == 0 or taps == 0:
+        entries, entry_step = taps, plan[word.ENTRY_STEP]
+        if taps == 0:  # no tap reaches these positions: 0 * 0 is added to the initial row
+            entries, depth, entry_step = 1, 1, 0
+            for i in range(ROW_SLOTS):
+                scratch[table + i] = address(zeros)
+        position = begin
+        for tile in range(tile_first, tile_last):
+            more = 1 if tile < extra else 0
             position = _rows_of_tile(
-                source_at, target_at, plan, phase, position, rows, scratch, coordinates, rows_of_c + local * ROW_SLOTS
+                source_at, target_at, plan, phase, position, least + more, scratch, coordinates, rows_of_c
             )
             if taps > 0:
-                _entries_of_tile(plan, phase, scratch, coordinates, table + local * taps * ROW_SLOTS, address(zeros))
-            else:
-                for i in range(ROW_SLOTS):
-                    scratch[table + i] = address(zeros)
-            if block == 1:
-                _fetch_next(plan, phase, rows, scratch, coordinates, rows_of_c, ahead)
-        for part in range((group_last - group_first) * (panel_last - panel_first)):
-            group = group_first + part // (panel_last - panel_first)
-            panel = panel_first + part % (panel_last - panel_first)
-            width = plan[word.COLUMNS] - panel * columns
-            narrow = 0
-            if width <= lanes_:
-                narrow = 1
-            tail = min(width - (1 - narrow) * lanes_, lanes_)
-            b = (
-                address(packed)
-                + group * plan[word.WEIGHT_GROUP]
-                + panel * plan[word.PANEL_STEP]
-                + plan[phase + word.FIRST_TAP] * plan[word.ENTRY_STEP]
-            )
-            micros = word.MICRO + narrow
-            if tail < lanes_ and plan[phase + word.MICRO + narrow + 4] != 0:
-                micros += 4
-            if taps == 0:
-                b = address(zeros)
-            begin = address(init) + (group * plan[word.COLUMNS] + panel * columns) * size
-            move = group * plan[word.TARGET_GROUP] + panel * columns * size
-            for tile in range(first, last):
-                local = tile - first
-                micro = plan[phase + micros + (2 if tile < extra else 0)]
-                at = address(offset(scratch, table + local * taps * ROW_SLOTS))
-                c = address(offset(scratch, rows_of_c + local * ROW_SLOTS))
-                brgemm(
-                    micro,
-                    at,
-                    entries,
-                    depth,
-                    group * plan[word.DEPTH],
-                    b,
-                    entry_step,
-                    plan[word.WEIGHT_ROW],
-                    c,
-                    move,
-                    tail,
-                    begin,
-                    0,
+                _entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), 0, taps)
+            for part in range(part_first, part_last):
+                group, panel = part // panels, part % panels
+                b = (
+                    address(weights)
+                    + group * plan[word.WEIGHT_GROUP]
+                    + panel * plan[word.PANEL_STEP]
+                    + plan[phase + word.FIRST_TAP] * plan[word.ENTRY_STEP]
                 )
+                if taps == 0:
+                    b = address(zeros)
+                column = (group * plan[word.COLUMNS] + panel * width) * size
+                brgemm(
+                    plan[phase + word.MICRO + more + (2 if panel == panels - 1 else 0)], table_at, entries, depth,
+                    group * plan[word.DEPTH], b, entry_step, plan[word.WEIGHT_ROW], rows_at, column,
+                    plan[word.TAIL] if panel == panels - 1 else lanes(source), address(init) + column, 0,
+                )  # fmt: skip
+        return
+    own = worker * packed_words
+    packed_at = address(offset(packed, own))
+    for part in range(part_first, part_last):
+        group, panel = part // panels, part % panels
+        last = 1 if panel == panels - 1 else 0
+        column = (group * plan[word.COLUMNS] + panel * width) * size
+        count = min(width, plan[word.COLUMNS] - panel * width)
+        origin = group * plan[word.GROUP_STEP] + panel * width * plan[word.COLUMN_STEP]
+        for tap in range(0, taps, plan[word.TAP_CHUNK]):
+            entries = min(plan[word.TAP_CHUNK], taps - tap)
+            for k in range(0, depth, plan[word.DEPTH_CHUNK]):
+                some = min(plan[word.DEPTH_CHUNK], depth - k)
+                for e in range(entries):
+                    pack_block(
+                        weights,
+                        origin + tap_offsets[plan[phase + word.FIRST_TAP] + tap + e] + k * plan[word.DEPTH_STEP],
+                        plan[word.DEPTH_STEP], plan[word.COLUMN_STEP], some, count, packed, own + e * some * width, width,
+                    )  # fmt: skip
+                position = begin
+                for tile in range(tile_first, tile_last):
+                    more = 1 if tile < extra else 0
+                    position = _rows_of_tile(
+                        source_at, target_at, plan, phase, position, least + more, scratch, coordinates, rows_of_c
+                    )
+                    _entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), tap, tap + entries)
+                    brgemm(
+                        plan[phase + word.MICRO + more + 2 * last], table_at, entries, some,
+                        group * depth + k, packed_at, some * width * size, width * size, rows_at, column,
+                        plan[word.TAIL] if last == 1 else lanes(source), address(init) + column,
+                        0 if tap + k == 0 else 1,
+                    )  # fmt: skip
 
 
 @register_jitable
@@ -275,12 +267,12 @@ def weight_grad(
     target_at = address(target) + plan[row] * plan[term.PARTIAL]
     group_first, group_last, panel_first, panel_last = plan[row + 1], plan[row + 2], plan[row + 3], plan[row + 4]
     tap_first, tap_last, row_first, row_last = plan[row + 5], plan[row + 6], plan[row + 7], plan[row + 8]
-    size, lanes_, columns = plan[term.SIZE], plan[term.LANES], plan[term.TILE_COLUMNS]
+    size, width, panels = plan[term.SIZE], plan[term.WIDTH], plan[term.PANELS]
     rows, tiles = plan[term.ROWS], plan[term.TILES]
     least = rows // tiles
     extra = rows - least * tiles
     rows_of_c = worker * scratch_words
-    table = rows_of_c + ROW_SLOTS
+    table = rows_of_c + MOST_ROWS
     taps_h, taps_w = plan[term.KERNEL + 1], plan[term.KERNEL + 2]
     for chunk in range(row_first, row_last, plan[term.CHUNK]):
         accumulate = 0 if chunk == row_first else 1
@@ -317,17 +309,12 @@ def weight_grad(
                             + group * plan[term.COLUMNS] * size
                         )
                     for panel in range(panel_first, panel_last):
-                        width = plan[term.COLUMNS] - panel * columns
-                        narrow = 0
-                        if width <= lanes_:
-                            narrow = 1
-                        tail = min(width - (1 - narrow) * lanes_, lanes_)
-                        micro = plan[term.MICRO + 2 * (count - least) + narrow]
-                        b_offset = group * groups_g + panel * columns * tile_b
-                        a_offset = move_x + group * groups_x + first * tile_a
+                        last_panel = 1 if panel == panels - 1 else 0
                         brgemm(
-                            micro, address(offset(scratch, table)), entries, depth, lda, b_offset, a_offset, ldb,
-                            address(offset(scratch, rows_of_c)), panel * columns * size, tail, address(zeros),
+                            plan[term.MICRO + count - least + 2 * last_panel], address(offset(scratch, table)), entries,
+                            depth, lda, group * groups_g + panel * width * tile_b,
+                            move_x + group * groups_x + first * tile_a, ldb, address(offset(scratch, rows_of_c)),
+                            panel * width * size, plan[term.TAIL] if last_panel == 1 else lanes(x), address(zeros),
                             accumulate,
                         )  # fmt: skip
 

@@ -14,7 +14,7 @@ def input_grad(
     scratch: Table,
 ) -> None:  # fmt: skip
     """One image: ``gx[o*stride + r*dilation - low, c] += sum over k of g[o, k] * w[k, (r, c)]``, from the bias on."""
-    size, lanes_, columns, depth = plan[word.SIZE], plan[word.LANES], plan[word.TILE_COLUMNS], plan[word.DEPTH]
+    size, columns, panels, depth = plan[word.SIZE], plan[word.WIDTH], plan[word.PANELS], plan[word.DEPTH]
     channels, width = plan[word.CHANNELS], plan[word.COLUMNS]
     positions_d, positions_h, positions_w = plan[word.OUTPUT], plan[word.OUTPUT + 1], plan[word.OUTPUT + 2]
     kernel_d, kernel_h, kernel_w = plan[word.KERNEL], plan[word.KERNEL + 1], plan[word.KERNEL + 2]
@@ -36,17 +36,14 @@ def input_grad(
             for i in range(rows):
                 scratch[table + i] = source + (first + i) * plan[word.GRAD + 3]
                 scratch[rows_of_c + i] = address(offset(products, line_products + (first + i) * width))
-            panel = 0
-            while panel * columns < width:
-                narrow = 1 if width - panel * columns <= lanes_ else 0
-                tail = min(width - panel * columns - (1 - narrow) * lanes_, lanes_)
-                micro = plan[word.MICRO + narrow + (2 if tile < extra else 0)]
+            for panel in range(panels):
+                last = 1 if panel == panels - 1 else 0
                 brgemm(
-                    micro, address(offset(scratch, table)), 1, depth, 0,
+                    plan[word.MICRO + 2 * last + (1 if tile < extra else 0)], address(offset(scratch, table)), 1, depth, 0,
                     address(offset(packed, panel * depth * columns)), 0, columns * size,
-                    address(offset(scratch, rows_of_c)), panel * columns * size, tail, address(zeros), 0,
+                    address(offset(scratch, rows_of_c)), panel * columns * size,
+                    plan[word.TAIL] if last == 1 else lanes(g), address(zeros), 0,
                 )  # fmt: skip
-                panel += 1
         for w in range(positions_w):
             at = line_products + w * width
             first_w = w * plan[word.STRIDE + 2] - plan[word.PADDING + 2]

@@ -16,7 +16,6 @@ from ..target import vector_bytes
 _BYTE = ir.IntType(8).as_pointer()
 # Rows of B (and of a dense A) that are asked for ahead of use. Without it a panel that comes from L2 costs a quarter.
 _AHEAD = 16
-_UNROLL = 4
 _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
 
 
@@ -72,7 +71,9 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         start[i, j].add_incoming(from_row[j], given)
     b_pointer = builder.inttoptr(b, _BYTE)
 
-    entry, after, end = (function.append_basic_block(label) for label in ("entry", "after", "end"))
+    behind = builder.add(lda, depth)  # rows: lda elements stand in front
+    ahead_of_a, ahead_of_b = builder.mul(lda, I64(_AHEAD)), builder.mul(ldb, I64(_AHEAD))
+    entry, end = function.append_basic_block("entry"), function.append_basic_block("end")
     builder.branch(entry)
 
     # ---- for each entry of the table
@@ -85,107 +86,54 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         at_entry[i, j].add_incoming(start[i, j], begin)
     if form == "rows":
         row = at(table, builder.mul(e, I64(8 * ROW_SLOTS)))
-        a_rows = [pointer(row, 8 * i) for i in range(rows)]
+        a_rows, a_entry = [pointer(row, 8 * i) for i in range(rows)], row
         b_entry = at(b_pointer, builder.mul(e, b_step))
     else:
         row = at(table, builder.mul(e, I64(16)))
         a_entry, b_entry = at(pointer(row, 0), b_step), at(pointer(row, 8), b)
 
-    # ---- for each k: one row of B, one scalar of each row of A. Four steps to a turn, what is left one at a time.
-    start_k: dict[str, Any] = {"k": I64(0), "b": b_entry, "c": dict(at_entry)}
-    behind = depth
+    # ---- for each k: one row of B, one scalar of each row of A. One step to a turn: more made it slower.
+    step, after = function.append_basic_block("step"), function.append_basic_block("after")
+    builder.branch(step)
+    builder.position_at_end(step)
+    k, b_row = builder.phi(I64), builder.phi(_BYTE)
+    a_column = builder.phi(_BYTE)
+    sums = {cell: builder.phi(vector) for cell in tile}
+    k.add_incoming(I64(0) if form == "dense" else lda, entry)
+    b_row.add_incoming(b_entry, entry)
+    a_column.add_incoming(a_entry, entry)
+    for cell in tile:
+        sums[cell].add_incoming(at_entry[cell], entry)
+    b_values = [read(b_row, j, masked) for j in range(vectors)]
+    ahead = builder.gep(b_row, [ahead_of_b])  # may lie outside of the array
+    for j in range(vectors):
+        builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
     if form == "dense":
-        start_k["a"] = a_entry
-    else:
-        start_k["k"] = lda
-        behind = builder.add(lda, depth)
-    whole = builder.sub(behind, builder.and_(depth, I64(_UNROLL - 1)))
-    four, between, one = (function.append_basic_block(label) for label in ("four", "between", "one"))
-    builder.cbranch(builder.icmp_signed(">", whole, start_k["k"]), four, between)
-    entry_block = builder.block
-
-    def turn(block: ir.Block, sources: list[tuple[ir.Block, dict[str, Any]]], steps: int) -> dict[str, Any]:
-        """The body of a loop over k at its beginning: ``steps`` steps; gives the values after them."""
-        builder.position_at_end(block)
-        k, b_row = builder.phi(I64), builder.phi(_BYTE)
-        held = {cell: builder.phi(vector) for cell in tile}
-        a_column = builder.phi(_BYTE) if form == "dense" else None
-        for origin, values in sources:
-            k.add_incoming(values["k"], origin)
-            b_row.add_incoming(values["b"], origin)
-            if a_column is not None:
-                a_column.add_incoming(values["a"], origin)
-            for cell in tile:
-                held[cell].add_incoming(values["c"][cell], origin)
-        phis = {"k": k, "b": b_row, "a": a_column, "c": dict(held)}
-        row_b, column_a, sums = b_row, a_column, dict(held)
-        for step in range(steps):
-            b_values = [read(row_b, j, masked) for j in range(vectors)]
-            ahead = builder.gep(row_b, [builder.mul(ldb, I64(_AHEAD))])  # may lie outside of the array
-            for j in range(vectors):
-                builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
-            if column_a is not None:
-                ahead = builder.gep(column_a, [builder.mul(lda, I64(_AHEAD))])
-                builder.call(prefetch, [ahead, *_SOON])
-                if rows > 1:
-                    builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
-            for i in range(rows):
-                if column_a is None:
-                    place = builder.gep(at(a_rows[i], builder.mul(k, I64(size))), [I64(step * size)], inbounds=True)
-                else:
-                    place = at(column_a, i * size)
-                scalar = builder.load(builder.bitcast(place, element.as_pointer()))
-                scalar.align = size
-                a_value = splat(builder, scalar, vector)
-                for j in range(vectors):
-                    sums[i, j] = builder.call(fma, [a_value, b_values[j], sums[i, j]])
-            row_b = at(row_b, ldb)
-            if column_a is not None:
-                column_a = at(column_a, lda)
-        return {"phis": phis, "k": builder.add(k, I64(steps)), "b": row_b, "a": column_a, "c": sums}
-
-    def join(loop: dict[str, Any], block: ir.Block) -> None:
-        """The loop's values come from its own end, too."""
-        loop["phis"]["k"].add_incoming(loop["k"], block)
-        loop["phis"]["b"].add_incoming(loop["b"], block)
-        if form == "dense":
-            loop["phis"]["a"].add_incoming(loop["a"], block)
-        for cell in tile:
-            loop["phis"]["c"][cell].add_incoming(loop["c"][cell], block)
-
-    fours = turn(four, [(entry_block, start_k)], _UNROLL)
-    join(fours, four)
-    builder.cbranch(builder.icmp_signed("<", fours["k"], whole), four, between)
-
-    builder.position_at_end(between)
-    middle: dict[str, Any] = {
-        "k": builder.phi(I64),
-        "b": builder.phi(_BYTE),
-        "c": {cell: builder.phi(vector) for cell in tile},
-    }
-    if form == "dense":
-        middle["a"] = builder.phi(_BYTE)
-    for origin, values in ((entry_block, start_k), (four, fours)):
-        for name_ in ("k", "b", "a") if form == "dense" else ("k", "b"):
-            middle[name_].add_incoming(values[name_], origin)
-        for cell in tile:
-            middle["c"][cell].add_incoming(values["c"][cell], origin)
-    builder.cbranch(builder.icmp_signed("<", middle["k"], behind), one, after)
-
-    ones = turn(one, [(between, middle)], 1)
-    join(ones, one)
-    builder.cbranch(builder.icmp_signed("<", ones["k"], behind), one, after)
+        ahead = builder.gep(a_column, [ahead_of_a])
+        builder.call(prefetch, [ahead, *_SOON])
+        if rows > 1:
+            builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
+    new = {}
+    for i in range(rows):
+        place = at(a_column, i * size) if form == "dense" else at(a_rows[i], builder.mul(k, I64(size)))
+        scalar = builder.load(builder.bitcast(place, element.as_pointer()))
+        scalar.align = size
+        a_value = splat(builder, scalar, vector)
+        for j in range(vectors):
+            new[i, j] = builder.call(fma, [a_value, b_values[j], sums[i, j]])
+    next_k = builder.add(k, I64(1))
+    k.add_incoming(next_k, step)
+    b_row.add_incoming(at(b_row, ldb), step)
+    a_column.add_incoming(at(a_column, lda) if form == "dense" else a_column, step)
+    for cell in tile:
+        sums[cell].add_incoming(new[cell], step)
+    builder.cbranch(builder.icmp_signed("<", next_k, depth if form == "dense" else behind), step, after)
 
     builder.position_at_end(after)
-    new = {}
-    for cell in tile:
-        new[cell] = builder.phi(vector)
-        new[cell].add_incoming(middle["c"][cell], between)
-        new[cell].add_incoming(ones["c"][cell], one)
     e_next = builder.add(e, I64(1))
     e.add_incoming(e_next, after)
-    for i, j in tile:
-        at_entry[i, j].add_incoming(new[i, j], after)
+    for cell in tile:
+        at_entry[cell].add_incoming(new[cell], after)
     builder.cbranch(builder.icmp_signed("<", e_next, entries), entry, end)
 
     # ---- store; the last vector may reach beyond the row
