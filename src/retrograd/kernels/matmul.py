@@ -10,33 +10,27 @@ import numpy as np
 from .launch import get_num_threads, kernel
 from .layout import channels_last
 from .matmul_plan import Product, plan_product
-from .microkernel import MOST_ROWS, tile
-from .packing import NO_TAPS, pack_weights, whole_steps, zeros_of
+from .microkernel import MOST_ROWS
+from .packing import whole_steps, zeros_of
 
 __all__ = ["matmul"]
 
 _multiply = kernel("matmul.multiply")
-_SMALL_ROWS, _SMALL_BYTES = 48, 1 << 16  # up to so many rows of A or bytes of B, a copy of B costs more than it saves
+_SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # up to so many rows of A or bytes of B, a copy of B costs more than it saves
 _LARGE_A = 1 << 18  # bytes from which on a transposed A is copied if it is read often
 
 
 @lru_cache(maxsize=4096)
 def _plan(
-    a_shape: tuple[int, ...],
-    a_strides: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    b_strides: tuple[int, ...],
-    size: int,
-) -> tuple[tuple[int, ...], bool, tuple[int, int, int], Product]:
-    """Batch shape of the result, whether B is packed, (matrices of B, its steps along k and j), and the plan."""
+    a_shape: tuple[int, ...], a_strides: tuple[int, ...], b_shape: tuple[int, ...], b_strides: tuple[int, ...], size: int
+) -> tuple[tuple[int, ...], Product]:  # fmt: skip
+    """Batch shape of the result, and the plan."""
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
     batch = np.broadcast_shapes(a_shape[:-2], b_shape[:-2])
     dtype = "f" if size == 4 else "d"
     form = "rows" if a_strides[-1] == size or depth == 1 else "dense"
-    shape = tile(dtype, form, columns)
-    small = rows <= _SMALL_ROWS or columns < shape.lanes or depth * columns * size <= _SMALL_BYTES
-    direct = b_strides[-1] == size and small and not b_shape[:-2]
-    indices = np.arange(prod(batch)).reshape(batch)
+    small = rows <= _SMALL_ROWS or depth * columns * size <= _SMALL_BYTES
+    packing = b_strides[-1] != size or not small
 
     def offsets(lead: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
         """Offset in elements of the matrix that each product of the batch reads."""
@@ -45,25 +39,17 @@ def _plan(
             own += (np.arange(extent) * (stride // size)).reshape((extent,) + (1,) * (len(lead) - axis - 1))
         return [int(v) for v in np.broadcast_to(own, batch).ravel()]
 
-    panel = shape.panels * shape.width * depth
-    matrices = prod(b_shape[:-2])
-    packed_steps = tuple(size * panel * step for step in _dense_steps(b_shape[:-2]))
-    b_offsets = offsets(b_shape[:-2], b_strides[:-2] if direct else packed_steps)
-    c_offsets = [int(i) * rows * columns for i in indices.ravel()]
     plan = plan_product(
-        rows, columns, depth, form, (a_strides[-2] // size, a_strides[-1] // size), (b_strides[-2] // size, 1), not direct,
-        dtype,
-        list(zip(offsets(a_shape[:-2], a_strides[:-2]), b_offsets, c_offsets, strict=True)),
+        rows, columns, depth, form, (a_strides[-2] // size, a_strides[-1] // size),
+        (b_strides[-2] // size, b_strides[-1] // size), packing, dtype,
+        list(
+            zip(
+                offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2]),
+                range(0, prod(batch) * rows * columns, rows * columns), strict=True,
+            )
+        ),
     )  # fmt: skip
-    return batch, not direct, (matrices, b_strides[-2] // size, b_strides[-1] // size), plan
-
-
-def _dense_steps(shape: tuple[int, ...]) -> list[int]:
-    steps, step = [], 1
-    for extent in reversed(shape):
-        steps.append(step)
-        step *= extent
-    return steps[::-1]
+    return batch, plan
 
 
 def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
@@ -80,13 +66,10 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
         a = np.ascontiguousarray(a)
     if not whole_steps(b.strides, size):
         b = np.ascontiguousarray(b)
-    if any(stride < 0 for stride in b.strides[:-2]) or (b.ndim > 2 and not b.flags.c_contiguous):
-        b = np.ascontiguousarray(b)
-    batch, packs, (matrices, k_step, j_step), plan = _plan(a.shape, a.strides, b.shape, b.strides, size)
+    batch, plan = _plan(a.shape, a.strides, b.shape, b.strides, size)
     c = np.empty((*batch, rows, columns), a.dtype)
-    if packs:
-        b = pack_weights(b, NO_TAPS, depth, columns, k_step, j_step, matrices, depth * columns)
     init = zeros_of(columns, dtype) if bias is None else np.ascontiguousarray(bias)
-    scratch = np.empty(get_num_threads() * 2 * MOST_ROWS, np.int64)
-    _multiply[dtype](plan.tasks, a, b, init, c, plan.words, scratch)
+    threads = get_num_threads()
+    scratch, packed = np.empty(threads * 2 * MOST_ROWS, np.int64), np.empty(max(1, threads * plan.packed), a.dtype)
+    _multiply[dtype](plan.tasks, a, b, init, c, packed, plan.packed, plan.words, scratch)
     return c

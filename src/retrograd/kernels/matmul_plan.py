@@ -1,8 +1,7 @@
 """How a matrix product is cut into tasks: integers only, made once per shape and read by compiled/matmul.py.
 
 All steps are in elements. C is cut into tiles of rows and panels of columns; a task is a range of both in one matrix of
-the batch. Large products take the inner dimension and the tiles in blocks, so that a panel of B and a block of A stay in
-the second-level cache.
+the batch. A task packs a block of a panel of B, which then stays in the second-level cache while the rows of A stream by.
 """
 
 from __future__ import annotations
@@ -17,16 +16,19 @@ from .microkernel import tile
 from .plan import micro_kernels
 
 SIZE, WIDTH, PANELS, TAIL = 0, 1, 2, 3  # bytes of an element; columns of a panel, panels, columns of the last vector
-DEPTH, DEPTH_BLOCK, TILE_BLOCK = 4, 5, 6
-LEAST, EXTRA = 7, 8  # rows of a tile; how many tiles have one row more
-A_ROW, A_DEPTH, B_DEPTH, B_PANEL, C_ROW = 9, 10, 11, 12, 13
-DENSE = 14  # the columns of A have neighbouring elements, not its rows
-MICRO = 15  # see ``micro_kernels``
-TASKS = 19  # where the tasks begin: (offset in A, B, C, first and last tile, first and last panel) each
-HEADER = 20
+DEPTH, BLOCK = 4, 5  # the inner dimension is taken in blocks
+LEAST, EXTRA = 6, 7  # rows of a tile; how many tiles have one row more
+A_ROW, A_DEPTH, B_DEPTH, B_COLUMN, C_ROW = 8, 9, 10, 11, 12
+DENSE = 13  # the columns of A have neighbouring elements, not its rows
+PACKING = 14  # a task packs B
+COLUMNS, GROUP = 15, 16  # panels that are packed at one time
+MICRO = 17  # see ``micro_kernels``
+TASKS = 21  # where the tasks begin: (offset in A, B, C, first and last tile, first and last panel) each
+HEADER = 22
 
-_DEPTH_BLOCK = 512
-_TILE_BLOCK = 32
+_BLOCK = 768
+_GROUP = 2  # panels
+_TASK_ROWS = 256  # so many make up for packing B a second time
 _TASK_TILES = 10
 _TASK_WORK = 1_000_000  # multiply-adds that are worth a task of their own
 _MOST_TASKS = 16
@@ -38,27 +40,33 @@ class Product:
 
     words: np.ndarray
     tasks: int
+    packed: int  # elements per thread of B that a task packs
 
 
 def plan_product(
-    rows: int, columns: int, depth: int, form: str, a_steps: Sequence[int], b_steps: Sequence[int], b_packed: bool, dtype: str,
-    batch: Sequence[tuple[int, int, int]],
+    rows: int, columns: int, depth: int, form: str, a_steps: Sequence[int], b_steps: Sequence[int], packing: bool,
+    dtype: str, batch: Sequence[tuple[int, int, int]],
 ) -> Product:  # fmt: skip
     """Plan for (rows, depth) @ (depth, columns); ``batch`` lists the offsets in A, B and C of each product.
 
     ``form`` of the micro-kernel: "rows" where the rows of A have neighbouring elements, "dense" where its columns have.
+    Without ``packing`` the rows of B must have neighbouring elements.
     """
     shape = tile(dtype, form, columns)
-    tiles, micros = micro_kernels(dtype, form, rows, shape, not b_packed)
+    tiles, micros = micro_kernels(dtype, form, rows, shape, not packing)
     wanted = max(1, min(_MOST_TASKS, rows * columns * depth * len(batch) // _TASK_WORK))
-    tile_cuts = max(1, min(tiles, -(-wanted // len(batch)), max(1, tiles // _TASK_TILES)))
-    panel_cuts = max(1, min(shape.panels, -(-wanted // (len(batch) * tile_cuts))))
+    each = -(-wanted // len(batch))
+    panel_cuts = min(shape.panels, each)
+    tile_cuts = max(1, min(rows // _TASK_ROWS if packing else tiles // _TASK_TILES, -(-each // panel_cuts)))
     tasks: list[int] = []
     for (a, b, c), t, p in product(batch, range(tile_cuts), range(panel_cuts)):
         tasks += [a, b, c, t * tiles // tile_cuts, (t + 1) * tiles // tile_cuts]
         tasks += [p * shape.panels // panel_cuts, (p + 1) * shape.panels // panel_cuts]
-    b_panel = depth * shape.width if b_packed else shape.width
-    b_depth = shape.width if b_packed else b_steps[0]
-    words = [4 if dtype == "f" else 8, shape.width, shape.panels, shape.tail, depth, min(depth, _DEPTH_BLOCK), _TILE_BLOCK]
-    words += [rows // tiles, rows % tiles, *a_steps, b_depth, b_panel, columns, int(form == "dense"), *micros, HEADER]
-    return Product(np.array(words + tasks, np.int64), len(batch) * tile_cuts * panel_cuts)
+    block = -(-depth // -(-depth // _BLOCK))
+    words = [4 if dtype == "f" else 8, shape.width, shape.panels, shape.tail, depth, block, rows // tiles, rows % tiles]
+    words += [*a_steps, *b_steps, columns, int(form == "dense"), int(packing), columns, _GROUP, *micros, HEADER]
+    return Product(
+        np.array(words + tasks, np.int64),
+        len(batch) * tile_cuts * panel_cuts,
+        _GROUP * block * shape.width if packing else 0,
+    )
