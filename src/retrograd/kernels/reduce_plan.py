@@ -35,6 +35,8 @@ HEADER = 43
 
 _PARTS = 8
 _CHUNK_BYTES = 480 << 10  # of x and g that are read again for every tile of the weight gradient
+_L1_BYTES = 28 << 10
+_LITTLE = 32 * 32
 _SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
 
@@ -78,12 +80,13 @@ def reduce_plan(
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "dense", columns, 2 if axes[2].output < _SHORT else 4)
     panels = shape.panels
-    tiles, micros = micro_kernels(dtype, "dense", rows, shape, False)
+    tiles, micros = micro_kernels(dtype, "dense", rows, shape, True)
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     elements = taps * rows * columns * groups
-    line_bytes = axes[2].output * size * (rows * axes[2].stride + columns)
-    chunk = max(1, min(lines, _CHUNK_BYTES // max(1, line_bytes)))
+    line_bytes = axes[2].output * size * groups * (rows * axes[2].stride + columns)
+    few = rows * columns < _LITTLE  # few products per element read: the elements should come from the first cache
+    chunk = max(1, min(lines, (_L1_BYTES if few else _CHUNK_BYTES) // max(1, line_bytes)))
     work = lines * axes[2].output * taps * rows * columns * groups
     wanted = max(1, min(MOST_TASKS, work // TASK_WORK))
     tasks: list[list[int]] = []

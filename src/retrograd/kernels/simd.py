@@ -422,23 +422,59 @@ def transpose(typing: Any, source: Any, source_step: Any, target: Any, target_st
             place = _address(context, builder, args[0], builder.mul(args[1], I64(i)), vector)
             rows.append(builder.load(place))
             rows[-1].align = vector_align(vector)
-        width = count // 2
-        while width:  # swap ever smaller off-diagonal blocks between two rows
-            low = [k if not k & width else k - width + count for k in range(count)]
-            high = [k + width if not k & width else k + count for k in range(count)]
-            masks = [ir.Constant(ir.VectorType(I32, count), order) for order in (low, high)]
-            for i in range(count):
-                if not i & width:
-                    a, b = rows[i], rows[i + width]
-                    rows[i] = builder.shuffle_vector(a, b, masks[0])
-                    rows[i + width] = builder.shuffle_vector(a, b, masks[1])
-            width //= 2
+        columns = _transposed(builder, rows)
         for i in range(count):
             place = _address(context, builder, args[2], builder.mul(args[3], I64(i)), vector)
-            builder.store(rows[i], place).align = vector_align(vector)
+            builder.store(columns[i], place).align = vector_align(vector)
         return context.get_dummy_value()
 
     return types.void(source, types.int64, target, types.int64), generate
+
+
+@intrinsic
+def transpose_first(
+    typing: Any, source: Any, source_step: Any, target: Any, target_step: Any, rows: Any, columns: Any
+) -> Any:
+    """``transpose`` of the first ``rows`` and ``columns`` of source alone; nothing else is read or written."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = llvm_vector(vector_of(source.dtype))
+        count = vector.count
+
+        def parts(extent: ir.Value, across: ir.Value) -> list[ir.Value]:
+            """Mask of every row: the first ``across`` lanes where the row is below ``extent``."""
+            nothing = I64(0)
+            below = [builder.icmp_signed("<", I64(i), extent) for i in range(count)]
+            return [first_lanes(builder, builder.select(b, across, nothing), count) for b in below]
+
+        read, written = parts(args[4], args[5]), parts(args[5], args[4])
+        zero = ir.Constant(vector, None)
+        values = []
+        for i in range(count):
+            place = _address(context, builder, args[0], builder.mul(args[1], I64(i)), vector)
+            values.append(masked_load(builder, place, read[i], zero))
+        for i, value in enumerate(_transposed(builder, values)):
+            masked_store(builder, value, _address(context, builder, args[2], builder.mul(args[3], I64(i)), vector), written[i])
+        return context.get_dummy_value()
+
+    return types.void(source, types.int64, target, types.int64, types.int64, types.int64), generate
+
+
+def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+    """The columns of a square of vectors: ever smaller off-diagonal blocks are swapped between two rows."""
+    rows, count = list(rows), len(rows)
+    width = count // 2
+    while width:
+        low = [k if not k & width else k - width + count for k in range(count)]
+        high = [k + width if not k & width else k + count for k in range(count)]
+        masks = [ir.Constant(ir.VectorType(I32, count), order) for order in (low, high)]
+        for i in range(count):
+            if not i & width:
+                a, b = rows[i], rows[i + width]
+                rows[i] = builder.shuffle_vector(a, b, masks[0])
+                rows[i + width] = builder.shuffle_vector(a, b, masks[1])
+        width //= 2
+    return rows
 
 
 @infer_global(operator.neg)
