@@ -28,7 +28,14 @@ def _plan(
 ) -> Gather:
     taps = [0] * (3 - window.ndim) + [channels * step for step in _steps(window.kernel)]
     axes = three_axes(window)
-    return depthwise_plan(axes, gradient, batch, channels, dtype, three_strides(source), three_strides(target), taps)
+    return depthwise_plan(
+        axes, gradient, batch, channels, dtype, _elements(source, dtype), _elements(target, dtype), taps
+    )
+
+
+def _elements(strides: tuple[int, ...], dtype: str) -> list[int]:
+    """The strides N, D, H, W in elements: a division per line would cost as much as a tap."""
+    return [stride // (4 if dtype == "f" else 8) for stride in three_strides(strides)]
 
 
 def _steps(extents: tuple[int, ...]) -> list[int]:
@@ -51,7 +58,7 @@ def gather(
 def _reduce_plan(
     window: Window, batch: int, channels: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...]
 ) -> Reduce:
-    return depthwise_reduce_plan(three_axes(window), batch, channels, dtype, three_strides(x), three_strides(g))
+    return depthwise_reduce_plan(three_axes(window), batch, channels, _elements(x, dtype), _elements(g, dtype))
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
@@ -59,5 +66,6 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     channels, dtype = x.shape[1], x.dtype.char
     plan = _reduce_plan(window, x.shape[0], channels, dtype, x.strides, g.strides)
     partials = np.empty((plan.parts, window.taps, channels), x.dtype)
-    _weight_grad[dtype](plan.tasks, x, g, partials, plan.words)
+    scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
+    _weight_grad[dtype](plan.tasks, x, g, partials, plan.words, scratch, plan.scratch)
     return partials

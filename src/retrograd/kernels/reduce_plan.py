@@ -58,18 +58,15 @@ def _reduce_words(axes: list[Axis], x_group: int, g_group: int, x: Sequence[int]
     return words + [*(axis.dilation for axis in axes), *(axis.kernel for axis in axes)]
 
 
-def depthwise_reduce_plan(
-    axes: list[Axis], batch: int, channels: int, dtype: str, x: Sequence[int], g: Sequence[int]
-) -> Reduce:
-    """Plan of the weight gradient with one channel per group; a task is (first and last row)."""
-    size = 4 if dtype == "f" else 8
+def depthwise_reduce_plan(axes: list[Axis], batch: int, channels: int, x: Sequence[int], g: Sequence[int]) -> Reduce:
+    """Plan of the weight gradient with one channel per group; a task is (first and last row). Strides are in elements."""
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     parts = max(1, min(_PARTS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))
     words = _reduce_words(axes, 0, 0, x, g)
-    words += [size, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER]
+    words += [0, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER]
     tasks = [bound for part in range(parts) for bound in (part * lines // parts, (part + 1) * lines // parts)]
-    return Reduce(np.array(words + tasks, np.int64), parts, 0, parts, 0)
+    return Reduce(np.array(words + tasks, np.int64), parts, 3 * taps, parts, 0)
 
 
 def reduce_plan(

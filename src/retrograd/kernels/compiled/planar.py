@@ -171,8 +171,7 @@ def weight_grad(
                     for k in range(least_rows + more_i):
                         channel = group * columns + first + k
                         scratch[rows + k] = (
-                            address(planes)
-                            + (others + channel * other_plane + d * plan[word.BLOCK] * line) * size
+                            address(planes) + (others + channel * other_plane + d * plan[word.BLOCK] * line) * size
                         )
                     for j in range(column_tiles):
                         pair = tile_begin(j, least_columns, more_columns)
