@@ -15,7 +15,7 @@ from ..geometry import Window
 from . import depthwise, fold, planar
 from .gather_plan import Gather, gather_plan
 from .launch import get_num_threads, kernel
-from .narrow import FIRST_LAST, WEIGHT, WEIGHT_LAST, is_narrow, merge_row, merge_weights
+from .narrow import FIRST_LAST, WEIGHT, is_narrow, merge_row, merge_weights
 from .packing import pack_weights, whole_steps, zeros_of
 from .plan import three_axes, three_strides
 from .reduce_plan import Reduce, reduce_plan
@@ -148,28 +148,34 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
 
     x (N,Ci,*I), g (N,Co,*O); gw (Co,Ci/groups,*R).
     """
-    rows, columns = x.shape[1] // window.groups, g.shape[1] // window.groups
-    gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype)
+    gw = np.empty((*window.kernel, x.shape[1] // window.groups, g.shape[1]), x.dtype)
     if gw.size == 0 or x.size == 0 or g.size == 0:
         gw.fill(0)
         return gw.transpose(WEIGHT[x.ndim])
-    if planar.applies(columns, window, False, x.dtype.char) and not _is_depthwise(x, g, window):
-        return _sum_parts(planar.weight_grad(channels_last(x), channels_last(g), window), gw).transpose(WEIGHT[x.ndim])
-    if is_narrow(x.shape[1], window):
-        x, window = merge_row(x, window)
-        merged = conv_weight_grad(x, g, window).transpose(WEIGHT_LAST[x.ndim])
-        return merged.reshape(gw.shape).transpose(WEIGHT[x.ndim])
-    x, g = channels_last(x), channels_last(g)
-    dtype = x.dtype.char
+    g, narrow = channels_last(g), is_narrow(x.shape[1], window)
     if _is_depthwise(x, g, window):
-        return _sum_parts(depthwise.weight_grad(x, g, window), gw).transpose(WEIGHT[x.ndim])
+        _sum_parts(depthwise.weight_grad(channels_last(x), g, window), gw)
+    elif planar.applies(g.shape[1] // window.groups, window, False, x.dtype.char):
+        narrow = True
+        _sum_parts(planar.weight_grad(channels_last(x), g, window), gw)
+    elif narrow:
+        gw = _plain_weight_grad(*merge_row(x, window), g).reshape(gw.shape)
+    else:
+        gw = _plain_weight_grad(channels_last(x), window, g)
+    if narrow and not np.isfinite(gw).all():  # the padding was multiplied, too, and 0 * inf is NaN
+        gw = _plain_weight_grad(channels_last(x), window, g)
+    return gw.transpose(WEIGHT[x.ndim])
+
+
+def _plain_weight_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
+    """The weight gradient in the order of memory (*R, Ci/groups, Co); both tensors have neighbouring channels."""
+    rows, columns, dtype = x.shape[1] // window.groups, g.shape[1] // window.groups, x.dtype.char
+    gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype)
     plan = _reduce_plan(window, x.shape[0], rows, columns, dtype, x.strides, g.strides)
     target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype)
     scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
     _weight_grad[dtype](plan.tasks, x, g, target, zeros_of(plan.zeros, dtype), plan.words, scratch, plan.scratch)
-    if plan.parts > 1:
-        _sum_parts(target, gw)
-    return gw.transpose(WEIGHT[x.ndim])
+    return gw if plan.parts == 1 else _sum_parts(target, gw)
 
 
 def _sum_parts(partials: np.ndarray, gw: np.ndarray) -> np.ndarray:

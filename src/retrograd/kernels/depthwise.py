@@ -9,7 +9,7 @@ import numpy as np
 from ..geometry import Window
 from .gather_plan import Gather, depthwise_plan
 from .launch import get_num_threads, kernel
-from .plan import three_axes, three_strides
+from .plan import three_axes, three_steps
 from .reduce_plan import Reduce, depthwise_reduce_plan
 
 _gather = kernel("depthwise.gather")
@@ -29,13 +29,8 @@ def _plan(
     taps = [0] * (3 - window.ndim) + [channels * step for step in _steps(window.kernel)]
     axes = three_axes(window)
     return depthwise_plan(
-        axes, gradient, batch, channels, dtype, _elements(source, dtype), _elements(target, dtype), taps
+        axes, gradient, batch, channels, dtype, three_steps(source, dtype), three_steps(target, dtype), taps
     )
-
-
-def _elements(strides: tuple[int, ...], dtype: str) -> list[int]:
-    """The strides N, D, H, W in elements: a division per line would cost as much as a tap."""
-    return [stride // (4 if dtype == "f" else 8) for stride in three_strides(strides)]
 
 
 def _steps(extents: tuple[int, ...]) -> list[int]:
@@ -58,7 +53,7 @@ def gather(
 def _reduce_plan(
     window: Window, batch: int, channels: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...]
 ) -> Reduce:
-    return depthwise_reduce_plan(three_axes(window), batch, channels, _elements(x, dtype), _elements(g, dtype))
+    return depthwise_reduce_plan(three_axes(window), batch, channels, three_steps(x, dtype), three_steps(g, dtype))
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..geometry import Window
 from .launch import get_num_threads, kernel
 from .microkernel import tile
 from .packing import zeros_of
-from .plan import three_axes, three_strides
+from .plan import three_axes, three_steps
 from .planar_plan import Planar, planar_plan
 
 _gather = kernel("planar.gather")
@@ -35,11 +35,11 @@ def _plan(
     window: Window, gradient: bool, batch: int, x_channels: int, channels: int, dtype: str, x: tuple[int, ...],
     other: tuple[int, ...], sums: bool,
 ) -> Planar:  # fmt: skip
-    size, groups = 4 if dtype == "f" else 8, window.groups
-    strides = ([stride // size for stride in three_strides(given)] for given in (x, other))
+    groups = window.groups
     return planar_plan(
-        three_axes(window), gradient, batch, groups, x_channels // groups, channels // groups, dtype, *strides, sums
-    )
+        three_axes(window), gradient, batch, groups, x_channels // groups, channels // groups, dtype,
+        three_steps(x, dtype), three_steps(other, dtype), sums,
+    )  # fmt: skip
 
 
 def gather(

@@ -60,7 +60,7 @@ def _reduce_words(axes: list[Axis], x_group: int, g_group: int, x: Sequence[int]
 
 
 def depthwise_reduce_plan(axes: list[Axis], batch: int, channels: int, x: Sequence[int], g: Sequence[int]) -> Reduce:
-    """Plan of the weight gradient with one channel per group; a task is (first and last row). Strides are in elements."""
+    """Plan of the weight gradient with one channel per group; a task is (first and last row); strides in elements."""
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     parts = max(1, min(_PARTS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))

@@ -212,7 +212,8 @@ def gather(
                     pack_block(
                         weights,
                         origin + tap_offsets[plan[phase + word.FIRST_TAP] + tap + e] + k * plan[word.DEPTH_STEP],
-                        plan[word.DEPTH_STEP], plan[word.COLUMN_STEP], some, count, packed, own + e * some * width, width,
+                        plan[word.DEPTH_STEP], plan[word.COLUMN_STEP], some, count,
+                        packed, own + e * some * width, width,
                     )  # fmt: skip
                 position = begin
                 for tile in range(tile_first, tile_last):

@@ -125,7 +125,7 @@ def weight_grad(
     task: int, worker: int, x: Array, g: Array, target: Array, planes: Array, plane_words: int, plan: Table,
     scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
-    """One part of ``target[part, tap, i, j] = sum over images and positions of x[position + tap, i] * g[position, j]``."""
+    """One part of ``target[part, tap, i, j] = sum over images, positions of x[position + tap, i] * g[position, j]``."""
     groups, group_block = plan[word.GROUPS], plan[word.GROUP_BLOCK]
     group_blocks = (groups + group_block - 1) // group_block
     first_group = task % group_blocks * group_block
