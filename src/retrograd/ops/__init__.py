@@ -62,6 +62,7 @@ __all__ = [
     "ge",
     "get_rng_state",
     "getitem",
+    "gradients",
     "gt",
     "kernels",
     "le",

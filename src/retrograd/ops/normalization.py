@@ -104,9 +104,8 @@ class FixedScale(Function):
             scale = weight.data / np.sqrt(variance.data + eps)
             shift = bias.data - mean.data * scale
         # running statistics may move before the sweep
-        ctx.save_for_backward(
-            weight, *(s if need else s.data.copy() for s, need in zip((mean, variance), ctx.needs_input_grad))
-        )
+        statistics = (s if s.requires_grad else s.data.copy() for s in (mean, variance))
+        ctx.save_for_backward(weight, *statistics)
         ctx.eps = eps
         result = wrap(scale), wrap(shift)
         if not any(ctx.needs_input_grad[:3]):
