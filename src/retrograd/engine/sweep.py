@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
 from .function import FREED, Node
 from .grad_mode import thread
@@ -253,7 +254,7 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
     if in_place:
         np.add(total.data, gradient.data, out=total.data)
         return total
-    return wrap(np.asarray(np.add(total.data, gradient.data)))
+    return wrap(arithmetic.add(total.data, gradient.data))
 
 
 def _ways(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Ways:
