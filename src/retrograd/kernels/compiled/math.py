@@ -11,10 +11,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic
 
+from ..compiler import helper
 from ..simd import (
-    Vector,
     absolute,
     all_lanes,
     bits_of,
@@ -35,11 +35,7 @@ def _by_type(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
     def function(x: Any) -> Any:
         raise NotImplementedError("runs in compiled code only")
 
-    @overload(function)
-    def choose(x: Any) -> Any:
-        return single if isinstance(x, Vector) and x.dtype == types.float32 else double
-
-    return function
+    return helper(function, lambda x: single if x.dtype == types.float32 else double)
 
 
 def _number(single: float, double: float) -> Any:
@@ -105,7 +101,7 @@ def _exp_tail64(x: Any) -> Any:
 _exp_tail = _by_type(_exp_tail32, _exp_tail64)
 
 
-@register_jitable
+@helper
 def exp(x: Any) -> Any:
     nothing = x < _lowest(x)
     x = select(nothing, 0.0, select(x > _highest(x), _highest(x), x))
@@ -118,7 +114,7 @@ def exp(x: Any) -> Any:
     return select(nothing, 0.0, y * select(negative, full_like(x, 2.0**-64), 2.0**64))
 
 
-@register_jitable
+@helper
 def exp_negative(x: Any) -> Any:
     """exp of numbers <= 0: a little less work."""
     nothing = x < _lowest(x)
@@ -161,7 +157,7 @@ def _log_series64(x: Any) -> Any:
 _log_series = _by_type(_log_series32, _log_series64)
 
 
-@register_jitable
+@helper
 def log(x: Any) -> Any:
     usual = all_lanes(within(bits_of(x) - _smallest_bits(x), _usual_bits(x)))  # positive, normal and finite
     v, shift = x, full_like(x, _round(x))
@@ -188,7 +184,7 @@ def log(x: Any) -> Any:
 # Both divide by a d between 1 and 2. The last line takes back what rounding d lost: times 1 / d, nearly 1.5 - d / 2.
 
 
-@register_jitable
+@helper
 def tanh(x: Any) -> Any:
     """-t / (t + 2) with t = exp(-2|x|) - 1, which is accurate for small x, too."""
     z = absolute(x) * -2.0
@@ -207,7 +203,7 @@ def tanh(x: Any) -> Any:
     return copy_sign(y, x)
 
 
-@register_jitable
+@helper
 def sigmoid(x: Any) -> Any:
     """1 / (1 + u) for positive x and u / (1 + u) for negative x with u = exp(-|x|)."""
     u = exp_negative(-absolute(x))
