@@ -38,8 +38,9 @@ DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array objec
 OPTIONS = {"nopython": True, "boundscheck": False, "error_model": "numpy", "no_cpython_wrapper": True, "nogil": True}
 
 
-class _Library(codegen.AOTCodeLibrary):  # type: ignore[misc]
-    """Code as Numba wrote it. (Numba optimises each function, and each caller again; ``emit`` does it once.)"""
+class _Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
+    """Code as Numba wrote it. (Numba optimises each function, each caller again, and runs the result; ``emit`` does
+    the one optimisation.)"""
 
     def _optimize_functions(self, module: llvm.ModuleRef) -> None:
         pass
@@ -47,15 +48,21 @@ class _Library(codegen.AOTCodeLibrary):  # type: ignore[misc]
     def _optimize_final_module(self) -> None:
         pass
 
+    def _finalize_specific(self) -> None:
+        pass
 
-class _Codegen(codegen.AOTCPUCodegen):  # type: ignore[misc]
+
+class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
     _library_class = _Library
+
+    def _add_module(self, module: llvm.ModuleRef) -> None:
+        pass
 
 
 @cache
 def _context() -> Any:
     """Numba's target, with our way to make code."""
-    return cpu_target.target_context.subtarget(_internal_codegen=_Codegen("retrograd", "host"))
+    return cpu_target.target_context.subtarget(_internal_codegen=_Codegen("retrograd"))
 
 
 def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]] | None = None) -> Callable[..., Any]:
