@@ -123,9 +123,14 @@ def test_upstream_gradient_is_not_shared() -> None:
     x.grad = None
     x.backward(Tensor(array_))
     assert distinct(x.grad, array_)
-    assert distinct(*grad(Identity.apply(x), x, Tensor(array_)), array_)
+
+
+def test_grad_hands_the_upstream_gradient_on() -> None:
+    upstream, x = Tensor(np.ones(2)), leaf(1, 2)
     y = Identity.apply(x)
-    assert distinct(*grad(y, [y, x, x], Tensor(array_)), array_)
+    for gradient in grad(y, [y, x, x], upstream):
+        assert gradient is not upstream and gradient is not None and array(gradient) is array(upstream)
+    assert distinct(*grad(y, x, upstream, create_graph=True), upstream)
 
 
 def test_views_of_the_upstream_gradient_are_not_shared() -> None:

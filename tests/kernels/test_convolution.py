@@ -10,6 +10,7 @@ from hypothesis import given
 
 import naive
 from comparison import assert_close, assert_sums, run
+from retrograd import kernels
 from retrograd.geometry import Window, conv_transpose_window, conv_window
 from strategies import (
     CHANNELS,
@@ -147,6 +148,30 @@ def test_larger_than_one_task(kernel_set: Any, dtype: type) -> None:
     check(kernel_set, *plain(window, 2, 33, 40, dtype))
 
 
+# Geometries for every way in which the compiled kernels go about a shape.
+WAYS = {
+    "few outputs on a line": Case(conv_window((40,), 5, 1, 2), 3, 1, 6, True),
+    "few outputs in a plane": Case(conv_window((9, 11), (3, 2), 1, ((1, 0), (0, 2)), (2, 1)), 2, 4, 5, True),
+    "few outputs in space": Case(conv_window((3, 8, 9), (2, 3, 3), 1, ((1, 1), (0, 1), (2, 0))), 2, 3, 7, True),
+    "few outputs of groups": Case(conv_window((10, 17), 3, 1, 1, 1, 5), 1, 15, 10, True),
+    "few outputs, many inputs": Case(conv_window((6, 33), 3, 1, 1), 1, 70, 3, False),
+    "few outputs in blocks of lines": Case(conv_window((12, 40), 3, 1, 1), 1, 58, 3, False),
+    "taps reach beyond the padding": Case(conv_window((1, 9), (3, 3), 1, ((2, 2), (0, 0))), 1, 2, 2, False),
+    "large weights": Case(conv_window((3, 4), 3, 1, 1), 1, 200, 300, True),
+    "large weights, strided": Case(conv_window((5, 4), (3, 1), 2, ((1, 1), (0, 0))), 2, 300, 260, True),
+    "large weights, deep": Case(conv_window((3,), 1), 2, 3000, 70, True),
+    "large weights, many pixels": Case(conv_window((32, 33), 1), 1, 500, 400, False),
+    "large weights of groups": Case(conv_window((4, 4), 3, 1, 1, 1, 2), 1, 280, 300, False),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way(kernel_set: Any, way: str, dtype: type) -> None:
+    for layout in ("channels_last", "contiguous"):
+        check(kernel_set, WAYS[way], Source(np.random.default_rng(1), dtype, (layout,)))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "window",
@@ -184,12 +209,15 @@ def test_empty_batch(kernel_set: Any, channels: int) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("groups", [1, 3, 6])
+@pytest.mark.parametrize(("width", "stride"), [(6, 2), (12, 1)])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_nan_and_inf_reach_what_reads_them(kernel_set: Any, dtype: type, groups: int, value: float) -> None:
+def test_nan_and_inf_reach_what_reads_them(
+    kernel_set: Any, dtype: type, width: int, stride: int, groups: int, value: float
+) -> None:
     """One of them in x or g shows in exactly the results that the definition says, zero padding or not."""
-    window = conv_window((5, 6), (3, 2), (2, 1), ((1, 1), (1, 0)), (1, 2), groups)
+    window = conv_window((5, width), (3, 2), (stride, 1), ((1, 1), (1, 0)), (1, 2), groups)
     rng = np.random.default_rng(0)
-    x, w = rng.normal(size=(2, 6, 5, 6)).astype(dtype), rng.normal(size=(6, 6 // groups, 3, 2)).astype(dtype)
+    x, w = rng.normal(size=(2, 6, 5, width)).astype(dtype), rng.normal(size=(6, 6 // groups, 3, 2)).astype(dtype)
     x[1, 4, 2, 3] = value
     tolerance = 200 * np.finfo(dtype).eps
     assert_close(run(kernel_set.conv, x, w, None, window), forward(x, w, None, window), tolerance)
@@ -197,6 +225,17 @@ def test_nan_and_inf_reach_what_reads_them(kernel_set: Any, dtype: type, groups:
     assert_close(run(kernel_set.conv_weight_grad, x, g, window), weight_grad(x, g, window), tolerance)
     g[0, 3, 1, 1] = value
     assert_close(run(kernel_set.conv_input_grad, g, w, None, window), input_grad(g, w, None, window), tolerance)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("channels", [2, 20])
+def test_weight_grad_leaves_padding_out(channels: int, value: float) -> None:
+    """The textbook multiplies the zeros of the padding; the compiled kernels give what the definition says."""
+    window = conv_window((5, 12), 3, 1, 1)
+    rng = np.random.default_rng(0)
+    x, g = rng.normal(size=(2, 3, 5, 12)), rng.normal(size=(2, channels, 5, 12))
+    g[0, 1, 0, 0] = value
+    assert_close(run(kernels.conv_weight_grad, x, g, window), weight_grad(x, g, window), 1e-13)
 
 
 @pytest.mark.parametrize("groups", [1, 2])

@@ -77,7 +77,9 @@ def test_one_row_or_column(kernel_set: Any, layout: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("M", "K", "N"), [(65, 700, 90), (200, 130, 257), (3, 1500, 520), (300, 2, 300)])
+@pytest.mark.parametrize(
+    ("M", "K", "N"), [(65, 700, 90), (200, 130, 257), (3, 1500, 520), (300, 2, 300), (70, 1700, 330)]
+)
 def test_larger_than_one_block(kernel_set: Any, M: int, K: int, N: int, dtype: type) -> None:
     source = Source(np.random.default_rng(0), dtype, ("contiguous", "fortran"))
     check(kernel_set, source, (M, K), (K, N), bias=True)

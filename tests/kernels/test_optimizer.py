@@ -38,9 +38,7 @@ def sgd(kernels: Any, p: list[np.ndarray], g: list[np.ndarray], m: list[np.ndarr
     new, new_m = [x.copy() for x in old], [x.copy() for x in old_m]
     for n, x in enumerate(old):
         for at in product(*map(range, x.shape)):
-            new[n][at], new_m[n][at] = naive.sgd_step(
-                float(x[at]), float(g[n][at]), float(old_m[n][at]), **settings
-            )
+            new[n][at], new_m[n][at] = naive.sgd_step(float(x[at]), float(g[n][at]), float(old_m[n][at]), **settings)
     assert kernels.sgd_step(p, g, m, **settings) is None
     judge(p, old, new)
     judge(m, old_m[: len(m)], new_m[: len(m)])

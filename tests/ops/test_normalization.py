@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from ops.battery import check, check_requests, kernels_of_backward, numbers
+from ops.battery import check, check_requests, kernels_of_backward, numbers, recorded_kernels
 from retrograd.autograd import grad, gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
@@ -98,12 +98,37 @@ def test_running_statistics() -> None:
 
 
 def test_gradients_in_eval_mode() -> None:
-    mean, variance = Tensor(np.array([1.0, 2.0])), Tensor(np.array([3.0, 4.0]))
-    arrays = numbers(3, 2, 2), numbers(2), numbers(2, seed=1)
+    arrays = numbers(3, 2, 2), np.array([1.0, 2.0]), np.array([3.0, 4.0]), numbers(2), numbers(2, seed=1)
     inputs = [Tensor(a, requires_grad=True) for a in arrays]
-    function = lambda x, w, b: F.batch_norm(x, mean, variance, w, b)  # noqa: E731
-    assert gradcheck(function, inputs) and gradgradcheck(function, inputs)
-    check_requests(function, arrays)
+    assert gradcheck(F.batch_norm, inputs) and gradgradcheck(F.batch_norm, inputs)
+    check_requests(F.batch_norm, arrays)
+
+
+def test_eval_mode_needs_few_kernels() -> None:
+    arrays = numbers(3, 2, 2), np.array([1.0, 2.0]), np.array([3.0, 4.0]), numbers(2), numbers(2, seed=1)
+    with recorded_kernels() as names:
+        F.batch_norm(*(Tensor(a, requires_grad=True) for a in arrays))
+    assert names == ["channel_affine"]
+    assert kernels_of_backward(F.batch_norm, arrays, {0}) == ["mul"]
+    assert kernels_of_backward(F.batch_norm, arrays, {4}) == ["sum"]
+
+
+def test_statistics_that_move_before_the_sweep() -> None:
+    x, w = Tensor(numbers(4, 2)), Tensor(numbers(2), requires_grad=True)
+    mean, variance = Tensor(np.array([1.0, 2.0])), Tensor(np.array([3.0, 4.0]))
+    g = numbers(4, 2, seed=3)
+    y = F.batch_norm(x, mean, variance, w)
+    expected = (g * (x.data - mean.data) / np.sqrt(variance.data + EPS)).sum(0)
+    F.batch_norm(x, mean, variance, w, training=True)
+    y.backward(Tensor(g))
+    np.testing.assert_allclose(w.grad.data, expected)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_variance_of_zero_warns_of_nothing() -> None:
+    zero = Tensor(np.zeros(2))
+    y = F.batch_norm(Tensor(np.ones((3, 2))), zero, zero, eps=0.0)
+    assert not np.isfinite(y.data).any()
 
 
 @pytest.mark.parametrize(

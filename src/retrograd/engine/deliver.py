@@ -1,8 +1,8 @@
 """What happens to the gradients at the end of a sweep: `grad_req`, and who owns which array.
 
-An array that reaches a user as a gradient is shared with nothing: not with the upstream gradient, not with
-another leaf's gradient, not with anything saved in the graph. Copies are made only where somebody else still
-holds the array, which its reference count tells.
+An array that is stored as a gradient is shared with nothing: not with the upstream gradient, not with another
+leaf's gradient, not with anything saved in the graph. What `grad` returns may be a given upstream gradient,
+nothing else. Copies are made only where somebody else still holds the array, which its reference count tells.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .arithmetic import arithmetic
 from .function import Function
 from .grad_mode import enable_grad
 from .tensor import Tensor, wrap
@@ -48,7 +49,7 @@ def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
             total = tensor._grad.data
             np.add(total, entry[1].data, out=total)
         else:
-            tensor._grad = wrap(np.asarray(np.add(tensor._grad.data, entry[1].data)))
+            tensor._grad = wrap(arithmetic.add(tensor._grad.data, entry[1].data))
 
 
 def own(entry: Entry, create_graph: bool) -> Tensor:
@@ -65,7 +66,7 @@ def own(entry: Entry, create_graph: bool) -> Tensor:
     if create_graph and gradient._requires_grad:
         with enable_grad():
             return Copy.apply(gradient)
-    return wrap(gradient.data.copy(order="K"))
+    return wrap(arithmetic.copy(gradient.data))
 
 
 class Copy(Function):
@@ -73,7 +74,7 @@ class Copy(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(x.data.copy(order="K"))
+        return wrap(arithmetic.copy(x.data))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:

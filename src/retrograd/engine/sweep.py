@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
 from .function import FREED, Node
 from .grad_mode import thread
@@ -73,6 +74,8 @@ def grad(
         allow_unused: give None for an input that the outputs do not depend on, instead of raising.
         The others are those of `backward`.
 
+    A grad_output that reaches an input unchanged is returned as it is, not copied, as in PyTorch.
+
     Raises:
         RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
     """
@@ -87,6 +90,7 @@ def grad(
     upstream = _upstream(roots, grad_outputs, "grad", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
+    given = {id(g.data) for g in upstream}  # they outlive this call: the caller holds them, or made them for it
     del upstream
     found = {id(entry[0]): entry for entry in entries}
     results: list[Tensor | None] = []
@@ -94,7 +98,8 @@ def grad(
         edge = tensor._edge
         entry = found.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
         if entry is not None:
-            results.append(own(entry, create_graph))
+            handed_on = not create_graph and id(entry[1].data) in given
+            results.append(wrap(entry[1].data) if handed_on else own(entry, create_graph))
         elif allow_unused:
             results.append(None)
         else:
@@ -253,7 +258,7 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
     if in_place:
         np.add(total.data, gradient.data, out=total.data)
         return total
-    return wrap(np.asarray(np.add(total.data, gradient.data)))
+    return wrap(arithmetic.add(total.data, gradient.data))
 
 
 def _ways(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Ways:

@@ -1,7 +1,7 @@
 """How fast: the compiled kernels. Arrays in, arrays out, under the signatures of ``retrograd.textbook``.
 
 A wrapper module (``convolution.py``) cuts the work into tasks by shape; the module of the same name in ``compiled/``
-holds what one task does. At the bottom stand ``simd.py`` (vectors as values), ``microkernel.py`` (the batch-reduce
+holds what one task does. At the bottom stand ``simd/`` (vectors as values), ``microkernel.py`` (the batch-reduce
 matrix product) and ``launch.py`` (threads, loading); ``cache.py`` keeps machine code on disk. Importing this package
 imports neither Numba nor any machine code.
 """

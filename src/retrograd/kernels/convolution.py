@@ -12,10 +12,10 @@ from functools import lru_cache
 import numpy as np
 
 from ..geometry import Window
-from . import depthwise, fold
+from . import depthwise, fold, planar
 from .gather_plan import Gather, gather_plan
 from .launch import get_num_threads, kernel
-from .narrow import FIRST_LAST, WEIGHT, WEIGHT_LAST, is_narrow, merge_row, merge_weights
+from .narrow import FIRST_LAST, WEIGHT, is_narrow, merge_row, merge_weights
 from .packing import pack_weights, whole_steps, zeros_of
 from .plan import three_axes, three_strides
 from .reduce_plan import Reduce, reduce_plan
@@ -47,6 +47,8 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
     """
     y = empty_channels_last((x.shape[0], w.shape[0], *window.output), x.dtype)
+    if planar.applies(w.shape[0] // window.groups, window, False, x.dtype.char) and not _is_depthwise(x, y, window):
+        return _planar_gather(x, w, bias, y, window, False)
     if is_narrow(x.shape[1], window) and y.size:
         x, window = merge_row(x, window)
         return _gather_into(x, merge_weights(w), bias, y, window, False)
@@ -59,9 +61,24 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
     g (N,Co,*O), w (Co,Ci/groups,*R), bias (Ci,) or None; gx (N,Ci,*I).
     """
     gx = empty_channels_last((g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype)
+    if planar.applies(w.shape[1], window, True, g.dtype.char) and not _is_depthwise(g, gx, window):
+        return _planar_gather(g, w, bias, gx, window, True)
     if fold.applies(w.shape[1], window) and gx.size and g.size:
         return fold.input_grad(channels_last(g), w, _dense(bias), gx, window)
     return _gather_into(channels_last(g), w, bias, gx, window, True)
+
+
+def _is_depthwise(source: np.ndarray, target: np.ndarray, window: Window) -> bool:
+    return window.groups == source.shape[1] == target.shape[1]
+
+
+def _planar_gather(
+    source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
+) -> np.ndarray:
+    if target.size == 0 or source.size == 0:
+        target[...] = 0 if bias is None else bias.reshape(-1, *[1] * window.ndim)
+        return target
+    return planar.gather(channels_last(source), w, _dense(bias), target, window, gradient)
 
 
 @lru_cache(maxsize=4096)
@@ -98,7 +115,7 @@ def _gather_into(
     if not whole_steps(w.strides, w.itemsize):
         w = np.ascontiguousarray(w)
     bias = _dense(bias)
-    if window.groups == w.shape[0] == source.shape[1] == target.shape[1]:
+    if _is_depthwise(source, target, window):
         channels = w.shape[0]
         return depthwise.gather(
             source, w, zeros_of(channels, dtype) if bias is None else bias, target, window, gradient
@@ -131,26 +148,34 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
 
     x (N,Ci,*I), g (N,Co,*O); gw (Co,Ci/groups,*R).
     """
-    rows, columns = x.shape[1] // window.groups, g.shape[1] // window.groups
-    gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype)
+    gw = np.empty((*window.kernel, x.shape[1] // window.groups, g.shape[1]), x.dtype)
     if gw.size == 0 or x.size == 0 or g.size == 0:
         gw.fill(0)
         return gw.transpose(WEIGHT[x.ndim])
-    if is_narrow(x.shape[1], window):
-        x, window = merge_row(x, window)
-        merged = conv_weight_grad(x, g, window).transpose(WEIGHT_LAST[x.ndim])
-        return merged.reshape(gw.shape).transpose(WEIGHT[x.ndim])
-    x, g = channels_last(x), channels_last(g)
-    dtype = x.dtype.char
-    if window.groups == x.shape[1] == g.shape[1]:
-        return _sum_parts(depthwise.weight_grad(x, g, window), gw).transpose(WEIGHT[x.ndim])
+    g, narrow = channels_last(g), is_narrow(x.shape[1], window)
+    if _is_depthwise(x, g, window):
+        _sum_parts(depthwise.weight_grad(channels_last(x), g, window), gw)
+    elif planar.applies(g.shape[1] // window.groups, window, False, x.dtype.char):
+        narrow = True
+        _sum_parts(planar.weight_grad(channels_last(x), g, window), gw)
+    elif narrow:
+        gw = _plain_weight_grad(*merge_row(x, window), g).reshape(gw.shape)
+    else:
+        gw = _plain_weight_grad(channels_last(x), window, g)
+    if narrow and not np.isfinite(gw).all():  # the padding was multiplied, too, and 0 * inf is NaN
+        gw = _plain_weight_grad(channels_last(x), window, g)
+    return gw.transpose(WEIGHT[x.ndim])
+
+
+def _plain_weight_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
+    """The weight gradient in the order of memory (*R, Ci/groups, Co); both tensors have neighbouring channels."""
+    rows, columns, dtype = x.shape[1] // window.groups, g.shape[1] // window.groups, x.dtype.char
+    gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype)
     plan = _reduce_plan(window, x.shape[0], rows, columns, dtype, x.strides, g.strides)
     target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype)
     scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
     _weight_grad[dtype](plan.tasks, x, g, target, zeros_of(plan.zeros, dtype), plan.words, scratch, plan.scratch)
-    if plan.parts > 1:
-        _sum_parts(target, gw)
-    return gw.transpose(WEIGHT[x.ndim])
+    return gw if plan.parts == 1 else _sum_parts(target, gw)
 
 
 def _sum_parts(partials: np.ndarray, gw: np.ndarray) -> np.ndarray:

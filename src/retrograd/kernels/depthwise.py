@@ -9,7 +9,7 @@ import numpy as np
 from ..geometry import Window
 from .gather_plan import Gather, depthwise_plan
 from .launch import get_num_threads, kernel
-from .plan import three_axes, three_strides
+from .plan import three_axes, three_steps
 from .reduce_plan import Reduce, depthwise_reduce_plan
 
 _gather = kernel("depthwise.gather")
@@ -28,7 +28,9 @@ def _plan(
 ) -> Gather:
     taps = [0] * (3 - window.ndim) + [channels * step for step in _steps(window.kernel)]
     axes = three_axes(window)
-    return depthwise_plan(axes, gradient, batch, channels, dtype, three_strides(source), three_strides(target), taps)
+    return depthwise_plan(
+        axes, gradient, batch, channels, dtype, three_steps(source, dtype), three_steps(target, dtype), taps
+    )
 
 
 def _steps(extents: tuple[int, ...]) -> list[int]:
@@ -51,7 +53,7 @@ def gather(
 def _reduce_plan(
     window: Window, batch: int, channels: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...]
 ) -> Reduce:
-    return depthwise_reduce_plan(three_axes(window), batch, channels, dtype, three_strides(x), three_strides(g))
+    return depthwise_reduce_plan(three_axes(window), batch, channels, three_steps(x, dtype), three_steps(g, dtype))
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
@@ -59,5 +61,6 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     channels, dtype = x.shape[1], x.dtype.char
     plan = _reduce_plan(window, x.shape[0], channels, dtype, x.strides, g.strides)
     partials = np.empty((plan.parts, window.taps, channels), x.dtype)
-    _weight_grad[dtype](plan.tasks, x, g, partials, plan.words)
+    scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
+    _weight_grad[dtype](plan.tasks, x, g, partials, plan.words, scratch, plan.scratch)
     return partials

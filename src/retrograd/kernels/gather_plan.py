@@ -109,7 +109,7 @@ def depthwise_plan(
     axes: list[Axis], gradient: bool, batch: int, channels: int, dtype: str,
     source: Sequence[int], target: Sequence[int], weight_taps: Sequence[int],
 ) -> Gather:  # fmt: skip
-    """Plan of both with one channel per group; a task is (phase, first and last row)."""
+    """Plan of both with one channel per group; a task is (phase, first and last row). Strides are in elements."""
     found, taps = _phase_words(axes, gradient, batch, dtype, None, target, weight_taps)
     body = [word for phase in found for word in phase.words]
     words = [*source, *(axis.output if gradient else axis.input for axis in axes), target[0], 0]

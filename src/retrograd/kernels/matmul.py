@@ -22,7 +22,8 @@ _LARGE_A = 1 << 18  # bytes from which on a transposed A is copied if it is read
 
 @lru_cache(maxsize=4096)
 def _plan(
-    a_shape: tuple[int, ...], a_strides: tuple[int, ...], b_shape: tuple[int, ...], b_strides: tuple[int, ...], size: int
+    a_shape: tuple[int, ...], a_strides: tuple[int, ...], b_shape: tuple[int, ...], b_strides: tuple[int, ...],
+    size: int,
 ) -> tuple[tuple[int, ...], Product]:  # fmt: skip
     """Batch shape of the result, and the plan."""
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]

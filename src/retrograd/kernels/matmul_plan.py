@@ -1,7 +1,8 @@
 """How a matrix product is cut into tasks: integers only, made once per shape and read by compiled/matmul.py.
 
 All steps are in elements. C is cut into tiles of rows and panels of columns; a task is a range of both in one matrix of
-the batch. A task packs a block of a panel of B, which then stays in the second-level cache while the rows of A stream by.
+the batch. A task packs a block of some panels of B, which then stays in the second-level cache while the rows of A
+stream by.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ It comes in two forms, which differ in how the table finds A:
 - ``rows``: entry e is ``rows`` addresses, one for each row of A_e, whose elements along k are neighbours.
   B_e stands at ``b + e*b_step``. (Convolution and its input gradient: the rows are pixels.)
 - ``dense``: entry e is two addresses, of A_e, whose elements along i are neighbours and whose step along k is ``lda``,
-  and of B_e; one table serves all tiles, because two offsets are added to them. (Weight gradients, packed matrix
-  products.)
+  and of B_e; one table serves all tiles, because two offsets are added to them. (Weight gradients, products with a
+  transposed matrix.) ``near`` is the same for operands in the first cache: nothing is asked for ahead.
 
 Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
 Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
@@ -46,8 +46,9 @@ MOST_ROWS = 16  # words for the row addresses of C
 
 # Rows of the tile that has 1, 2, ... vectors of columns. The rows form holds one pointer per row: with more than eight
 # they no longer fit the registers. A wide tile reads A less often, so that B may come from the second-level cache.
-_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (14, 14, 8, 6)}
-_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6)}
+_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (14, 14, 8, 6), "near": (14, 14, 8, 6)}
+_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6), "near": (12, 6)}
+_DOT_OF_32, _DOT_OF_16 = (6, 4), (3, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,15 @@ class Tile:
         return (self.columns - 1) % self.lanes + 1
 
 
+def _many_registers() -> bool:
+    return vector_bytes() == 64 or machine() not in ("x86_64", "AMD64")
+
+
 @cache
 def tile(dtype: str, form: str, columns: int, widest: int = 4) -> Tile:
     """The tile for ``columns`` of element type "f" or "d"; ``widest`` bounds its vectors."""
-    width = vector_bytes()
-    many = width == 64 or machine() not in ("x86_64", "AMD64")
-    rows = (_ROWS_OF_32 if many else _ROWS_OF_16)[form]
-    lanes = width // (4 if dtype == "f" else 8)
+    rows = (_ROWS_OF_32 if _many_registers() else _ROWS_OF_16)[form]
+    lanes = vector_bytes() // (4 if dtype == "f" else 8)
     total = -(-max(columns, 1) // lanes)
     vectors = -(-total // -(-total // min(widest, len(rows))))
     return Tile(rows[vectors - 1], vectors, lanes, max(columns, 1))
@@ -104,5 +107,40 @@ def micro(dtype: str, form: str, rows: int, vectors: int, masked: bool = False) 
         from .compiler import emit
 
         return b"\n" + emit(build(name, dtype, form, rows, vectors, masked), name)
+
+    return load(name, compile)[0]
+
+
+# ---- products of planes: C[i, j] += sum over lines and positions of A_i * B_j, the positions side by side in memory
+DOT_ARGUMENTS = (
+    "a",  # address of the table of the addresses of A_0, A_1, ...
+    "a_move",  # added to them
+    "a_line",  # bytes from line to line
+    "b",
+    "b_move",
+    "b_line",
+    "lines",
+    "whole",  # bytes of the whole vectors before the last one of a line
+    "tail",  # positions of the last vector of a line, 1..lanes
+    "c",  # address of the table of the addresses of C[0, j]
+    "c_move",
+)
+
+
+def dot_tile() -> tuple[int, int]:
+    """Most rows and columns of C whose sums stay in registers."""
+    return _DOT_OF_32 if _many_registers() else _DOT_OF_16
+
+
+@cache
+def dot(dtype: str, rows: int, columns: int) -> int:
+    """Address of the kernel that adds ``rows`` x ``columns`` such sums to C, whose rows are neighbours in memory."""
+    name = f"dot_{dtype}_{rows}x{columns}"
+
+    def compile() -> bytes:
+        from .compiled.dot import build
+        from .compiler import emit
+
+        return b"\n" + emit(build(name, dtype, rows, columns), name)
 
     return load(name, compile)[0]

@@ -43,6 +43,11 @@ def three_strides(strides: Sequence[int]) -> list[int]:
     return [strides[0]] + [0] * (3 - len(space)) + space
 
 
+def three_steps(strides: Sequence[int], dtype: str) -> list[int]:
+    """As ``three_strides``, in elements: a division per line in a kernel would cost as much as a tap."""
+    return [stride // (4 if dtype == "f" else 8) for stride in three_strides(strides)]
+
+
 def micro_kernels(dtype: str, form: str, extent: int, shape: Tile, masked: bool = False) -> tuple[int, list[int]]:
     """How many tiles ``extent`` rows are cut into evenly, and the four micro-kernels that a kernel chooses from.
 

@@ -34,7 +34,10 @@ TASKS = 42  # (part, first and last group, panel, tap, row) each
 HEADER = 43
 
 _PARTS = 8
-_CHUNK_BYTES = 480 << 10  # of x and g that are read again for every tile of the weight gradient
+# Bytes of x and g that are read again for every tile of the weight gradient: for one tap, for several, on short lines.
+_CHUNK_OF_TAP, _CHUNK, _CHUNK_OF_SHORT = 128 << 10, 480 << 10, 640 << 10
+_L1_BYTES = 28 << 10
+_LITTLE = 32 * 32
 _SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
 
@@ -56,18 +59,15 @@ def _reduce_words(axes: list[Axis], x_group: int, g_group: int, x: Sequence[int]
     return words + [*(axis.dilation for axis in axes), *(axis.kernel for axis in axes)]
 
 
-def depthwise_reduce_plan(
-    axes: list[Axis], batch: int, channels: int, dtype: str, x: Sequence[int], g: Sequence[int]
-) -> Reduce:
-    """Plan of the weight gradient with one channel per group; a task is (first and last row)."""
-    size = 4 if dtype == "f" else 8
+def depthwise_reduce_plan(axes: list[Axis], batch: int, channels: int, x: Sequence[int], g: Sequence[int]) -> Reduce:
+    """Plan of the weight gradient with one channel per group; a task is (first and last row); strides in elements."""
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     parts = max(1, min(_PARTS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))
     words = _reduce_words(axes, 0, 0, x, g)
-    words += [size, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER]
+    words += [0, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER]
     tasks = [bound for part in range(parts) for bound in (part * lines // parts, (part + 1) * lines // parts)]
-    return Reduce(np.array(words + tasks, np.int64), parts, 0, parts, 0)
+    return Reduce(np.array(words + tasks, np.int64), parts, 3 * taps, parts, 0)
 
 
 def reduce_plan(
@@ -78,12 +78,15 @@ def reduce_plan(
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "dense", columns, 2 if axes[2].output < _SHORT else 4)
     panels = shape.panels
-    tiles, micros = micro_kernels(dtype, "dense", rows, shape, False)
+    tiles, micros = micro_kernels(dtype, "dense", rows, shape, True)
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     elements = taps * rows * columns * groups
-    line_bytes = axes[2].output * size * (rows * axes[2].stride + columns)
-    chunk = max(1, min(lines, _CHUNK_BYTES // max(1, line_bytes)))
+    line_bytes = axes[2].output * size * groups * (rows * axes[2].stride + columns)
+    budget = _CHUNK_OF_TAP if taps == 1 else _CHUNK_OF_SHORT if axes[2].output < _SHORT else _CHUNK
+    if rows * columns < _LITTLE:  # few products per element read: the elements should come from the first cache
+        budget = _L1_BYTES
+    chunk = max(1, min(lines, budget // max(1, line_bytes)))
     work = lines * axes[2].output * taps * rows * columns * groups
     wanted = max(1, min(MOST_TASKS, work // TASK_WORK))
     tasks: list[list[int]] = []

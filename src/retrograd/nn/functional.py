@@ -14,13 +14,13 @@ from ..ops.convolution import Extent, Padding, conv_nd, conv_transpose_nd
 from ..ops.creation import ones, zeros
 from ..ops.dropout import dropout as _dropout
 from ..ops.dtype import require_float, require_same
-from ..ops.elementwise import relu, sigmoid, sqrt, tanh
+from ..ops.elementwise import relu, sigmoid, tanh
 from ..ops.loss import cross_entropy as _cross_entropy
 from ..ops.loss import mse_loss as _mse_loss
 from ..ops.loss import nll as _nll
 from ..ops.matmul import linear as _linear
 from ..ops.normalization import batch_norm as _batch_norm
-from ..ops.normalization import channel_affine, elements_per_channel
+from ..ops.normalization import elements_per_channel, fixed_batch_norm
 from ..ops.pooling import Pairs, avg_pool_nd, max_pool_nd
 from ..ops.softmax import log_softmax, softmax
 
@@ -301,9 +301,12 @@ def batch_norm(
     if (running_mean is None) != (running_var is None):
         missing = "running_mean" if running_mean is None else "running_var"
         raise ValueError(f"batch_norm: {missing} is missing; give both running statistics or neither")
+    if weight is None:
+        weight = ones(shape[1], dtype=input.data.dtype)
+    if bias is None:
+        bias = zeros(shape[1], dtype=input.data.dtype)
     if not training and running_mean is not None and running_var is not None:
-        factor = (1.0 if weight is None else weight) / sqrt(running_var + eps)
-        return channel_affine(input, factor, (0.0 if bias is None else bias) - running_mean * factor)
+        return fixed_batch_norm(input, running_mean, running_var, weight, bias, eps)
 
     count = elements_per_channel(shape)
     if count <= 1:
@@ -311,10 +314,6 @@ def batch_norm(
             f"batch_norm: each channel has {count} elements to take statistics over, needs more than 1; "
             f"x.shape={shape}; use a larger batch, or eval mode"
         )
-    if weight is None:
-        weight = ones(shape[1], dtype=input.data.dtype)
-    if bias is None:
-        bias = zeros(shape[1], dtype=input.data.dtype)
     y, mean, variance = _batch_norm(input, weight, bias, eps)
     if running_mean is not None and running_var is not None:
         running_mean.data += momentum * (mean.data - running_mean.data)

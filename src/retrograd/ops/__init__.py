@@ -2,10 +2,10 @@
 
 kernel_set chooses the kernels. The operators are in elementwise, inplace, reduction, shape, broadcasting, gather,
 matmul, convolution, pooling, normalization, softmax, loss and dropout; comparison, creation and random hold what has
-no gradient, and methods gives it all to Tensor.
+no gradient, methods gives it all to Tensor, and gradients gives the engine what it adds and copies with.
 """
 
-from . import methods
+from . import gradients, methods
 from .broadcasting import expand
 from .comparison import eq, ge, gt, le, lt, ne
 from .convolution import conv, conv_input_grad, conv_weight_grad
@@ -62,6 +62,7 @@ __all__ = [
     "ge",
     "get_rng_state",
     "getitem",
+    "gradients",
     "gt",
     "kernels",
     "le",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
+from .elementwise import sqrt
 from .kernel_set import kernels
 from .reduction import Mean
 from .shape import Reshape
@@ -85,6 +88,46 @@ class ChannelAffine(Function):
         return gx, gscale, gshift
 
 
+class FixedScale(Function):
+    """What ``ChannelAffine`` takes to normalise by given statistics, all (C,):
+
+    scale = weight / sqrt(variance + eps), shift = bias - mean * scale
+
+    Forward is NumPy's: so few numbers are not worth four more kernels to compile.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor]:
+        with np.errstate(all="ignore"):  # as the kernels
+            scale = weight.data / np.sqrt(variance.data + eps)
+            shift = bias.data - mean.data * scale
+        # running statistics may move before the sweep
+        statistics = (s if s.requires_grad else s.data.copy() for s in (mean, variance))
+        ctx.save_for_backward(weight, *statistics)
+        ctx.eps = eps
+        result = wrap(scale), wrap(shift)
+        if not any(ctx.needs_input_grad[:3]):
+            ctx.mark_non_differentiable(result[0])
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gscale: Tensor, gshift: Tensor) -> Gradients:
+        want_m, want_v, want_w, want_b, _ = ctx.needs_input_grad
+        gb = gshift if want_b else None
+        if not (want_m or want_v or want_w):
+            return None, None, None, gb, None
+        weight, *statistics = ctx.saved_tensors
+        mean, variance = (wrap(s) if isinstance(s, np.ndarray) else s for s in statistics)
+        deviation = sqrt(variance + ctx.eps)
+        scale = weight / deviation
+        gscale = gscale - gshift * mean
+        gm = -gshift * scale if want_m else None
+        gv = gscale * scale / (variance + ctx.eps) * -0.5 if want_v else None
+        return gm, gv, gscale / deviation if want_w else None, gb, None
+
+
 def batch_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """(y, mean, variance) of ``BatchNorm``; the shapes must fit."""
     return BatchNorm.apply(x, weight, bias, eps)
@@ -93,6 +136,11 @@ def batch_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Ten
 def channel_affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """x * scale + shift per channel; the shapes must fit."""
     return ChannelAffine.apply(x, scale, shift)
+
+
+def fixed_batch_norm(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias per channel; the shapes must fit."""
+    return ChannelAffine.apply(x, *FixedScale.apply(mean, variance, weight, bias, eps))
 
 
 def elements_per_channel(shape: tuple[int, ...]) -> int:

@@ -102,9 +102,9 @@ def _entries_of_tile(plan, phase, scratch, coordinates, table, nothing, first, l
     moves_d = phase + word.LIST
     moves_h = moves_d + taps_d
     moves_w = moves_h + taps_h
-    c = first % taps_w
-    b = first // taps_w % taps_h
-    a = first // (taps_w * taps_h)
+    a, b, c = 0, 0, 0
+    if first > 0:  # divisions are slow
+        a, b, c = first // (taps_w * taps_h), first // taps_w % taps_h, first % taps_w
     zero = full(scratch, nothing)
     for tap in range(first, last):
         move_d, move_h, move_w = plan[moves_d + a], plan[moves_h + b], plan[moves_w + c]
@@ -166,6 +166,7 @@ def gather(
             for i in range(ROW_SLOTS):
                 scratch[table + i] = address(zeros)
         position = begin
+        group_first, panel_first = part_first // panels, part_first % panels
         for tile in range(tile_first, tile_last):
             more = 1 if tile < extra else 0
             position = _rows_of_tile(
@@ -173,8 +174,9 @@ def gather(
             )
             if taps > 0:
                 _entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), 0, taps)
-            for part in range(part_first, part_last):
-                group, panel = part // panels, part % panels
+            group, panel = group_first, panel_first
+            for _ in range(part_first, part_last):
+                last = 1 if panel == panels - 1 else 0
                 b = (
                     address(weights)
                     + group * plan[word.WEIGHT_GROUP]
@@ -185,10 +187,13 @@ def gather(
                     b = address(zeros)
                 column = (group * plan[word.COLUMNS] + panel * width) * size
                 brgemm(
-                    plan[phase + word.MICRO + more + (2 if panel == panels - 1 else 0)], table_at, entries, depth,
-                    group * plan[word.DEPTH], b, entry_step, plan[word.WEIGHT_ROW], rows_at, column,
-                    plan[word.TAIL] if panel == panels - 1 else lanes(source), address(init) + column, 0,
+                    plan[phase + word.MICRO + more + 2 * last], table_at, entries, depth, group * plan[word.DEPTH], b,
+                    entry_step, plan[word.WEIGHT_ROW], rows_at, column, plan[word.TAIL] if last == 1 else lanes(source),
+                    address(init) + column, 0,
                 )  # fmt: skip
+                panel += 1
+                if panel == panels:
+                    group, panel = group + 1, 0
         return
     own = worker * packed_words
     packed_at = address(offset(packed, own))
@@ -206,7 +211,8 @@ def gather(
                     pack_block(
                         weights,
                         origin + tap_offsets[plan[phase + word.FIRST_TAP] + tap + e] + k * plan[word.DEPTH_STEP],
-                        plan[word.DEPTH_STEP], plan[word.COLUMN_STEP], some, count, packed, own + e * some * width, width,
+                        plan[word.DEPTH_STEP], plan[word.COLUMN_STEP], some, count,
+                        packed, own + e * some * width, width,
                     )  # fmt: skip
                 position = begin
                 for tile in range(tile_first, tile_last):

@@ -19,7 +19,6 @@ def _inside(first_move, last_move, step, extent, positions):  # type: ignore[no-
 @helper
 def _taps_of_line(plan, phase, n, d, h, taps, scratch, table):  # type: ignore[no-untyped-def]
     """The taps that read inside along D and H: (offset in x, offset in w, move along W) each; how many there are."""
-    size = plan[word.SIZE]
     taps_d, taps_h, taps_w = plan[phase + word.TAPS], plan[phase + word.TAPS + 1], plan[phase + word.TAPS + 2]
     moves_d = phase + word.LIST
     moves_h = moves_d + taps_d
@@ -37,7 +36,7 @@ def _taps_of_line(plan, phase, n, d, h, taps, scratch, table):  # type: ignore[n
             tap = plan[phase + word.FIRST_TAP] + (a * taps_h + b) * taps_w
             for c in range(taps_w):
                 at = table + 3 * found
-                scratch[at] = (line + plan[moves_w + c] * plan[word.SOURCE + 3]) // size
+                scratch[at] = line + plan[moves_w + c] * plan[word.SOURCE + 3]
                 scratch[at + 1] = taps[tap + c]
                 scratch[at + 2] = plan[moves_w + c]
                 found += 1
@@ -51,13 +50,13 @@ def gather(
     """Rows of ``y[q, c] = init[c] + sum over taps of x[q*step + tap, c] * w[tap, c]``."""
     row = plan[word.TASKS] + 3 * task
     phase, row_first, row_last = plan[row], plan[row + 1], plan[row + 2]
-    size, channels, extent = plan[word.SIZE], plan[word.COLUMNS], plan[word.EXTENT + 2]
+    channels, extent = plan[word.COLUMNS], plan[word.EXTENT + 2]
     taps_w, moves_w = (
         plan[phase + word.TAPS + 2],
         phase + word.LIST + plan[phase + word.TAPS] + plan[phase + word.TAPS + 1],
     )
     positions, step = plan[phase + word.POSITIONS + 2], plan[phase + word.SOURCE_STEP + 2]
-    x_step, y_step = step * plan[word.SOURCE + 3] // size, plan[phase + word.TARGET_STEP + 2] // size
+    x_step, y_step = step * plan[word.SOURCE + 3], plan[phase + word.TARGET_STEP + 2]
     table = worker * scratch_words
     least, most = 1 << 40, -(1 << 40)
     for c in range(taps_w):
@@ -75,15 +74,18 @@ def gather(
             + d * plan[phase + word.TARGET_STEP]
             + h * plan[phase + word.TARGET_STEP + 1]
             + plan[phase + word.PHASE_TARGET]
-        ) // size
+        )
         found = _taps_of_line(plan, phase, n, d, h, taps, scratch, table)
-        for channel in range(0, channels, lanes(x)):
-            count = min(lanes(x), channels - channel)
-            begin = load_first(init, channel, count)
-            q = 0
-            while q < positions:
+        q = 0
+        while q < positions:
+            if q < highest < q + 8 and lowest <= highest - 8:
+                q = highest - 8  # some positions a second time rather than one by one
+            inside = lowest <= q and q + 8 <= highest
+            for channel in range(0, channels, lanes(x)):
+                count = min(lanes(x), channels - channel)
+                begin = load_first(init, channel, count)
                 at = target + q * y_step + channel
-                if count == lanes(x) and lowest <= q and q + 8 <= highest:
+                if inside and count == lanes(x):
                     y0, y1, y2, y3, y4, y5, y6, y7 = begin, begin, begin, begin, begin, begin, begin, begin
                     for entry in range(table, table + 3 * found, 3):
                         weight = load(w, scratch[entry + 1] + channel)
@@ -104,67 +106,105 @@ def gather(
                     store(y, at + 5 * y_step, y5)
                     store(y, at + 6 * y_step, y6)
                     store(y, at + 7 * y_step, y7)
-                    q += 8
-                else:
+                    continue
+                for move in range(8 if inside else 1):
                     total = begin
                     for entry in range(table, table + 3 * found, 3):
-                        at_w = q * step + scratch[entry + 2]
+                        at_w = (q + move) * step + scratch[entry + 2]
                         if 0 <= at_w < extent:
-                            source = scratch[entry] + q * x_step + channel
+                            source = scratch[entry] + (q + move) * x_step + channel
                             weight = load_first(w, scratch[entry + 1] + channel, count)
                             total = fma(load_first(x, source, count), weight, total)
-                    store_first(y, at, total, count)
-                    q += 1
+                    store_first(y, at + move * y_step, total, count)
+            q += 8 if inside else 1
 
 
-def weight_grad(task: int, worker: int, x: Array, g: Array, partials: Array, plan: Table) -> None:
+@helper
+def _taps_of_row(plan, n, d, h, channels, scratch, table):  # type: ignore[no-untyped-def]
+    """As ``_taps_of_line`` for the weight gradient: (offset in x, offset in its sum, move along W) of each tap."""
+    found = 0
+    for a in range(plan[term.KERNEL]):
+        at_d = d * plan[term.STRIDE] - plan[term.PADDING] + a * plan[term.DILATION]
+        if at_d < 0 or at_d >= plan[term.EXTENT]:
+            continue
+        for b in range(plan[term.KERNEL + 1]):
+            at_h = h * plan[term.STRIDE + 1] - plan[term.PADDING + 1] + b * plan[term.DILATION + 1]
+            if at_h < 0 or at_h >= plan[term.EXTENT + 1]:
+                continue
+            line = n * plan[term.INPUT] + at_d * plan[term.INPUT + 1] + at_h * plan[term.INPUT + 2]
+            for c in range(plan[term.KERNEL + 2]):
+                move = c * plan[term.DILATION + 2] - plan[term.PADDING + 2]
+                at = table + 3 * found
+                scratch[at] = line + move * plan[term.INPUT + 3]
+                scratch[at + 1] = ((a * plan[term.KERNEL + 1] + b) * plan[term.KERNEL + 2] + c) * channels
+                scratch[at + 2] = move
+                found += 1
+    return found
+
+
+def weight_grad(
+    task: int, worker: int, x: Array, g: Array, partials: Array, plan: Table, scratch: Table, scratch_words: int
+) -> None:
     """``partials[task, tap, c] = sum over the task's rows of x[position + tap, c] * g[position, c]``."""
     row = plan[term.TASKS] + 2 * task
-    size, channels = plan[term.SIZE], plan[term.COLUMNS]
-    kernel_d, kernel_h, kernel_w = plan[term.KERNEL], plan[term.KERNEL + 1], plan[term.KERNEL + 2]
-    out = task * kernel_d * kernel_h * kernel_w * channels
+    channels = plan[term.COLUMNS]
+    sums = plan[term.KERNEL] * plan[term.KERNEL + 1] * plan[term.KERNEL + 2] * channels
+    out = task * sums
     zero = full(x, 0.0)
-    for i in range(0, kernel_d * kernel_h * kernel_w * channels, lanes(x)):
-        store_first(partials, out + i, zero, kernel_d * kernel_h * kernel_w * channels - i)
-    step_x, step_g = plan[term.STRIDE + 2] * plan[term.INPUT + 3] // size, plan[term.GRAD + 3] // size
+    for i in range(0, sums, lanes(x)):
+        store_first(partials, out + i, zero, sums - i)
+    stride, extent, positions = plan[term.STRIDE + 2], plan[term.EXTENT + 2], plan[term.OUTPUT + 2]
+    step_x, step_g = stride * plan[term.INPUT + 3], plan[term.GRAD + 3]
+    last_move = (plan[term.KERNEL + 2] - 1) * plan[term.DILATION + 2] - plan[term.PADDING + 2]
+    lowest, highest = _inside(-plan[term.PADDING + 2], last_move, stride, extent, positions)
+    table = worker * scratch_words
     for line in range(plan[row], plan[row + 1]):
         h = line % plan[term.OUTPUT + 1]
         rest = line // plan[term.OUTPUT + 1]
         d = rest % plan[term.OUTPUT]
         n = rest // plan[term.OUTPUT]
-        line_g = (n * plan[term.GRAD] + d * plan[term.GRAD + 1] + h * plan[term.GRAD + 2]) // size
-        for a in range(kernel_d):
-            at_d = d * plan[term.STRIDE] - plan[term.PADDING] + a * plan[term.DILATION]
-            if at_d < 0 or at_d >= plan[term.EXTENT]:
-                continue
-            for b in range(kernel_h):
-                at_h = h * plan[term.STRIDE + 1] - plan[term.PADDING + 1] + b * plan[term.DILATION + 1]
-                if at_h < 0 or at_h >= plan[term.EXTENT + 1]:
-                    continue
-                line_x = (n * plan[term.INPUT] + at_d * plan[term.INPUT + 1] + at_h * plan[term.INPUT + 2]) // size
-                for c in range(kernel_w):
-                    move = c * plan[term.DILATION + 2] - plan[term.PADDING + 2]
-                    lowest, highest = _inside(
-                        move, move, plan[term.STRIDE + 2], plan[term.EXTENT + 2], plan[term.OUTPUT + 2]
+        line_g = n * plan[term.GRAD] + d * plan[term.GRAD + 1] + h * plan[term.GRAD + 2]
+        found = _taps_of_row(plan, n, d, h, channels, scratch, table)
+        q = 0
+        while q < positions:
+            inside = lowest <= q and q + 8 <= highest
+            for channel in range(0, channels, lanes(x)):
+                count = min(lanes(x), channels - channel)
+                at = line_g + q * step_g + channel
+                if inside and count == lanes(x):
+                    g0, g1, g2, g3 = (
+                        load(g, at),
+                        load(g, at + step_g),
+                        load(g, at + 2 * step_g),
+                        load(g, at + 3 * step_g),
                     )
-                    first_x = line_x + move * plan[term.INPUT + 3] // size
-                    target = out + ((a * kernel_h + b) * kernel_w + c) * channels
-                    for channel in range(0, channels, lanes(x)):
-                        count = min(lanes(x), channels - channel)
-                        s0, s1, s2, s3 = load_first(partials, target + channel, count), zero, zero, zero
-                        at_x, at_g = first_x + lowest * step_x + channel, line_g + lowest * step_g + channel
-                        done = 0
-                        if count == lanes(x):
-                            done = (highest - lowest) // 4 * 4
-                            for _ in range(done // 4):
-                                s0 = fma(load(x, at_x), load(g, at_g), s0)
-                                s1 = fma(load(x, at_x + step_x), load(g, at_g + step_g), s1)
-                                s2 = fma(load(x, at_x + 2 * step_x), load(g, at_g + 2 * step_g), s2)
-                                s3 = fma(load(x, at_x + 3 * step_x), load(g, at_g + 3 * step_g), s3)
-                                at_x += 4 * step_x
-                                at_g += 4 * step_g
-                        for _ in range(highest - lowest - done):
-                            s0 = fma(load_first(x, at_x, count), load_first(g, at_g, count), s0)
-                            at_x += step_x
-                            at_g += step_g
-                        store_first(partials, target + channel, (s0 + s1) + (s2 + s3), count)
+                    at += 4 * step_g
+                    g4, g5, g6, g7 = (
+                        load(g, at),
+                        load(g, at + step_g),
+                        load(g, at + 2 * step_g),
+                        load(g, at + 3 * step_g),
+                    )
+                    for entry in range(table, table + 3 * found, 3):
+                        source = scratch[entry] + q * step_x + channel
+                        target = out + scratch[entry + 1] + channel
+                        even = fma(load(x, source), g0, load(partials, target))
+                        odd = load(x, source + step_x) * g1
+                        even = fma(load(x, source + 2 * step_x), g2, even)
+                        odd = fma(load(x, source + 3 * step_x), g3, odd)
+                        even = fma(load(x, source + 4 * step_x), g4, even)
+                        odd = fma(load(x, source + 5 * step_x), g5, odd)
+                        even = fma(load(x, source + 6 * step_x), g6, even)
+                        odd = fma(load(x, source + 7 * step_x), g7, odd)
+                        store(partials, target, even + odd)
+                    continue
+                for move in range(8 if inside else 1):
+                    value = load_first(g, at + move * step_g, count)
+                    for entry in range(table, table + 3 * found, 3):
+                        at_w = (q + move) * stride + scratch[entry + 2]
+                        if 0 <= at_w < extent:
+                            source = scratch[entry] + (q + move) * step_x + channel
+                            target = out + scratch[entry + 1] + channel
+                            total = fma(load_first(x, source, count), value, load_first(partials, target, count))
+                            store_first(partials, target, total, count)
+            q += 8 if inside else 1

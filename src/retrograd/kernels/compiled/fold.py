@@ -39,7 +39,8 @@ def input_grad(
             for panel in range(panels):
                 last = 1 if panel == panels - 1 else 0
                 brgemm(
-                    plan[word.MICRO + 2 * last + (1 if tile < extra else 0)], address(offset(scratch, table)), 1, depth, 0,
+                    plan[word.MICRO + 2 * last + (1 if tile < extra else 0)],
+                    address(offset(scratch, table)), 1, depth, 0,
                     address(offset(packed, panel * depth * columns)), 0, columns * size,
                     address(offset(scratch, rows_of_c)), panel * columns * size,
                     plan[word.TAIL] if last == 1 else lanes(g), address(zeros), 0,

@@ -21,6 +21,7 @@ from ..simd import (
     both,
     copy_sign,
     float_from_bits,
+    fma,
     full_like,
     select,
     shift_left,
@@ -181,31 +182,32 @@ def log(x: Any) -> Any:
 
 
 # -------------------------------------------------------------------------------------------------- tanh, sigmoid
-# Both divide by a d between 1 and 2. The last line takes back what rounding d lost: times 1 / d, nearly 1.5 - d / 2.
+
+_compensated = _integer(0, 1)  # float64 needs what rounding t and d lost, to stay within 2 units
 
 
 @helper
 def tanh(x: Any) -> Any:
-    """-t / (t + 2) with t = exp(-2|x|) - 1, which is accurate for small x, too."""
+    """t / d with t = exp(-2|x|) - 1, which is accurate for small x, too, and d = t + 2; the sign is that of x."""
     z = absolute(x) * -2.0
     z = select(z < -40.0, -40.0, z)  # t is -1 from here on
     shifted = z * 1.4426950408889634 + _biased(x)
     n = shifted - _biased(x)
     r = (z - n * _ln2_high(x)) - n * _ln2_low(x)
     power = float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
-    # t = most + rest, and what rounding loses here is not forgotten: it costs most while t is about -0.3
-    most = power - 1.0
-    rest = (r + _exp_tail(r)) * power
-    t = most + rest
-    d = t + 2.0
+    rest = r + _exp_tail(r)  # t = power - 1 + rest * power
+    t, d = fma(rest, power, power - 1.0), fma(rest, power, power + 1.0)
     y = t / d
-    y = y + ((rest - (t - most)) - y * (t - (d - 2.0))) * (1.5 - d * 0.5)
+    if _compensated(x):
+        lost_t, lost_d = fma(rest, power, power - 1.0 - t), fma(rest, power, power + 1.0 - d)
+        y = y + (lost_t - y * lost_d) * (1.5 - d * 0.5)  # 1 / d is nearly 1.5 - d / 2
     return copy_sign(y, x)
 
 
 @helper
 def sigmoid(x: Any) -> Any:
     """1 / (1 + u) for positive x and u / (1 + u) for negative x with u = exp(-|x|)."""
+    # the last line takes back what rounding d, between 1 and 2, lost: times 1 / d, nearly 1.5 - d / 2
     u = exp_negative(-absolute(x))
     d = u + 1.0
     y = select(x < 0.0, u, 1.0) / d

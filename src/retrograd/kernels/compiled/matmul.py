@@ -35,7 +35,8 @@ def multiply(
                     column = b_at + panel * width * plan[word.B_COLUMN]
                     pack_block(
                         b, column + k * plan[word.B_DEPTH], plan[word.B_DEPTH], plan[word.B_COLUMN], some,
-                        min(width, plan[word.COLUMNS] - panel * width), packed, packed_at + (panel - group) * step, width,
+                        min(width, plan[word.COLUMNS] - panel * width),
+                        packed, packed_at + (panel - group) * step, width,
                     )  # fmt: skip
             for tile in range(tile_first, tile_last):
                 first, rows = tile_begin(tile, least, extra), least + (1 if tile < extra else 0)

@@ -99,15 +99,16 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     k, b_row = builder.phi(I64), builder.phi(_BYTE)
     a_column = builder.phi(_BYTE)
     sums = {cell: builder.phi(vector) for cell in tile}
-    k.add_incoming(I64(0) if form == "dense" else lda, entry)
+    k.add_incoming(lda if form == "rows" else I64(0), entry)
     b_row.add_incoming(b_entry, entry)
     a_column.add_incoming(a_entry, entry)
     for cell in tile:
         sums[cell].add_incoming(at_entry[cell], entry)
     b_values = [read(b_row, j, masked) for j in range(vectors)]
-    ahead = builder.gep(b_row, [ahead_of_b])  # may lie outside of the array
-    for j in range(vectors):
-        builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
+    if form != "near":
+        ahead = builder.gep(b_row, [ahead_of_b])  # may lie outside of the array
+        for j in range(vectors):
+            builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
     if form == "dense":
         ahead = builder.gep(a_column, [ahead_of_a])
         builder.call(prefetch, [ahead, *_SOON])
@@ -115,7 +116,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
             builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
     new = {}
     for i in range(rows):
-        place = at(a_column, i * size) if form == "dense" else at(a_rows[i], builder.mul(k, I64(size)))
+        place = at(a_rows[i], builder.mul(k, I64(size))) if form == "rows" else at(a_column, i * size)
         scalar = builder.load(builder.bitcast(place, element.as_pointer()))
         scalar.align = size
         a_value = splat(builder, scalar, vector)
@@ -124,10 +125,10 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     next_k = builder.add(k, I64(1))
     k.add_incoming(next_k, step)
     b_row.add_incoming(at(b_row, ldb), step)
-    a_column.add_incoming(at(a_column, lda) if form == "dense" else a_column, step)
+    a_column.add_incoming(a_column if form == "rows" else at(a_column, lda), step)
     for cell in tile:
         sums[cell].add_incoming(new[cell], step)
-    builder.cbranch(builder.icmp_signed("<", next_k, depth if form == "dense" else behind), step, after)
+    builder.cbranch(builder.icmp_signed("<", next_k, behind if form == "rows" else depth), step, after)
 
     builder.position_at_end(after)
     e_next = builder.add(e, I64(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..compiler import helper
 from ..normalization import MERGED
-from ..simd import fma, full, lanes, load, load_first, select, sqrt, store, store_first
+from ..simd import ahead, fma, full, lanes, load, load_first, select, sqrt, store, store_first
 
 
 @helper
@@ -30,6 +30,8 @@ def moments(task: int, worker: int, x: Array, pieces: Array, rows: int, width: i
         about_c, about_d = _finite(load(x, begin + c + two)), _finite(load(x, begin + c + three))
         sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
         for i in range(begin + c, end, width):
+            for j in (i, i + one, i + two, i + three):
+                ahead(x, j)
             sum_a = sum_a + (load(x, i) - about_a)
             sum_b = sum_b + (load(x, i + one) - about_b)
             sum_c = sum_c + (load(x, i + two) - about_c)
@@ -114,6 +116,8 @@ def affine(task: int, worker: int, x: Array, table: Array, y: Array, rows: int, 
     for row in range(begin, min(rows * width, begin + per_task * width), width):
         c = 0
         while c + lanes(x) <= width:
+            ahead(x, row + c)
+            ahead(y, row + c)
             away = load(x, row + c) - load(table, c)
             store(y, row + c, fma(away, load(table, width + c), load(table, 2 * width + c)))
             c += lanes(x)
@@ -143,6 +147,9 @@ def sums(
         sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
         dot_a, dot_b, dot_c, dot_d = zero, zero, zero, zero
         for i in range(begin + c, end, width):
+            for j in (i, i + one, i + two, i + three):
+                ahead(g, j)
+                ahead(x, j)
             value = load(g, i)
             sum_a, dot_a = sum_a + value, fma(value, load(x, i) - mean_a, dot_a)
             value = load(g, i + one)
@@ -216,6 +223,9 @@ def input_grad(
     for row in range(begin, min(rows * width, begin + per_task * width), width):
         c = 0
         while c + lanes(x) <= width:
+            ahead(g, row + c)
+            ahead(x, row + c)
+            ahead(gx, row + c)
             away = load(x, row + c) - load(table, c)
             rest = fma(away, load(table, 2 * width + c), load(table, 3 * width + c))
             store(gx, row + c, fma(load(g, row + c), load(table, width + c), rest))

@@ -8,7 +8,7 @@ from ..simd import full, lanes, load, load_first, offset, store, transpose
 
 @helper
 def pack_block(w, source, depth_step, column_step, depth, count, packed, target, width):  # type: ignore[no-untyped-def]
-    """``packed[target + k*width + j] = w[source + k*depth_step + j*column_step]``, zeros for ``j`` from ``count`` on."""
+    """``packed[target + k*width + j] = w[source + k*depth_step + j*column_step]``, zeros for j from ``count`` on."""
     if count < width:
         zero = full(packed, 0.0)
         for i in range(0, depth * width, lanes(packed)):

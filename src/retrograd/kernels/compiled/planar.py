@@ -1,0 +1,184 @@
+"""What one task of a convolution with few output channels does. The plan that it reads is made in ../planar_plan.py."""
+
+from __future__ import annotations
+
+from .. import planar_plan as word
+from ..compiler import helper
+from ..microkernel import MOST_ROWS
+from ..simd import address, full, lanes, load_first, offset, store, store_first, transpose, transpose_first
+from .convolution import tile_begin
+from .dot import dot
+from .microkernel import brgemm
+
+
+@helper
+def _flip(source, at, source_step, target, to, target_step, rows, columns):  # type: ignore[no-untyped-def]
+    """``target[to + j*target_step + i] = source[at + i*source_step + j]`` for i < rows, j < columns."""
+    if columns == 1 and source_step == 1:
+        for i in range(0, rows, lanes(source)):
+            store_first(target, to + i, load_first(source, at + i, rows - i), rows - i)
+        return
+    if rows == 1 and target_step == 1:
+        for j in range(0, columns, lanes(source)):
+            store_first(target, to + j, load_first(source, at + j, columns - j), columns - j)
+        return
+    for j in range(0, columns, lanes(source)):
+        for i in range(0, rows, lanes(source)):
+            begin, end = offset(source, at + i * source_step + j), offset(target, to + j * target_step + i)
+            if rows - i >= lanes(source) and columns - j >= lanes(source):
+                transpose(begin, source_step, end, target_step)
+            else:
+                transpose_first(begin, source_step, end, target_step, rows - i, columns - j)
+
+
+@helper
+def _clear(planes, at, count, step, channels):  # type: ignore[no-untyped-def]
+    """Zero ``count`` elements of every channel's plane."""
+    zero = full(planes, 0.0)
+    for _ in range(channels if count > 0 else 0):
+        for i in range(0, count, lanes(planes)):
+            store_first(planes, at + i, zero, count - i)
+        at += step
+
+
+@helper
+def _fill_planes(x, image, first_line, lines, first_channel, channels, plan, planes, own):  # type: ignore[no-untyped-def]
+    """The planes of some channels of an image, for ``lines`` lines from ``first_line`` of the output on."""
+    pitch, plane = plan[word.PITCH], plan[word.PLANE]
+    begin = max(0, plan[word.LOW + 2])
+    left = max(0, -plan[word.LOW + 2])
+    count = max(0, min(plan[word.EXTENT + 2] - begin, pitch - left))
+    for d in range(plan[word.DEPTHS]):
+        x_d = d + plan[word.LOW]
+        for h in range(lines):
+            x_h = first_line + h + plan[word.LOW + 1]
+            at = own + (d * plan[word.LINES] + h) * pitch
+            if x_d < 0 or x_d >= plan[word.EXTENT] or x_h < 0 or x_h >= plan[word.EXTENT + 1]:
+                _clear(planes, at, pitch, plane, channels)
+                continue
+            source = (
+                image * plan[word.X] + x_d * plan[word.X + 1] + x_h * plan[word.X + 2] + begin * plan[word.X + 3]
+                + first_channel
+            )  # fmt: skip
+            _clear(planes, at, left, plane, channels)
+            _flip(x, source, plan[word.X + 3], planes, at + left, plane, count, channels)
+            _clear(planes, at + left + count, pitch - left - count, plane, channels)
+
+
+def gather(
+    task: int, worker: int, x: Array, weights: Array, init: Array, target: Array, planes: Array, plane_words: int,
+    plan: Table, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """Some lines of one image, some groups, of ``target[q] = init + sum over taps of x[q + tap] @ weights[tap]``."""
+    groups, group_block = plan[word.GROUPS], plan[word.GROUP_BLOCK]
+    group_blocks = (groups + group_block - 1) // group_block
+    first_group = task % group_blocks * group_block
+    some = min(group_block, groups - first_group)
+    block = task // group_blocks % plan[word.BLOCKS]
+    image = task // group_blocks // plan[word.BLOCKS]
+    first_line = block * plan[word.BLOCK]
+    lines = min(plan[word.BLOCK], plan[word.POSITIONS + 1] - first_line)
+    if lines <= 0:
+        return
+    size = address(offset(x, 1)) - address(x)
+    depth, columns, taps = plan[word.X_CHANNELS], plan[word.OTHER_CHANNELS], plan[word.TAPS]
+    pitch, plane, step, width = plan[word.PITCH], plan[word.PLANE], plan[word.OTHER_PLANE], plan[word.WIDTH]
+    own = worker * plane_words
+    others = own + group_block * depth * plane
+    span = plan[word.LINES] - plan[word.BLOCK]
+    _fill_planes(x, image, first_line, lines + span, first_group * depth, some * depth, plan, planes, own)
+    rows_of_c = worker * scratch_words
+    table = rows_of_c + MOST_ROWS
+    for tap in range(taps):
+        scratch[table + 2 * tap] = address(weights) + tap * depth * columns * size
+        scratch[table + 2 * tap + 1] = address(planes) + (own + plan[word.LIST + tap]) * size
+    least, extra = columns // plan[word.TILES], columns % plan[word.TILES]
+    panels = (lines * pitch + width - 1) // width
+    for d in range(plan[word.POSITIONS]):
+        for group in range(some):
+            for tile in range(plan[word.TILES]):
+                first, more = tile_begin(tile, least, extra), 1 if tile < extra else 0
+                for i in range(least + more):
+                    channel = group * columns + first + i
+                    row = others + channel * step
+                    scratch[rows_of_c + i] = address(planes) + row * size
+                    bias = full(planes, init[first_group * columns + channel])
+                    for p in range(0, panels * width, lanes(planes)):
+                        store(planes, row + p, bias)
+                for panel in range(panels):
+                    brgemm(
+                        plan[word.MICRO + 2 + more], address(offset(scratch, table)), taps, depth, columns * size,
+                        (group * depth * plane + d * plan[word.LINES] * pitch + panel * width) * size,
+                        ((first_group + group) * taps * depth * columns + first) * size, plane * size,
+                        address(offset(scratch, rows_of_c)), panel * width * size, lanes(x), address(init), 1,
+                    )  # fmt: skip
+        for h in range(lines):
+            at = image * plan[word.OTHER] + d * plan[word.OTHER + 1] + (first_line + h) * plan[word.OTHER + 2]
+            _flip(
+                planes, others + h * pitch, step, target, at + first_group * columns, plan[word.OTHER + 3],
+                some * columns, plan[word.POSITIONS + 2],
+            )  # fmt: skip
+
+
+def weight_grad(
+    task: int, worker: int, x: Array, g: Array, target: Array, planes: Array, plane_words: int, plan: Table,
+    scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """One part of ``target[part, tap, i, j] = sum over images, positions of x[position + tap, i] * g[position, j]``."""
+    groups, group_block = plan[word.GROUPS], plan[word.GROUP_BLOCK]
+    group_blocks = (groups + group_block - 1) // group_block
+    first_group = task % group_blocks * group_block
+    some = min(group_block, groups - first_group)
+    part = task // group_blocks
+    size = address(offset(x, 1)) - address(x)
+    depth, columns, taps = plan[word.X_CHANNELS], plan[word.OTHER_CHANNELS], plan[word.TAPS]
+    pitch, plane, other_plane = plan[word.PITCH], plan[word.PLANE], plan[word.OTHER_PLANE]
+    line = plan[word.POSITIONS + 2]
+    own = worker * plane_words
+    others = own + group_block * depth * plane
+    span = plan[word.LINES] - plan[word.BLOCK]
+    rows = worker * scratch_words
+    x_table, targets = rows + MOST_ROWS, rows + MOST_ROWS + taps * depth
+    begin = address(target) + (part * taps * depth * groups * columns) * size
+    for tap in range(taps):
+        for i in range(depth):
+            pair = tap * depth + i
+            scratch[x_table + pair] = address(planes) + (own + i * plane + plan[word.LIST + tap]) * size
+            scratch[targets + pair] = begin + pair * groups * columns * size
+    row_tiles, column_tiles = plan[word.ROW_TILES], plan[word.COLUMN_TILES]
+    least_rows, more_rows = columns // row_tiles, columns % row_tiles
+    least_columns, more_columns = taps * depth // column_tiles, taps * depth % column_tiles
+    whole = (line - 1) // lanes(x) * lanes(x)
+    items, parts = plan[word.ITEMS], plan[word.PARTS]
+    for item in range(part * items // parts, (part + 1) * items // parts):
+        image, first_line = item // plan[word.BLOCKS], item % plan[word.BLOCKS] * plan[word.BLOCK]
+        lines = min(plan[word.BLOCK], plan[word.POSITIONS + 1] - first_line)
+        if lines <= 0:
+            continue
+        _fill_planes(x, image, first_line, lines + span, first_group * depth, some * depth, plan, planes, own)
+        for d in range(plan[word.POSITIONS]):
+            for h in range(lines):
+                at = image * plan[word.OTHER] + d * plan[word.OTHER + 1] + (first_line + h) * plan[word.OTHER + 2]
+                _flip(
+                    g, at + first_group * columns, plan[word.OTHER + 3], planes,
+                    others + (d * plan[word.BLOCK] + h) * line, other_plane, line, some * columns,
+                )  # fmt: skip
+            for group in range(some):
+                for i in range(row_tiles):
+                    first = tile_begin(i, least_rows, more_rows)
+                    more_i = 1 if i < more_rows else 0
+                    for k in range(least_rows + more_i):
+                        channel = group * columns + first + k
+                        scratch[rows + k] = (
+                            address(planes) + (others + channel * other_plane + d * plan[word.BLOCK] * line) * size
+                        )
+                    for j in range(column_tiles):
+                        pair = tile_begin(j, least_columns, more_columns)
+                        more_j = 1 if j < more_columns else 0
+                        dot(
+                            plan[word.DOTS + 2 * more_i + more_j], address(offset(scratch, rows)), 0, line * size,
+                            address(offset(scratch, x_table + pair)),
+                            (group * depth * plane + d * plan[word.LINES] * pitch) * size, pitch * size, lines,
+                            whole * size, line - whole, address(offset(scratch, targets + pair)),
+                            ((first_group + group) * columns + first) * size,
+                        )  # fmt: skip

@@ -1,0 +1,71 @@
+"""Convolutions whose groups have fewer output channels than a vector has lanes: positions take the lanes instead.
+
+Called by convolution.py, for strides of 1. Each task copies its part of the input channel by channel, so that
+neighbouring positions are neighbours in memory; then every row of the micro-kernel's tile is an output channel, every
+column a position.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ..geometry import Window
+from .launch import get_num_threads, kernel
+from .microkernel import tile
+from .packing import zeros_of
+from .plan import three_axes, three_steps
+from .planar_plan import Planar, planar_plan
+
+_gather = kernel("planar.gather")
+_weight_grad = kernel("planar.weight_grad")
+_SHORT = 7  # lines of fewer positions leave most lanes empty
+
+
+@lru_cache(maxsize=4096)
+def applies(channels: int, window: Window, gradient: bool, dtype: str) -> bool:
+    """Whether positions fill a vector better than the ``channels`` per group that are written."""
+    line = (window.input if gradient else window.output)[-1]
+    return channels < tile(dtype, "near", 1).lanes and line >= _SHORT and all(stride == 1 for stride in window.stride)
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    window: Window, gradient: bool, batch: int, x_channels: int, channels: int, dtype: str, x: tuple[int, ...],
+    other: tuple[int, ...], sums: bool,
+) -> Planar:  # fmt: skip
+    groups = window.groups
+    return planar_plan(
+        three_axes(window), gradient, batch, groups, x_channels // groups, channels // groups, dtype,
+        three_steps(x, dtype), three_steps(other, dtype), sums,
+    )  # fmt: skip
+
+
+def gather(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
+) -> np.ndarray:
+    """Fill ``target`` with the forward pass or the input gradient; both tensors have neighbouring channels."""
+    dtype, channels = x.dtype.char, target.shape[1]
+    plan = _plan(window, gradient, x.shape[0], x.shape[1], channels, dtype, x.strides, target.strides, False)
+    by_tap = w.reshape(window.groups, w.shape[0] // window.groups, w.shape[1], -1)
+    weights = np.ascontiguousarray(by_tap.transpose((0, 3, 1, 2) if gradient else (0, 3, 2, 1)))  # (G, taps, in, out)
+    planes, table = _scratch(plan, x.dtype)
+    init = zeros_of(channels, dtype) if bias is None else bias
+    _gather[dtype](plan.tasks, x, weights, init, target, planes, plan.planes, plan.words, table, plan.table)
+    return target
+
+
+def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    """Partial sums (parts, taps, Ci/groups, Co) of the weight gradient; the parts are to be added in their order."""
+    dtype = x.dtype.char
+    plan = _plan(window, False, x.shape[0], x.shape[1], g.shape[1], dtype, x.strides, g.strides, True)
+    partials = np.zeros((plan.parts, window.taps, x.shape[1] // window.groups, g.shape[1]), x.dtype)
+    planes, table = _scratch(plan, x.dtype)
+    _weight_grad[dtype](plan.tasks, x, g, partials, planes, plan.planes, plan.words, table, plan.table)
+    return partials
+
+
+def _scratch(plan: Planar, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    threads = get_num_threads()
+    return np.empty(threads * plan.planes, dtype), np.empty(threads * plan.table, np.int64)

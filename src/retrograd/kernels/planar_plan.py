@@ -1,0 +1,118 @@
+"""How a convolution with few output channels per group is cut into tasks: integers only, made once per shape.
+
+A plan is one array of int64, whose words are named here. Steps are in elements. x is what is read through the taps;
+"other" is y, gx or g, whose channels are few. A plane holds the part of x that a task reads, one channel after the
+other, with its padding; the task writes (or reads) its part of the other tensor in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import gcd
+
+import numpy as np
+
+from .microkernel import MOST_ROWS, dot, dot_tile, tile
+from .plan import Axis, micro_kernels
+
+X, EXTENT = 0, 4  # strides N, D, H, W of x; its extents D, H, W
+LOW = 7  # where in x the plane of the first output begins, along D, H, W
+DEPTHS, LINES, PITCH, PLANE = 10, 11, 12, 13  # of a plane: extents D, H, W, and the step to the next one
+OTHER, POSITIONS = 14, 18  # strides N, D, H, W of the other tensor; its extents D, H, W
+OTHER_PLANE = 21  # step from one of its channels to the next
+BLOCK, BLOCKS = 22, 23  # its lines in a task, tasks along H
+GROUPS, GROUP_BLOCK = 24, 25  # of the convolution, of a task
+X_CHANNELS, OTHER_CHANNELS = 26, 27  # per group
+TAPS = 28
+WIDTH, TILES, MICRO = 29, 30, 31  # gather: columns of a panel, tiles of the channels, see ``micro_kernels``
+PARTS, ITEMS = 35, 36  # weight gradient: partial sums; (image, block of lines) pairs
+ROW_TILES, COLUMN_TILES = 37, 38  # tiles of the channels and of the (tap, channel of x) pairs
+DOTS = 39  # four kernels: fewest rows and columns, one column more, one row more, both
+LIST = 43  # offset of every tap in a plane
+
+_PLANES = 96 << 10  # bytes of planes that stay in the second cache
+_PARTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Planar:
+    """A plan of the forward pass, the input gradient or the weight gradient."""
+
+    words: np.ndarray
+    tasks: int
+    planes: int  # elements per thread
+    table: int  # words per thread
+    parts: int
+
+
+def planar_plan(
+    axes: list[Axis], gradient: bool, batch: int, groups: int, x_channels: int, channels: int, dtype: str,
+    x: Sequence[int], other: Sequence[int], sums: bool,
+) -> Planar:  # fmt: skip
+    """The plan for strides of 1. ``gradient``: x is g, read by the input gradient. ``sums``: of the weight gradient."""
+    size = 4 if dtype == "f" else 8
+    low, spans, moves = [], [], []
+    for axis in axes:
+        towards = axis.low if gradient else -axis.low
+        step = -axis.dilation if gradient else axis.dilation
+        line = [towards + r * step for r in range(axis.kernel)]
+        low.append(min(line))
+        spans.append(max(line) - min(line))
+        moves.append([move - min(line) for move in line])
+    inputs = [axis.output if gradient else axis.input for axis in axes]
+    positions = [axis.input if gradient else axis.output for axis in axes]
+    lanes = tile(dtype, "near", 1).lanes
+    depths, pitch = positions[0] + spans[0], positions[2] + spans[2]
+    group_block = min(groups, lanes // gcd(lanes, gcd(x_channels, channels)))
+    line_bytes = group_block * depths * pitch * (x_channels + channels) * size
+    block = max(1, min(positions[1], _PLANES // line_bytes - spans[1]))
+    blocks = -(-positions[1] // block)
+    block = -(-positions[1] // blocks)
+    lines = block + spans[1]
+    taps = [(a * lines + b) * pitch + c for a, b, c in product(*moves)]
+    if sums:
+        width, other_plane = 0, positions[0] * block * positions[2]
+    else:
+        shape = tile(dtype, "near", block * pitch, 4 if channels <= 6 else 3 if channels <= 8 else 2)
+        width = shape.width
+        other_plane = -(-block * pitch // width) * width
+    plane = -(-depths * lines * pitch // lanes) * lanes
+    if plane * size % 2048 == 0:  # channels must not fall into the same lines of the first cache
+        plane += lanes
+    words = [*x, *inputs, *low, depths, lines, pitch, plane, *other, *positions, other_plane, block, blocks]
+    words += [groups, group_block, x_channels, channels, len(taps)]
+    parts, items = 1, batch * blocks
+    if sums:
+        parts = max(1, min(_PARTS, items))
+        words += [0] * (PARTS - WIDTH)
+        words += [parts, items, *_dot_words(dtype, channels, len(taps) * x_channels)]
+        table = len(taps) * x_channels * 2 + MOST_ROWS
+    else:
+        tiles, micros = micro_kernels(dtype, "near", channels, tile(dtype, "near", width))
+        words += [width, tiles, *micros, *[0] * (LIST - PARTS)]
+        table = len(taps) * 2 + MOST_ROWS
+    slack = width + (spans[0] * lines + spans[1]) * pitch + spans[2]
+    return Planar(
+        np.array([*words, *taps], np.int64),
+        (parts if sums else items) * -(-groups // group_block),
+        group_block * (x_channels * plane + channels * other_plane) + slack,
+        table,
+        parts,
+    )
+
+
+def _dot_words(dtype: str, rows: int, columns: int) -> list[int]:
+    """The tiles of the sums, cut evenly, and the kernels for them."""
+    counts, leasts, more = [], [], []
+    for extent, most in zip((rows, columns), dot_tile(), strict=True):
+        tiles = -(-extent // most)
+        counts.append(tiles)
+        leasts.append(extent // tiles)
+        more.append(extent % tiles != 0)
+    kernels = []
+    for i, j in product((0, 1), (0, 1)):
+        used = (i == 0 or more[0]) and (j == 0 or more[1])
+        kernels.append(dot(dtype, leasts[0] + i, leasts[1] + j) if used else 0)
+    return [*counts, *kernels]

@@ -1,0 +1,130 @@
+"""Arithmetic lane by lane: the operators, comparisons included, and functions of one, two and three registers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.core.typing.templates import signature as typing_signature
+from numba.extending import intrinsic, lower_builtin
+
+from .codegen import as_vector, declare, larger, suffix
+from .vector import Mask, Vector
+
+# a*b+c may become one fused operation; nothing else may be reordered, so that NaN, inf and every bit stay put
+CONTRACT = ("contract",)
+
+
+def _operator(symbol: Callable[..., Any], emit: Callable[..., ir.Value], mask: bool) -> None:
+    """``symbol`` for two vectors, and for a vector and a scalar on either side. (An ``overload`` compiles slower.)"""
+
+    @infer_global(symbol)
+    class _Typing(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, args: Any, kws: Any) -> Any:
+            vectors = [arg for arg in args if isinstance(arg, Vector)]
+            if len(args) != 2 or not vectors:
+                return None
+            if not all(arg == vectors[0] or isinstance(arg, types.Number) for arg in args):
+                return None
+            result = Mask(vectors[0].lanes) if mask else vectors[0]
+            return typing_signature(result, *[types.unliteral(arg) for arg in args])
+
+    def lower(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = next(arg for arg in signature.args if isinstance(arg, Vector))
+        x, y = (as_vector(context, builder, *pair, vector) for pair in zip(args, signature.args, strict=True))
+        return emit(builder, x, y, isinstance(vector.dtype, types.Float))
+
+    for pair in ((Vector, Vector), (Vector, types.Number), (types.Number, Vector)):
+        lower_builtin(symbol, *pair)(lower)
+
+
+def _arithmetic(float_op: str, int_op: str) -> Callable[..., ir.Value]:
+    def emit(builder: ir.IRBuilder, x: ir.Value, y: ir.Value, is_float: bool) -> ir.Value:
+        return getattr(builder, float_op)(x, y, flags=CONTRACT) if is_float else getattr(builder, int_op)(x, y)
+
+    return emit
+
+
+def _comparison(symbol: str) -> Callable[..., ir.Value]:
+    def emit(builder: ir.IRBuilder, x: ir.Value, y: ir.Value, is_float: bool) -> ir.Value:
+        if not is_float:
+            return builder.icmp_signed(symbol, x, y)
+        # != is the one comparison that NaN satisfies
+        return builder.fcmp_unordered(symbol, x, y) if symbol == "!=" else builder.fcmp_ordered(symbol, x, y)
+
+    return emit
+
+
+_operator(operator.add, _arithmetic("fadd", "add"), mask=False)
+_operator(operator.sub, _arithmetic("fsub", "sub"), mask=False)
+_operator(operator.mul, _arithmetic("fmul", "mul"), mask=False)
+_operator(operator.truediv, _arithmetic("fdiv", "sdiv"), mask=False)
+for _symbol, _name in (
+    (operator.lt, "<"),
+    (operator.le, "<="),
+    (operator.gt, ">"),
+    (operator.ge, ">="),
+    (operator.eq, "=="),
+    (operator.ne, "!="),
+):
+    _operator(_symbol, _comparison(_name), mask=True)
+
+
+@infer_global(operator.neg)
+class _NegateTyping(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        return typing_signature(args[0], args[0]) if isinstance(args[0], Vector) else None
+
+
+@lower_builtin(operator.neg, Vector)
+def _negate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    return builder.fneg(args[0]) if isinstance(signature.return_type.dtype, types.Float) else builder.neg(args[0])
+
+
+@intrinsic
+def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
+    """``x*y + z``, rounded once; ``y`` and ``z`` may be scalars."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = args[0].type
+        values = [as_vector(context, builder, *pair, x) for pair in zip(args, signature.args, strict=True)]
+        return builder.call(declare(builder, f"llvm.fma.{suffix(vector)}", vector, [vector] * 3), values)
+
+    return x(x, types.unliteral(y), types.unliteral(z)), generate
+
+
+@intrinsic
+def copy_sign(typing: Any, x: Any, y: Any) -> Any:
+    """``x`` with the sign of ``y``."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = args[0].type
+        return builder.call(declare(builder, f"llvm.copysign.{suffix(vector)}", vector, [vector] * 2), args)
+
+    return x(x, x), generate
+
+
+def _unary(name: str) -> Any:
+    @intrinsic
+    def apply(typing: Any, x: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            vector = args[0].type
+            return builder.call(declare(builder, f"llvm.{name}.{suffix(vector)}", vector, [vector]), args)
+
+        return x(x), generate
+
+    return apply
+
+
+sqrt = _unary("sqrt")
+absolute = _unary("fabs")
+
+
+@intrinsic
+def maximum(typing: Any, x: Any, y: Any) -> Any:
+    """The larger one of each lane; NaN wins."""
+    return x(x, x), lambda context, builder, signature, args: larger(builder, *args)

@@ -1,0 +1,75 @@
+"""LLVM instructions that the operations on SIMD values and the micro-kernel are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from .vector import I32, I64, Vector, llvm_vector
+
+
+def declare(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
+    """An LLVM function of the module, declared at most once."""
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
+
+
+def suffix(vector: ir.VectorType) -> str:
+    """How LLVM spells a vector type in the name of an intrinsic: v16f32."""
+    element = {"float": "f32", "double": "f64", "i32": "i32", "i64": "i64"}[str(vector.element)]
+    return f"v{vector.count}{element}"
+
+
+def splat(builder: ir.IRBuilder, scalar: ir.Value, vector: ir.VectorType) -> ir.Value:
+    """A vector that holds ``scalar`` in every lane."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, scalar, I32(0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(I32, vector.count), [0] * vector.count))
+
+
+def as_vector(context: Any, builder: ir.IRBuilder, value: ir.Value, source: types.Type, target: Vector) -> ir.Value:
+    """A scalar in every lane; a vector as it is."""
+    if source == target:
+        return value
+    return splat(builder, context.cast(builder, value, source, target.dtype), llvm_vector(target))
+
+
+def larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The larger one of each lane; NaN wins."""
+    # unordered: a is taken when it is NaN; b when it is NaN, because a >= NaN is false
+    take_a = builder.or_(builder.fcmp_ordered(">=", a, b), builder.fcmp_unordered("uno", a, a))
+    return builder.select(take_a, a, b)
+
+
+def first_lanes(builder: ir.IRBuilder, count: ir.Value, lanes: int) -> ir.Value:
+    """A mask of the first ``count`` lanes (an i64; a count outside 0..lanes saturates)."""
+    wide = ir.VectorType(I64, lanes)
+    return builder.icmp_signed("<", ir.Constant(wide, list(range(lanes))), splat(builder, count, wide))
+
+
+def vector_pointer(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, vector: ir.VectorType) -> ir.Value:
+    """Where a ``vector`` in memory begins: at ``pointer[index]``."""
+    return builder.bitcast(builder.gep(pointer, [index]), vector.as_pointer())
+
+
+def vector_align(vector: ir.VectorType) -> int:
+    """Arrays are aligned to their elements, no further."""
+    return 8 if str(vector.element) in ("double", "i64") else 4
+
+
+def masked_load(builder: ir.IRBuilder, pointer: ir.Value, mask: ir.Value, other: ir.Value) -> ir.Value:
+    """Lanes of memory where ``mask`` is set, of ``other`` elsewhere; masked lanes are not touched."""
+    vector = other.type
+    name = f"llvm.masked.load.{suffix(vector)}.p0"
+    function = declare(builder, name, vector, [vector.as_pointer(), I32, mask.type, vector])
+    return builder.call(function, [pointer, I32(vector_align(vector)), mask, other])
+
+
+def masked_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, mask: ir.Value) -> None:
+    """Write the lanes where ``mask`` is set."""
+    vector = value.type
+    name = f"llvm.masked.store.{suffix(vector)}.p0"
+    function = declare(builder, name, ir.VoidType(), [vector, vector.as_pointer(), I32, mask.type])
+    builder.call(function, [value, pointer, I32(vector_align(vector)), mask])

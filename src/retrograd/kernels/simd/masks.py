@@ -1,0 +1,57 @@
+"""Truth values lane by lane: more comparisons, what joins two masks, and the choice that a mask makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .codegen import as_vector
+from .vector import Mask, Vector
+
+
+@intrinsic
+def within(typing: Any, x: Any, count: Any) -> Any:
+    """Lanes of an integer vector with ``0 <= x < count`` (one unsigned comparison)."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.icmp_unsigned("<", args[0], as_vector(context, builder, args[1], signature.args[1], x))
+
+    return Mask(x.lanes)(x, count), generate
+
+
+@intrinsic
+def exceeds(typing: Any, x: Any, y: Any) -> Any:
+    """Lanes where ``x`` is above ``y``, or NaN while ``y`` is not: what a running maximum ``y`` is replaced by."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        a, b = args
+        return builder.and_(builder.fcmp_unordered(">", a, b), builder.fcmp_ordered("ord", b, b))
+
+    return Mask(x.lanes)(x, x), generate
+
+
+@intrinsic
+def both(typing: Any, x: Any, y: Any) -> Any:
+    """Lanes where both masks are set."""
+    return x(x, x), lambda context, builder, signature, args: builder.and_(*args)
+
+
+@intrinsic
+def either(typing: Any, x: Any, y: Any) -> Any:
+    """Lanes where at least one of the masks is set."""
+    return x(x, x), lambda context, builder, signature, args: builder.or_(*args)
+
+
+@intrinsic
+def select(typing: Any, mask: Any, x: Any, y: Any) -> Any:
+    """``x`` in the lanes where ``mask`` is set, ``y`` elsewhere; one of them may be a scalar."""
+    result = x if isinstance(x, Vector) else y
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        values = [as_vector(context, builder, args[i], signature.args[i], result) for i in (1, 2)]
+        return builder.select(args[0], *values)
+
+    return result(mask, types.unliteral(x), types.unliteral(y)), generate

@@ -1,0 +1,172 @@
+"""Memory: registers loaded and stored, whole or in part, pointers, and the cache lines to ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ..target import vector_bytes
+from .codegen import as_vector, declare, first_lanes, masked_load, masked_store, splat, vector_align, vector_pointer
+from .vector import BITS, ELEMENT, I32, I64, integer_of, llvm_vector, vector_of
+
+
+@intrinsic
+def lanes(typing: Any, pointer: Any) -> Any:
+    """Elements of ``pointer``'s type in one register (a constant when compiled)."""
+    count = vector_of(pointer.dtype).lanes
+    return types.int64(pointer), lambda context, builder, signature, args: I64(count)
+
+
+@intrinsic
+def load(typing: Any, pointer: Any, index: Any) -> Any:
+    """The register of elements that starts at ``pointer[index]``."""
+    result = vector_of(pointer.dtype)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = llvm_vector(result)
+        value = builder.load(vector_pointer(builder, args[0], args[1], vector))
+        value.align = vector_align(vector)
+        return value
+
+    return result(pointer, types.int64), generate
+
+
+@intrinsic
+def load_first(typing: Any, pointer: Any, index: Any, count: Any) -> Any:
+    """As ``load``, but only the first ``count`` lanes; the others are 0 and their memory is not touched."""
+    result = vector_of(pointer.dtype)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = llvm_vector(result)
+        mask = first_lanes(builder, args[2], vector.count)
+        return masked_load(builder, vector_pointer(builder, args[0], args[1], vector), mask, ir.Constant(vector, None))
+
+    return result(pointer, types.int64, types.int64), generate
+
+
+@intrinsic
+def load_first_or(typing: Any, pointer: Any, index: Any, count: Any, other: Any) -> Any:
+    """As ``load_first``, but the lanes that are not loaded hold ``other``."""
+    result = vector_of(pointer.dtype)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = llvm_vector(result)
+        mask = first_lanes(builder, args[2], vector.count)
+        rest = as_vector(context, builder, args[3], signature.args[3], result)
+        return masked_load(builder, vector_pointer(builder, args[0], args[1], vector), mask, rest)
+
+    return result(pointer, types.int64, types.int64, types.unliteral(other)), generate
+
+
+@intrinsic
+def load_integers(typing: Any, pointer: Any, index: Any, count: Any, other: Any, like: Any) -> Any:
+    """As ``load_first_or`` of int64 elements, cut to the width of ``like``'s elements: one for each of its lanes."""
+    result = integer_of(like)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(I64, result.lanes)
+        mask, rest = first_lanes(builder, args[2], wide.count), splat(builder, args[3], wide)
+        value = masked_load(builder, vector_pointer(builder, args[0], args[1], wide), mask, rest)
+        return builder.trunc(value, llvm_vector(result))
+
+    return result(pointer, types.int64, types.int64, types.int64, like), generate
+
+
+@intrinsic
+def store(typing: Any, pointer: Any, index: Any, value: Any) -> Any:
+    """Write a register to ``pointer[index]`` and the elements behind it."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        instruction = builder.store(args[2], vector_pointer(builder, args[0], args[1], args[2].type))
+        instruction.align = vector_align(args[2].type)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, value), generate
+
+
+@intrinsic
+def store_first(typing: Any, pointer: Any, index: Any, value: Any, count: Any) -> Any:
+    """As ``store``, but only the first ``count`` lanes."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        mask = first_lanes(builder, args[3], args[2].type.count)
+        masked_store(builder, args[2], vector_pointer(builder, args[0], args[1], args[2].type), mask)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, value, types.int64), generate
+
+
+@intrinsic
+def store_integers(typing: Any, pointer: Any, index: Any, value: Any, count: Any) -> Any:
+    """As ``store_first`` of an integer vector to int64 elements, whatever its own width."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(I64, args[2].type.count)
+        integers = args[2] if args[2].type == wide else builder.sext(args[2], wide)
+        mask = first_lanes(builder, args[3], wide.count)
+        masked_store(builder, integers, vector_pointer(builder, args[0], args[1], wide), mask)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, value, types.int64), generate
+
+
+def buffer(count: int) -> Any:
+    """A function: ``function(p)`` is memory for ``count`` elements of ``p``'s type, until the kernel returns."""
+
+    @intrinsic
+    def allocate(typing: Any, pointer: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            return cgutils.alloca_once(builder, ELEMENT[pointer.dtype], size=count)
+
+        return pointer(pointer), generate
+
+    return allocate
+
+
+@intrinsic
+def offset(typing: Any, pointer: Any, index: Any) -> Any:
+    """The pointer to ``pointer[index]``."""
+    return pointer(pointer, types.int64), lambda context, builder, signature, args: builder.gep(args[0], [args[1]])
+
+
+@intrinsic
+def until_aligned(typing: Any, pointer: Any, index: Any) -> Any:
+    """How many elements lie between ``pointer[index]`` and the next address that is a multiple of a register's size."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        place = builder.ptrtoint(builder.gep(args[0], [args[1]]), I64)
+        rest = builder.and_(builder.neg(place), I64(vector_bytes() - 1))
+        return builder.udiv(rest, I64(BITS[pointer.dtype] // 8))
+
+    return types.int64(pointer, types.int64), generate
+
+
+@intrinsic
+def address(typing: Any, pointer: Any) -> Any:
+    """A pointer as an integer."""
+    return types.int64(pointer), lambda context, builder, signature, args: builder.ptrtoint(args[0], I64)
+
+
+@intrinsic
+def pointer_like(typing: Any, pointer: Any, address: Any) -> Any:
+    """An integer address as a pointer of ``pointer``'s type."""
+    generate = lambda context, builder, signature, args: builder.inttoptr(args[1], args[0].type)  # noqa: E731
+    return pointer(pointer, types.int64), generate
+
+
+@intrinsic
+def ahead(typing: Any, pointer: Any, index: Any) -> Any:
+    """Ask for the cache line 4 KiB behind ``pointer[index]``: the CPU itself does not look beyond the page it reads."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        byte = ir.IntType(8).as_pointer()
+        function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32, I32, I32])
+        place = builder.gep(args[0], [builder.add(args[1], I64(4096 * 8 // BITS[pointer.dtype]))])
+        builder.call(function, [builder.bitcast(place, byte), I32(0), I32(3), I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64), generate

@@ -1,0 +1,50 @@
+"""What the engine does with gradients itself, when they are large: the same numbers, by kernels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ops.battery import numbers, recorded_kernels
+from retrograd.autograd import grad
+from retrograd.engine.arithmetic import add, arithmetic, copy
+from retrograd.engine.tensor import Tensor
+
+LARGE = (3, 16, 40, 40)
+
+
+def layouts(dtype: type) -> list[np.ndarray]:
+    x = numbers(*LARGE).astype(dtype)
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    return [x, last, x.transpose(2, 0, 3, 1), x[:, :, ::-1], np.broadcast_to(x[:, :, :1], LARGE), x[:1, :2]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arithmetic_is_numpys(dtype: type) -> None:
+    for x in layouts(dtype):
+        x.flags.writeable = False
+        with recorded_kernels() as names:
+            copied = arithmetic.copy(x)
+        assert (names == ["scale"]) == (x.size == math.prod(LARGE) and 0 not in x.strides)
+        np.testing.assert_array_equal(copied, x)
+        assert copied.strides == copy(x).strides and not np.shares_memory(copied, x)
+        for y in (x, numbers(*x.shape, seed=1).astype(dtype)):
+            total = arithmetic.add(x, y)
+            np.testing.assert_array_equal(total, add(x, y))
+            assert total.dtype == dtype and total.flags.writeable
+
+
+def test_large_gradients_in_a_sweep() -> None:
+    x, b = Tensor(numbers(*LARGE), requires_grad=True), Tensor(numbers(16, 1, 1), requires_grad=True)
+    g = Tensor(numbers(*LARGE, seed=1))
+    gx, gb = grad(x + b, (x, b), g)
+    np.testing.assert_array_equal(gx.data, g.data)
+    np.testing.assert_allclose(gb.data, g.data.sum((0, 2, 3))[:, None, None], rtol=1e-10)
+    assert not np.shares_memory(gx.data, g.data)
+    y = x + x
+    with recorded_kernels() as names:
+        y.backward(g)
+    assert names == ["add"]
+    np.testing.assert_array_equal(x.grad.data, 2 * g.data)
