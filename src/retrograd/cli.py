@@ -222,8 +222,7 @@ def _finish(trainer: Trainer, command: str) -> int:
 
 
 def _warmup(arguments: argparse.Namespace) -> int:
-    from . import kernels  # noqa: F401  registers every kernel
-    from .kernels import cache, launch
+    from .kernels import cache, warmup
 
     start = perf_counter()
     live = sys.stderr.isatty()
@@ -235,7 +234,7 @@ def _warmup(arguments: argparse.Namespace) -> int:
         if live:
             print(f"\r\033[K{done:3d}  {name}", end="", file=sys.stderr, flush=True)
 
-    count = launch.warmup({"float32": "f", "float64": "d"}.get(arguments.dtype, "fd"), show)
+    count = warmup({"float32": "f", "float64": "d"}.get(arguments.dtype, "fd"), show)
     if live:
         print("\r\033[K", end="", file=sys.stderr)
     print(f"{count} kernels ready after {perf_counter() - start:.1f} s, in {cache.folder()}")

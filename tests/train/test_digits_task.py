@@ -1,5 +1,8 @@
 """The task of ``retrograd train digits``."""
 
+import subprocess
+import sys
+
 import numpy as np
 
 from retrograd.ops.random import manual_seed
@@ -26,3 +29,19 @@ def test_shifts_by_at_most_one_pixel():
     assert seen == set(range(9))
     manual_seed(0)
     assert np.array_equal(shifted(batch), moved)
+
+
+def test_knows_the_kernels_that_training_runs(tmp_path):
+    code = """
+import sys
+from retrograd.kernels.launch import registered
+from retrograd.train import Settings, Trainer
+from retrograd.train.digits import digits_task
+task = digits_task()
+Trainer(task, Settings(epochs=1), sys.argv[1]).run()
+assert set(task.kernels) <= {kernel.path for kernel in registered()}
+print(*({kernel.path for kernel in registered() if "f" in kernel} - set(task.kernels)))
+"""
+    run = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.split() == [], "these are compiled one by one; name them in train/digits.py"

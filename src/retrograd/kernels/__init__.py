@@ -25,11 +25,12 @@ from .elementwise import (
     tanh,
     tanh_grad,
 )
-from .launch import get_num_threads, set_num_threads, warmup
+from .launch import get_num_threads, set_num_threads
 from .matmul import matmul
 from .normalization import batch_norm, batch_norm_grad, channel_affine
 from .optimizer import adam_step, sgd_step
 from .pooling import avg_pool, avg_pool_grad, max_pool, max_pool_gather, max_pool_grad
+from .precompile import warmup
 from .reduction import max, sum
 from .softmax import cross_entropy, cross_entropy_grad, log_softmax, log_softmax_grad, softmax, softmax_grad
 

@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba.core import compiler
+from numba.core import codegen, compiler, compiler_machinery, typed_passes, untyped_passes
 from numba.core import types as numba_types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.core.typing.templates import AbstractTemplate, infer_global
 
 from .target import target_machine
 
@@ -34,6 +36,86 @@ ELEMENT = {"f": types.float32, "d": types.float64}
 DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array object: the first field behind the header
 # no value is assumed away: NaN and inf mean what they mean everywhere
 OPTIONS = {"nopython": True, "boundscheck": False, "error_model": "numpy", "no_cpython_wrapper": True, "nogil": True}
+
+
+class _Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
+    """Code as Numba wrote it. (Numba optimises each function, each caller again, and runs the result; ``emit`` does
+    the one optimisation.)"""
+
+    def _optimize_functions(self, module: llvm.ModuleRef) -> None:
+        pass
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_specific(self) -> None:
+        pass
+
+
+class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
+    _library_class = _Library
+
+    def _add_module(self, module: llvm.ModuleRef) -> None:
+        pass
+
+
+@cache
+def _context() -> Any:
+    """Numba's target, with our way to make code."""
+    return cpu_target.target_context.subtarget(_internal_codegen=_Codegen("retrograd"))
+
+
+def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]] | None = None) -> Callable[..., Any]:
+    """Let kernels call ``function``; ``body`` finds its text for the types of the arguments (the default: its own).
+
+    Numba's ``register_jitable`` makes a complete program of each such function, which takes longer.
+    """
+    results: dict[tuple[Any, ...], Any] = {}
+
+    class _Call(AbstractTemplate):  # type: ignore[misc]
+        key = function
+
+        def generic(self, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+            arguments = tuple(types.unliteral(arg) for arg in args)
+            if arguments not in results:
+                result = _compile(body(*arguments) if body else function, arguments, None)
+                _context().insert_user_function((function, arguments), result.fndesc, [result.library])
+                results[arguments] = result
+            return results[arguments].signature
+
+        def get_impl_key(self, signature: Any) -> Any:
+            return function, signature.args
+
+    infer_global(function, types.Function(_Call))
+    return function
+
+
+class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
+    """Numba's passes without those for closures, literals, array expressions and parallel loops: no kernel has any."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = compiler_machinery.PassManager("retrograd")
+        for one in (
+            untyped_passes.TranslateByteCode,
+            untyped_passes.FixupArgs,
+            untyped_passes.IRProcessing,
+            untyped_passes.ReconstructSSA,
+            typed_passes.NopythonTypeInference,
+            typed_passes.PreLowerStripPhis,
+            typed_passes.NoPythonSupportedFeatureValidation,
+            typed_passes.IRLegalization,
+            typed_passes.NativeLowering,
+            typed_passes.NoPythonBackend,
+        ):
+            passes.add_pass(one, one.__name__)
+        passes.finalize()
+        return [passes]
+
+
+def _compile(body: Callable[..., Any], arguments: tuple[Any, ...], result: Any) -> Any:
+    return compiler.compile_extra(
+        cpu_target.typing_context, _context(), body, arguments, result, _flags(), {}, pipeline_class=_Compiler
+    )
 
 
 def _flags() -> Any:
@@ -63,10 +145,7 @@ def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
         "float": types.float64,
     }
     arguments = (types.int64, types.int64, *(argtypes[kind] for kind in kinds))
-    context = cpu_target.target_context
-    result = compiler.compile_extra(
-        cpu_target.typing_context, context, body, arguments, types.void, _flags(), {}, pipeline_class=compiler.Compiler
-    )
+    context, result = _context(), _compile(body, arguments, types.void)
     library = result.library
     library.add_ir_module(_entry(context, result.fndesc, kinds, symbol))
     library.finalize()
@@ -76,12 +155,8 @@ def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
 @global_compiler_lock
 def compile_plain(body: Callable[..., Any], arguments: int, symbol: str, returns: bool = False) -> bytes:
     """As ``compile_kernel`` for a function of 64-bit integers (that returns one) which is called without a record."""
-    context = cpu_target.target_context
-    words = (types.int64,) * arguments
-    result_type = types.int64 if returns else types.void
-    result = compiler.compile_extra(
-        cpu_target.typing_context, context, body, words, result_type, _flags(), {}, pipeline_class=compiler.Compiler
-    )
+    context = _context()
+    result = _compile(body, (types.int64,) * arguments, types.int64 if returns else types.void)
     description, library = result.fndesc, result.library
     module = context.create_module(symbol)
     word = ir.IntType(64)

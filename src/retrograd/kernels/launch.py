@@ -60,7 +60,7 @@ def load(name: str, compile: Callable[[], bytes]) -> tuple[int, bytes]:
     with _loading:
         content = cache.read(name)
         if content is None:
-            _announce()
+            announce()
             content = compile()
             cache.write(name, content)
         note, _, code = content.partition(b"\n")
@@ -69,7 +69,8 @@ def load(name: str, compile: Callable[[], bytes]) -> tuple[int, bytes]:
         return _engine.add(code, name), note
 
 
-def _announce() -> None:
+def announce() -> None:
+    """Say, once, why it takes a while."""
     global _announced
     if not _announced:
         _announced = True
@@ -91,19 +92,23 @@ class Kernel(dict[str, Launch]):
                 self[dtype] = self._load(dtype)
             return self[dtype]
 
-    def _load(self, dtype: str) -> Launch:
+    def symbol(self, dtype: str) -> str:
+        """Name of the machine code, in the cache and in the object file."""
+        return f"{self.path.replace('.', '_')}_{dtype}"
+
+    def compile(self, dtype: str) -> bytes:
+        """The kinds of the parameters, as a line, and the object file."""
+        from importlib import import_module
+
+        from .compiler import compile_kernel, parameters
+
         module, function = self.path.split(".")
-        name = f"{module}_{function}_{dtype}"
+        body = getattr(import_module(f".compiled.{module}", __package__), function)
+        return ",".join(parameters(body)).encode() + b"\n" + compile_kernel(body, dtype, self.symbol(dtype))
 
-        def compile() -> bytes:
-            from importlib import import_module
-
-            from .compiler import compile_kernel, parameters
-
-            body = getattr(import_module(f".compiled.{module}", __package__), function)
-            return ",".join(parameters(body)).encode() + b"\n" + compile_kernel(body, dtype, name)
-
-        entry, note = load(name, compile)
+    def _load(self, dtype: str) -> Launch:
+        name = self.symbol(dtype)
+        entry, note = load(name, lambda: self.compile(dtype))
         return _launcher(name, entry, note.decode().split(","))
 
 
@@ -117,14 +122,9 @@ def kernel(path: str) -> Kernel:
     return handle
 
 
-def warmup(dtypes: str = "fd", progress: Callable[[str], None] | None = None) -> int:
-    """Load every kernel for the element types ("f", "d"), compiling what the cache lacks; how many there are."""
-    for handle in _registry:
-        for dtype in dtypes:
-            if progress is not None:
-                progress(f"{handle.path} {'float32' if dtype == 'f' else 'float64'}")
-            handle[dtype]
-    return len(_registry) * len(dtypes)
+def registered() -> list[Kernel]:
+    """The handles on all kernels."""
+    return _registry
 
 
 class _Method(ctypes.Structure):

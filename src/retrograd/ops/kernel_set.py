@@ -7,6 +7,7 @@ the set changes. Neither set is imported before that, so ``import retrograd`` lo
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -80,6 +81,14 @@ class use_kernels:  # noqa: N801  a function to its callers, a class so that "wi
 def _activate(name: str) -> None:
     KernelSet._active = name
     kernels.__dict__.clear()
+
+
+def compile_ahead(kernels: Sequence[str]) -> None:
+    """Let the active set compile these float32 kernels now, on all cores, rather than one by one when first used."""
+    if kernels and KernelSet._active == "compiled":
+        from ..kernels.precompile import compile_ahead
+
+        compile_ahead(kernels)
 
 
 def active_kernels() -> str:

@@ -11,6 +11,38 @@ from .task import Task
 
 __all__ = ["digits_network", "digits_task", "shifted"]
 
+# What training runs. All cores compile them, beginning at both ends: there stand the slow ones (a module's together).
+_KERNELS = (
+    "convolution.gather",
+    "convolution.weight_grad",
+    "convolution.add_partials",
+    "matmul.multiply",
+    "packing.pack",
+    "elementwise.relu",
+    "elementwise.relu_grad",
+    "elementwise.add_broadcast",
+    "elementwise.scale",
+    "elementwise.mul",
+    "elementwise.sub",
+    "elementwise.div",
+    "elementwise.sqrt",
+    "layout.channels_last",
+    "optimizer.adam",
+    "softmax.cross_entropy",
+    "softmax.cross_entropy_grad",
+    "softmax.log_softmax_rows",
+    "reduction.sum_rows",
+    "reduction.sum_columns",
+    "normalization.affine",
+    "normalization.coefficients",
+    "normalization.input_grad",
+    "normalization.moments",
+    "normalization.statistics",
+    "normalization.sums",
+    "pooling.max_pool",
+    "pooling.max_pool_grad",
+)
+
 
 def digits_network() -> nn.Sequential:
     """Images (N, 1, 8, 8) -> scores (N, 10); 9,978 parameters, drawn from ``retrograd``'s generator.
@@ -45,6 +77,7 @@ def digits_task() -> Task:
         train=Digits(train=True),
         held_out=Digits(train=False),
         augment=shifted,
+        kernels=_KERNELS,
         source="Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, "
         "CC BY 4.0, as distributed with scikit-learn",
     )

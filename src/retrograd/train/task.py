@@ -70,6 +70,7 @@ class Task:
     classes: their names; label i means classes[i].
     train, held_out: samples (image, label); held-out ones are only ever classified.
     augment: changes a batch of training images (N, ...) before each step, drawing from ``retrograd``'s generator.
+    kernels: compiled kernels that training runs, so that all cores can compile them before the first step.
     """
 
     name: str
@@ -80,3 +81,4 @@ class Task:
     held_out: TensorDataset
     augment: Callable[[np.ndarray], np.ndarray] | None = None
     source: str = ""
+    kernels: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from ..data.loader import DataLoader
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy
-from ..ops.kernel_set import use_kernels
+from ..ops.kernel_set import compile_ahead, use_kernels
 from ..ops.random import get_rng_state, set_rng_state
 from ..optim import Adam
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
@@ -80,6 +80,8 @@ class Trainer:
         check_dataset("held-out data", self.task.held_out, classes)
         images = len(self.task.train)
         done = self.epoch * images + self.sums["images"]
+        with use_kernels(self.settings.kernels):  # there is nothing to save yet: Ctrl-C ends it at once
+            compile_ahead(self.task.kernels)
         try:
             # numbers that are not finite end in an error of our own, not in NumPy's warnings
             with StopRequest() as stop, use_kernels(self.settings.kernels), np.errstate(all="ignore"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
 from .. import gather_plan as word
 from .. import reduce_plan as term
+from ..compiler import helper
 from ..microkernel import MOST_ROWS, ROW_SLOTS
 from ..simd import (
     address,
@@ -25,13 +24,13 @@ from .microkernel import brgemm
 from .packing import pack_block
 
 
-@register_jitable
+@helper
 def tile_begin(tile, least, extra):  # type: ignore[no-untyped-def]
     """First row of a tile when the first ``extra`` tiles have ``least + 1`` rows and the others ``least``."""
     return tile * least + min(tile, extra)
 
 
-@register_jitable
+@helper
 def _rows_of_tile(source, target, plan, phase, position, count, scratch, coordinates, rows_of_c):  # type: ignore[no-untyped-def]
     """Where the ``count`` pixels from ``position`` on are read and written; returns the position behind them.
 
@@ -96,7 +95,7 @@ def _rows_of_tile(source, target, plan, phase, position, count, scratch, coordin
     return n, d, h, w
 
 
-@register_jitable
+@helper
 def _entries_of_tile(plan, phase, scratch, coordinates, table, nothing, first, last):  # type: ignore[no-untyped-def]
     """The address table of a tile: per tap, where each pixel reads, or the row of zeros if that is padding."""
     taps_d, taps_h, taps_w = plan[phase + word.TAPS], plan[phase + word.TAPS + 1], plan[phase + word.TAPS + 2]
@@ -126,7 +125,7 @@ def _entries_of_tile(plan, phase, scratch, coordinates, table, nothing, first, l
                 a += 1
 
 
-@register_jitable
+@helper
 def _position(plan, phase, pixel):  # type: ignore[no-untyped-def]
     """The coordinates (n, d, h, w) of a pixel of the phase."""
     w = pixel % plan[phase + word.POSITIONS + 2]
@@ -230,7 +229,7 @@ def gather(
                     )  # fmt: skip
 
 
-@register_jitable
+@helper
 def _entries_of_tap(x, g, plan, a, b, lowest, count, first_row, last_row, scratch, table):  # type: ignore[no-untyped-def]
     """The address table of one tap: per row of the output, where the row and what it read begin; how many there are."""
     entries = 0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
 from .. import gather_plan as word
 from .. import reduce_plan as term
+from ..compiler import helper
 from ..simd import fma, full, lanes, load, load_first, store, store_first
 
 
-@register_jitable
+@helper
 def _inside(first_move, last_move, step, extent, positions):  # type: ignore[no-untyped-def]
     """The positions q of a row at which every tap reads inside: 0 <= q*step + move < extent for the outermost moves."""
     lowest = max(0, (-first_move + step - 1) // step)
@@ -17,7 +16,7 @@ def _inside(first_move, last_move, step, extent, positions):  # type: ignore[no-
     return min(lowest, positions), max(highest, min(lowest, positions))
 
 
-@register_jitable
+@helper
 def _taps_of_line(plan, phase, n, d, h, taps, scratch, table):  # type: ignore[no-untyped-def]
     """The taps that read inside along D and H: (offset in x, offset in w, move along W) each; how many there are."""
     taps_d, taps_h, taps_w = plan[phase + word.TAPS], plan[phase + word.TAPS + 1], plan[phase + word.TAPS + 2]
@@ -120,7 +119,7 @@ def gather(
             q += 8 if inside else 1
 
 
-@register_jitable
+@helper
 def _taps_of_row(plan, n, d, h, channels, scratch, table):  # type: ignore[no-untyped-def]
     """As ``_taps_of_line`` for the weight gradient: (offset in x, offset in its sum, move along W) of each tap."""
     found = 0

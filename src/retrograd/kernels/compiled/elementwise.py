@@ -9,10 +9,8 @@ import math as scalar
 from collections.abc import Callable
 from typing import Any
 
-from numba.extending import register_jitable
-
 from ..arrays import CHUNK
-from ..compiler import Array
+from ..compiler import Array, helper
 from ..simd import ahead, full, lanes, load, load_first, select, store, store_first, until_aligned
 from ..simd import sqrt as square_root
 from . import math
@@ -146,47 +144,47 @@ def _two_broadcast(function: Callable[[Any, Any], Any]) -> Body:
     return body
 
 
-@register_jitable
+@helper
 def _add(x: Any, y: Any) -> Any:
     return x + y
 
 
-@register_jitable
+@helper
 def _sub(x: Any, y: Any) -> Any:
     return x - y
 
 
-@register_jitable
+@helper
 def _mul(x: Any, y: Any) -> Any:
     return x * y
 
 
-@register_jitable
+@helper
 def _div(x: Any, y: Any) -> Any:
     return x / y
 
 
-@register_jitable
+@helper
 def _relu(x: Any) -> Any:
     return select(x < 0.0, 0.0, x)  # NaN is not below 0 and stays
 
 
-@register_jitable
+@helper
 def _sqrt(x: Any) -> Any:
     return square_root(x)
 
 
-@register_jitable
+@helper
 def _relu_grad(g: Any, y: Any) -> Any:
     return select(y > 0.0, g, 0.0)
 
 
-@register_jitable
+@helper
 def _sigmoid_grad(g: Any, y: Any) -> Any:
     return g * y * (1.0 - y)
 
 
-@register_jitable
+@helper
 def _tanh_grad(g: Any, y: Any) -> Any:
     return g * (1.0 - y * y)
 

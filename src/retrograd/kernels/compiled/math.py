@@ -11,10 +11,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic
 
+from ..compiler import helper
 from ..simd import (
-    Vector,
     absolute,
     all_lanes,
     bits_of,
@@ -36,11 +36,7 @@ def _by_type(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
     def function(x: Any) -> Any:
         raise NotImplementedError("runs in compiled code only")
 
-    @overload(function)
-    def choose(x: Any) -> Any:
-        return single if isinstance(x, Vector) and x.dtype == types.float32 else double
-
-    return function
+    return helper(function, lambda x: single if x.dtype == types.float32 else double)
 
 
 def _number(single: float, double: float) -> Any:
@@ -106,7 +102,7 @@ def _exp_tail64(x: Any) -> Any:
 _exp_tail = _by_type(_exp_tail32, _exp_tail64)
 
 
-@register_jitable
+@helper
 def exp(x: Any) -> Any:
     nothing = x < _lowest(x)
     x = select(nothing, 0.0, select(x > _highest(x), _highest(x), x))
@@ -119,7 +115,7 @@ def exp(x: Any) -> Any:
     return select(nothing, 0.0, y * select(negative, full_like(x, 2.0**-64), 2.0**64))
 
 
-@register_jitable
+@helper
 def exp_negative(x: Any) -> Any:
     """exp of numbers <= 0: a little less work."""
     nothing = x < _lowest(x)
@@ -162,7 +158,7 @@ def _log_series64(x: Any) -> Any:
 _log_series = _by_type(_log_series32, _log_series64)
 
 
-@register_jitable
+@helper
 def log(x: Any) -> Any:
     usual = all_lanes(within(bits_of(x) - _smallest_bits(x), _usual_bits(x)))  # positive, normal and finite
     v, shift = x, full_like(x, _round(x))
@@ -190,7 +186,7 @@ def log(x: Any) -> Any:
 _compensated = _integer(0, 1)  # float64 needs what rounding t and d lost, to stay within 2 units
 
 
-@register_jitable
+@helper
 def tanh(x: Any) -> Any:
     """t / d with t = exp(-2|x|) - 1, which is accurate for small x, too, and d = t + 2; the sign is that of x."""
     z = absolute(x) * -2.0
@@ -208,7 +204,7 @@ def tanh(x: Any) -> Any:
     return copy_sign(y, x)
 
 
-@register_jitable
+@helper
 def sigmoid(x: Any) -> Any:
     """1 / (1 + u) for positive x and u / (1 + u) for negative x with u = exp(-|x|)."""
     # the last line takes back what rounding d, between 1 and 2, lost: times 1 / d, nearly 1.5 - d / 2

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
+from ..compiler import helper
 from ..normalization import MERGED
 from ..simd import ahead, fma, full, lanes, load, load_first, select, sqrt, store, store_first
 
 
-@register_jitable
+@helper
 def _finite(value):  # type: ignore[no-untyped-def]
     """``value``, and 0 where it is no number: what sums are taken about, so that they stay short."""
     return select(value - value == 0.0, value, 0.0)
 
 
-@register_jitable
+@helper
 def moments(task: int, worker: int, x: Array, pieces: Array, rows: int, width: int, per_task: int) -> None:
     """Of a piece of x: the mean and the sum of squares about this mean, per column.
 
@@ -70,7 +69,7 @@ def moments(task: int, worker: int, x: Array, pieces: Array, rows: int, width: i
         c += one
 
 
-@register_jitable
+@helper
 def statistics(
     task: int, worker: int, pieces: Array, weight: Array, bias: Array, mean: Array, variance: Array, table: Array,
     tasks: int, rows: int, width: int, per_task: int, channels: int, eps: float,
@@ -109,7 +108,7 @@ def statistics(
             store_first(table, i + 2 * width, shift, count)
 
 
-@register_jitable
+@helper
 def affine(task: int, worker: int, x: Array, table: Array, y: Array, rows: int, width: int, per_task: int) -> None:
     """y = (x - table[0]) * table[1] + table[2] for some rows."""
     # from the end: what the pass before read last is still in the cache
@@ -129,7 +128,7 @@ def affine(task: int, worker: int, x: Array, table: Array, y: Array, rows: int, 
             store_first(y, row + c, fma(away, scale, shift), count)
 
 
-@register_jitable
+@helper
 def sums(
     task: int, worker: int, g: Array, x: Array, mean: Array, pieces: Array, rows: int, width: int, per_task: int
 ) -> None:
@@ -180,7 +179,7 @@ def sums(
         c += one
 
 
-@register_jitable
+@helper
 def coefficients(
     task: int, worker: int, pieces: Array, weight: Array, mean: Array, variance: Array, gweight: Array, gbias: Array,
     table: Array, tasks: int, rows: int, width: int, channels: int, eps: float,
@@ -214,7 +213,7 @@ def coefficients(
             store_first(table, i + 3 * width, constant, count)
 
 
-@register_jitable
+@helper
 def input_grad(
     task: int, worker: int, g: Array, x: Array, table: Array, gx: Array, rows: int, width: int, per_task: int
 ) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.extending import register_jitable
-
 from ..arrays import CHUNK
-from ..compiler import DATA_OFFSET, Array, Table
+from ..compiler import DATA_OFFSET, Array, Table, helper
 from ..simd import full, lanes, load, load_first, pointer_like, sqrt, store, store_first
 
 
-@register_jitable
+@helper
 def _elements(model: Any, table: Any, slot: int) -> Any:
     """The elements of the array whose object is in ``table[slot]``."""
     return pointer_like(model, pointer_like(table, table[slot] + DATA_OFFSET)[0])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
+from ..compiler import helper
 from ..simd import full, lanes, load, load_first, offset, store, transpose
 
 
-@register_jitable
+@helper
 def pack_block(w, source, depth_step, column_step, depth, count, packed, target, width):  # type: ignore[no-untyped-def]
     """``packed[target + k*width + j] = w[source + k*depth_step + j*column_step]``, zeros for j from ``count`` on."""
     if count < width:

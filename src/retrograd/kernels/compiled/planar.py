@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
 from .. import planar_plan as word
+from ..compiler import helper
 from ..microkernel import MOST_ROWS
 from ..simd import address, full, lanes, load_first, offset, store, store_first, transpose, transpose_first
 from .convolution import tile_begin
@@ -12,7 +11,7 @@ from .dot import dot
 from .microkernel import brgemm
 
 
-@register_jitable
+@helper
 def _flip(source, at, source_step, target, to, target_step, rows, columns):  # type: ignore[no-untyped-def]
     """``target[to + j*target_step + i] = source[at + i*source_step + j]`` for i < rows, j < columns."""
     if columns == 1 and source_step == 1:
@@ -32,7 +31,7 @@ def _flip(source, at, source_step, target, to, target_step, rows, columns):  # t
                 transpose_first(begin, source_step, end, target_step, rows - i, columns - j)
 
 
-@register_jitable
+@helper
 def _clear(planes, at, count, step, channels):  # type: ignore[no-untyped-def]
     """Zero ``count`` elements of every channel's plane."""
     zero = full(planes, 0.0)
@@ -42,7 +41,7 @@ def _clear(planes, at, count, step, channels):  # type: ignore[no-untyped-def]
         at += step
 
 
-@register_jitable
+@helper
 def _fill_planes(x, image, first_line, lines, first_channel, channels, plan, planes, own):  # type: ignore[no-untyped-def]
     """The planes of some channels of an image, for ``lines`` lines from ``first_line`` of the output on."""
     pitch, plane = plan[word.PITCH], plan[word.PLANE]

@@ -13,8 +13,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic
 
+from ..compiler import helper
 from ..simd import I64, declare
 
 # words of the pool's state; those that different threads write stand in cache lines of their own
@@ -156,7 +157,7 @@ def pause(typing: Any) -> Any:
     return types.void(), generate
 
 
-@register_jitable
+@helper
 def _work(pool: int, worker: int) -> None:
     while True:
         ticket = get(pool, TICKET)
@@ -168,7 +169,7 @@ def _work(pool: int, worker: int) -> None:
             add(pool, COMPLETED, 1)
 
 
-@register_jitable
+@helper
 def run(pool: int, entry: int, tasks: int, record: int) -> None:
     """Run every task of a kernel; the calling thread takes part. A second concurrent launch runs its tasks alone."""
     if tasks == 1 or get(pool, THREADS) == 1 or not exchange_if(pool, BUSY, 0, 1):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
-from numba.extending import register_jitable
-
+from ..compiler import helper
 from ..pooling import (
     APART,
     BLOCK,
@@ -47,7 +46,7 @@ from ..simd import (
 )
 
 
-@register_jitable
+@helper
 def _inside(plan, axis, at):  # type: ignore[no-untyped-def]
     """The first tap inside of the input, and the first one behind it, when tap 0 stands at ``at``."""
     taps, spread, extent = plan[KERNEL + axis], plan[DILATION + axis], plan[INPUT + axis]
@@ -59,7 +58,7 @@ def _inside(plan, axis, at):  # type: ignore[no-untyped-def]
     return first, last
 
 
-@register_jitable
+@helper
 def _list_taps(plan, scratch, begin, at_d, at_h, at_w, left):  # type: ignore[no-untyped-def]
     """List the taps inside of the input, for the output whose tap 0 stands at (at_d, at_h, at_w).
 
@@ -84,7 +83,7 @@ def _list_taps(plan, scratch, begin, at_d, at_h, at_w, left):  # type: ignore[no
     return end, run
 
 
-@register_jitable
+@helper
 def _part_of_task(plan, task):  # type: ignore[no-untyped-def]
     """The rows and the channels of a task: first, and behind the last."""
     row = task // plan[BLOCKS] * plan[ROWS_PER_TASK]
@@ -92,7 +91,7 @@ def _part_of_task(plan, task):  # type: ignore[no-untyped-def]
     return row, min(plan[ROWS], row + plan[ROWS_PER_TASK]), c, min(plan[CHANNELS], c + plan[BLOCK])
 
 
-@register_jitable
+@helper
 def _start_of_row(plan, row):  # type: ignore[no-untyped-def]
     """n, and where tap 0 of the outputs of a row stands along D and H."""
     rest = row // plan[OUTPUT + 1]
@@ -101,7 +100,7 @@ def _start_of_row(plan, row):  # type: ignore[no-untyped-def]
     return n, d * plan[STRIDE] - plan[LOW], h * plan[STRIDE + 1] - plan[LOW + 1]
 
 
-@register_jitable
+@helper
 def _clear(gx, begin, pixels, channels, first, last):  # type: ignore[no-untyped-def]
     """Set the channels from ``first`` to ``last`` of some neighbouring pixels to 0."""
     zero = full(gx, 0.0)
@@ -117,7 +116,7 @@ def _clear(gx, begin, pixels, channels, first, last):  # type: ignore[no-untyped
                 store_first(gx, begin + pixel * channels + c, zero, last - c)
 
 
-@register_jitable
+@helper
 def _clear_ahead(gx, plan, n, at_d, at_h, all_rows, fresh, first, last):  # type: ignore[no-untyped-def]
     """Set rows of gx to 0 up to the last one that windows at (at_d, at_h) reach; ``fresh`` rows are, and will be.
 
@@ -187,7 +186,7 @@ def max_pool(
             out += run
 
 
-@register_jitable
+@helper
 def _to_windows(task, worker, g, indices, gx, plan, scratch, scratch_words):  # type: ignore[no-untyped-def]
     """Scatter for windows that do not overlap: every tap is g where it is the chosen one, else 0.
 

@@ -1,0 +1,116 @@
+"""Compiling ahead in several processes: what they leave in the cache, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from retrograd.kernels import cache, launch, precompile, warmup
+from retrograd.kernels.launch import Kernel
+
+PATHS = ("elementwise.sqrt", "elementwise.add", "elementwise.scale", "elementwise.relu")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty compile cache, here and in helper processes; two threads."""
+    monkeypatch.setenv("RETROGRAD_CACHE_DIR", str(tmp_path))
+    before = launch.get_num_threads()
+    launch.set_num_threads(2)
+    cache._writable.cache_clear()
+    yield tmp_path / cache.key()
+    cache._writable.cache_clear()
+    launch.set_num_threads(before)
+
+
+@pytest.fixture
+def helpers(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+    """The helper processes that were started."""
+    started: list[subprocess.Popen[str]] = []
+    start = precompile._start
+
+    def noted() -> subprocess.Popen[str]:
+        started.append(start())
+        return started[-1]
+
+    monkeypatch.setattr(precompile, "_start", noted)
+    return started
+
+
+def _stored(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def _symbols(dtypes: str) -> set[str]:
+    return {Kernel(path).symbol(dtype) for path in PATHS for dtype in dtypes}
+
+
+def test_all_are_compiled_and_only_once(folder: Path, helpers: list[subprocess.Popen[str]]) -> None:
+    told: list[str] = []
+    precompile.compile_ahead(PATHS, "fd", told.append)
+    assert _stored(folder) == _symbols("fd")
+    assert sorted(told) == sorted(f"{path} {name}" for path in PATHS for name in ("float32", "float64"))
+    assert [helper.poll() for helper in helpers] == [0]
+    precompile.compile_ahead(PATHS, "fd", told.append)
+    assert len(helpers) == 1 and len(told) == 8
+
+
+def test_helper_process_compiles(folder: Path) -> None:
+    helper = precompile._start()
+    assert helper is not None
+    answer, _ = helper.communicate("elementwise.sqrt f\nelementwise.add f\n", timeout=120)
+    assert (answer, helper.returncode) == ("elementwise.sqrt\nelementwise.add\n", 0)
+    assert _stored(folder) == {"elementwise_sqrt_f", "elementwise_add_f"}
+
+
+@pytest.mark.parametrize("end", ["exit()", "import sys; sys.stdin.readline(); exit(1)"], ids=["at once", "at work"])
+def test_helper_process_that_dies(folder: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    pipe = subprocess.PIPE
+    monkeypatch.setattr(
+        precompile, "_start", lambda: subprocess.Popen([sys.executable, "-c", end], stdin=pipe, stdout=pipe, text=True)
+    )
+    precompile.compile_ahead(PATHS)
+    missing = _symbols("f") - _stored(folder)
+    assert len(missing) <= 1  # what it had taken
+    for path in PATHS:
+        Kernel(path)["f"]
+    assert _stored(folder) >= _symbols("f")
+
+
+def test_no_helper_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    precompile.compile_ahead(PATHS)
+    assert _stored(folder) == _symbols("f")
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert precompile._start() is None
+
+
+def test_one_thread_starts_no_process(folder: Path, helpers: list[subprocess.Popen[str]]) -> None:
+    launch.set_num_threads(1)
+    precompile.compile_ahead(PATHS[:2])
+    assert not helpers and len(_stored(folder)) == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_interrupt_ends_the_helper_processes(
+    helpers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(kernel: Kernel, dtype: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(precompile, "_compile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        precompile.compile_ahead(PATHS)
+    assert [helper.poll() is not None for helper in helpers] == [True]
+
+
+def test_warmup_loads_what_it_compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handles = [Kernel(path) for path in PATHS[:2]]
+    monkeypatch.setattr(precompile, "registered", lambda: handles)
+    assert warmup("f") == 2
+    assert [list(handle) for handle in handles] == [["f"], ["f"]]
+    assert _stored(folder) >= {"elementwise_sqrt_f", "elementwise_add_f"}
