@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ops.battery import numbers, recorded_kernels
-from retrograd.autograd import grad
 from retrograd.engine.arithmetic import add, arithmetic, copy
 from retrograd.engine.tensor import Tensor
 
