@@ -2,8 +2,9 @@
 
 Both hold a pool of threads that spins for a while after each call, so the libraries never run at the same moment and
 take turns in blocks: A B C A B C ..., with a pause between blocks in which the threads of the one before fall asleep,
-and a few calls that are not counted, to wake up the next. A block gives the median of its calls; a figure is the
-smallest block of a row, and the ratios of single rounds say how far it can be trusted.
+and a few calls that are not counted, to wake up the next. A block gives the median of its calls, a row the median of
+its blocks. The ratio is the median of the ratios of single rounds: on a machine that others use, speed changes from
+second to second, but little within a round; how far those ratios lie apart says how far it can be trusted.
 """
 
 from __future__ import annotations
@@ -100,12 +101,11 @@ def measure(row: Row, threads: int, effort: Effort) -> Result:
                 blocks[name].append(_block(calls[name], lengths[name]))
     finally:
         gc.enable()
-    figures = {name: min(times) for name, times in blocks.items()}
+    figures = {name: median(times) for name, times in blocks.items()}
     ours = figures.pop("retrograd")
     best = min(row.against or figures, key=figures.__getitem__)
-    ratio = figures[best] / ours
     rounds = sorted(b / a for a, b in zip(blocks["retrograd"], blocks[best], strict=True))
-    cut = len(rounds) // 4
+    ratio, cut = median(rounds), len(rounds) // 4
     return Result(
         group=row.group,
         name=row.name,

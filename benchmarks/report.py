@@ -13,8 +13,8 @@ from .harness import Result
 _HEAD = """# Results of `make bench`
 
 retrograd and PyTorch did the same work on the same arrays in one process, in turns, with the same number of threads.
-**ratio** is PyTorch's figure in its best way (named in the row) divided by ours: above 1 retrograd is better.
-**spread** is the middle half of the ratios of single rounds. A time is the smallest of the medians of all rounds.
+**ratio** is PyTorch's figure in its best way (named in the row) divided by ours: above 1 retrograd is better. It is the
+median over all rounds; **spread** is their middle half. A time is the median of all rounds.
 PyTorch's ways are contiguous and channels-last arrays and torch.compile; for a training step of LeNet the target is
 against eager, and the others inform. Rows of memory and of whole processes name their own unit.
 """

@@ -168,7 +168,7 @@ WAYS = {
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way(kernel_set: Any, way: str, dtype: type) -> None:
-    for layout in ("channels_last", "contiguous"):
+    for layout in ("channels_last", "contiguous", "fortran"):
         check(kernel_set, WAYS[way], Source(np.random.default_rng(1), dtype, (layout,)))
 
 

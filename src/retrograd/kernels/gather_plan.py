@@ -21,7 +21,7 @@ TARGET, TARGET_GROUP = 7, 8  # strides of the tensor that is written: N, groups
 SIZE, COLUMNS, DEPTH = 9, 10, 11  # bytes of an element; channels per group that are written and read
 WIDTH, PANELS, TAIL = 12, 13, 14  # columns of a panel; panels of a group; columns of the last vector
 ENTRY_STEP, PANEL_STEP, WEIGHT_GROUP, WEIGHT_ROW = 15, 16, 17, 18  # weights: from tap, panel, group, row to the next
-PACKING = 19  # 1: a task packs the weights that it needs, a chunk at a time
+CHUNKS = 19  # 1: a task goes through the weights in chunks and packs each; 2: it reads them where they are
 TAP_CHUNK, DEPTH_CHUNK = 20, 21  # taps and channels of a chunk
 DEPTH_STEP, COLUMN_STEP, GROUP_STEP = 22, 23, 24  # of the weights before they are packed, in elements
 TASKS = 25  # where the tasks begin: (phase, first and last part, first and last tile), a part is a panel of a group
@@ -39,6 +39,7 @@ LIST = 20  # the offsets of the taps along D, then H, then W
 
 _SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in the first cache in any order
 _CHUNK = 320 << 10  # bytes of weights that stay in the second cache while pixels stream by
+_STREAMED_TILES, _STREAMED_DEPTH = 12, 128  # for so few tiles, packing costs more than rows of weights far apart
 _PIXELS = 512  # so many make up for packing weights a second time
 
 
@@ -154,7 +155,9 @@ def gather_plan(
     weights = kernel[0] * kernel[1] * kernel[2] * depth * panels * width * size
     direct = not gradient and column_step == 1 and depth_step > 0 and even and weights <= _SMALL_WEIGHTS
     large = weights > LARGE_WEIGHTS
-    found, taps = _phase_words(axes, gradient, batch, dtype, shape, target, weight_taps, direct)
+    pixels = batch * axes[0].output * axes[1].output * axes[2].output
+    streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= _STREAMED_TILES * shape.rows
+    found, taps = _phase_words(axes, gradient, batch, dtype, shape, target, weight_taps, direct or streamed)
     longest = max([1, *(phase.taps for phase in found)])
     extents = [axis.output if gradient else axis.input for axis in axes]
     row_bytes = width * size
@@ -170,7 +173,9 @@ def gather_plan(
     depth_chunk = -(-depth // -(-depth * row_bytes // _CHUNK))
     tap_chunk = max(1, _CHUNK // (depth * row_bytes))
     tap_chunk = -(-longest // -(-longest // tap_chunk))
-    words += [int(large), tap_chunk, depth_chunk, depth_step, column_step, group_step]
+    if streamed:
+        tap_chunk, depth_chunk = 1, min(depth, _STREAMED_DEPTH)
+    words += [int(large) + int(streamed), tap_chunk, depth_chunk, depth_step, column_step, group_step]
     body = [word for phase in found for word in phase.words]
     words += [HEADER + len(body)]
     tasks: list[int] = []
@@ -193,5 +198,5 @@ def gather_plan(
         np.array(taps or [0], np.int64),
         groups * (depth + columns) + width,
         direct or large,
-        tap_chunk * depth_chunk * width if large else 0,
+        tap_chunk * depth_chunk * width if large and not streamed else 0,
     )

@@ -159,7 +159,7 @@ def gather(
     begin = _position(plan, phase, tile_begin(tile_first, least, extra))
     for i in range(4 * ROW_SLOTS):  # rows that a tile does not have must be readable, too
         scratch[coordinates + i] = 0
-    if plan[word.PACKING] == 0 or taps == 0:
+    if plan[word.CHUNKS] == 0 or taps == 0:
         entries, entry_step = taps, plan[word.ENTRY_STEP]
         if taps == 0:  # no tap reaches these positions: 0 * 0 is added to the initial row
             entries, depth, entry_step = 1, 1, 0
@@ -207,13 +207,16 @@ def gather(
             entries = min(plan[word.TAP_CHUNK], taps - tap)
             for k in range(0, depth, plan[word.DEPTH_CHUNK]):
                 some = min(plan[word.DEPTH_CHUNK], depth - k)
+                b, ldb = packed_at, width * size
                 for e in range(entries):
-                    pack_block(
-                        weights,
-                        origin + tap_offsets[plan[phase + word.FIRST_TAP] + tap + e] + k * plan[word.DEPTH_STEP],
-                        plan[word.DEPTH_STEP], plan[word.COLUMN_STEP], some, count,
-                        packed, own + e * some * width, width,
-                    )  # fmt: skip
+                    at = origin + tap_offsets[plan[phase + word.FIRST_TAP] + tap + e] + k * plan[word.DEPTH_STEP]
+                    if plan[word.CHUNKS] == 1:
+                        pack_block(
+                            weights, at, plan[word.DEPTH_STEP], plan[word.COLUMN_STEP], some, count,
+                            packed, own + e * some * width, width,
+                        )  # fmt: skip
+                    else:
+                        b, ldb = address(offset(weights, at)), plan[word.DEPTH_STEP] * size
                 position = begin
                 for tile in range(tile_first, tile_last):
                     more = 1 if tile < extra else 0
@@ -223,7 +226,7 @@ def gather(
                     _entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), tap, tap + entries)
                     brgemm(
                         plan[phase + word.MICRO + more + 2 * last], table_at, entries, some,
-                        group * depth + k, packed_at, some * width * size, width * size, rows_at, column,
+                        group * depth + k, b, some * width * size, ldb, rows_at, column,
                         plan[word.TAIL] if last == 1 else lanes(source), address(init) + column,
                         0 if tap + k == 0 else 1,
                     )  # fmt: skip
