@@ -107,6 +107,13 @@ def gather(
                     store(y, at + 6 * y_step, y6)
                     store(y, at + 7 * y_step, y7)
                     continue
+                if lowest <= q < highest and count == lanes(x):
+                    total = begin
+                    for entry in range(table, table + 3 * found, 3):
+                        weight = load(w, scratch[entry + 1] + channel)
+                        total = fma(load(x, scratch[entry] + q * x_step + channel), weight, total)
+                    store(y, at, total)
+                    continue
                 for move in range(8 if inside else 1):
                     total = begin
                     for entry in range(table, table + 3 * found, 3):
@@ -197,6 +204,13 @@ def weight_grad(
                         even = fma(load(x, source + 6 * step_x), g6, even)
                         odd = fma(load(x, source + 7 * step_x), g7, odd)
                         store(partials, target, even + odd)
+                    continue
+                if lowest <= q < highest and count == lanes(x):
+                    value = load(g, at)
+                    for entry in range(table, table + 3 * found, 3):
+                        target = out + scratch[entry + 1] + channel
+                        total = fma(load(x, scratch[entry] + q * step_x + channel), value, load(partials, target))
+                        store(partials, target, total)
                     continue
                 for move in range(8 if inside else 1):
                     value = load_first(g, at + move * step_g, count)
