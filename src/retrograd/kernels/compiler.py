@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -34,6 +35,7 @@ Array = "Array"
 Table = "Table"
 ELEMENT = {"f": types.float32, "d": types.float64}
 DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array object: the first field behind the header
+_PARTS = attrgetter("fndesc", "library")  # of what Numba gives back: the description of a function, and its code
 # no value is assumed away: NaN and inf mean what they mean everywhere
 OPTIONS = {"nopython": True, "boundscheck": False, "error_model": "numpy", "no_cpython_wrapper": True, "nogil": True}
 
@@ -79,7 +81,8 @@ def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]]
             arguments = tuple(types.unliteral(arg) for arg in args)
             if arguments not in results:
                 result = _compile(body(*arguments) if body else function, arguments, None)
-                _context().insert_user_function((function, arguments), result.fndesc, [result.library])
+                description, code = _PARTS(result)
+                _context().insert_user_function((function, arguments), description, [code])
                 results[arguments] = result
             return results[arguments].signature
 
@@ -146,10 +149,10 @@ def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
     }
     arguments = (types.int64, types.int64, *(argtypes[kind] for kind in kinds))
     context, result = _context(), _compile(body, arguments, types.void)
-    library = result.library
-    library.add_ir_module(_entry(context, result.fndesc, kinds, symbol))
-    library.finalize()
-    return emit(str(library.get_llvm_str()), symbol)
+    description, code = _PARTS(result)
+    code.add_ir_module(_entry(context, description, kinds, symbol))
+    code.finalize()
+    return emit(str(code.get_llvm_str()), symbol)
 
 
 @global_compiler_lock
@@ -157,16 +160,16 @@ def compile_plain(body: Callable[..., Any], arguments: int, symbol: str, returns
     """As ``compile_kernel`` for a function of 64-bit integers (that returns one) which is called without a record."""
     context = _context()
     result = _compile(body, (types.int64,) * arguments, types.int64 if returns else types.void)
-    description, library = result.fndesc, result.library
+    description, code = _PARTS(result)
     module = context.create_module(symbol)
     word = ir.IntType(64)
     signature = ir.FunctionType(word if returns else ir.VoidType(), [word] * arguments)
     entry = ir.Function(module, signature, symbol)
     builder = ir.IRBuilder(entry.append_basic_block())
     _call(context, builder, module, description, list(entry.args))
-    library.add_ir_module(module)
-    library.finalize()
-    return emit(str(library.get_llvm_str()), symbol)
+    code.add_ir_module(module)
+    code.finalize()
+    return emit(str(code.get_llvm_str()), symbol)
 
 
 def _call(context: Any, builder: ir.IRBuilder, module: ir.Module, description: Any, values: list[ir.Value]) -> None:
