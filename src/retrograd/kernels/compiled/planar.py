@@ -5,7 +5,19 @@ from __future__ import annotations
 from .. import planar_plan as word
 from ..compiler import helper
 from ..microkernel import MOST_ROWS
-from ..simd import address, full, lanes, load_first, offset, store, store_first, transpose, transpose_first
+from ..simd import (
+    address,
+    deinterleave_first,
+    full,
+    interleave_first,
+    lanes,
+    load_first,
+    offset,
+    store,
+    store_first,
+    transpose,
+    transpose_first,
+)
 from .convolution import tile_begin
 from .dot import dot
 from .microkernel import brgemm
@@ -21,6 +33,17 @@ def _flip(source, at, source_step, target, to, target_step, rows, columns):  # t
     if rows == 1 and target_step == 1:
         for j in range(0, columns, lanes(source)):
             store_first(target, to + j, load_first(source, at + j, columns - j), columns - j)
+        return
+    most = lanes(source) // 2
+    if target_step == rows and rows <= most:
+        for j in range(0, columns, lanes(source)):
+            interleave_first(offset(source, at + j), source_step, offset(target, to + j * rows), rows, columns - j)
+        return
+    if source_step == columns and columns <= most:
+        for i in range(0, rows, lanes(source)):
+            deinterleave_first(
+                offset(source, at + i * columns), offset(target, to + i), target_step, columns, rows - i
+            )  # fmt: skip
         return
     for j in range(0, columns, lanes(source)):
         for i in range(0, rows, lanes(source)):

@@ -13,6 +13,7 @@ from .arithmetic import absolute, copy_sign, fma, maximum, sqrt
 from .bits import bits_of, float_from_bits, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
 from .creation import counting, full, full_like
+from .interleave import deinterleave_first, interleave_first
 from .masks import both, either, exceeds, select, within
 from .memory import (
     address,
@@ -47,6 +48,7 @@ __all__ = [
     "copy_sign",
     "counting",
     "declare",
+    "deinterleave_first",
     "either",
     "exceeds",
     "first_lanes",
@@ -54,6 +56,7 @@ __all__ = [
     "fma",
     "full",
     "full_like",
+    "interleave_first",
     "lanes",
     "largest",
     "load",

@@ -45,8 +45,11 @@ def larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 def first_lanes(builder: ir.IRBuilder, count: ir.Value, lanes: int) -> ir.Value:
     """A mask of the first ``count`` lanes (an i64; a count outside 0..lanes saturates)."""
-    wide = ir.VectorType(I64, lanes)
-    return builder.icmp_signed("<", ir.Constant(wide, list(range(lanes))), splat(builder, count, wide))
+    few = builder.select(builder.icmp_signed("<", count, I64(lanes)), count, I64(lanes))
+    few = builder.select(builder.icmp_signed(">", few, I64(0)), few, I64(0))
+    bits = builder.not_(builder.shl(I64(-1), few))  # in scalar registers: the vector ports have more to do
+    word = ir.IntType(lanes)
+    return builder.bitcast(builder.trunc(bits, word), ir.VectorType(ir.IntType(1), lanes))
 
 
 def vector_pointer(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, vector: ir.VectorType) -> ir.Value:
