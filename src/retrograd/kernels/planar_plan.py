@@ -18,19 +18,21 @@ from .microkernel import MOST_ROWS, dot, dot_tile, tile
 from .plan import Axis, micro_kernels
 
 X, EXTENT = 0, 4  # strides N, D, H, W of x; its extents D, H, W
-LOW = 7  # where in x the plane of the first output begins, along D, H, W
-DEPTHS, LINES, PITCH, PLANE = 10, 11, 12, 13  # of a plane: extents D, H, W, and the step to the next one
-OTHER, POSITIONS = 14, 18  # strides N, D, H, W of the other tensor; its extents D, H, W
-OTHER_PLANE = 21  # step from one of its channels to the next
-BLOCK, BLOCKS = 22, 23  # its lines in a task, tasks along H
-GROUPS, GROUP_BLOCK = 24, 25  # of the convolution, of a task
-X_CHANNELS, OTHER_CHANNELS = 26, 27  # per group
-TAPS = 28
-WIDTH, TILES, MICRO = 29, 30, 31  # gather: columns of a panel, tiles of the channels, see ``micro_kernels``
-PARTS, ITEMS = 35, 36  # weight gradient: partial sums; (image, block of lines) pairs
-ROW_TILES, COLUMN_TILES = 37, 38  # tiles of the channels and of the (tap, channel of x) pairs
-DOTS = 39  # four kernels: fewest rows and columns, one column more, one row more, both
-LIST = 43  # offset of every tap in a plane
+LOW = 7  # where in x the plane of the first output begins, along D, H
+BEGIN, LEFT, COUNT, BEHIND = 9, 10, 11, 12  # of a line: its first element in x, zeros in front, elements, zeros behind
+DEPTHS, LINES, PITCH, PLANE = 13, 14, 15, 16  # of a plane: extents D, H, W, and the step to the next one
+OTHER, POSITIONS = 17, 21  # strides N, D, H, W of the other tensor; its extents D, H, W
+OTHER_PLANE = 24  # step from one of its channels to the next
+BLOCK, BLOCKS = 25, 26  # its lines in a task, tasks along H
+RUN = 27  # its lines that stand side by side, there and in the planes
+GROUPS, GROUP_BLOCK = 28, 29  # of the convolution, of a task
+X_CHANNELS, OTHER_CHANNELS = 30, 31  # per group
+TAPS = 32
+WIDTH, TILES, MICRO = 33, 34, 35  # gather: columns of a panel, tiles of the channels, see ``micro_kernels``
+PARTS, ITEMS = 39, 40  # weight gradient: partial sums; (image, block of lines) pairs
+ROW_TILES, COLUMN_TILES = 41, 42  # tiles of the channels and of the (tap, channel of x) pairs
+DOTS = 43  # four kernels: fewest rows and columns, one column more, one row more, both
+LIST = 47  # offset of every tap in a plane
 
 _PLANES = 96 << 10  # bytes of planes that stay in the second cache
 _PARTS = 8
@@ -64,7 +66,11 @@ def planar_plan(
     inputs = [axis.output if gradient else axis.input for axis in axes]
     positions = [axis.input if gradient else axis.output for axis in axes]
     lanes = tile(dtype, "near", 1).lanes
-    depths, pitch = positions[0] + spans[0], positions[2] + spans[2]
+    depths, reach = positions[0] + spans[0], positions[2] + spans[2]
+    begin, left = max(0, low[2]), max(0, -low[2])
+    count = max(0, min(inputs[2] - begin, reach - left))
+    # the zeros in front of a line are those behind the line before it
+    pitch = max(positions[2], left + count, reach - left)
     group_block = min(groups, lanes // gcd(lanes, gcd(x_channels, channels)))
     line_bytes = group_block * depths * pitch * (x_channels + channels) * size
     block = max(1, min(positions[1], _PLANES // line_bytes - spans[1]))
@@ -78,11 +84,13 @@ def planar_plan(
         shape = tile(dtype, "near", block * pitch, 4 if channels <= 6 else 3 if channels <= 8 else 2)
         width = shape.width
         other_plane = -(-block * pitch // width) * width
-    plane = -(-depths * lines * pitch // lanes) * lanes
+    plane = -(-(depths * lines * pitch + reach - pitch) // lanes) * lanes
     if plane * size % 2048 == 0:  # channels must not fall into the same lines of the first cache
         plane += lanes
-    words = [*x, *inputs, *low, depths, lines, pitch, plane, *other, *positions, other_plane, block, blocks]
-    words += [groups, group_block, x_channels, channels, len(taps)]
+    words = [*x, *inputs, *low[:2], begin, left, count, reach - pitch, depths, lines, pitch, plane]
+    words += [*other, *positions, other_plane, block, blocks]
+    dense = other[2] == positions[2] * other[3] and (sums or pitch == positions[2])
+    words += [block if dense else 1, groups, group_block, x_channels, channels, len(taps)]
     parts, items = 1, batch * blocks
     if sums:
         parts = max(1, min(_PARTS, items))

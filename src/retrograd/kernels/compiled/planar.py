@@ -67,10 +67,7 @@ def _clear(planes, at, count, step, channels):  # type: ignore[no-untyped-def]
 @helper
 def _fill_planes(x, image, first_line, lines, first_channel, channels, plan, planes, own):  # type: ignore[no-untyped-def]
     """The planes of some channels of an image, for ``lines`` lines from ``first_line`` of the output on."""
-    pitch, plane = plan[word.PITCH], plan[word.PLANE]
-    begin = max(0, plan[word.LOW + 2])
-    left = max(0, -plan[word.LOW + 2])
-    count = max(0, min(plan[word.EXTENT + 2] - begin, pitch - left))
+    pitch, plane, left, count = plan[word.PITCH], plan[word.PLANE], plan[word.LEFT], plan[word.COUNT]
     for d in range(plan[word.DEPTHS]):
         x_d = d + plan[word.LOW]
         for h in range(lines):
@@ -80,12 +77,13 @@ def _fill_planes(x, image, first_line, lines, first_channel, channels, plan, pla
                 _clear(planes, at, pitch, plane, channels)
                 continue
             source = (
-                image * plan[word.X] + x_d * plan[word.X + 1] + x_h * plan[word.X + 2] + begin * plan[word.X + 3]
-                + first_channel
+                image * plan[word.X] + x_d * plan[word.X + 1] + x_h * plan[word.X + 2]
+                + plan[word.BEGIN] * plan[word.X + 3] + first_channel
             )  # fmt: skip
             _clear(planes, at, left, plane, channels)
             _flip(x, source, plan[word.X + 3], planes, at + left, plane, count, channels)
             _clear(planes, at + left + count, pitch - left - count, plane, channels)
+        _clear(planes, own + (d * plan[word.LINES] + lines) * pitch, plan[word.BEHIND], plane, channels)
 
 
 def gather(
@@ -108,7 +106,7 @@ def gather(
     pitch, plane, step, width = plan[word.PITCH], plan[word.PLANE], plan[word.OTHER_PLANE], plan[word.WIDTH]
     own = worker * plane_words
     others = own + group_block * depth * plane
-    span = plan[word.LINES] - plan[word.BLOCK]
+    span, run = plan[word.LINES] - plan[word.BLOCK], plan[word.RUN]
     _fill_planes(x, image, first_line, lines + span, first_group * depth, some * depth, plan, planes, own)
     rows_of_c = worker * scratch_words
     table = rows_of_c + MOST_ROWS
@@ -135,11 +133,11 @@ def gather(
                         ((first_group + group) * taps * depth * columns + first) * size, plane * size,
                         address(offset(scratch, rows_of_c)), panel * width * size, lanes(x), address(init), 1,
                     )  # fmt: skip
-        for h in range(lines):
+        for h in range(0, lines, run):
             at = image * plan[word.OTHER] + d * plan[word.OTHER + 1] + (first_line + h) * plan[word.OTHER + 2]
             _flip(
                 planes, others + h * pitch, step, target, at + first_group * columns, plan[word.OTHER + 3],
-                some * columns, plan[word.POSITIONS + 2],
+                some * columns, min(run, lines) * plan[word.POSITIONS + 2],
             )  # fmt: skip
 
 
@@ -159,7 +157,7 @@ def weight_grad(
     line = plan[word.POSITIONS + 2]
     own = worker * plane_words
     others = own + group_block * depth * plane
-    span = plan[word.LINES] - plan[word.BLOCK]
+    span, run = plan[word.LINES] - plan[word.BLOCK], plan[word.RUN]
     rows = worker * scratch_words
     x_table, targets = rows + MOST_ROWS, rows + MOST_ROWS + taps * depth
     begin = address(target) + (part * taps * depth * groups * columns) * size
@@ -180,11 +178,11 @@ def weight_grad(
             continue
         _fill_planes(x, image, first_line, lines + span, first_group * depth, some * depth, plan, planes, own)
         for d in range(plan[word.POSITIONS]):
-            for h in range(lines):
+            for h in range(0, lines, run):
                 at = image * plan[word.OTHER] + d * plan[word.OTHER + 1] + (first_line + h) * plan[word.OTHER + 2]
                 _flip(
                     g, at + first_group * columns, plan[word.OTHER + 3], planes,
-                    others + (d * plan[word.BLOCK] + h) * line, other_plane, line, some * columns,
+                    others + (d * plan[word.BLOCK] + h) * line, other_plane, min(run, lines) * line, some * columns,
                 )  # fmt: skip
             for group in range(some):
                 for i in range(row_tiles):
