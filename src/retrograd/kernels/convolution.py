@@ -8,17 +8,19 @@ arrays in another order are copied into this one first.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import isfinite
 
 import numpy as np
 
 from ..geometry import Window
 from . import depthwise, fold, planar
 from .gather_plan import Gather, gather_plan
-from .launch import get_num_threads, kernel
+from .launch import kernel
 from .narrow import FIRST_LAST, WEIGHT, is_narrow, merge_row, merge_weights
 from .packing import pack_weights, whole_steps, zeros_of
 from .plan import three_axes, three_strides
 from .reduce_plan import Reduce, reduce_plan
+from .scratch import per_thread
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
@@ -125,8 +127,7 @@ def _gather_into(
     )
     if packing:
         w = pack_weights(w, plan.taps, *packing)
-    threads = get_num_threads()
-    scratch, packed = np.empty(threads * plan.scratch, np.int64), np.empty(max(1, threads * plan.packed), w.dtype)
+    scratch, packed = per_thread(plan.scratch, "q"), per_thread(plan.packed, dtype)
     init = zeros if bias is None else bias
     _gather[dtype](
         plan.tasks, source, w, plan.taps, init, target, zeros, packed, plan.packed, plan.words, scratch, plan.scratch
@@ -162,8 +163,11 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
         gw = _plain_weight_grad(*merge_row(x, window), g).reshape(gw.shape)
     else:
         gw = _plain_weight_grad(channels_last(x), window, g)
-    if narrow and not np.isfinite(gw).all():  # the padding was multiplied, too, and 0 * inf is NaN
-        gw = _plain_weight_grad(channels_last(x), window, g)
+    if narrow:
+        with np.errstate(all="ignore"):
+            total = np.add.reduce(gw, None)
+        if not isfinite(total):  # the padding was multiplied, too, and 0 * inf is NaN
+            gw = _plain_weight_grad(channels_last(x), window, g)
     return gw.transpose(WEIGHT[x.ndim])
 
 
@@ -173,7 +177,7 @@ def _plain_weight_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarr
     gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype)
     plan = _reduce_plan(window, x.shape[0], rows, columns, dtype, x.strides, g.strides)
     target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype)
-    scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
+    scratch = per_thread(plan.scratch, "q")
     _weight_grad[dtype](plan.tasks, x, g, target, zeros_of(plan.zeros, dtype), plan.words, scratch, plan.scratch)
     return gw if plan.parts == 1 else _sum_parts(target, gw)
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from ..geometry import Window
 from .gather_plan import Gather, depthwise_plan
-from .launch import get_num_threads, kernel
+from .launch import kernel
 from .plan import three_axes, three_steps
 from .reduce_plan import Reduce, depthwise_reduce_plan
+from .scratch import per_thread
 
 _gather = kernel("depthwise.gather")
 _weight_grad = kernel("depthwise.weight_grad")
@@ -44,7 +45,7 @@ def gather(
     channels, dtype = source.shape[1], source.dtype.char
     plan = _plan(window, gradient, source.shape[0], channels, dtype, source.strides, target.strides)
     by_tap = np.ascontiguousarray(w.reshape(channels, -1).T)  # (taps, C)
-    scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
+    scratch = per_thread(plan.scratch, "q")
     _gather[dtype](plan.tasks, source, by_tap, init, target, plan.words, plan.taps, scratch, plan.scratch)
     return target
 
@@ -61,6 +62,6 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     channels, dtype = x.shape[1], x.dtype.char
     plan = _reduce_plan(window, x.shape[0], channels, dtype, x.strides, g.strides)
     partials = np.empty((plan.parts, window.taps, channels), x.dtype)
-    scratch = np.empty(get_num_threads() * plan.scratch, np.int64)
+    scratch = per_thread(plan.scratch, "q")
     _weight_grad[dtype](plan.tasks, x, g, partials, plan.words, scratch, plan.scratch)
     return partials

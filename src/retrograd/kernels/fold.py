@@ -12,11 +12,12 @@ import numpy as np
 
 from ..geometry import Window
 from .fold_plan import PRODUCTS, fold_plan
-from .launch import get_num_threads, kernel
+from .launch import kernel
 from .microkernel import ROW_SLOTS
 from .narrow import WEIGHT_LAST
 from .packing import NO_TAPS, pack_weights, zeros_of
 from .plan import three_axes, three_strides
+from .scratch import per_thread
 
 _input_grad = kernel("fold.input_grad")
 _FEW = 8
@@ -39,9 +40,7 @@ def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.nda
     matrix = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim])).reshape(-1, outputs)  # (taps*I, O)
     packed = pack_weights(matrix, NO_TAPS, outputs, matrix.shape[0], 1, outputs, 1, 0)
     zeros = zeros_of(max(64, inputs), dtype)
-    threads = get_num_threads()
-    products = np.empty(threads * int(words[PRODUCTS]), g.dtype)
-    scratch = np.empty(threads * 2 * ROW_SLOTS, np.int64)
+    products, scratch = per_thread(int(words[PRODUCTS]), dtype), per_thread(2 * ROW_SLOTS, "q")
     init = zeros if bias is None else bias
     _input_grad[dtype](g.shape[0], g, packed, init, gx, zeros, products, words, scratch)
     return gx

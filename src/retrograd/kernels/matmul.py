@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
 import numpy as np
 
-from .launch import get_num_threads, kernel
+from .launch import kernel
 from .layout import channels_last
 from .matmul_plan import Product, plan_product
 from .microkernel import MOST_ROWS
 from .packing import whole_steps, zeros_of
+from .scratch import per_thread
 
 __all__ = ["matmul"]
 
 _multiply = kernel("matmul.multiply")
 _SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # up to so many rows of A or bytes of B, a copy of B costs more than it saves
 _LARGE_A = 1 << 18  # bytes from which on a transposed A is copied if it is read often
+_NO_PLAN = Product(np.empty(0, np.int64), 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """How to multiply matrices of some shapes and strides."""
+
+    shape: tuple[int, ...]  # of the result
+    ready: bool  # the kernel reads both as they are
+    plan: Product
+    init: np.ndarray  # what a result without bias begins with
 
 
 @lru_cache(maxsize=4096)
-def _plan(
+def _call(
     a_shape: tuple[int, ...], a_strides: tuple[int, ...], b_shape: tuple[int, ...], b_strides: tuple[int, ...],
     size: int,
-) -> tuple[tuple[int, ...], Product]:  # fmt: skip
-    """Batch shape of the result, and the plan."""
+) -> _Call:  # fmt: skip
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
     batch = np.broadcast_shapes(a_shape[:-2], b_shape[:-2])
     dtype = "f" if size == 4 else "d"
-    form = "rows" if a_strides[-1] == size or depth == 1 else "dense"
+    rows_apart = a_strides[-1] != size and depth > 1
+    form = "dense" if rows_apart else "rows"
     small = rows <= _SMALL_ROWS or depth * columns * size <= _SMALL_BYTES
     packing = b_strides[-1] != size or not small
+    ready = (
+        whole_steps(a_strides, size)
+        and whole_steps(b_strides, size)
+        and not (rows_apart and rows > 1 and a_strides[-2] != size)
+        and not (rows_apart and len(a_shape) == 2 and rows * depth * size > _LARGE_A and columns > 128)
+        and 0 not in (*batch, rows, depth, columns)
+    )
+    if not ready:
+        return _Call((*batch, rows, columns), False, _NO_PLAN, zeros_of(1, dtype))
 
     def offsets(lead: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
         """Offset in elements of the matrix that each product of the batch reads."""
@@ -50,27 +72,28 @@ def _plan(
             )
         ),
     )  # fmt: skip
-    return batch, plan
+    return _Call((*batch, rows, columns), True, plan, zeros_of(columns, dtype))
 
 
 def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
     """c[..., m, n] = bias[n] + sum over k of a[..., m, k] b[..., k, n], leading axes broadcast."""
-    rows, depth, columns = a.shape[-2], a.shape[-1], b.shape[-1]
-    if depth == 0 or rows == 0 or columns == 0 or a.size == 0 or b.size == 0:
-        c = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns), a.dtype)
-        return c if bias is None else c + bias
-    size, dtype = a.itemsize, a.dtype.char
-    rows_apart = a.strides[-1] != size and depth > 1
-    if rows_apart and a.ndim == 2 and a.nbytes > _LARGE_A and columns > 128 and a.T.flags.c_contiguous:
-        a = channels_last(a.T[np.newaxis])[0].T
-    elif not whole_steps(a.strides, size) or (rows_apart and rows > 1 and a.strides[-2] != size):
-        a = np.ascontiguousarray(a)
-    if not whole_steps(b.strides, size):
-        b = np.ascontiguousarray(b)
-    batch, plan = _plan(a.shape, a.strides, b.shape, b.strides, size)
-    c = np.empty((*batch, rows, columns), a.dtype)
-    init = zeros_of(columns, dtype) if bias is None else np.ascontiguousarray(bias)
-    threads = get_num_threads()
-    scratch, packed = np.empty(threads * 2 * MOST_ROWS, np.int64), np.empty(max(1, threads * plan.packed), a.dtype)
+    call = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+    c = np.empty(call.shape, a.dtype)
+    if not call.ready:
+        if c.size == 0 or a.shape[-1] == 0:
+            c[...] = 0 if bias is None else bias
+            return c
+        a, b = _readable(a, b)
+        call = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+    plan, dtype = call.plan, a.dtype.char
+    init = call.init if bias is None else np.ascontiguousarray(bias)
+    scratch, packed = per_thread(2 * MOST_ROWS, "q"), per_thread(plan.packed, dtype)
     _multiply[dtype](plan.tasks, a, b, init, c, packed, plan.packed, plan.words, scratch)
     return c
+
+
+def _readable(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Copies where the kernel cannot read the matrices, or would read ``a`` slowly."""
+    transposed = a.ndim == 2 and a.T.flags.c_contiguous
+    a = channels_last(a.T[np.newaxis])[0].T if transposed else np.ascontiguousarray(a)
+    return a, b if whole_steps(b.strides, b.itemsize) else np.ascontiguousarray(b)

@@ -12,11 +12,12 @@ from functools import lru_cache
 import numpy as np
 
 from ..geometry import Window
-from .launch import get_num_threads, kernel
+from .launch import kernel
 from .microkernel import tile
 from .packing import zeros_of
 from .plan import three_axes, three_steps
 from .planar_plan import Planar, planar_plan
+from .scratch import per_thread
 
 _gather = kernel("planar.gather")
 _weight_grad = kernel("planar.weight_grad")
@@ -50,7 +51,7 @@ def gather(
     plan = _plan(window, gradient, x.shape[0], x.shape[1], channels, dtype, x.strides, target.strides, False)
     by_tap = w.reshape(window.groups, w.shape[0] // window.groups, w.shape[1], -1)
     weights = np.ascontiguousarray(by_tap.transpose((0, 3, 1, 2) if gradient else (0, 3, 2, 1)))  # (G, taps, in, out)
-    planes, table = _scratch(plan, x.dtype)
+    planes, table = per_thread(plan.planes, dtype), per_thread(plan.table, "q")
     init = zeros_of(channels, dtype) if bias is None else bias
     _gather[dtype](plan.tasks, x, weights, init, target, planes, plan.planes, plan.words, table, plan.table)
     return target
@@ -61,11 +62,6 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     dtype = x.dtype.char
     plan = _plan(window, False, x.shape[0], x.shape[1], g.shape[1], dtype, x.strides, g.strides, True)
     partials = np.zeros((plan.parts, window.taps, x.shape[1] // window.groups, g.shape[1]), x.dtype)
-    planes, table = _scratch(plan, x.dtype)
+    planes, table = per_thread(plan.planes, dtype), per_thread(plan.table, "q")
     _weight_grad[dtype](plan.tasks, x, g, partials, planes, plan.planes, plan.words, table, plan.table)
     return partials
-
-
-def _scratch(plan: Planar, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    threads = get_num_threads()
-    return np.empty(threads * plan.planes, dtype), np.empty(threads * plan.table, np.int64)

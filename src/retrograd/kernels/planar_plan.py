@@ -29,6 +29,7 @@ GROUPS, GROUP_BLOCK = 28, 29  # of the convolution, of a task
 X_CHANNELS, OTHER_CHANNELS = 30, 31  # per group
 TAPS = 32
 WIDTH, TILES, MICRO = 33, 34, 35  # gather: columns of a panel, tiles of the channels, see ``micro_kernels``
+COLUMNS = 39  # gather: of all panels, whose last one is narrower than the others
 PARTS, ITEMS = 39, 40  # weight gradient: partial sums; (image, block of lines) pairs
 ROW_TILES, COLUMN_TILES = 41, 42  # tiles of the channels and of the (tap, channel of x) pairs
 DOTS = 43  # four kernels: fewest rows and columns, one column more, one row more, both
@@ -98,8 +99,10 @@ def planar_plan(
         words += [parts, items, *_dot_words(dtype, channels, len(taps) * x_channels)]
         table = len(taps) * x_channels * 2 + MOST_ROWS
     else:
-        tiles, micros = micro_kernels(dtype, "near", channels, tile(dtype, "near", width))
-        words += [width, tiles, *micros, *[0] * (LIST - PARTS)]
+        tiles, micros = micro_kernels(dtype, "near", channels, shape)
+        micros[:2] = micro_kernels(dtype, "near", channels, tile(dtype, "near", width))[1][2:]  # a short block's, too
+        words += [width, tiles, *micros, shape.panels * width - width + shape.last_vectors * lanes]
+        words += [0] * (LIST - PARTS - 1)
         table = len(taps) * 2 + MOST_ROWS
     slack = width + (spans[0] * lines + spans[1]) * pitch + spans[2]
     return Planar(

@@ -14,9 +14,10 @@ import numpy as np
 
 from ..geometry import Window
 from .arrays import CHUNK, Shape
-from .launch import get_num_threads, kernel
+from .launch import kernel
 from .layout import channels_last, empty, memory_of
 from .plan import Axis, three_axes
+from .scratch import per_thread
 
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_gather", "max_pool_grad"]
 
@@ -69,8 +70,7 @@ def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
     words, tasks, scratch, memory = _plan(window, x.shape, False, True)
     y, indices = empty(memory, x.dtype), empty(memory, _INT64)
     if tasks:
-        lists = np.empty(scratch * get_num_threads(), _INT64)
-        _MAX[x.dtype.char](tasks, x, y, indices, words, lists, scratch)
+        _MAX[x.dtype.char](tasks, x, y, indices, words, per_thread(scratch, "q"), scratch)
     return y, indices
 
 
@@ -80,8 +80,7 @@ def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window) -> np.ndar
     words, tasks, scratch, memory = _plan(window, g.shape, True, True)
     gx = empty(memory, g.dtype)
     if tasks:
-        lists = np.empty(scratch * get_num_threads(), _INT64)
-        _MAX_GRAD[g.dtype.char](tasks, g, indices, gx, words, lists, scratch)
+        _MAX_GRAD[g.dtype.char](tasks, g, indices, gx, words, per_thread(scratch, "q"), scratch)
     return gx
 
 
@@ -104,7 +103,7 @@ def avg_pool(x: np.ndarray, window: Window, count_include_pad: bool) -> np.ndarr
     words, tasks, scratch, memory = _plan(window, x.shape, False, count_include_pad)
     y = empty(memory, x.dtype)
     if tasks:
-        _AVG[x.dtype.char](tasks, x, y, words, np.empty(scratch * get_num_threads(), _INT64), scratch)
+        _AVG[x.dtype.char](tasks, x, y, words, per_thread(scratch, "q"), scratch)
     return y
 
 
@@ -114,7 +113,7 @@ def avg_pool_grad(g: np.ndarray, window: Window, count_include_pad: bool) -> np.
     words, tasks, scratch, memory = _plan(window, g.shape, True, count_include_pad)
     gx = empty(memory, g.dtype)
     if tasks:
-        _AVG_GRAD[g.dtype.char](tasks, g, gx, words, np.empty(scratch * get_num_threads(), _INT64), scratch)
+        _AVG_GRAD[g.dtype.char](tasks, g, gx, words, per_thread(scratch, "q"), scratch)
     return gx
 
 

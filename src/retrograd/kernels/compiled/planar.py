@@ -34,16 +34,21 @@ def _flip(source, at, source_step, target, to, target_step, rows, columns):  # t
         for j in range(0, columns, lanes(source)):
             store_first(target, to + j, load_first(source, at + j, columns - j), columns - j)
         return
-    most = lanes(source) // 2
-    if target_step == rows and rows <= most:
-        for j in range(0, columns, lanes(source)):
+    one = lanes(source)  # a constant, with which the masks of whole blocks vanish
+    if target_step == rows and rows <= one // 2:
+        for j in range(0, columns - one + 1, one):
+            interleave_first(offset(source, at + j), source_step, offset(target, to + j * rows), rows, one)
+        j = columns // one * one
+        if j < columns:
             interleave_first(offset(source, at + j), source_step, offset(target, to + j * rows), rows, columns - j)
         return
-    if source_step == columns and columns <= most:
-        for i in range(0, rows, lanes(source)):
-            deinterleave_first(
-                offset(source, at + i * columns), offset(target, to + i), target_step, columns, rows - i
-            )  # fmt: skip
+    if source_step == columns and columns <= one // 2:
+        for i in range(0, rows - one + 1, one):
+            deinterleave_first(offset(source, at + i * columns), offset(target, to + i), target_step, columns, one)
+        i = rows // one * one
+        if i < rows:
+            begin = offset(source, at + i * columns)
+            deinterleave_first(begin, offset(target, to + i), target_step, columns, rows - i)
         return
     for j in range(0, columns, lanes(source)):
         for i in range(0, rows, lanes(source)):
@@ -127,8 +132,9 @@ def gather(
                     for p in range(0, panels * width, lanes(planes)):
                         store(planes, row + p, bias)
                 for panel in range(panels):
+                    last = 2 if (panel + 1) * width > plan[word.COLUMNS] else 0
                     brgemm(
-                        plan[word.MICRO + 2 + more], address(offset(scratch, table)), taps, depth, columns * size,
+                        plan[word.MICRO + last + more], address(offset(scratch, table)), taps, depth, columns * size,
                         (group * depth * plane + d * plan[word.LINES] * pitch + panel * width) * size,
                         ((first_group + group) * taps * depth * columns + first) * size, plane * size,
                         address(offset(scratch, rows_of_c)), panel * width * size, lanes(x), address(init), 1,
