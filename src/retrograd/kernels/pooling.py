@@ -64,7 +64,8 @@ class _Places(NamedTuple):
 def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
     """y[n, c, o] = max over r of x[n, c, i], and its flat position in *I (int64): x (N,C,*I) -> (N,C,*O) twice.
 
-    Of equal maxima the first tap (row-major) counts; if there is a NaN, the first NaN is the maximum.
+    Of equal maxima the first tap (row-major) counts; if there is a NaN, the first NaN is the maximum. No window lies
+    wholly in the padding.
     """
     x = channels_last(x)
     words, tasks, scratch, memory = _plan(window, x.shape, False, True)

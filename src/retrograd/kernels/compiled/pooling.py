@@ -6,8 +6,6 @@ counted from tap 0. Neighbouring outputs whose windows lie inside of the input s
 
 from __future__ import annotations
 
-from math import inf
-
 from ..compiler import helper
 from ..pooling import (
     APART,
@@ -133,6 +131,19 @@ def _clear_ahead(gx, plan, n, at_d, at_h, all_rows, fresh, first, last):  # type
     return reached
 
 
+@helper
+def _larger(value, here, best, found):  # type: ignore[no-untyped-def]
+    """The larger one of ``value`` and ``best``, and its place, counted from tap 0 so that 32 bits do for any input."""
+    better = exceeds(value, best)
+    return select(better, value, best), select(better, here, found)
+
+
+@helper
+def _store_found(y, indices, at, best, found, place, count):  # type: ignore[no-untyped-def]
+    store_first(y, at, best, count)
+    store_integers(indices, at, widen(found) + place, count)
+
+
 def max_pool(
     task: int, worker: int, x: Array, y: Array, indices: Table, plan: Table, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
@@ -140,7 +151,7 @@ def max_pool(
     first_row, last_row, first_c, last_c = _part_of_task(plan, task)
     begin, outputs, channels = worker * scratch_words, plan[OUTPUT + 2], plan[CHANNELS]
     move, step, two = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3], 2 * lanes(x)
-    target = first_row * outputs * channels
+    target, few = first_row * outputs * channels, last_c - first_c
     for row in range(first_row, last_row):
         n, at_d, at_h = _start_of_row(plan, row)
         source = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2] - plan[LOW + 2] * plan[STEP + 3]
@@ -148,42 +159,53 @@ def max_pool(
         out = 0
         while out < outputs:
             end, run = _list_taps(plan, scratch, begin, at_d, at_h, out * move - plan[LOW + 2], outputs - out)
+            out += run
+            while few <= lanes(x) and run >= 4:  # one register holds all channels: four positions at once
+                at = source + scratch[begin] + first_c
+                best_a, best_b = load_first(x, at, few), load_first(x, at + step, few)
+                best_c, best_d = load_first(x, at + 2 * step, few), load_first(x, at + 3 * step, few)
+                found_a = full_like(bits_of(best_a), scratch[begin + 1])
+                found_b, found_c, found_d = found_a, found_a, found_a
+                for tap in range(begin + 2, end, 2):
+                    at, here = source + scratch[tap] + first_c, full_like(found_a, scratch[tap + 1])
+                    best_a, found_a = _larger(load_first(x, at, few), here, best_a, found_a)
+                    best_b, found_b = _larger(load_first(x, at + step, few), here, best_b, found_b)
+                    best_c, found_c = _larger(load_first(x, at + 2 * step, few), here, best_c, found_c)
+                    best_d, found_d = _larger(load_first(x, at + 3 * step, few), here, best_d, found_d)
+                _store_found(y, indices, target + first_c, best_a, found_a, place, few)
+                _store_found(y, indices, target + channels + first_c, best_b, found_b, place + move, few)
+                _store_found(y, indices, target + 2 * channels + first_c, best_c, found_c, place + 2 * move, few)
+                _store_found(y, indices, target + 3 * channels + first_c, best_d, found_d, place + 3 * move, few)
+                target += 4 * channels
+                source += 4 * step
+                place += 4 * move
+                run -= 4
             for _ in range(run):
                 c = first_c
                 while c + two <= last_c:
-                    best_a, best_b = full(x, -inf), full(x, -inf)
-                    # counted from tap 0, so that 32 bits do for any input
+                    at = source + scratch[begin] + c
+                    best_a, best_b = load(x, at), load(x, at + lanes(x))
                     found_a = full_like(bits_of(best_a), scratch[begin + 1])
                     found_b = found_a
-                    for tap in range(begin, end, 2):
-                        at, here = source + scratch[tap] + c, scratch[tap + 1]
-                        value = load(x, at)
-                        better = exceeds(value, best_a)
-                        best_a, found_a = select(better, value, best_a), select(better, here, found_a)
-                        value = load(x, at + lanes(x))
-                        better = exceeds(value, best_b)
-                        best_b, found_b = select(better, value, best_b), select(better, here, found_b)
-                    store(y, target + c, best_a)
-                    store(y, target + c + lanes(x), best_b)
-                    store_integers(indices, target + c, widen(found_a) + place, lanes(x))
-                    store_integers(indices, target + c + lanes(x), widen(found_b) + place, lanes(x))
+                    for tap in range(begin + 2, end, 2):
+                        at, here = source + scratch[tap] + c, full_like(found_a, scratch[tap + 1])
+                        best_a, found_a = _larger(load(x, at), here, best_a, found_a)
+                        best_b, found_b = _larger(load(x, at + lanes(x)), here, best_b, found_b)
+                    _store_found(y, indices, target + c, best_a, found_a, place, lanes(x))
+                    _store_found(y, indices, target + c + lanes(x), best_b, found_b, place, lanes(x))
                     c += two
                 while c < last_c:
                     count = min(lanes(x), last_c - c)
-                    best = full(x, -inf)
+                    best = load_first(x, source + scratch[begin] + c, count)
                     found = full_like(bits_of(best), scratch[begin + 1])
-                    for tap in range(begin, end, 2):
+                    for tap in range(begin + 2, end, 2):
                         value = load_first(x, source + scratch[tap] + c, count)
-                        better = exceeds(value, best)
-                        best = select(better, value, best)
-                        found = select(better, scratch[tap + 1], found)
-                    store_first(y, target + c, best, count)
-                    store_integers(indices, target + c, widen(found) + place, count)
+                        best, found = _larger(value, full_like(found, scratch[tap + 1]), best, found)
+                    _store_found(y, indices, target + c, best, found, place, count)
                     c += lanes(x)
                 target += channels
                 source += step
                 place += move
-            out += run
 
 
 @helper
