@@ -9,7 +9,7 @@ from ..geometry import Window
 from .microkernel import Tile, micro
 
 LARGE_WEIGHTS = 640 << 10  # bytes of weights that no longer stay in the second-level cache while pixels stream by
-TASK_WORK = 4_000_000  # multiply-adds that are worth a task of their own, about 50 us
+TASK_WORK = 500_000  # multiply-adds that are worth a task of their own, about 8 us
 TASK_WORK_DEPTHWISE = 400_000
 MOST_TASKS = 32
 
