@@ -35,7 +35,7 @@ HEADER = 43
 
 _PARTS = 8
 # Bytes of x and g that are read again for every tile of the weight gradient: for one tap, for several, on short lines.
-_CHUNK_OF_TAP, _CHUNK, _CHUNK_OF_SHORT = 128 << 10, 480 << 10, 640 << 10
+_CHUNK_OF_TAP, _CHUNK, _CHUNK_OF_SHORT = 256 << 10, 480 << 10, 640 << 10
 _L1_BYTES = 28 << 10
 _LITTLE = 32 * 32
 _SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
