@@ -64,6 +64,9 @@ def gather(
     lowest, highest = 0, positions
     if taps_w > 0:
         lowest, highest = _inside(least, most, step, extent, positions)
+    # three neighbouring taps read ten pixels for eight positions; the input gradient lists them backwards
+    three = taps_w == 3 and most - least == 2 and step == 1
+    left, right = (0, 6) if three and plan[moves_w] == least else (6, 0)
     for line in range(row_first, row_last):
         h = line % plan[phase + word.POSITIONS + 1]
         rest = line // plan[phase + word.POSITIONS + 1]
@@ -87,7 +90,30 @@ def gather(
                 at = target + q * y_step + channel
                 if inside and count == lanes(x):
                     y0, y1, y2, y3, y4, y5, y6, y7 = begin, begin, begin, begin, begin, begin, begin, begin
-                    for entry in range(table, table + 3 * found, 3):
+                    for entry in range(table, table + 3 * found if three else table, 9):
+                        a = load(w, scratch[entry + left + 1] + channel)
+                        b = load(w, scratch[entry + 4] + channel)
+                        c = load(w, scratch[entry + right + 1] + channel)
+                        source = scratch[entry + left] + q * x_step + channel
+                        y0 = fma(load(x, source), a, y0)
+                        pixel = load(x, source + x_step)
+                        y0, y1 = fma(pixel, b, y0), fma(pixel, a, y1)
+                        pixel = load(x, source + 2 * x_step)
+                        y0, y1, y2 = fma(pixel, c, y0), fma(pixel, b, y1), fma(pixel, a, y2)
+                        pixel = load(x, source + 3 * x_step)
+                        y1, y2, y3 = fma(pixel, c, y1), fma(pixel, b, y2), fma(pixel, a, y3)
+                        pixel = load(x, source + 4 * x_step)
+                        y2, y3, y4 = fma(pixel, c, y2), fma(pixel, b, y3), fma(pixel, a, y4)
+                        pixel = load(x, source + 5 * x_step)
+                        y3, y4, y5 = fma(pixel, c, y3), fma(pixel, b, y4), fma(pixel, a, y5)
+                        pixel = load(x, source + 6 * x_step)
+                        y4, y5, y6 = fma(pixel, c, y4), fma(pixel, b, y5), fma(pixel, a, y6)
+                        pixel = load(x, source + 7 * x_step)
+                        y5, y6, y7 = fma(pixel, c, y5), fma(pixel, b, y6), fma(pixel, a, y7)
+                        pixel = load(x, source + 8 * x_step)
+                        y6, y7 = fma(pixel, c, y6), fma(pixel, b, y7)
+                        y7 = fma(load(x, source + 9 * x_step), c, y7)
+                    for entry in range(table, table if three else table + 3 * found, 3):
                         weight = load(w, scratch[entry + 1] + channel)
                         source = scratch[entry] + q * x_step + channel
                         y0 = fma(load(x, source), weight, y0)
@@ -164,6 +190,7 @@ def weight_grad(
     step_x, step_g = stride * plan[term.INPUT + 3], plan[term.GRAD + 3]
     last_move = (plan[term.KERNEL + 2] - 1) * plan[term.DILATION + 2] - plan[term.PADDING + 2]
     lowest, highest = _inside(-plan[term.PADDING + 2], last_move, stride, extent, positions)
+    three = plan[term.KERNEL + 2] == 3 and plan[term.DILATION + 2] == 1 and stride == 1  # see gather
     table = worker * scratch_words
     for line in range(plan[row], plan[row + 1]):
         h = line % plan[term.OUTPUT + 1]
@@ -192,7 +219,31 @@ def weight_grad(
                         load(g, at + 2 * step_g),
                         load(g, at + 3 * step_g),
                     )
-                    for entry in range(table, table + 3 * found, 3):
+                    for entry in range(table, table + 3 * found if three else table, 9):
+                        source = scratch[entry] + q * step_x + channel
+                        target = out + scratch[entry + 1] + channel
+                        a = load(x, source)
+                        b = load(x, source + step_x)
+                        c = load(x, source + 2 * step_x)
+                        even_a, odd_a = fma(a, g0, load(partials, target)), b * g1
+                        even_b, odd_b = fma(b, g0, load(partials, target + channels)), c * g1
+                        even_c = fma(c, g0, load(partials, target + 2 * channels))
+                        even_a = fma(c, g2, even_a)
+                        a, b = load(x, source + 3 * step_x), load(x, source + 4 * step_x)
+                        odd_c = a * g1
+                        even_b, odd_a = fma(a, g2, even_b), fma(a, g3, odd_a)
+                        even_c, odd_b, even_a = fma(b, g2, even_c), fma(b, g3, odd_b), fma(b, g4, even_a)
+                        a, b = load(x, source + 5 * step_x), load(x, source + 6 * step_x)
+                        odd_c, even_b, odd_a = fma(a, g3, odd_c), fma(a, g4, even_b), fma(a, g5, odd_a)
+                        even_c, odd_b, even_a = fma(b, g4, even_c), fma(b, g5, odd_b), fma(b, g6, even_a)
+                        a, b = load(x, source + 7 * step_x), load(x, source + 8 * step_x)
+                        odd_c, even_b, odd_a = fma(a, g5, odd_c), fma(a, g6, even_b), fma(a, g7, odd_a)
+                        even_c, odd_b = fma(b, g6, even_c), fma(b, g7, odd_b)
+                        odd_c = fma(load(x, source + 9 * step_x), g7, odd_c)
+                        store(partials, target, even_a + odd_a)
+                        store(partials, target + channels, even_b + odd_b)
+                        store(partials, target + 2 * channels, even_c + odd_c)
+                    for entry in range(table, table if three else table + 3 * found, 3):
                         source = scratch[entry] + q * step_x + channel
                         target = out + scratch[entry + 1] + channel
                         even = fma(load(x, source), g0, load(partials, target))
