@@ -74,6 +74,7 @@ _round_bits = _integer(0x4B400000, 0x4338000000000000)
 
 _lowest = _number(-104.0, -746.0)  # its exponential rounds to 0
 _highest = _number(89.0, 710.0)  # its exponential overflows
+_usual = _number(87.0, 708.0)  # up to here, with either sign, the exponential and 2^n are normal numbers
 _ln2_high = _number(0.693145751953125, 6.93147180369123816490e-01)
 _ln2_low = _number(1.42860682030941723212e-6, 1.90821492927058770002e-10)
 _biased = _number(1.5 * 2**23 + 127, 1.5 * 2**52 + 1023)
@@ -103,7 +104,7 @@ _exp_tail = _by_type(_exp_tail32, _exp_tail64)
 
 
 @helper
-def exp(x: Any) -> Any:
+def _exp_of_any(x: Any) -> Any:
     nothing = x < _lowest(x)
     x = select(nothing, 0.0, select(x > _highest(x), _highest(x), x))
     negative = x < 0.0
@@ -113,6 +114,16 @@ def exp(x: Any) -> Any:
     r = (x - n * _ln2_high(x)) - n * _ln2_low(x)
     y = (r + _exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
     return select(nothing, 0.0, y * select(negative, full_like(x, 2.0**-64), 2.0**64))
+
+
+@helper
+def exp(x: Any) -> Any:
+    if not all_lanes(absolute(x) < _usual(x)):
+        return _exp_of_any(x)
+    shifted = x * 1.4426950408889634 + _biased(x)  # as above, bit for bit, with one factor
+    n = shifted - _biased(x)
+    r = (x - n * _ln2_high(x)) - n * _ln2_low(x)
+    return (r + _exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
 
 
 @helper
