@@ -89,6 +89,8 @@ def sum_columns(
     while rest >= 8:
         i, k = q, p
         while i <= whole:
+            for j in range(k, k + 8 * inner, inner):
+                ahead(x, j)
             a = load(x, k) + load(x, k + inner)
             b = load(x, k + 2 * inner) + load(x, k + 3 * inner)
             c = load(x, k + 4 * inner) + load(x, k + 5 * inner)
