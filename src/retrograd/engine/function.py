@@ -170,7 +170,14 @@ class Function:
         mode = thread.mode
         if not mode.enabled:
             node.needs_input_grad = (False,) * len(args)
-            return _free_of_history(cls, cls.forward(node, *args), args)
+            output = cls.forward(node, *args)
+            if type(output) is Tensor and not output._requires_grad:
+                for arg in args:
+                    if arg is output:
+                        break
+                else:
+                    return output
+            return _free_of_history(cls, output, args)
 
         edges: list[Any] = []
         needs: list[bool] = []
@@ -219,11 +226,6 @@ def _free_of_history(cls: type[Function], output: Any, args: tuple[Any, ...]) ->
     """What forward returned: checked, without history, and never one of the arguments itself."""
     if type(output) is tuple:
         return tuple([_one_free_of_history(cls, item, args) for item in output])
-    if type(output) is Tensor and not output._requires_grad:
-        for arg in args:
-            if arg is output:
-                return wrap(output.data)
-        return output
     return _one_free_of_history(cls, output, args)
 
 

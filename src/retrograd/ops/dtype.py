@@ -84,6 +84,10 @@ def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor) -> No
     Raises:
         TypeError: naming both types.
     """
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        dtype = x.data.dtype
+        if dtype is y.data.dtype and dtype.kind == "f":
+            return
     for label, value in ((first, x), (second, y)):
         if not isinstance(value, Tensor):
             raise TypeError(
