@@ -103,6 +103,26 @@ def plain(window: Window, batch: int, inputs: int, outputs: int, dtype: type, se
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [7, 16, 19, 33])
+@pytest.mark.parametrize("channels", range(1, 10))
+def test_few_channels_on_lines(kernel_set: Any, channels: int, width: int, dtype: type) -> None:
+    """Fewer channels than lanes, on lines of less and more than whole registers, with and without padding between."""
+    for low, high in ((0, 0), (1, 1), (0, 2), (2, 0)):
+        window = conv_window((3, width + 2 - low - high), (2, 3), (1, 1), ((1, 0), (low, high)), (1, 1))
+        check(kernel_set, *plain(window, 2, channels, 10 - channels, dtype, width))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [8, 10, 11, 18, 27])
+@pytest.mark.parametrize("channels", [16, 19])
+def test_three_taps_per_channel(kernel_set: Any, channels: int, width: int, dtype: type) -> None:
+    """Depthwise, on lines around whole blocks of positions; neighbouring taps, some apart, and every other position."""
+    for stride, pads, dilation in (((1, 1), (1, 1), 1), ((1, 1), (0, 2), 1), ((1, 1), (2, 2), 2), ((1, 2), (1, 1), 1)):
+        window = conv_window((4, width), (3, 3), stride, ((1, 1), pads), (1, dilation), channels)
+        check(kernel_set, *plain(window, 2, channels, channels, dtype, width))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("inputs", CHANNELS)
 def test_channel_counts(kernel_set: Any, inputs: int, dtype: type) -> None:
     """Every pair of channel counts, on both sides of vector widths."""

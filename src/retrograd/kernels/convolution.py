@@ -16,7 +16,8 @@ from ..geometry import Window
 from . import depthwise, fold, planar
 from .gather_plan import Gather, gather_plan
 from .launch import kernel
-from .narrow import FIRST_LAST, WEIGHT, is_narrow, merge_row, merge_weights
+from .layout import channels_last, empty
+from .narrow import WEIGHT, is_narrow, merge_row, merge_weights
 from .packing import pack_weights, whole_steps, zeros_of
 from .plan import three_axes, three_strides
 from .reduce_plan import Reduce, reduce_plan
@@ -27,20 +28,12 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 _gather = kernel("convolution.gather")
 _weight_grad = kernel("convolution.weight_grad")
 _add_partials = kernel("convolution.add_partials")
-_LAST_FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}  # (N, *S, C) seen as (N, C, *S)
 
 
-def channels_last(x: np.ndarray) -> np.ndarray:
+def _readable(x: np.ndarray) -> np.ndarray:
     """``x`` (N, C, ...) with neighbouring channels: itself where it has them, else a copy."""
     size = x.itemsize
-    if (x.strides[1] == size or x.shape[1] == 1) and whole_steps(x.strides, size):
-        return x
-    return np.ascontiguousarray(x.transpose(FIRST_LAST[x.ndim])).transpose(_LAST_FIRST[x.ndim])
-
-
-def empty_channels_last(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A new array of the shape (N, C, ...), channels-last in memory."""
-    return np.empty((shape[0], *shape[2:], shape[1]), dtype).transpose(_LAST_FIRST[len(shape)])
+    return x if (x.strides[1] == size or x.shape[1] == 1) and whole_steps(x.strides, size) else channels_last(x)
 
 
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
@@ -48,13 +41,13 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 
     x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
     """
-    y = empty_channels_last((x.shape[0], w.shape[0], *window.output), x.dtype)
+    y = empty((x.shape[0], *window.output, w.shape[0]), x.dtype)
     if planar.applies(w.shape[0] // window.groups, window, False, x.dtype.char) and not _is_depthwise(x, y, window):
         return _planar_gather(x, w, bias, y, window, False)
     if is_narrow(x.shape[1], window) and y.size:
         x, window = merge_row(x, window)
         return _gather_into(x, merge_weights(w), bias, y, window, False)
-    return _gather_into(channels_last(x), w, bias, y, window, False)
+    return _gather_into(_readable(x), w, bias, y, window, False)
 
 
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
@@ -62,12 +55,12 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
     g (N,Co,*O), w (Co,Ci/groups,*R), bias (Ci,) or None; gx (N,Ci,*I).
     """
-    gx = empty_channels_last((g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype)
+    gx = empty((g.shape[0], *window.input, w.shape[1] * window.groups), g.dtype)
     if planar.applies(w.shape[1], window, True, g.dtype.char) and not _is_depthwise(g, gx, window):
         return _planar_gather(g, w, bias, gx, window, True)
     if fold.applies(w.shape[1], window) and gx.size and g.size:
-        return fold.input_grad(channels_last(g), w, _dense(bias), gx, window)
-    return _gather_into(channels_last(g), w, bias, gx, window, True)
+        return fold.input_grad(_readable(g), w, _dense(bias), gx, window)
+    return _gather_into(_readable(g), w, bias, gx, window, True)
 
 
 def _is_depthwise(source: np.ndarray, target: np.ndarray, window: Window) -> bool:
@@ -80,7 +73,7 @@ def _planar_gather(
     if target.size == 0 or source.size == 0:
         target[...] = 0 if bias is None else bias.reshape(-1, *[1] * window.ndim)
         return target
-    return planar.gather(channels_last(source), w, _dense(bias), target, window, gradient)
+    return planar.gather(_readable(source), w, _dense(bias), target, window, gradient)
 
 
 @lru_cache(maxsize=4096)
@@ -153,21 +146,21 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
     if gw.size == 0 or x.size == 0 or g.size == 0:
         gw.fill(0)
         return gw.transpose(WEIGHT[x.ndim])
-    g, narrow = channels_last(g), is_narrow(x.shape[1], window)
+    g, narrow = _readable(g), is_narrow(x.shape[1], window)
     if _is_depthwise(x, g, window):
-        _sum_parts(depthwise.weight_grad(channels_last(x), g, window), gw)
+        _sum_parts(depthwise.weight_grad(_readable(x), g, window), gw)
     elif planar.applies(g.shape[1] // window.groups, window, False, x.dtype.char):
         narrow = True
-        _sum_parts(planar.weight_grad(channels_last(x), g, window), gw)
+        _sum_parts(planar.weight_grad(_readable(x), g, window), gw)
     elif narrow:
         gw = _plain_weight_grad(*merge_row(x, window), g).reshape(gw.shape)
     else:
-        gw = _plain_weight_grad(channels_last(x), window, g)
+        gw = _plain_weight_grad(_readable(x), window, g)
     if narrow:
         with np.errstate(all="ignore"):
             total = np.add.reduce(gw, None)
         if not isfinite(total):  # the padding was multiplied, too, and 0 * inf is NaN
-            gw = _plain_weight_grad(channels_last(x), window, g)
+            gw = _plain_weight_grad(_readable(x), window, g)
     return gw.transpose(WEIGHT[x.ndim])
 
 

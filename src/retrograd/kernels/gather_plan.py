@@ -17,15 +17,15 @@ from .plan import LARGE_WEIGHTS, MOST_TASKS, TASK_WORK, TASK_WORK_DEPTHWISE, Axi
 
 SOURCE = 0  # strides of the tensor that is read: N, D, H, W
 EXTENT = 4  # its extents D, H, W
-TARGET, TARGET_GROUP = 7, 8  # strides of the tensor that is written: N, groups
-SIZE, COLUMNS, DEPTH = 9, 10, 11  # bytes of an element; channels per group that are written and read
-WIDTH, PANELS, TAIL = 12, 13, 14  # columns of a panel; panels of a group; columns of the last vector
-ENTRY_STEP, PANEL_STEP, WEIGHT_GROUP, WEIGHT_ROW = 15, 16, 17, 18  # weights: from tap, panel, group, row to the next
-CHUNKS = 19  # 1: a task goes through the weights in chunks and packs each; 2: it reads them where they are
-TAP_CHUNK, DEPTH_CHUNK = 20, 21  # taps and channels of a chunk
-DEPTH_STEP, COLUMN_STEP, GROUP_STEP = 22, 23, 24  # of the weights before they are packed, in elements
-TASKS = 25  # where the tasks begin: (phase, first and last part, first and last tile), a part is a panel of a group
-HEADER = 26
+TARGET = 7  # step of the tensor that is written along N
+SIZE, COLUMNS, DEPTH = 8, 9, 10  # bytes of an element; channels per group that are written and read
+WIDTH, PANELS, TAIL = 11, 12, 13  # columns of a panel; panels of a group; columns of the last vector
+ENTRY_STEP, PANEL_STEP, WEIGHT_GROUP, WEIGHT_ROW = 14, 15, 16, 17  # weights: from tap, panel, group, row to the next
+CHUNKS = 18  # 1: a task goes through the weights in chunks and packs each; 2: it reads them where they are
+TAP_CHUNK, DEPTH_CHUNK = 19, 20  # taps and channels of a chunk
+DEPTH_STEP, COLUMN_STEP, GROUP_STEP = 21, 22, 23  # of the weights before they are packed, in elements
+TASKS = 24  # where the tasks begin: (phase, first and last part, first and last tile), a part is a panel of a group
+HEADER = 25
 # ---- words of a phase, from its beginning
 POSITIONS = 0  # how many along D, H, W
 PIXELS, TILES = 3, 4
@@ -113,7 +113,7 @@ def depthwise_plan(
     """Plan of both with one channel per group; a task is (phase, first and last row). Strides are in elements."""
     found, taps = _phase_words(axes, gradient, batch, dtype, None, target, weight_taps)
     body = [word for phase in found for word in phase.words]
-    words = [*source, *(axis.output if gradient else axis.input for axis in axes), target[0], 0]
+    words = [*source, *(axis.output if gradient else axis.input for axis in axes), target[0]]
     words += [4 if dtype == "f" else 8, channels, 1, *[0] * (TASKS - WIDTH), HEADER + len(body)]
     tasks: list[int] = []
     start = HEADER
@@ -161,7 +161,7 @@ def gather_plan(
     longest = max([1, *(phase.taps for phase in found)])
     extents = [axis.output if gradient else axis.input for axis in axes]
     row_bytes = width * size
-    words: list[int] = [*source, *extents, target[0], columns * size, size, columns, depth, width, panels, shape.tail]
+    words: list[int] = [*source, *extents, target[0], size, columns, depth, width, panels, shape.tail]
     if direct:
         entry_step = weight_taps[2] * size
         if kernel[2] == 1:  # the step of the innermost axis that has one

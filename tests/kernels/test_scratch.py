@@ -1,0 +1,108 @@
+"""Memory that kernels keep from call to call: what it holds from before reaches no result."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import naive
+from comparison import assert_sums
+from retrograd import kernels
+from retrograd.geometry import conv_window
+from retrograd.kernels import scratch
+from strategies import DTYPES
+
+
+class Garbage:
+    """Stands for what a thread has kept."""
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        size = 1 << 20
+        return {"f": np.full(size, np.nan, "f"), "d": np.full(size, np.nan, "d"), "q": np.full(size, 1 << 40)}
+
+
+@pytest.fixture
+def full_of_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "_kept", Garbage())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "width", "kernel", "stride", "pad", "groups"),
+    [
+        (1, 6, 28, 5, 1, 2, 1),
+        (6, 16, 14, 5, 1, 0, 1),
+        (3, 20, 17, 3, 2, 1, 1),
+        (32, 40, 9, 3, 1, 1, 1),
+        (24, 24, 11, 3, 1, 1, 3),
+        (17, 17, 13, 3, 1, 1, 17),
+        (300, 300, 5, 3, 1, 1, 1),
+        (70, 90, 8, 1, 1, 0, 1),
+    ],
+)
+def test_convolution(
+    full_of_garbage: None, dtype: type, inputs: int, outputs: int, width: int, kernel: int, stride: int, pad: int,
+    groups: int,
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(width)
+    window = conv_window((3, width), (1, kernel), (1, stride), ((0, 0), (pad, pad)), (1, 1), groups)
+    x = rng.standard_normal((2, inputs, 3, width)).astype(dtype)
+    w = rng.standard_normal((outputs, inputs // groups, 1, kernel)).astype(dtype)
+    g = rng.standard_normal((2, outputs, *window.output)).astype(dtype)
+    geometry = window.stride, window.padding, window.dilation
+    y = naive.conv(x, w, None, *geometry, groups)
+    gx = naive.conv_input_grad(g, w, None, window.input, *geometry, groups)
+    gw = naive.conv_weight_grad(x, g, window.kernel, *geometry, groups)
+    assert_sums(kernels.conv(x, w, None, window), y, kernel * inputs)
+    assert_sums(kernels.conv_input_grad(g, w, None, window), gx, kernel * outputs)
+    assert_sums(kernels.conv_weight_grad(x, g, window), gw, 6 * width)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 7, 3), (100, 130, 90), (60, 800, 33)])
+def test_matmul(full_of_garbage: None, shape: tuple[int, int, int], dtype: type) -> None:
+    rows, depth, columns = shape
+    rng = np.random.default_rng(rows)
+    a = rng.standard_normal((rows, depth)).astype(dtype)
+    b = rng.standard_normal((depth, columns)).astype(dtype)
+    expected = a.astype(np.float64) @ b
+    assert_sums(kernels.matmul(a, b), expected, depth)
+    assert_sums(kernels.matmul(np.asfortranarray(a), np.asfortranarray(b)), expected, depth)
+
+
+def test_one_piece_serves_many_calls() -> None:
+    first: Any = scratch.per_thread(100, "f")
+    assert first.size >= 100 * kernels.get_num_threads()
+    assert scratch.per_thread(50, "f") is first
+    assert scratch.per_thread(first.size + 1, "f").size > first.size
+    assert scratch.per_thread(10, "d").dtype == np.float64
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
+def test_freed_arrays_leave_their_pages() -> None:
+    """A step that frees and makes the same arrays again must not fetch every page from the system again."""
+    program = """
+import resource
+import numpy as np
+import retrograd.kernels as kernels
+
+x = np.ones((8, 64, 56, 56), np.float32)
+faults = []
+for _ in range(12):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    z = kernels.relu(kernels.relu(x))
+    del z
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(min(faults))
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert int(result.stdout) < 100  # each array has 1,568 pages
