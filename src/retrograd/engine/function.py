@@ -168,9 +168,20 @@ class Function:
         node.saved = ()
         node.outputs = None
         mode = thread.mode
-        if not mode.enabled:
+        enabled = mode.enabled
+        record = False
+        if enabled:
+            for arg in args:
+                if isinstance(arg, Tensor) and arg._requires_grad:
+                    record = True
+                    break
+        if not record:
             node.needs_input_grad = (False,) * len(args)
-            output = cls.forward(node, *args)
+            mode.enabled = False
+            try:
+                output = cls.forward(node, *args)
+            finally:
+                mode.enabled = enabled
             if type(output) is Tensor and not output._requires_grad:
                 for arg in args:
                     if arg is output:

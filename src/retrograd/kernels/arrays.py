@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-CHUNK = 32768  # elements per task: enough work to be worth handing to another thread
+CHUNK = 16384  # elements per task: enough work to be worth handing to another thread
 Shape = tuple[int, ...]
 
 # glibc gives memory back to the system when arrays of a step are freed, and then the next step finds every page of its

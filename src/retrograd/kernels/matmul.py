@@ -87,7 +87,7 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
         call = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
     plan, dtype = call.plan, a.dtype.char
     init = call.init if bias is None else np.ascontiguousarray(bias)
-    scratch, packed = per_thread(2 * MOST_ROWS, "q"), per_thread(plan.packed, dtype)
+    scratch, packed = per_thread(2 * MOST_ROWS, "q"), per_thread(plan.packed, dtype) if plan.packed else c
     _multiply[dtype](plan.tasks, a, b, init, c, packed, plan.packed, plan.words, scratch)
     return c
 
