@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
-from .launch import kernel
+from .launch import Launch, kernel
 from .layout import channels_last
 from .matmul_plan import Product, plan_product
 from .microkernel import MOST_ROWS
@@ -23,12 +23,11 @@ _LARGE_A = 1 << 18  # bytes from which on a transposed A is copied if it is read
 _NO_PLAN = Product(np.empty(0, np.int64), 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """How to multiply matrices of some shapes and strides."""
 
     shape: tuple[int, ...]  # of the result
-    ready: bool  # the kernel reads both as they are
+    launch: Launch | None  # None: the kernel cannot read them as they are
     plan: Product
     init: np.ndarray  # what a result without bias begins with
 
@@ -53,7 +52,7 @@ def _call(
         and 0 not in (*batch, rows, depth, columns)
     )
     if not ready:
-        return _Call((*batch, rows, columns), False, _NO_PLAN, zeros_of(1, dtype))
+        return _Call((*batch, rows, columns), None, _NO_PLAN, zeros_of(1, dtype))
 
     def offsets(lead: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
         """Offset in elements of the matrix that each product of the batch reads."""
@@ -72,23 +71,25 @@ def _call(
             )
         ),
     )  # fmt: skip
-    return _Call((*batch, rows, columns), True, plan, zeros_of(columns, dtype))
+    return _Call((*batch, rows, columns), _multiply[dtype], plan, zeros_of(columns, dtype))
 
 
 def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
     """c[..., m, n] = bias[n] + sum over k of a[..., m, k] b[..., k, n], leading axes broadcast."""
-    call = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
-    c = np.empty(call.shape, a.dtype)
-    if not call.ready:
+    shape, launch, plan, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+    c = np.empty(shape, a.dtype)
+    if launch is None:
         if c.size == 0 or a.shape[-1] == 0:
             c[...] = 0 if bias is None else bias
             return c
         a, b = _readable(a, b)
-        call = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
-    plan, dtype = call.plan, a.dtype.char
-    init = call.init if bias is None else np.ascontiguousarray(bias)
-    scratch, packed = per_thread(2 * MOST_ROWS, "q"), per_thread(plan.packed, dtype) if plan.packed else c
-    _multiply[dtype](plan.tasks, a, b, init, c, packed, plan.packed, plan.words, scratch)
+        shape, launch, plan, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+        assert launch is not None
+    if bias is not None:
+        init = np.ascontiguousarray(bias)
+    tasks, packed = plan.tasks, plan.packed
+    panels = per_thread(packed, c.dtype.char) if packed else c
+    launch(tasks, a, b, init, c, panels, packed, plan.words, per_thread(2 * MOST_ROWS, "q"))
     return c
 
 

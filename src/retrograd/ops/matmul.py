@@ -85,7 +85,7 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     """
     require_same("matmul", "x", x, "y", y)
     sx, sy = x.data.shape, y.data.shape
-    if len(sx) == len(sy) == 2 and sx[1] == sy[0]:
+    if len(sx) == 2 and len(sy) == 2 and sx[1] == sy[0]:
         return MatMul.apply(x, y)
     if not sx or not sy:
         raise ValueError(f"matmul: x.shape={sx}, y.shape={sy}; each needs at least one axis, a number scales with *")
