@@ -2,8 +2,8 @@
 
 A wrapper module (``convolution.py``) cuts the work into tasks by shape; the module of the same name in ``compiled/``
 holds what one task does. At the bottom stand ``simd/`` (vectors as values), ``microkernel.py`` (the batch-reduce
-matrix product) and ``launch.py`` (threads, loading); ``cache.py`` keeps machine code on disk. Importing this package
-imports neither Numba nor any machine code.
+matrix product), ``launch.py`` (threads, loading) and ``scratch.py`` (memory for tasks); ``cache.py`` keeps machine code
+on disk. Importing this package imports neither Numba nor any machine code.
 """
 
 from .convolution import conv, conv_input_grad, conv_weight_grad
