@@ -169,31 +169,10 @@ class Function:
         node.outputs = None
         mode = thread.mode
         enabled = mode.enabled
-        record = False
-        if enabled:
-            for arg in args:
-                if isinstance(arg, Tensor) and arg._requires_grad:
-                    record = True
-                    break
-        if not record:
-            node.needs_input_grad = (False,) * len(args)
-            mode.enabled = False
-            try:
-                output = cls.forward(node, *args)
-            finally:
-                mode.enabled = enabled
-            if type(output) is Tensor and not output._requires_grad:
-                for arg in args:
-                    if arg is output:
-                        break
-                else:
-                    return output
-            return _free_of_history(cls, output, args)
-
         edges: list[Any] = []
         needs: list[bool] = []
         record = False
-        for arg in args:
+        for arg in args if enabled else ():
             if isinstance(arg, Tensor) and arg._requires_grad:
                 edge: Any = arg._edge
                 if edge is None and arg._grad_req != "null":
@@ -205,13 +184,19 @@ class Function:
                     continue
             edges.append(None)
             needs.append(False)
-        node.needs_input_grad = (*needs,)
+        node.needs_input_grad = (*needs,) if record else (False,) * len(args)
         mode.enabled = False
         try:
             output = cls.forward(node, *args)
         finally:
-            mode.enabled = True
+            mode.enabled = enabled
         if not record:
+            if type(output) is Tensor and not output._requires_grad:
+                for arg in args:
+                    if arg is output:
+                        break
+                else:
+                    return output
             return _free_of_history(cls, output, args)
         if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
             return _record_outputs(node, edges, output, args)
