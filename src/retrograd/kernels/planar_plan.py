@@ -85,7 +85,7 @@ def planar_plan(
         shape = tile(dtype, "near", block * pitch, 4 if channels <= 6 else 3 if channels <= 8 else 2)
         width = shape.width
         other_plane = -(-block * pitch // width) * width
-    plane = -(-(depths * lines * pitch + reach - pitch) // lanes) * lanes
+    plane = -(-(depths * lines * pitch + max(0, reach - pitch)) // lanes) * lanes
     if plane * size % 2048 == 0:  # channels must not fall into the same lines of the first cache
         plane += lanes
     words = [*x, *inputs, *low[:2], begin, left, count, reach - pitch, depths, lines, pitch, plane]
