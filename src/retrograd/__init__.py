@@ -5,48 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import autograd
+from . import autograd, ops
 from .autograd import backward_source, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .engine.tensor import Tensor
-from .ops import (
-    active_kernels,
-    arange,
-    argmax,
-    exp,
-    flatten,
-    from_numpy,
-    full,
-    get_rng_state,
-    log,
-    log_softmax,
-    manual_seed,
-    matmul,
-    max,
-    mean,
-    ones,
-    ones_like,
-    permute,
-    pow,
-    rand,
-    randint,
-    randn,
-    randperm,
-    relu,
-    reshape,
-    set_rng_state,
-    sigmoid,
-    softmax,
-    sqrt,
-    squeeze,
-    sum,
-    tanh,
-    tensor,
-    transpose,
-    unsqueeze,
-    use_kernels,
-    zeros,
-    zeros_like,
-)
+from .ops import *
 from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
@@ -57,60 +19,24 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Tensor",
-    "active_kernels",
-    "arange",
-    "argmax",
     "autograd",
     "backward_source",
     "data",
     "enable_grad",
-    "exp",
-    "flatten",
     "float32",
     "float64",
-    "from_numpy",
-    "full",
     "get_num_threads",
-    "get_rng_state",
     "int64",
     "is_grad_enabled",
-    "log",
-    "log_softmax",
-    "manual_seed",
-    "matmul",
-    "max",
-    "mean",
     "nn",
     "no_grad",
-    "ones",
-    "ones_like",
     "optim",
-    "permute",
-    "pow",
-    "rand",
-    "randint",
-    "randn",
-    "randperm",
-    "relu",
-    "reshape",
     "set_grad_enabled",
     "set_num_threads",
-    "set_rng_state",
-    "sigmoid",
-    "softmax",
-    "sqrt",
-    "squeeze",
-    "sum",
-    "tanh",
-    "tensor",
     "train",
-    "transpose",
-    "unsqueeze",
-    "use_kernels",
     "utils",
-    "zeros",
-    "zeros_like",
 ]
+__all__ = sorted([*__all__, *ops.__all__])
 
 # Found when first used, so that "import retrograd" stays quick and loads no compiler.
 _SUBPACKAGES = frozenset(("data", "nn", "optim", "train", "utils"))

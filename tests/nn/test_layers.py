@@ -52,9 +52,9 @@ def test_linear_is_checked() -> None:
         for value in (-1, 2.0, True):
             with pytest.raises(ValueError, match=f"Linear: {argument}={value!r} must be an int"):
                 nn.Linear(**{"in_features": 2, "out_features": 2, argument: value})
-    with pytest.raises(ValueError, match="in Linear.*linear: x has 3 features"):
+    with pytest.raises(ValueError, match="in Linear.*linear: input has 3 features"):
         nn.Linear(4, 2)(Tensor(np.zeros((1, 3), np.float32)))
-    with pytest.raises(TypeError, match="in Linear.*x is float64, w is float32"):
+    with pytest.raises(TypeError, match="in Linear.*input is float64, weight is float32"):
         nn.Linear(4, 2)(Tensor(np.zeros((1, 4))))
 
 

@@ -158,13 +158,13 @@ def test_gradients_nobody_asked_for_are_not_computed() -> None:
     ("call", "error", "message"),
     [
         (lambda x: x + Tensor(np.ones((2, 4))), ValueError, "add: shapes (2, 3) and (2, 4) do not broadcast: axis -1"),
-        (lambda x: x * np.ones(3), TypeError, "mul: y is ndarray, needs a Tensor or a number"),
-        (lambda x: np.ones(3) * x, TypeError, "mul: x is ndarray, needs a Tensor or a number"),
-        (lambda x: x + "a", TypeError, "add: y is str"),
-        (lambda x: e.exp(3.0), TypeError, "exp: x is float, needs a Tensor"),
-        (lambda x: e.exp(Tensor(np.array([1]))), TypeError, "exp: x is int64, needs float32 or float64; convert"),
+        (lambda x: x * np.ones(3), TypeError, "mul: other is ndarray, needs a Tensor or a number"),
+        (lambda x: np.ones(3) * x, TypeError, "mul: input is ndarray, needs a Tensor or a number"),
+        (lambda x: x + "a", TypeError, "add: other is str"),
+        (lambda x: e.exp(3.0), TypeError, "exp: input is float, needs a Tensor"),
+        (lambda x: e.exp(Tensor(np.array([1]))), TypeError, "exp: input is int64, needs float32 or float64; convert"),
         (lambda x: x**x, TypeError, "pow: exponent is Tensor, needs a number"),
-        (lambda x: Tensor(np.array([2])) ** 2, TypeError, "pow: x is int64"),
+        (lambda x: Tensor(np.array([2])) ** 2, TypeError, "pow: input is int64"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str) -> None:

@@ -163,7 +163,7 @@ def test_mse(reduction: str) -> None:
 
 
 def test_mse_warns_before_it_broadcasts() -> None:
-    with pytest.warns(UserWarning, match=re.escape("mse_loss: x.shape=(2, 1) and target.shape=(2,) differ")):
+    with pytest.warns(UserWarning, match=re.escape("mse_loss: input.shape=(2, 1) and target.shape=(2,) differ")):
         y = F.mse_loss(Tensor(np.zeros((2, 1))), Tensor(np.array([1.0, 3.0])))
     assert y.item() == 5
 
@@ -204,7 +204,7 @@ def test_few_kernels_per_backward() -> None:
             TypeError,
             "target is ndarray, needs a Tensor of int64 class indices",
         ),
-        (lambda x, t: F.cross_entropy(t, t), TypeError, "cross_entropy: x is int64"),
+        (lambda x, t: F.cross_entropy(t, t), TypeError, "cross_entropy: input is int64"),
         (
             lambda x, t: F.cross_entropy(x, t, reduction="avg"),
             ValueError,
@@ -217,8 +217,8 @@ def test_few_kernels_per_backward() -> None:
         (lambda x, t: F.cross_entropy(x, x[:3]), ValueError, "target of probabilities has shape (3, 3), x has (4, 3)"),
         (lambda x, t: F.cross_entropy(x, x, ignore_index=1), ValueError, "ignore_index=1 is for class indices"),
         (lambda x, t: F.softmax(x, 2), IndexError, "softmax: dim=2 is out of range; 2 axes allow -2 to 1"),
-        (lambda x, t: F.log_softmax(t, 0), TypeError, "log_softmax: x is int64"),
-        (lambda x, t: F.mse_loss(x, t), TypeError, "mse_loss: target: x is int64"),
+        (lambda x, t: F.log_softmax(t, 0), TypeError, "log_softmax: input is int64"),
+        (lambda x, t: F.mse_loss(x, t), TypeError, "mse_loss: target is int64"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str | None) -> None:

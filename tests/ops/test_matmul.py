@@ -79,10 +79,14 @@ def test_gradients_nobody_asked_for_are_not_computed() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x: x @ x, ValueError, "matmul: the last axis of x has 3, the axis of y it meets has 2; x.shape=(2, 3)"),
-        (lambda x: x @ x.sum(), ValueError, "matmul: x.shape=(2, 3), y.shape=(); each needs at least one axis"),
-        (lambda x: x @ x.T.double(), TypeError, "matmul: x is float32, y is float64; both must be float32 or"),
-        (lambda x: x @ np.ones((3, 2)), TypeError, "matmul: y is ndarray, needs a Tensor"),
+        (
+            lambda x: x @ x,
+            ValueError,
+            "matmul: the last axis of input has 3, the axis of other it meets has 2; input.shape=(2, 3)",
+        ),
+        (lambda x: x @ x.sum(), ValueError, "matmul: input.shape=(2, 3), other.shape=(); each needs at least one axis"),
+        (lambda x: x @ x.T.double(), TypeError, "matmul: input is float32, other is float64; both must be float32 or"),
+        (lambda x: x @ np.ones((3, 2)), TypeError, "matmul: other is ndarray, needs a Tensor"),
         (
             lambda x: x.expand(2, 2, 3) @ x.T.expand(3, 3, 2),
             ValueError,
@@ -91,12 +95,12 @@ def test_gradients_nobody_asked_for_are_not_computed() -> None:
         (
             lambda x: linear(x, x.T),
             ValueError,
-            "linear: x has 3 features in its last axis, w expects 2; x.shape=(2, 3)",
+            "linear: input has 3 features in its last axis, weight expects 2; input.shape=(2, 3)",
         ),
-        (lambda x: linear(x, x, x), ValueError, "linear: b.shape=(2, 3), w.shape=(2, 3) expects (2,)"),
-        (lambda x: linear(x, x.double()), TypeError, "linear: x is float32, w is float64"),
-        (lambda x: linear(x.long(), x), TypeError, "linear: x is int64, w is float32"),
-        (lambda x: linear(x.data, x), TypeError, "linear: x is ndarray, needs a Tensor"),
+        (lambda x: linear(x, x, x), ValueError, "linear: bias.shape=(2, 3), weight.shape=(2, 3) expects (2,)"),
+        (lambda x: linear(x, x.double()), TypeError, "linear: input is float32, weight is float64"),
+        (lambda x: linear(x.long(), x), TypeError, "linear: input is int64, weight is float32"),
+        (lambda x: linear(x.data, x), TypeError, "linear: input is ndarray, needs a Tensor"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str) -> None:

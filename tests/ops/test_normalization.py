@@ -143,7 +143,7 @@ def test_a_variance_of_zero_warns_of_nothing() -> None:
         (lambda x, c: F.batch_norm(x, c, c.float()), TypeError, "batch_norm: x is float64, running_var is float32"),
         (lambda x, c: F.batch_norm(x[:1], c, c, training=True), ValueError, "each channel has 1 elements to take"),
         (lambda x, c: F.batch_norm(c, c, c), ValueError, "batch_norm: x has 1 axes, needs at least 2"),
-        (lambda x, c: F.batch_norm(x.long(), c, c), TypeError, "batch_norm: x is int64"),
+        (lambda x, c: F.batch_norm(x.long(), c, c), TypeError, "batch_norm: input is int64"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str) -> None:

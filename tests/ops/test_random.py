@@ -127,7 +127,7 @@ def test_filled_tensors() -> None:
             "dropout: p=1.5 is a probability and must lie in [0, 1]",
         ),
         (lambda: F.dropout(retrograd.ones(2), -1, False), ValueError, "dropout: p=-1 is a probability"),
-        (lambda: F.dropout(retrograd.arange(2)), TypeError, "dropout: x is int64"),
+        (lambda: F.dropout(retrograd.arange(2)), TypeError, "dropout: input is int64"),
         (lambda: retrograd.manual_seed(-1), ValueError, "manual_seed: seed=-1 is negative"),
         (lambda: retrograd.manual_seed(1.0), TypeError, "manual_seed: seed=1.0 is float, needs an int"),
         (lambda: retrograd.randint(2, 2, 1), ValueError, "randint: low=2 must be smaller than high=2"),

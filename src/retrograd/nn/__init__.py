@@ -1,48 +1,36 @@
 """Layers, losses and containers with PyTorch's names."""
 
-from . import functional, init
-from .activation import LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
-from .container import ModuleList, Sequential
-from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from .dropout import Dropout
-from .linear import Flatten, Identity, Linear
-from .loss import CrossEntropyLoss, MSELoss
-from .module import Module
-from .normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from . import (
+    activation,
+    container,
+    convolution,
+    dropout,
+    functional,
+    init,
+    linear,
+    loss,
+    module,
+    normalization,
+    pooling,
+)
+from .activation import *
+from .container import *
+from .convolution import *
+from .dropout import *
+from .linear import *
+from .loss import *
+from .module import *
+from .normalization import *
 from .parameter import Parameter
-from .pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
+from .pooling import *
 
-__all__ = [
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-    "CrossEntropyLoss",
-    "Dropout",
-    "Flatten",
-    "Identity",
-    "Linear",
-    "LogSoftmax",
-    "MSELoss",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-    "Module",
-    "ModuleList",
-    "Parameter",
-    "ReLU",
-    "Sequential",
-    "Sigmoid",
-    "Softmax",
-    "Tanh",
-    "functional",
-    "init",
-]
+__all__ = ["Parameter", "functional", "init"]
+__all__ += activation.__all__
+__all__ += container.__all__
+__all__ += convolution.__all__
+__all__ += dropout.__all__
+__all__ += linear.__all__
+__all__ += loss.__all__
+__all__ += module.__all__
+__all__ += normalization.__all__
+__all__ += pooling.__all__

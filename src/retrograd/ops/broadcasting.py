@@ -12,6 +12,8 @@ from ..engine.tensor import Tensor, wrap
 from .kernel_set import kernels
 from .shape import Reshape, sizes
 
+__all__ = ["expand"]
+
 
 class Sum(Function):
     """Sum over ``axes`` (sorted, non-negative)."""
@@ -39,27 +41,27 @@ class Expand(Function):
         return sum_to(g, ctx.input_shape), None
 
 
-def expand(x: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
-    """x broadcast to ``shape``; -1 keeps an extent.
+def expand(input: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
+    """input broadcast to ``shape``; -1 keeps an extent.
 
     Raises:
-        ValueError: x does not broadcast to ``shape``.
+        ValueError: input does not broadcast to ``shape``.
     """
-    target, source = sizes(shape), x.data.shape
+    target, source = sizes(shape), input.data.shape
     missing = len(target) - len(source)
     full = tuple(source[i - missing] if n == -1 and i >= missing else n for i, n in enumerate(target))
     if full == source:
-        return x
+        return input
     if (
         missing < 0
         or any(have not in (1, want) for have, want in zip(source, full[missing:], strict=True))
         or min(full, default=0) < 0
     ):
         raise ValueError(
-            f"expand: x.shape={source} does not broadcast to shape={target}; each extent, counted from the end, "
-            f"must be equal, 1 in x, or -1 in shape"
+            f"expand: input.shape={source} does not broadcast to shape={target}; each extent, counted from the end, "
+            f"must be equal, 1 in input, or -1 in shape"
         )
-    return Expand.apply(x, full)
+    return Expand.apply(input, full)
 
 
 def expand_axes(g: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Tensor:

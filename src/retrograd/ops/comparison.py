@@ -11,45 +11,47 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape
 from .dtype import is_number
 
-
-def eq(x: Tensor, y: Any) -> Any:
-    """x == y, element by element."""
-    return _compare("eq", np.equal, x, y)
+__all__ = ["all", "any", "eq", "ge", "gt", "le", "lt", "ne"]
 
 
-def ne(x: Tensor, y: Any) -> Any:
-    """x != y, element by element."""
-    return _compare("ne", np.not_equal, x, y)
+def eq(input: Tensor, other: Any) -> Any:
+    """input == other, element by element."""
+    return _compare("eq", np.equal, input, other)
 
 
-def lt(x: Tensor, y: Any) -> Any:
-    """x < y, element by element."""
-    return _compare("lt", np.less, x, y)
+def ne(input: Tensor, other: Any) -> Any:
+    """input != other, element by element."""
+    return _compare("ne", np.not_equal, input, other)
 
 
-def le(x: Tensor, y: Any) -> Any:
-    """x <= y, element by element."""
-    return _compare("le", np.less_equal, x, y)
+def lt(input: Tensor, other: Any) -> Any:
+    """input < other, element by element."""
+    return _compare("lt", np.less, input, other)
 
 
-def gt(x: Tensor, y: Any) -> Any:
-    """x > y, element by element."""
-    return _compare("gt", np.greater, x, y)
+def le(input: Tensor, other: Any) -> Any:
+    """input <= other, element by element."""
+    return _compare("le", np.less_equal, input, other)
 
 
-def ge(x: Tensor, y: Any) -> Any:
-    """x >= y, element by element."""
-    return _compare("ge", np.greater_equal, x, y)
+def gt(input: Tensor, other: Any) -> Any:
+    """input > other, element by element."""
+    return _compare("gt", np.greater, input, other)
 
 
-def all(x: Tensor) -> Tensor:
-    """Whether no element of x is 0 or False."""
-    return wrap(np.asarray(x.data.all()))
+def ge(input: Tensor, other: Any) -> Any:
+    """input >= other, element by element."""
+    return _compare("ge", np.greater_equal, input, other)
 
 
-def any(x: Tensor) -> Tensor:
-    """Whether some element of x is neither 0 nor False."""
-    return wrap(np.asarray(x.data.any()))
+def all(input: Tensor) -> Tensor:
+    """Whether no element of input is 0 or False."""
+    return wrap(np.asarray(input.data.all()))
+
+
+def any(input: Tensor) -> Tensor:
+    """Whether some element of input is neither 0 nor False."""
+    return wrap(np.asarray(input.data.any()))
 
 
 def _compare(name: str, compare: Callable[..., Any], x: Tensor, y: Any) -> Any:

@@ -11,6 +11,21 @@ from .dtype import as_dtype, float32, int64
 from .random import default_generator
 from .shape import sizes
 
+__all__ = [
+    "arange",
+    "from_numpy",
+    "full",
+    "ones",
+    "ones_like",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]
+
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """A Tensor with a copy of ``data``: a number, nested sequences of numbers, an ndarray or a Tensor.
@@ -56,14 +71,14 @@ def ones(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tenso
     return Tensor(np.ones(sizes(size), as_dtype(dtype)), requires_grad)
 
 
-def zeros_like(x: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of x's shape, and of its type where ``dtype`` is None."""
-    return Tensor(np.zeros_like(x.data, as_dtype(dtype or x.data.dtype)), requires_grad)
+def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of input's shape, and of its type where ``dtype`` is None."""
+    return Tensor(np.zeros_like(input.data, as_dtype(dtype or input.data.dtype)), requires_grad)
 
 
-def ones_like(x: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones of x's shape, and of its type where ``dtype`` is None."""
-    return Tensor(np.ones_like(x.data, as_dtype(dtype or x.data.dtype)), requires_grad)
+def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of input's shape, and of its type where ``dtype`` is None."""
+    return Tensor(np.ones_like(input.data, as_dtype(dtype or input.data.dtype)), requires_grad)
 
 
 def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:

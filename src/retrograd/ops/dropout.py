@@ -12,6 +12,8 @@ from .dtype import require_float
 from .kernel_set import kernels
 from .random import default_generator
 
+__all__ = ["dropout"]
+
 
 class Dropout(Function):
     """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise.
@@ -31,17 +33,17 @@ class Dropout(Function):
         return g * wrap(mask), None
 
 
-def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
-    """x with each element zeroed with probability p and the others scaled by 1 / (1 - p); x itself if not training.
+def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """In training, each element is zeroed with probability p and the others are scaled by 1/(1 - p).
 
     Raises:
-        TypeError: x is no floating-point Tensor.
+        TypeError: input is no floating-point Tensor.
         ValueError: p is not in [0, 1].
     """
-    require_float("dropout", x)
+    require_float("dropout", input)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout: p={p} is a probability and must lie in [0, 1]")
-    return Dropout.apply(x, float(p)) if training and p else x
+    return Dropout.apply(input, float(p)) if training and p else input
 
 
 def _mask(shape: tuple[int, ...], p: float, dtype: np.dtype[Any]) -> np.ndarray:

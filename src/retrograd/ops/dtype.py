@@ -65,8 +65,8 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
-def require_float(name: str, x: Any) -> None:
-    """Refuse anything but a floating-point Tensor.
+def require_float(name: str, x: Any, label: str = "input") -> None:
+    """Refuse anything but a floating-point Tensor; ``label`` is what the caller calls x.
 
     Raises:
         TypeError: x is no Tensor or holds integers or truth values.
@@ -74,8 +74,10 @@ def require_float(name: str, x: Any) -> None:
     if isinstance(x, Tensor):
         if x.data.dtype.kind == "f":
             return
-        raise TypeError(f"{name}: x is {x.data.dtype}, needs float32 or float64; convert it with x.float()")
-    raise TypeError(f"{name}: x is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(x)")
+        raise TypeError(f"{name}: {label} is {x.data.dtype}, needs float32 or float64; convert it with {label}.float()")
+    raise TypeError(
+        f"{name}: {label} is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
+    )
 
 
 def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor) -> None:
@@ -120,7 +122,7 @@ def promote(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     if isinstance(y, Tensor) and is_number(x):
         dtype = _with_number(y.data.dtype, x)
         return wrap(np.array(x, dtype)), cast(y, dtype)
-    label, wrong = ("y", y) if isinstance(x, Tensor) or is_number(x) else ("x", x)
+    label, wrong = ("other", y) if isinstance(x, Tensor) or is_number(x) else ("input", x)
     raise TypeError(
         f"{name}: {label} is {type(wrong).__name__}, needs a Tensor or a number; "
         f"make one with retrograd.tensor({label})"

@@ -18,6 +18,8 @@ from .broadcasting import broadcast_shape, sum_to
 from .dtype import cast, float32, is_number, promote, require_float
 from .kernel_set import kernels
 
+__all__ = ["add", "div", "exp", "log", "mul", "neg", "pow", "relu", "sigmoid", "sqrt", "sub", "tanh"]
+
 Gradients = tuple[Tensor | None, ...]
 
 
@@ -275,85 +277,86 @@ class TanhGrad(Function):
         return gg, gy
 
 
-def add(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """x + y; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
+def add(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """input + other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
 
     Raises:
         ValueError: the shapes do not broadcast.
         TypeError: an operand is neither a Tensor nor a number.
     """
-    return _binary(Add, "add", x, y)
+    return _binary(Add, "add", input, other)
 
 
-def sub(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """x - y; as ``add``."""
-    return _binary(Sub, "sub", x, y)
+def sub(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """input - other; as ``add``."""
+    return _binary(Sub, "sub", input, other)
 
 
-def mul(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """x * y; as ``add``."""
-    return _binary(Mul, "mul", x, y)
+def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """input * other; as ``add``."""
+    return _binary(Mul, "mul", input, other)
 
 
-def div(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """x / y; as ``add``, and integers divide to float32."""
-    return _binary(Div, "div", x, y)
+def div(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """input / other; as ``add``, and integers divide to float32."""
+    return _binary(Div, "div", input, other)
 
 
-def scale(x: Tensor, factor: float) -> Tensor:
-    """x * factor in x's floating-point type."""
-    return Scale.apply(x, factor)
+def scale(input: Tensor, factor: float) -> Tensor:
+    """input * factor in input's floating-point type."""
+    return Scale.apply(input, factor)
 
 
-def neg(x: Tensor) -> Tensor:
-    """-x"""
-    if isinstance(x, Tensor) and x.data.dtype.kind == "i":
-        return wrap(np.asarray(np.negative(x.data)))
-    return _unary(Neg, "neg", x)
+def neg(input: Tensor) -> Tensor:
+    """-input"""
+    if isinstance(input, Tensor) and input.data.dtype.kind == "i":
+        return wrap(np.asarray(np.negative(input.data)))
+    return _unary(Neg, "neg", input)
 
 
-def exp(x: Tensor) -> Tensor:
-    """e**x"""
-    return _unary(Exp, "exp", x)
+def exp(input: Tensor) -> Tensor:
+    """e**input"""
+    return _unary(Exp, "exp", input)
 
 
-def log(x: Tensor) -> Tensor:
-    """The natural logarithm of x: -inf at 0, NaN below."""
-    return _unary(Log, "log", x)
+def log(input: Tensor) -> Tensor:
+    """The natural logarithm of input: -inf at 0, NaN below."""
+    return _unary(Log, "log", input)
 
 
-def sqrt(x: Tensor) -> Tensor:
-    """The square root of x: NaN below 0."""
-    return _unary(Sqrt, "sqrt", x)
+def sqrt(input: Tensor) -> Tensor:
+    """The square root of input: NaN below 0."""
+    return _unary(Sqrt, "sqrt", input)
 
 
-def relu(x: Tensor) -> Tensor:
-    """max(x, 0)"""
-    return _unary(Relu, "relu", x)
+def relu(input: Tensor) -> Tensor:
+    """max(input, 0)"""
+    return _unary(Relu, "relu", input)
 
 
-def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + exp(-x))"""
-    return _unary(Sigmoid, "sigmoid", x)
+def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + exp(-input))"""
+    return _unary(Sigmoid, "sigmoid", input)
 
 
-def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent of x."""
-    return _unary(Tanh, "tanh", x)
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent of input."""
+    return _unary(Tanh, "tanh", input)
 
 
-def pow(x: Tensor, exponent: float) -> Tensor:
-    """x**exponent for a number.
+def pow(input: Tensor, exponent: float) -> Tensor:
+    """input**exponent for a number.
 
     Raises:
-        TypeError: x is not a floating-point Tensor, or the exponent is no number.
+        TypeError: input is not a floating-point Tensor, or the exponent is no number.
     """
-    require_float("pow", x)
+    require_float("pow", input)
     if not is_number(exponent):
         raise TypeError(
-            f"pow: exponent is {type(exponent).__name__}, needs a number; x**y of tensors is exp(y * log(x)) for x > 0"
+            f"pow: exponent is {type(exponent).__name__}, needs a number; "
+            f"input**other of tensors is exp(other * log(input)) for input > 0"
         )
-    return Pow.apply(x, float(exponent))
+    return Pow.apply(input, float(exponent))
 
 
 def _unary(operator: type[Function], name: str, x: Tensor) -> Tensor:

@@ -20,6 +20,8 @@ from .reduction import mean, sum
 from .shape import Permute, Reshape
 from .softmax import log_softmax
 
+__all__ = ["cross_entropy", "mse_loss", "nll_loss"]
+
 IGNORE_INDEX = -100  # PyTorch's default: no class
 
 
@@ -58,14 +60,15 @@ class CrossEntropyGrad(Function):
 
 
 def cross_entropy(
-    x: Tensor,
+    input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    *,
     ignore_index: int = IGNORE_INDEX,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The cross entropy of softmax(x) over axis 1 against class indices or class probabilities.
+    """The cross entropy of softmax(x) over axis 1 against class indices or class probabilities; x is the input.
 
     x (N, C, *D) or (C,); target int64 (N, *D) or (), or like x with probabilities.
     Per element: -weight[t] * log(softmax(x))[t]; with label smoothing e, each target is a mixture of (1-e) of the class
@@ -78,42 +81,43 @@ def cross_entropy(
         IndexError: a label is no class, named with its place.
     """
     name = "cross_entropy"
-    require_float(name, x)
+    require_float(name, input)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"{name}: label_smoothing={label_smoothing} must lie in [0, 1]")
     if isinstance(target, Tensor) and target.data.dtype.kind == "f":
-        return _against_probabilities(x, target, weight, ignore_index, reduction, label_smoothing)
-    return _against_labels(name, CrossEntropy.apply, x, target, weight, ignore_index, reduction, label_smoothing)
+        return _against_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
+    return _against_labels(name, CrossEntropy.apply, input, target, weight, ignore_index, reduction, label_smoothing)
 
 
-def nll(
-    x: Tensor,
+def nll_loss(
+    input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    *,
     ignore_index: int = IGNORE_INDEX,
     reduction: str = "mean",
 ) -> Tensor:
     """The negative log-likelihood -weight[t] * x[t] for log-probabilities x; otherwise as ``cross_entropy``."""
-    require_float("nll_loss", x)
-    return _against_labels("nll_loss", lambda rows, t: -_pick(rows, t), x, target, weight, ignore_index, reduction)
+    require_float("nll_loss", input)
+    return _against_labels("nll_loss", lambda rows, t: -_pick(rows, t), input, target, weight, ignore_index, reduction)
 
 
-def mse_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """(x - target)**2, averaged ("mean"), summed ("sum") or as it is ("none").
+def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """(input - target)**2, averaged ("mean"), summed ("sum") or as it is ("none").
 
     Raises:
         TypeError: an operand is no Tensor.
         ValueError: the shapes do not broadcast or the reduction is unknown.
     """
-    for label, value in (("x", x), ("target", target)):
-        require_float(f"mse_loss: {label}", value)
-    if x.data.shape != target.data.shape:
+    for label, value in (("input", input), ("target", target)):
+        require_float("mse_loss", value, label)
+    if input.data.shape != target.data.shape:
         warnings.warn(
-            f"mse_loss: x.shape={x.data.shape} and target.shape={target.data.shape} differ and are broadcast; "
+            f"mse_loss: input.shape={input.data.shape} and target.shape={target.data.shape} differ and are broadcast; "
             f"reshape one if this is not meant",
-            stacklevel=3,
+            stacklevel=2,
         )
-    return reduce("mse_loss", (x - target) ** 2, reduction)
+    return reduce("mse_loss", (input - target) ** 2, reduction)
 
 
 def reduce(name: str, losses: Tensor, reduction: str) -> Tensor:

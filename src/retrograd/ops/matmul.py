@@ -19,6 +19,8 @@ from .dtype import require_same
 from .kernel_set import kernels
 from .shape import Permute, Reshape
 
+__all__ = ["matmul"]
+
 
 class Linear(Function):
     """x wT + b; x (..., Ci), w (Co, Ci), b (Co,) or None -> (..., Co)"""
@@ -73,34 +75,37 @@ class MatMul(Function):
         return gx, gy
 
 
-def matmul(x: Tensor, y: Tensor) -> Tensor:
-    """Matrix product x y: the last axis of x meets the last but one of y; leading axes broadcast.
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Matrix product input other: the last axis of input meets the last but one of other; leading axes broadcast.
 
-    x (..., M, K) or (K,), y (..., K, N) or (K,); a vector stands for one row of x or one column of y, and its axis
-    is missing from the result.
+    input (..., M, K) or (K,), other (..., K, N) or (K,); a vector stands for one row of input or one column of
+    other, and its axis is missing from the result.
 
     Raises:
         TypeError: the types differ or are not floating point.
         ValueError: an operand has no axis, the inner extents differ, or the leading axes do not broadcast.
     """
-    require_same("matmul", "x", x, "y", y)
-    sx, sy = x.data.shape, y.data.shape
+    require_same("matmul", "input", input, "other", other)
+    sx, sy = input.data.shape, other.data.shape
     if len(sx) == 2 and len(sy) == 2 and sx[1] == sy[0]:
-        return MatMul.apply(x, y)
+        return MatMul.apply(input, other)
     if not sx or not sy:
-        raise ValueError(f"matmul: x.shape={sx}, y.shape={sy}; each needs at least one axis, a number scales with *")
+        raise ValueError(
+            f"matmul: input.shape={sx}, other.shape={sy}; each needs at least one axis, a number scales with *"
+        )
     inner = sy[0] if len(sy) == 1 else sy[-2]
     if sx[-1] != inner:
         raise ValueError(
-            f"matmul: the last axis of x has {sx[-1]}, the axis of y it meets has {inner}; x.shape={sx}, y.shape={sy}"
+            f"matmul: the last axis of input has {sx[-1]}, the axis of other it meets has {inner}; "
+            f"input.shape={sx}, other.shape={sy}"
         )
     if len(sx) == 1:
-        x = Reshape.apply(x, (1,) + sx)
+        input = Reshape.apply(input, (1,) + sx)
     if len(sy) == 1:
-        y = Reshape.apply(y, sy + (1,))
+        other = Reshape.apply(other, sy + (1,))
     if len(sx) > 2 and len(sy) > 2 and sx[:-2] != sy[:-2]:
         broadcast_shape("matmul", sx[:-2], sy[:-2])
-    z = MatMul.apply(x, y)
+    z = MatMul.apply(input, other)
     shape = z.data.shape
     if len(sy) == 1:
         shape = shape[:-1]
@@ -109,29 +114,30 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     return z if shape == z.data.shape else Reshape.apply(z, shape)
 
 
-def linear(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
-    """y = x wT + b.
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """y = input wT + bias.
 
-    x (..., Ci), w (Co, Ci), b (Co,) or None -> y (..., Co)
+    input (..., Ci), weight (Co, Ci), bias (Co,) or None -> y (..., Co)
 
     Raises:
         TypeError: the types differ or are not floating point.
         ValueError: the extents do not fit.
     """
-    require_same("linear", "x", x, "w", w)
-    sx, sw = x.data.shape, w.data.shape
+    require_same("linear", "input", input, "weight", weight)
+    sx, sw = input.data.shape, weight.data.shape
     if len(sw) != 2 or not sx or sx[-1] != sw[1]:
         raise ValueError(
-            f"linear: x has {sx[-1] if sx else 'no'} features in its last axis, w expects {sw[-1] if sw else 'none'}; "
-            f"x.shape={sx}, w.shape={sw}, which must be (..., Ci) and (Co, Ci)"
+            f"linear: input has {sx[-1] if sx else 'no'} features in its last axis, "
+            f"weight expects {sw[-1] if sw else 'none'}; "
+            f"input.shape={sx}, weight.shape={sw}, which must be (..., Ci) and (Co, Ci)"
         )
-    if b is not None:
-        require_same("linear", "w", w, "b", b)
-        if b.data.shape != sw[:1]:
-            raise ValueError(f"linear: b.shape={b.data.shape}, w.shape={sw} expects ({sw[0]},)")
+    if bias is not None:
+        require_same("linear", "weight", weight, "bias", bias)
+        if bias.data.shape != sw[:1]:
+            raise ValueError(f"linear: bias.shape={bias.data.shape}, weight.shape={sw} expects ({sw[0]},)")
     if len(sx) == 1:
-        return Reshape.apply(Linear.apply(Reshape.apply(x, (1,) + sx), w, b), sw[:1])
-    return Linear.apply(x, w, b)
+        return Reshape.apply(Linear.apply(Reshape.apply(input, (1,) + sx), weight, bias), sw[:1])
+    return Linear.apply(input, weight, bias)
 
 
 def _swap(x: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""Gives Tensor its operators and methods: each is a function of this package under PyTorch's method name."""
+"""Gives Tensor its operators and methods: each is a function of this package under PyTorch's method name.
+
+Every public function of a family of ``FAMILIES`` is a method; what has another name or form as a method stands below.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,8 @@ def _expand_as(x: Tensor, other: Tensor) -> Tensor:
     return broadcasting.expand(x, other.data.shape)
 
 
+FAMILIES = (broadcasting, comparison, elementwise, matmul, reduction, shape, softmax)
+
 METHODS: dict[str, Any] = {
     "__add__": elementwise.add,
     "__radd__": _reflected(elementwise.add),
@@ -77,38 +82,8 @@ METHODS: dict[str, Any] = {
     "__le__": comparison.le,
     "__gt__": comparison.gt,
     "__ge__": comparison.ge,
-    "add": elementwise.add,
-    "sub": elementwise.sub,
-    "mul": elementwise.mul,
-    "div": elementwise.div,
-    "neg": elementwise.neg,
-    "exp": elementwise.exp,
-    "log": elementwise.log,
-    "sqrt": elementwise.sqrt,
-    "pow": elementwise.pow,
-    "relu": elementwise.relu,
-    "sigmoid": elementwise.sigmoid,
-    "tanh": elementwise.tanh,
-    "sum": reduction.sum,
-    "mean": reduction.mean,
-    "max": reduction.max,
-    "argmax": reduction.argmax,
-    "all": comparison.all,
-    "any": comparison.any,
-    "eq": comparison.eq,
-    "reshape": shape.reshape,
     "view": shape.reshape,
-    "flatten": shape.flatten,
-    "permute": shape.permute,
-    "transpose": shape.transpose,
-    "squeeze": shape.squeeze,
-    "unsqueeze": shape.unsqueeze,
-    "clone": shape.clone,
-    "expand": broadcasting.expand,
     "expand_as": _expand_as,
-    "matmul": matmul.matmul,
-    "softmax": softmax.softmax,
-    "log_softmax": softmax.log_softmax,
     "to": _to,
     "float": _float,
     "double": _double,
@@ -116,6 +91,7 @@ METHODS: dict[str, Any] = {
     "bool": _bool,
     "T": property(_transposed),
 }
+METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
 
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["default_generator", "get_rng_state", "manual_seed", "set_rng_state"]
+
 default_generator = np.random.Generator(np.random.PCG64(0))
 
 

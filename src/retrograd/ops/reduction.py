@@ -15,6 +15,8 @@ from .gather import Scatter
 from .kernel_set import kernels
 from .shape import Reshape, axis
 
+__all__ = ["argmax", "max", "mean", "sum"]
+
 Dim = int | tuple[int, ...] | list[int] | None
 
 
@@ -79,66 +81,66 @@ class MaxAlong(Function):
         return Scatter.apply(kept, np.expand_dims(indices, along), along, shape), None
 
 
-def sum(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Sum of x over ``dim`` (all axes if None); integers and truth values sum to int64.
+def sum(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """Sum of input over ``dim`` (all axes if None); integers and truth values sum to int64.
 
     Raises:
-        IndexError: x has no such axis.
+        IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
-    over = axes("sum", dim, x.data.ndim)
-    if x.data.dtype.kind == "f":
-        return Sum.apply(x, over, keepdim)
-    return wrap(np.asarray(x.data.sum(axis=over, keepdims=keepdim, dtype=np.int64)))
+    over = axes("sum", dim, input.data.ndim)
+    if input.data.dtype.kind == "f":
+        return Sum.apply(input, over, keepdim)
+    return wrap(np.asarray(input.data.sum(axis=over, keepdims=keepdim, dtype=np.int64)))
 
 
-def mean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Mean of x over ``dim`` (all axes if None); NaN over no elements.
+def mean(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """Mean of input over ``dim`` (all axes if None); NaN over no elements.
 
     Raises:
-        TypeError: x holds integers or truth values.
-        IndexError: x has no such axis.
+        TypeError: input holds integers or truth values.
+        IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
-    require_float("mean", x)
-    return Mean.apply(x, axes("mean", dim, x.data.ndim), keepdim)
+    require_float("mean", input)
+    return Mean.apply(input, axes("mean", dim, input.data.ndim), keepdim)
 
 
-def max(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The largest element of x, or (values, indices) along axis ``dim``. NaN counts as the largest.
+def max(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The largest element of input, or (values, indices) along axis ``dim``. NaN counts as the largest.
 
-    The gradient of ``max(x)`` is shared evenly among ties; that of ``max(x, dim)`` goes to the index returned, the
-    first one.
+    The gradient of ``max(input)`` is shared evenly among ties; that of ``max(input, dim)`` goes to the index
+    returned, the first one.
 
     Raises:
         ValueError: there is no element to choose from.
-        IndexError: x has no axis ``dim``.
+        IndexError: input has no axis ``dim``.
     """
     if dim is None:
-        _nonempty("max", x, None)
-        return Max.apply(x) if x.data.dtype.kind == "f" else wrap(np.asarray(x.data.max()))
-    along = axis("max", "dim", dim, x.data.ndim)
-    _nonempty("max", x, along)
-    if x.data.dtype.kind == "f":
-        values, indices = MaxAlong.apply(x, along)
+        _nonempty("max", input, None)
+        return Max.apply(input) if input.data.dtype.kind == "f" else wrap(np.asarray(input.data.max()))
+    along = axis("max", "dim", dim, input.data.ndim)
+    _nonempty("max", input, along)
+    if input.data.dtype.kind == "f":
+        values, indices = MaxAlong.apply(input, along)
     else:
-        values, indices = wrap(np.asarray(x.data.max(along))), wrap(np.asarray(x.data.argmax(along)))
+        values, indices = wrap(np.asarray(input.data.max(along))), wrap(np.asarray(input.data.argmax(along)))
     if keepdim:
-        shape = x.data.shape[:along] + (1,) + x.data.shape[along + 1 :]
+        shape = input.data.shape[:along] + (1,) + input.data.shape[along + 1 :]
         return Maximum(Reshape.apply(values, shape), wrap(indices.data.reshape(shape)))
     return Maximum(values, indices)
 
 
-def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the first largest element along ``dim``, or among all elements in C order. int64, no gradient.
 
     Raises:
         ValueError: there is no element to choose from.
-        IndexError: x has no axis ``dim``.
+        IndexError: input has no axis ``dim``.
     """
-    along = None if dim is None else axis("argmax", "dim", dim, x.data.ndim)
-    _nonempty("argmax", x, along)
-    return wrap(np.asarray(np.argmax(x.data, along, keepdims=keepdim), np.int64))
+    along = None if dim is None else axis("argmax", "dim", dim, input.data.ndim)
+    _nonempty("argmax", input, along)
+    return wrap(np.asarray(np.argmax(input.data, along, keepdims=keepdim), np.int64))
 
 
 def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
@@ -162,4 +164,4 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
 def _nonempty(name: str, x: Tensor, along: int | None) -> None:
     if (x.data.shape[along] if along is not None else x.data.size) == 0:
         where = "" if along is None else f" along dim={along}"
-        raise ValueError(f"{name}: x.shape={x.data.shape} has no element to choose from{where}")
+        raise ValueError(f"{name}: input.shape={x.data.shape} has no element to choose from{where}")

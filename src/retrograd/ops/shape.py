@@ -14,6 +14,8 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 
+__all__ = ["clone", "flatten", "permute", "reshape", "squeeze", "transpose", "unsqueeze"]
+
 
 class Reshape(Function):
     """The elements of x in C order under another shape."""
@@ -82,104 +84,106 @@ class PadSlice(Function):
         return GetItem.apply(v, ctx.index), None, None
 
 
-def reshape(x: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
-    """x under another shape; one extent may be -1 and follows from the others.
+def reshape(input: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
+    """input under another shape; one extent may be -1 and follows from the others.
 
     Raises:
         ValueError: the number of elements differs.
     """
     target = sizes(shape)
-    if target == x.data.shape:
-        return x
+    if target == input.data.shape:
+        return input
     try:
-        return Reshape.apply(x, target)
+        return Reshape.apply(input, target)
     except ValueError:
         raise ValueError(
-            f"reshape: {x.data.size} elements of x.shape={x.data.shape} do not fit shape={target}; "
+            f"reshape: {input.data.size} elements of input.shape={input.data.shape} do not fit shape={target}; "
             f"the products must be equal (one extent may be -1)"
         ) from None
 
 
-def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Axes ``start_dim`` to ``end_dim`` (both included) of x as one axis, in C order.
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Axes ``start_dim`` to ``end_dim`` (both included) of input as one axis, in C order.
 
     Raises:
-        IndexError: x has no such axis.
+        IndexError: input has no such axis.
         ValueError: ``start_dim`` lies behind ``end_dim``.
     """
-    shape = x.data.shape
+    shape = input.data.shape
     if not shape:
-        return reshape(x, 1)
+        return reshape(input, 1)
     start, end = axis("flatten", "start_dim", start_dim, len(shape)), axis("flatten", "end_dim", end_dim, len(shape))
     if start > end:
-        raise ValueError(f"flatten: start_dim={start_dim} lies behind end_dim={end_dim} in x.shape={shape}")
+        raise ValueError(f"flatten: start_dim={start_dim} lies behind end_dim={end_dim} in input.shape={shape}")
     if start == end:
-        return x
+        return input
     # the product is spelled out because -1 is undecided for an empty tensor
     product = 1
     for extent in shape[start : end + 1]:
         product *= extent
-    return reshape(x, shape[:start] + (product,) + shape[end + 1 :])
+    return reshape(input, shape[:start] + (product,) + shape[end + 1 :])
 
 
-def permute(x: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
-    """Axis ``dims[i]`` of x as axis i: a view.
+def permute(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
+    """Axis ``dims[i]`` of input as axis i: a view.
 
     Raises:
-        ValueError: ``dims`` is not a permutation of x's axes.
+        ValueError: ``dims`` is not a permutation of input's axes.
     """
-    ndim = x.data.ndim
+    ndim = input.data.ndim
     wanted = sizes(dims)
     normal = tuple(d + ndim if d < 0 else d for d in wanted)
     if sorted(normal) != list(range(ndim)):
-        raise ValueError(f"permute: dims={wanted} must name each of the {ndim} axes of x.shape={x.data.shape} once")
-    return Permute.apply(x, normal)
+        raise ValueError(
+            f"permute: dims={wanted} must name each of the {ndim} axes of input.shape={input.data.shape} once"
+        )
+    return Permute.apply(input, normal)
 
 
-def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Axes ``dim0`` and ``dim1`` of x swapped: a view.
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Axes ``dim0`` and ``dim1`` of input swapped: a view.
 
     Raises:
-        IndexError: x has no such axis.
+        IndexError: input has no such axis.
     """
-    ndim = x.data.ndim
+    ndim = input.data.ndim
     a, b = axis("transpose", "dim0", dim0, ndim), axis("transpose", "dim1", dim1, ndim)
     dims = list(range(ndim))
     dims[a], dims[b] = b, a
-    return Permute.apply(x, tuple(dims))
+    return Permute.apply(input, tuple(dims))
 
 
-def squeeze(x: Tensor, dim: int | None = None) -> Tensor:
-    """x without its axes of extent 1, or without axis ``dim`` where its extent is 1.
+def squeeze(input: Tensor, dim: int | None = None) -> Tensor:
+    """input without its axes of extent 1, or without axis ``dim`` where its extent is 1.
 
     Raises:
-        IndexError: x has no axis ``dim``.
+        IndexError: input has no axis ``dim``.
     """
-    shape = x.data.shape
+    shape = input.data.shape
     if dim is None:
-        return reshape(x, tuple(n for n in shape if n != 1))
+        return reshape(input, tuple(n for n in shape if n != 1))
     position = axis("squeeze", "dim", dim, len(shape))
-    return reshape(x, shape[:position] + shape[position + 1 :]) if shape[position] == 1 else x
+    return reshape(input, shape[:position] + shape[position + 1 :]) if shape[position] == 1 else input
 
 
-def unsqueeze(x: Tensor, dim: int) -> Tensor:
-    """x with a new axis of extent 1 at position ``dim``.
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """input with a new axis of extent 1 at position ``dim``.
 
     Raises:
         IndexError: the result has no axis ``dim``.
     """
-    shape = x.data.shape
+    shape = input.data.shape
     position = axis("unsqueeze", "dim", dim, len(shape) + 1)
-    return reshape(x, shape[:position] + (1,) + shape[position:])
+    return reshape(input, shape[:position] + (1,) + shape[position:])
 
 
-def clone(x: Tensor) -> Tensor:
-    """A copy of x; gradients flow back to x."""
-    return Clone.apply(x)
+def clone(input: Tensor) -> Tensor:
+    """A copy of input; gradients flow back to input."""
+    return Clone.apply(input)
 
 
-def getitem(x: Tensor, index: Any) -> Tensor:
-    """``x[index]``: ints, slices, None, Ellipsis and tuples of them; a view of x's memory.
+def getitem(input: Tensor, index: Any) -> Tensor:
+    """``input[index]``: ints, slices, None, Ellipsis and tuples of them; a view of input's memory.
 
     Raises:
         TypeError: the index is an array, a list or a truth value.
@@ -188,20 +192,20 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     parts = index if type(index) is tuple else (index,)
     normal = tuple(_index_part(part) for part in parts)
     try:
-        return GetItem.apply(x, normal)
+        return GetItem.apply(input, normal)
     except IndexError as error:
-        raise IndexError(f"getitem: x.shape={x.data.shape}: {error}") from None
+        raise IndexError(f"getitem: input.shape={input.data.shape}: {error}") from None
 
 
-def iterate(x: Tensor) -> Iterator[Tensor]:
-    """The slices of x along its first axis.
+def iterate(input: Tensor) -> Iterator[Tensor]:
+    """The slices of input along its first axis.
 
     Raises:
-        TypeError: x has no axis.
+        TypeError: input has no axis.
     """
-    if not x.data.ndim:
-        raise TypeError("iteration over a tensor without axes; x.item() is its value")
-    return (GetItem.apply(x, (i,)) for i in range(x.data.shape[0]))
+    if not input.data.ndim:
+        raise TypeError("iteration over a tensor without axes; input.item() is its value")
+    return (GetItem.apply(input, (i,)) for i in range(input.data.shape[0]))
 
 
 def _index_part(part: Any) -> Any:

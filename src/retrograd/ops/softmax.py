@@ -12,6 +12,8 @@ from .elementwise import exp
 from .kernel_set import kernels
 from .shape import axis
 
+__all__ = ["log_softmax", "softmax"]
+
 Gradients = tuple[Tensor | None, ...]
 
 
@@ -84,23 +86,23 @@ class LogSoftmaxGrad(Function):
         return gg, gy, None
 
 
-def softmax(x: Tensor, dim: int) -> Tensor:
-    """exp(x) / sum(exp(x)) along axis ``dim``, computed without overflow.
+def softmax(input: Tensor, dim: int) -> Tensor:
+    """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
 
     Raises:
-        TypeError: x is no floating-point Tensor.
-        IndexError: x has no axis ``dim``.
+        TypeError: input is no floating-point Tensor.
+        IndexError: input has no axis ``dim``.
     """
-    require_float("softmax", x)
-    return Softmax.apply(x, axis("softmax", "dim", dim, x.data.ndim))
+    require_float("softmax", input)
+    return Softmax.apply(input, axis("softmax", "dim", dim, input.data.ndim))
 
 
-def log_softmax(x: Tensor, dim: int) -> Tensor:
-    """x - log(sum(exp(x))) along axis ``dim``, computed without overflow.
+def log_softmax(input: Tensor, dim: int) -> Tensor:
+    """input - log(sum(exp(input))) along axis ``dim``, computed without overflow.
 
     Raises:
-        TypeError: x is no floating-point Tensor.
-        IndexError: x has no axis ``dim``.
+        TypeError: input is no floating-point Tensor.
+        IndexError: input has no axis ``dim``.
     """
-    require_float("log_softmax", x)
-    return LogSoftmax.apply(x, axis("log_softmax", "dim", dim, x.data.ndim))
+    require_float("log_softmax", input)
+    return LogSoftmax.apply(input, axis("log_softmax", "dim", dim, input.data.ndim))

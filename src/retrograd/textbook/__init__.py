@@ -4,69 +4,25 @@
 have checked shapes and types. Inputs are never changed (but by optimiser steps); a result has their dtype.
 """
 
-from .convolution import conv, conv_input_grad, conv_weight_grad
-from .elementwise import (
-    add,
-    div,
-    exp,
-    log,
-    mul,
-    neg,
-    power,
-    relu,
-    relu_grad,
-    scale,
-    sigmoid,
-    sigmoid_grad,
-    sqrt,
-    sub,
-    tanh,
-    tanh_grad,
-)
-from .matmul import matmul
-from .normalization import batch_norm, batch_norm_grad, channel_affine
-from .optimizer import adam_step, sgd_step
-from .pooling import avg_pool, avg_pool_grad, max_pool, max_pool_gather, max_pool_grad
-from .reduction import max, sum
-from .softmax import cross_entropy, cross_entropy_grad, log_softmax, log_softmax_grad, softmax, softmax_grad
+import sys
 
-__all__ = [
-    "adam_step",
-    "add",
-    "avg_pool",
-    "avg_pool_grad",
-    "batch_norm",
-    "batch_norm_grad",
-    "channel_affine",
-    "conv",
-    "conv_input_grad",
-    "conv_weight_grad",
-    "cross_entropy",
-    "cross_entropy_grad",
-    "div",
-    "exp",
-    "log",
-    "log_softmax",
-    "log_softmax_grad",
+from .convolution import *
+from .elementwise import *
+from .matmul import *
+from .normalization import *
+from .optimizer import *
+from .pooling import *
+from .reduction import *
+from .softmax import *
+
+_FAMILIES = (
+    "convolution",
+    "elementwise",
     "matmul",
-    "max",
-    "max_pool",
-    "max_pool_gather",
-    "max_pool_grad",
-    "mul",
-    "neg",
-    "power",
-    "relu",
-    "relu_grad",
-    "scale",
-    "sgd_step",
-    "sigmoid",
-    "sigmoid_grad",
+    "normalization",
+    "optimizer",
+    "pooling",
+    "reduction",
     "softmax",
-    "softmax_grad",
-    "sqrt",
-    "sub",
-    "sum",
-    "tanh",
-    "tanh_grad",
-]
+)
+__all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

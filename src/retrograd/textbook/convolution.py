@@ -28,6 +28,8 @@ from ..geometry import Window
 from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps
 
+__all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
+
 
 @ieee
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:

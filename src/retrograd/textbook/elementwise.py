@@ -10,6 +10,25 @@ import numpy as np
 
 from .ieee import ieee
 
+__all__ = [
+    "add",
+    "div",
+    "exp",
+    "log",
+    "mul",
+    "neg",
+    "power",
+    "relu",
+    "relu_grad",
+    "scale",
+    "sigmoid",
+    "sigmoid_grad",
+    "sqrt",
+    "sub",
+    "tanh",
+    "tanh_grad",
+]
+
 
 @ieee
 def add(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -6,6 +6,8 @@ import numpy as np
 
 from .ieee import ieee
 
+__all__ = ["matmul"]
+
 
 @ieee
 def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:

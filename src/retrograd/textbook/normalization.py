@@ -9,6 +9,8 @@ import numpy as np
 
 from .ieee import ieee
 
+__all__ = ["batch_norm", "batch_norm_grad", "channel_affine"]
+
 
 @ieee
 def batch_norm(

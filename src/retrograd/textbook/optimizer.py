@@ -9,6 +9,8 @@ import numpy as np
 
 from .ieee import ieee
 
+__all__ = ["adam_step", "sgd_step"]
+
 
 @ieee
 def sgd_step(

@@ -15,6 +15,8 @@ from ..geometry import Window
 from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps
 
+__all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_gather", "max_pool_grad"]
+
 
 @ieee
 def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,8 @@ import numpy as np
 
 from .ieee import ieee
 
+__all__ = ["max", "sum"]
+
 
 @ieee
 def sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:

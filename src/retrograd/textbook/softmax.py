@@ -9,6 +9,8 @@ import numpy as np
 
 from .ieee import ieee
 
+__all__ = ["cross_entropy", "cross_entropy_grad", "log_softmax", "log_softmax_grad", "softmax", "softmax_grad"]
+
 
 @ieee
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:

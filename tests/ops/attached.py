@@ -1,0 +1,49 @@
+"""Writes engine/attached.py, what type checkers see of Tensor; after a change of methods: python tests/ops/attached.py"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from retrograd.engine import attached
+from retrograd.ops.methods import METHODS
+
+FILE = Path(inspect.getfile(attached))
+# what does not return a Tensor
+RETURNS = {
+    **dict.fromkeys(("__iadd__", "__isub__", "__imul__", "__itruediv__"), "Self"),
+    "__iter__": "Iterator[Tensor]",
+    "__eq__": "Any",
+    "__ne__": "Any",
+}
+
+
+def text() -> str:
+    """The file with a line for each method."""
+    head, mark, _ = FILE.read_text(encoding="utf-8").partition("    if TYPE_CHECKING:\n\n")
+    lines = []
+    for name, method in METHODS.items():
+        if isinstance(method, property):
+            lines += ["        @property", f"        def {name}(self) -> Tensor: ...  # noqa: N802"]
+            continue
+        annotation = inspect.signature(method).return_annotation
+        returns = RETURNS.get(name) or ("Tensor" if annotation == "Tensor" else "Any")
+        lines.append(f"        def {name}({_parameters(name, method)}) -> {returns}: ...")
+    return head + mark + "\n".join(lines) + "\n"
+
+
+def _parameters(name: str, method: object) -> str:
+    parts, keyword_only = ["self"], False
+    for p in list(inspect.signature(method).parameters.values())[1:]:
+        if p.kind is p.KEYWORD_ONLY and not keyword_only:
+            parts.append("*")
+            keyword_only = True
+        star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        keyword_only = keyword_only or star == "*"
+        kind = "object" if name in ("__eq__", "__ne__") else "Any"
+        parts.append(f"{star}{p.name}: {kind}" + ("" if p.default is p.empty else f" = {p.default!r}"))
+    return ", ".join(parts)
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), encoding="utf-8")
