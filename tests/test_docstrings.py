@@ -26,6 +26,7 @@ MODULES = (
     "retrograd.nn.init",
     "retrograd.ops",
     "retrograd.optim",
+    "retrograd.testing",
     "retrograd.utils.data",
 )
 

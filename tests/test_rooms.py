@@ -35,9 +35,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "train": (_LAYERS | _OPERATORS, {"numpy", "matplotlib", "tqdm"}),
     "explain": (_LAYERS | _OPERATORS, {"numpy", "matplotlib"}),
     "interop": (_LAYERS | _OPERATORS, {"numpy"}),
+    "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | _LAYERS | _OPERATORS, {"numpy"}),
     "__main__": ({"cli"}, set()),
-    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd"}, {"numpy"}),
+    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "testing"}, {"numpy"}),
 }
 
 # file -> what it alone of its room may import
@@ -45,6 +46,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "ops/kernel_set.py": ("kernels", "textbook"),  # the seat of the kernel sets
     "__init__.py": ("kernels.launch",),  # set_num_threads and get_num_threads
     "cli.py": ("kernels", "__version__"),  # warmup and info: the compile cache, the CPU, the threads
+    "testing/operator.py": ("kernels.launch",),  # the same bits with 1 and 2 threads
     "train/environment.py": ("kernels.launch", "kernels.target", "__version__"),  # the report says on what it ran
 }
 

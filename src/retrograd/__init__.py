@@ -12,7 +12,7 @@ from .ops import *
 from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
-    from . import data, nn, optim, train, utils
+    from . import data, nn, optim, testing, train, utils
     from .kernels.launch import get_num_threads, set_num_threads
 
 __version__ = "0.1.0"
@@ -33,13 +33,14 @@ __all__ = [
     "optim",
     "set_grad_enabled",
     "set_num_threads",
+    "testing",
     "train",
     "utils",
 ]
 __all__ = sorted([*__all__, *ops.__all__])
 
 # Found when first used, so that "import retrograd" stays quick and loads no compiler.
-_SUBPACKAGES = frozenset(("data", "nn", "optim", "train", "utils"))
+_SUBPACKAGES = frozenset(("data", "nn", "optim", "testing", "train", "utils"))
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 
 

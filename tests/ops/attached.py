@@ -1,4 +1,4 @@
-"""Writes engine/attached.py, what type checkers see of Tensor; after a change of methods: python tests/ops/attached.py"""
+"""Writes engine/attached.py, what type checkers see of Tensor: run it after a change of methods."""
 
 from __future__ import annotations
 

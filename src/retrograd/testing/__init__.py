@@ -1,0 +1,7 @@
+"""Whether an operator or a layer, ours or yours, keeps what all of ours keep: ``check_op`` and ``check_layer``."""
+
+from .layer import check_layer
+from .operator import Refusal, check_op
+from .report import ConformanceError, ConformanceReport
+
+__all__ = ["ConformanceError", "ConformanceReport", "Refusal", "check_layer", "check_op"]

@@ -1,0 +1,109 @@
+"""One call of the function under test: its arrays can be replaced, all the rest of its arguments stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..autograd import grad
+from ..engine.tensor import Tensor
+from ..ops.random import get_rng_state, manual_seed, set_rng_state
+
+Arrays = list[np.ndarray]
+
+
+class Call:
+    """``function(*args, **kwargs)`` as a function of the arrays among the arguments, also inside lists and tuples.
+
+    Arrays are given to the function as Tensors; those of floating point are the ones that are differentiated.
+    random: the same random numbers are drawn in every call.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], random: bool = False
+    ) -> None:
+        self.function, self.random = function, random
+        self.arrays: Arrays = []
+        self._args = [self._take(arg) for arg in args]
+        self._kwargs = {key: self._take(value) for key, value in kwargs.items()}
+        self.floating = [k for k, a in enumerate(self.arrays) if a.dtype.kind == "f"]
+
+    def _take(self, value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            self.arrays.append(value.astype(np.float64) if value.dtype.kind == "f" else value)
+            return _Place(len(self.arrays) - 1)
+        if type(value) in (list, tuple):
+            return type(value)(self._take(item) for item in value)
+        return value
+
+    def of(self, values: Sequence[Any], function: Callable[..., Any] | None = None) -> Any:
+        """What the function (or another one) returns with these values in the places of the arrays."""
+        args = [_put(arg, values) for arg in self._args]
+        kwargs = {key: _put(value, values) for key, value in self._kwargs.items()}
+        if not self.random:
+            return (function or self.function)(*args, **kwargs)
+        state = get_rng_state()
+        manual_seed(0)
+        try:
+            return (function or self.function)(*args, **kwargs)
+        finally:
+            set_rng_state(state)
+
+    def outputs(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The Tensors that the function returns."""
+        return outputs_of(self.of(tensors))
+
+    def tensors(self, arrays: Arrays, dtype: Any = np.float64, requires_grad: bool = False) -> list[Tensor]:
+        """A Tensor for each array; floating-point ones in ``dtype``, with the strides of their array."""
+        return [
+            Tensor(a.astype(dtype, copy=False), requires_grad=requires_grad) if a.dtype.kind == "f" else Tensor(a)
+            for a in arrays
+        ]
+
+    def results(self, arrays: Arrays, dtype: Any = np.float64, differentiable: bool = True) -> tuple[Arrays, Arrays]:
+        """The outputs, and the gradients of all floating-point inputs for random upstream gradients."""
+        tensors = self.tensors(arrays, dtype, requires_grad=differentiable)
+        outputs = self.outputs(tensors)
+        roots = [y for y in outputs if y.requires_grad]
+        gradients: Arrays = []
+        if roots:
+            upstream = [Tensor(numbers(y.shape, 5 + k).astype(y.dtype)) for k, y in enumerate(roots)]
+            wanted = [tensors[k] for k in self.floating]
+            found = grad(roots, wanted, upstream, allow_unused=True)
+            gradients = [np.zeros_like(t.data) if g is None else g.data for t, g in zip(wanted, found, strict=True)]
+        return [y.data for y in outputs], gradients
+
+
+class _Place:
+    """Where an array stood among the arguments."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def _put(value: Any, values: Sequence[Any]) -> Any:
+    if isinstance(value, _Place):
+        return values[value.index]
+    if type(value) in (list, tuple):
+        return type(value)(_put(item, values) for item in value)
+    return value
+
+
+def outputs_of(result: Any) -> tuple[Tensor, ...]:
+    """The Tensors of a result: one, or those of a tuple or list.
+
+    Raises:
+        TypeError: there is none.
+    """
+    found = (result,) if isinstance(result, Tensor) else result if isinstance(result, (tuple, list)) else ()
+    outputs = tuple(item for item in found if isinstance(item, Tensor))
+    if not outputs:
+        raise TypeError(f"the function returned {type(result).__name__}, expected a Tensor or a tuple of them")
+    return outputs
+
+
+def numbers(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Standard normal numbers, always the same ones."""
+    return np.asarray(np.random.default_rng((seed, *shape)).standard_normal(shape))

@@ -1,0 +1,335 @@
+"""check_op: everything that holds of each of our operators, checked of one of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ..autograd import gradcheck, gradgradcheck
+from ..engine.tensor import Tensor
+from ..kernels.launch import get_num_threads, set_num_threads
+from ..ops.kernel_set import active_kernels, use_kernels
+from .call import Arrays, Call, outputs_of
+from .report import Check, ConformanceReport, run
+
+_EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # a difference of a linear function has no error but rounding
+_SHAPES = [((3, 1, 2), (4, 1)), ((), (2, 3)), ((1,), (3, 2)), ((0, 3), (3,))]  # of operands that are broadcast
+
+
+class Refusal:
+    """A call that must fail: ``Refusal(ValueError, "dim=3 is out of range", x, dim=3)``; x an array."""
+
+    def __init__(self, error: type[Exception], message: str, *args: Any, **kwargs: Any) -> None:
+        self.error, self.message, self.args, self.kwargs = error, message, args, kwargs
+
+
+def check_op(
+    function: Callable[..., Any],
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    oracle: Callable[..., Any] | None = None,
+    order: int = 2,
+    linear: bool = False,
+    batch: Sequence[int] = (0,),
+    broadcast: Sequence[int] = (),
+    large: Sequence[Any] | None = None,
+    integers: bool = False,
+    random: bool = False,
+    layouts: bool = True,
+    errors: Sequence[Refusal] = (),
+    rtol: float = 1e-10,
+    single: float = 2e-4,
+    rounding: float = 0.0,
+    name: str = "",
+) -> ConformanceReport:
+    """Check one call, ``function(*args, **kwargs)``, and what follows from it; arrays are given as Tensors.
+
+    Checked are: values against the oracle; float32 and float64; other strides; that no input is changed; the first and
+    second derivatives with irregular upstream gradients (gradcheck); the contract of ``grad_req``; an empty batch;
+    broadcasting; that the two kernel sets agree; the same bits with 1 and 2 threads; error messages.
+
+    Args:
+        function: returns a Tensor or a tuple of them.
+        args: arrays (floating-point ones are differentiated, and should have few elements), lists of arrays, and
+            anything else, which is handed on as it is.
+        kwargs: options.
+        oracle: the same call in NumPy; gets float64 arrays, returns an array or a tuple of them.
+        order: derivatives to check: 0, 1 or 2.
+        linear: the function is linear in each input: differences are exact.
+        batch: which arrays have the batch as their first axis; with 0 in it, the result follows the oracle, too.
+            Empty: there is no such axis, or the function refuses an empty one.
+        broadcast: the two arrays that are broadcast to each other, if they are.
+        large: other arguments, with more elements than one task of a kernel, for the comparison of kernel sets and
+            threads (default: args).
+        integers: int64 arrays in the places of floating-point ones are accepted.
+        random: the function draws from retrograd's generator; it is seeded before each call.
+        layouts: the values do not depend on strides.
+        errors: calls that must fail, and how.
+        rtol, single: tolerance of values in float64 and float32, relative to the largest value of the result.
+        rounding: relative change allowed where other gradients are asked for (a fused kernel is then replaced).
+        name: what the report calls the function.
+
+    Returns:
+        The report, which lists the checks that passed.
+
+    Raises:
+        ConformanceError: a check failed; its text is the report.
+
+    >>> import numpy as np, retrograd
+    >>> print(retrograd.testing.check_op(retrograd.exp, np.array([0.5, -1.0]), oracle=np.exp))  # doctest: +ELLIPSIS
+    exp: passed values, float32, strides, inputs unchanged, first derivative, second derivative, ...
+    """
+    options = dict(kwargs or {})
+    call = Call(function, args, options, random)
+    wide = call if large is None else Call(function, large, options, random)
+    differentiable = bool(order and call.floating)
+    check = _Operator(call, wide, oracle, differentiable, rtol, single, rounding)
+    checks: dict[str, Check] = {}
+    if oracle is not None:
+        checks["values"] = lambda: check.values(call.arrays, rtol)
+    if call.floating:
+        checks["float32"] = check.single_precision
+    if layouts:
+        checks["strides"] = check.strides
+    checks["inputs unchanged"] = check.unchanged
+    tolerances: dict[str, Any] = _EXACT if linear else {}
+    if differentiable:
+        checks["first derivative"] = lambda: check.derivative(gradcheck, tolerances)
+        if order > 1:
+            checks["second derivative"] = lambda: check.derivative(gradgradcheck, tolerances)
+        checks["grad_req"] = check.requests
+    if batch:
+        checks["empty batch"] = lambda: check.empty(batch)
+    if broadcast:
+        checks["broadcasting"] = lambda: check.broadcasting(broadcast, tolerances)
+    checks["kernel sets"] = check.kernel_sets
+    checks["threads"] = check.threads
+    if call.floating:
+        checks["refusals"] = lambda: check.refusals(errors, integers)
+    elif errors:
+        checks["refusals"] = lambda: check.listed_refusals(errors)
+    return run(name or getattr(function, "__name__", repr(function)), checks)
+
+
+class _Operator:
+    """The checks; each yields what is wrong."""
+
+    def __init__(
+        self,
+        call: Call,
+        wide: Call,
+        oracle: Callable[..., Any] | None,
+        differentiable: bool,
+        rtol: float,
+        single: float,
+        rounding: float,
+    ) -> None:
+        self.call, self.wide, self.oracle, self.differentiable = call, wide, oracle, differentiable
+        self.rtol, self.single, self.rounding = rtol, single, rounding
+
+    def expected(self, arrays: Arrays) -> Arrays:
+        assert self.oracle is not None
+        with np.errstate(all="ignore"):
+            result = self.call.of([a.copy() for a in arrays], self.oracle)
+        return [np.asarray(item) for item in (result if isinstance(result, (tuple, list)) else (result,))]
+
+    def values(self, arrays: Arrays, rtol: float) -> Iterator[str]:
+        found = [y.data for y in self.call.outputs(self.call.tensors(arrays))]
+        yield from differences(found, self.expected(arrays), rtol, "retrograd", "the oracle")
+
+    def single_precision(self) -> Iterator[str]:
+        double, gradients = self.call.results(self.call.arrays, np.float64, self.differentiable)
+        found, found_gradients = self.call.results(self.call.arrays, np.float32, self.differentiable)
+        for array in (*found, *found_gradients):
+            if array.dtype == np.float64:
+                yield f"float32 inputs give {array.dtype}"
+        yield from differences(found, double, self.single, "float32", "float64", types=False)
+        yield from differences(found_gradients, gradients, 10 * self.single, "float32", "float64", "gradient", False)
+
+    def strides(self) -> Iterator[str]:
+        wanted, wanted_gradients = self.call.results(self.call.arrays, differentiable=self.differentiable)
+        for label, layout in LAYOUTS.items():
+            found, gradients = self.call.results([layout(a) for a in self.call.arrays], np.float64, self.differentiable)
+            yield from differences(found, wanted, 1e-12, label, "C order")
+            yield from differences(gradients, wanted_gradients, 1e-11, label, "C order", "gradient")
+
+    def unchanged(self) -> Iterator[str]:
+        tensors = self.call.tensors([a.copy() for a in self.call.arrays], requires_grad=self.differentiable)
+        outputs = self.call.outputs(tensors)
+        values = [y.data.copy() for y in outputs]
+        for y in outputs:
+            if y.requires_grad:
+                y.backward(Tensor(np.cos(np.arange(y.data.size, dtype=np.float64)).reshape(y.shape)), retain_graph=True)
+        for k, (tensor, array) in enumerate(zip(tensors, self.call.arrays, strict=True)):
+            if not np.array_equal(tensor.data, array, equal_nan=array.dtype.kind == "f"):
+                yield f"input {k} was changed"
+        for k, (y, value) in enumerate(zip(outputs, values, strict=True)):
+            if not np.array_equal(y.data, value, equal_nan=value.dtype.kind == "f"):
+                yield f"output {k} was changed by backward"
+
+    def derivative(self, checker: Callable[..., Any], tolerances: dict[str, Any], call: Call | None = None) -> Any:
+        call = call or self.call
+        tensors = call.tensors([a.copy() for a in call.arrays], requires_grad=True)
+        wanted = [tensors[k] for k in call.floating]
+
+        def of(*inputs: Tensor) -> tuple[Tensor, ...]:
+            values = list(tensors)
+            for k, tensor in zip(call.floating, inputs, strict=True):
+                values[k] = tensor
+            return outputs_of(call.of(values))
+
+        checker(of, wanted, **tolerances)  # raises, with a report that names the fault
+        return iter(())
+
+    def requests(self) -> Iterator[str]:
+        """add(previous) = previous + write; null neither computes nor touches, and changes no other gradient."""
+        every = len(self.call.floating)
+        previous = [np.sin(3.0 * np.arange(self.call.arrays[k].size)) for k in self.call.floating]
+        written = self._delivered(["write"] * every, previous)
+        added = self._delivered(["add"] * every, previous)
+        for k, (w, p, a) in enumerate(zip(written, previous, added, strict=True)):
+            if not np.array_equal(a, p + w, equal_nan=True):
+                yield f'input {k}: grad_req="add" is not the previous gradient plus what "write" gives'
+        for null in range(every):
+            found = self._delivered(["null" if k == null else "write" for k in range(every)], previous)
+            for k, (f, w) in enumerate(zip(found, written, strict=True)):
+                wanted = previous[k] if k == null else w
+                slack = 0.0 if k == null else self.rounding * float(np.abs(w).max(initial=0))
+                if not np.allclose(f, wanted, rtol=0, atol=slack, equal_nan=True):
+                    yield f'input {k} with grad_req="null" of input {null}: another gradient'
+
+    def _delivered(self, wishes: list[str], previous: Arrays) -> Arrays:
+        tensors = self.call.tensors([a.copy() for a in self.call.arrays], requires_grad=True)
+        for k, wish, start in zip(self.call.floating, wishes, previous, strict=True):
+            tensors[k].grad_req = wish
+            tensors[k].grad = Tensor(start.reshape(tensors[k].shape).copy())
+        roots = [y for y in self.call.outputs(tensors) if y.requires_grad]
+        for y in roots:
+            y.backward(Tensor(np.cos(np.arange(y.data.size) + 1.0).reshape(y.shape)), retain_graph=True)
+        delivered = [tensors[k].grad for k in self.call.floating]
+        return [np.zeros(0) if g is None else g.data.reshape(-1) for g in delivered]
+
+    def empty(self, batch: Sequence[int]) -> Iterator[str]:
+        arrays = [a[:0] if k in batch else a for k, a in enumerate(self.call.arrays)]
+        found, gradients = self.call.results(arrays, differentiable=self.differentiable)
+        if self.oracle is not None and 0 in batch:
+            yield from differences(found, self.expected(arrays), self.rtol, "retrograd", "the oracle")
+        for k, g in zip(self.call.floating, gradients, strict=False):
+            if g.shape != arrays[k].shape:
+                yield f"input {k}: the gradient has shape {g.shape}, the input {arrays[k].shape}"
+            if k not in batch and g.any() and not any(y.size for y in found):
+                yield f"input {k}: a gradient that is not 0 without any output"
+
+    def broadcasting(self, pair: Sequence[int], tolerances: dict[str, Any]) -> Iterator[str]:
+        first, second = pair
+        for shapes in (*_SHAPES, *[(b, a) for a, b in _SHAPES]):
+            arrays = list(self.call.arrays)
+            for k, shape in zip((first, second), shapes, strict=True):
+                arrays[k] = np.resize(arrays[k].reshape(-1)[k:], shape)
+            if self.oracle is not None:
+                yield from (f"{shapes}: {fault}" for fault in self.values(arrays, self.rtol))
+            if self.differentiable and all(a.size for a in arrays):
+                smaller = Call(lambda *t: self.call.of(t), arrays, {}, self.call.random)
+                yield from self.derivative(gradcheck, tolerances, smaller)
+
+    def kernel_sets(self) -> Iterator[str]:
+        before, results = active_kernels(), {}
+        try:
+            for kernels, dtype in product(("textbook", "compiled"), (np.float32, np.float64)):
+                use_kernels(kernels)
+                results[kernels, dtype] = self.wide.results(self.wide.arrays, dtype, self.differentiable)
+        finally:
+            use_kernels(before)
+        for dtype, rtol in ((np.float32, self.single), (np.float64, max(self.rtol, 1e-10))):
+            textbook, compiled = results["textbook", dtype], results["compiled", dtype]
+            for kind, found, wanted in zip(("value", "gradient"), compiled, textbook, strict=True):
+                yield from differences(found, wanted, rtol, "compiled", "textbook", kind)
+
+    def threads(self) -> Iterator[str]:
+        before, results = get_num_threads(), []
+        try:
+            for count in (1, 2):
+                set_num_threads(count)
+                results.append(self.wide.results(self.wide.arrays, np.float32, self.differentiable))
+        finally:
+            set_num_threads(before)
+        for kind, one, two in zip(("value", "gradient"), *results, strict=True):
+            if any(a.tobytes() != b.tobytes() for a, b in zip(one, two, strict=True)):
+                yield f"{kind}: 1 and 2 threads give different bits"
+
+    def refusals(self, errors: Sequence[Refusal], integers: bool) -> Iterator[str]:
+        for k in self.call.floating:
+            tensors: list[Any] = list(self.call.tensors(self.call.arrays))
+            tensors[k] = self.call.arrays[k]
+            yield from self._refused(self.call, tensors, TypeError, "Tensor", f"an array for input {k}")
+        if not integers:
+            whole = [Tensor(a.astype(np.int64)) if a.dtype.kind == "f" else Tensor(a) for a in self.call.arrays]
+            yield from self._refused(self.call, whole, TypeError, "int64", "int64 inputs")
+        yield from self.listed_refusals(errors)
+
+    def listed_refusals(self, errors: Sequence[Refusal]) -> Iterator[str]:
+        for refusal in errors:
+            call = Call(self.call.function, refusal.args, refusal.kwargs)
+            label = f"{refusal.args} {refusal.kwargs}"
+            yield from self._refused(call, call.tensors(call.arrays), refusal.error, refusal.message, label)
+
+    def _refused(
+        self, call: Call, values: Sequence[Any], error: type[Exception], message: str, label: str
+    ) -> Iterator[str]:
+        try:
+            call.of(values)
+        except error as raised:
+            if not re.search(re.escape(message), str(raised)):
+                yield f"{label}: the message {str(raised)!r} does not say {message!r}"
+        except Exception as raised:
+            yield f"{label}: {type(raised).__name__} ({raised}) instead of {error.__name__}"
+        else:
+            yield f"{label}: accepted, expected {error.__name__} with {message!r}"
+
+
+def differences(
+    found: Arrays, wanted: Arrays, rtol: float, one: str, other: str, kind: str = "value", types: bool = True
+) -> Iterator[str]:
+    """Where arrays differ in shape, kind of element, or by more than ``rtol`` times the largest finite number."""
+    if len(found) != len(wanted):
+        yield f"{one} has {len(found)} outputs, {other} {len(wanted)}"
+        return
+    for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        if a.shape != b.shape:
+            yield f"{kind} {k}: {one} has shape {a.shape}, {other} {b.shape}"
+        elif types and a.dtype.kind != b.dtype.kind:
+            yield f"{kind} {k}: {one} is {a.dtype}, {other} {b.dtype}"
+        elif b.dtype.kind != "f":
+            if not np.array_equal(a, b):
+                yield f"{kind} {k}: {one} and {other} differ in {np.count_nonzero(a != b)} of {a.size} elements"
+        else:
+            finite = np.abs(b[np.isfinite(b)]).max(initial=1e-3)
+            right = np.isclose(a, b, rtol=rtol, atol=rtol * float(finite), equal_nan=True)
+            if not right.all():
+                place = tuple(map(int, np.argwhere(~right)[0]))
+                yield (
+                    f"{kind} {k}: {one} and {other} differ in {np.count_nonzero(~right)} of {a.size} elements, "
+                    f"first at {place}: {a[place]} and {b[place]}"
+                )
+
+
+def _backwards(a: np.ndarray) -> np.ndarray:
+    return a[(slice(None, None, -1),) * a.ndim].copy()[(slice(None, None, -1),) * a.ndim]
+
+
+def _every_second(a: np.ndarray) -> np.ndarray:
+    """Every second element of a larger array, axis 1 last in memory."""
+    if a.ndim < 2:
+        return np.repeat(a, 2)[::2].reshape(a.shape)
+    return np.moveaxis(np.repeat(np.moveaxis(a, 1, -1), 2, axis=-1)[..., ::2], -1, 1)
+
+
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "Fortran order": lambda a: a.copy(order="F"),
+    "backwards": _backwards,
+    "every second element, channels last": _every_second,
+}

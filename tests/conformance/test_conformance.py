@@ -1,0 +1,57 @@
+"""The battery of retrograd.testing on every operator and layer of the tables here, and that none is missing."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+import retrograd
+from conformance.table import Layer, Op
+from retrograd.nn import functional
+
+FAMILIES = sorted(
+    path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("table", "test_conformance")
+)
+TABLES = [importlib.import_module(f"conformance.{family}") for family in FAMILIES]
+OPERATORS: list[Op] = [entry for table in TABLES for entry in getattr(table, "OPERATORS", [])]
+LAYERS: list[Layer] = [entry for table in TABLES for entry in getattr(table, "LAYERS", [])]
+
+# what makes, seeds or describes tensors, and has no tensor to differentiate
+NOT_OPERATORS = {
+    "active_kernels", "arange", "default_generator", "from_numpy", "full", "get_rng_state", "manual_seed", "ones",
+    "ones_like", "rand", "randint", "randn", "randperm", "set_rng_state", "tensor", "use_kernels", "zeros",
+    "zeros_like",
+}  # fmt: skip
+# containers and base classes
+NOT_LAYERS = {"Module", "ModuleList", "Parameter", "Sequential"}
+
+
+@pytest.mark.parametrize("entry", OPERATORS, ids=lambda entry: entry.name)
+def test_operator(entry: Op) -> None:
+    entry.run()
+
+
+@pytest.mark.parametrize("entry", LAYERS, ids=lambda entry: entry.name)
+def test_layer(entry: Layer) -> None:
+    entry.run()
+
+
+def test_names_are_given_once() -> None:
+    for entries in (OPERATORS, LAYERS):
+        names = [entry.name for entry in entries]
+        assert sorted(set(names)) == sorted(names)
+
+
+def test_every_operator_is_here() -> None:
+    public = {*retrograd.ops.__all__, *functional.__all__} - NOT_OPERATORS
+    tested = {entry.name.partition(":")[0] for entry in OPERATORS}
+    assert public <= tested, f"no entry for {sorted(public - tested)}"
+
+
+def test_every_layer_is_here() -> None:
+    public = {name for name in retrograd.nn.__all__ if inspect.isclass(getattr(retrograd.nn, name))} - NOT_LAYERS
+    tested = {entry.name.partition(":")[0] for entry in LAYERS}
+    assert public <= tested, f"no entry for {sorted(public - tested)}"
