@@ -13,7 +13,7 @@ __all__ = ["Layer", "Op", "Refusal", "distinct", "normal", "uniform"]
 
 
 class Op:
-    """``Op("sum", retrograd.sum, x, kwargs={"dim": 1}, oracle=...)``; another case of it is ``Op("sum: no axis", ...)``.
+    """``Op("sum", retrograd.sum, x, kwargs={"dim": 1}, oracle=...)``; another case is ``Op("sum: no axis", ...)``.
 
     What stands before the colon is the public name, which the test of completeness looks for.
     """

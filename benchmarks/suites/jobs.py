@@ -1,0 +1,111 @@
+"""One operator in both libraries, forward and backward: what the suites of layers and operators are made of.
+
+Forward records the graph, as in training; backward is one sweep over that graph, kept for the next call. PyTorch runs
+with contiguous arrays, with channels-last arrays, and through torch.compile where a C++ compiler is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+import retrograd
+
+from .. import libraries as lib
+from ..harness import Call, Row, Rows
+
+TARGET = 1.0
+SHAPES = ((8, 64, 56, 56), (64, 1024), (16, 512, 256))  # images, features, sequences
+Operator = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One operator in both libraries; ``inputs`` are shapes, all of them differentiated."""
+
+    group: str
+    name: str
+    ours: Operator
+    theirs: Operator
+    inputs: tuple[tuple[int, ...], ...] = (SHAPES[0],)
+    forward: bool = True
+    backward: bool = True
+    low: float | None = None  # inputs are uniform between low and high instead of normal
+    high: float = 2.0
+
+    def arrays(self) -> list[np.ndarray]:
+        arrays = [lib.random(*shape, seed=seed) for seed, shape in enumerate(self.inputs)]
+        if self.low is None:
+            return arrays
+        # any numbers between the two will do
+        return [(self.low + (self.high - self.low) * (0.5 + 0.5 * np.sin(9 * a))).astype(a.dtype) for a in arrays]
+
+
+def on_all_shapes(
+    group: str, name: str, ours: Operator, theirs: Operator, operands: int = 1, **options: Any
+) -> Iterator[Job]:
+    """The operator on each of SHAPES; all its operands have that shape."""
+    for shape in SHAPES:
+        yield Job(group, f"{name} {shape}", ours, theirs, (shape,) * operands, **options)
+
+
+def rows_of(jobs: Iterable[Job], quick: bool, compile: bool) -> Rows:
+    compile = compile and lib.can_compile() and not quick
+    for job in jobs:
+        if job.forward:
+            yield _forward(job, compile)
+        if job.backward:
+            yield _backward(job, compile)
+
+
+def _candidates(job: Job, arrays: list[np.ndarray], compile: bool) -> dict[str, tuple[Operator, list[Any]]]:
+    """Way of running PyTorch -> the operator and its inputs."""
+    inputs = lib.layouts(arrays, requires_grad=True)
+    ways = {layout: (job.theirs, tensors) for layout, tensors in inputs.items()}
+    if compile:
+        ways[lib.COMPILED] = (lib.compiled(job.theirs), inputs[lib.CONTIGUOUS])
+    return ways
+
+
+def _forward(job: Job, compile: bool) -> Row:
+    arrays = job.arrays()
+    inputs = [lib.ours(array, requires_grad=True) for array in arrays]
+    theirs = {way: _bind(operator, tensors) for way, (operator, tensors) in _candidates(job, arrays, compile).items()}
+
+    def values() -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(job.ours(*inputs).detach().numpy(), theirs[lib.CONTIGUOUS]().detach().numpy())]
+
+    return Row(job.group, f"{job.name} forward", _bind(job.ours, inputs), theirs, TARGET, values)
+
+
+def _bind(operator: Operator, tensors: list[Any]) -> Call:
+    return lambda: operator(*tensors)
+
+
+def _backward(job: Job, compile: bool) -> Row:
+    arrays = job.arrays()
+    inputs = [lib.ours(array, requires_grad=True) for array in arrays]
+    y = job.ours(*inputs)
+    upstream = lib.random(*y.shape, seed=9)
+    g = lib.ours(upstream)
+
+    def ours() -> Any:
+        return retrograd.autograd.grad(y, inputs, g, retain_graph=True)
+
+    theirs = {}
+    for way, (operator, tensors) in _candidates(job, arrays, compile).items():
+        theirs[way] = _peer_sweep(operator(*tensors), tensors, upstream, way)
+
+    def values() -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(gx.numpy(), px.numpy()) for gx, px in zip(ours(), theirs[lib.CONTIGUOUS](), strict=True)]
+
+    return Row(job.group, f"{job.name} backward", ours, theirs, TARGET, values)
+
+
+def _peer_sweep(y: Any, inputs: list[Any], upstream: np.ndarray, way: str) -> Call:
+    g = lib.theirs(upstream, lib.CHANNELS_LAST if way == lib.CHANNELS_LAST else lib.CONTIGUOUS)
+    return lambda: torch.autograd.grad(y, inputs, g, retain_graph=True)
