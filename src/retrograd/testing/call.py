@@ -32,7 +32,8 @@ class Call:
 
     def _take(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            self.arrays.append(value.astype(np.float64) if value.dtype.kind == "f" else value)
+            self.arrays.append(value.astype(np.float64) if value.dtype.kind == "f" else value.copy())
+            self.arrays[-1].flags.writeable = False  # one check must not spoil the next
             return _Place(len(self.arrays) - 1)
         if type(value) in (list, tuple):
             return type(value)(self._take(item) for item in value)
@@ -66,7 +67,7 @@ class Call:
         """The outputs, and the gradients of all floating-point inputs for random upstream gradients."""
         tensors = self.tensors(arrays, dtype, requires_grad=differentiable)
         outputs = self.outputs(tensors)
-        roots = [y for y in outputs if y.requires_grad]
+        roots = [y for y in outputs if y.requires_grad and differentiable]
         gradients: Arrays = []
         if roots:
             upstream = [Tensor(numbers(y.shape, 5 + k).astype(y.dtype)) for k, y in enumerate(roots)]

@@ -13,7 +13,7 @@ from ..nn import Module, Parameter
 from ..ops.random import get_rng_state, manual_seed, set_rng_state
 from .call import Call
 from .operator import check_op, differences
-from .report import ConformanceReport, run
+from .report import ConformanceError, ConformanceReport, run
 
 
 def check_layer(make: Callable[[], Module], *args: Any, train: bool = True, **options: Any) -> ConformanceReport:
@@ -54,18 +54,22 @@ def check_layer(make: Callable[[], Module], *args: Any, train: bool = True, **op
     if options.get("errors"):
         for refusal in options["errors"]:
             refusal.args = (*refusal.args, *parameters)
-    report = check_op(function, *args, *parameters, name=name, **options)
-    whole = run(
-        name,
-        {
-            "state_dict": layer.state_dict,
-            "copy": layer.copy,
-            "to": layer.to,
-            "frozen": layer.frozen,
-            "repr": layer.text,
-        },
-    )
-    return ConformanceReport(name, report.passed + whole.passed)
+    checks = {
+        "state_dict": layer.state_dict,
+        "copy": layer.copy,
+        "to": layer.to,
+        "frozen": layer.frozen,
+        "repr": layer.text,
+    }
+    report = run(name, checks)
+    try:
+        found = check_op(function, *args, *parameters, name=name, **options)
+    except ConformanceError as error:
+        found = error.report
+    report = ConformanceReport(name, found.passed + report.passed, found.faults + report.faults)
+    if report.faults:
+        raise ConformanceError(report)
+    return report
 
 
 class _Layer:
@@ -94,6 +98,8 @@ class _Layer:
         module = copy.deepcopy(self.module)
         modules = dict(module.named_modules())
         for key, value in zip(self.names, parameters, strict=True):
+            if not isinstance(value, Tensor):
+                raise TypeError(f"{key} is {type(value).__name__}, a parameter is a Tensor")
             path, _, name = key.rpartition(".")
             modules[path].__dict__[name] = value
         first = next((t for t in inputs if isinstance(t, Tensor) and t.dtype == np.float32), None)

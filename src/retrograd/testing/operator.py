@@ -14,7 +14,7 @@ from ..engine.tensor import Tensor
 from ..kernels.launch import get_num_threads, set_num_threads
 from ..ops.kernel_set import active_kernels, use_kernels
 from .call import Arrays, Call, outputs_of
-from .report import Check, ConformanceReport, run
+from .report import Check, ConformanceError, ConformanceReport, run
 
 _EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # a difference of a linear function has no error but rounding
 _SHAPES = [((3, 1, 2), (4, 1)), ((), (2, 3)), ((1,), (3, 2)), ((0, 3), (3,))]  # of operands that are broadcast
@@ -113,7 +113,10 @@ def check_op(
         checks["refusals"] = lambda: check.refusals(errors, integers)
     elif errors:
         checks["refusals"] = lambda: check.listed_refusals(errors)
-    return run(name or getattr(function, "__name__", repr(function)), checks)
+    report = run(name or getattr(function, "__name__", repr(function)), checks)
+    if report.faults:
+        raise ConformanceError(report)
+    return report
 
 
 class _Operator:

@@ -34,11 +34,7 @@ class ConformanceError(AssertionError):
 
 
 def run(name: str, checks: dict[str, Check]) -> ConformanceReport:
-    """Run all checks; what one of them raises is a fault like any other, and the rest still runs.
-
-    Raises:
-        ConformanceError: a check found a fault.
-    """
+    """Run all checks; what one of them raises is a fault like any other, and the rest still runs."""
     report = ConformanceReport(name)
     for label, check in checks.items():
         try:
@@ -48,6 +44,4 @@ def run(name: str, checks: dict[str, Check]) -> ConformanceReport:
         report.faults += [f"{label}: {fault}" for fault in found]
         if not found:
             report.passed.append(label)
-    if report.faults:
-        raise ConformanceError(report)
     return report

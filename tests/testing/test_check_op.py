@@ -1,0 +1,194 @@
+"""check_op finds each planted fault, under the name of the check that should find it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd
+from retrograd.autograd import Function
+from retrograd.ops.kernel_set import active_kernels
+from retrograd.testing import ConformanceError, Refusal, check_op
+
+X, Y = np.array([[0.3, -1.2, 0.8], [1.1, 0.4, -0.7]]), np.array([[1.3, 0.9, -0.5], [0.2, -1.4, 0.6]])
+
+
+def square(x: Any) -> Any:
+    return x * x
+
+
+def product(x: Any, y: Any) -> Any:
+    return x * y
+
+
+def test_what_is_right_passes_all_checks() -> None:
+    report = check_op(product, X, Y, oracle=np.multiply, batch=(0, 1), broadcast=(0, 1), integers=True)
+    assert report and report.name == "product"
+    assert report.passed == [
+        "values", "float32", "strides", "inputs unchanged", "first derivative", "second derivative", "grad_req",
+        "empty batch", "broadcasting", "kernel sets", "threads", "refusals",
+    ]  # fmt: skip
+    assert str(report).startswith("product: passed values, float32")
+
+
+class Wrong(Function):
+    """x * x with something wrong in it; a subclass says what."""
+
+    @staticmethod
+    def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
+        ctx.save_for_backward(x)
+        return retrograd.Tensor(x.data * x.data)
+
+    @staticmethod
+    def backward(ctx: Any, g: retrograd.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * x * 2.0
+
+
+class Scaled(Wrong):
+    @staticmethod
+    def backward(ctx: Any, g: retrograd.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * x * 1.999
+
+
+class NotSecond(Wrong):
+    @staticmethod
+    def backward(ctx: Any, g: retrograd.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * retrograd.Tensor(2.0 * x.data)
+
+
+class Double(Wrong):
+    @staticmethod
+    def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
+        ctx.save_for_backward(x)
+        return retrograd.Tensor((x.data * x.data).astype(np.float64))
+
+    @staticmethod
+    def backward(ctx: Any, g: retrograd.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return (g * x * 2.0).to(x.dtype)
+
+
+class Order(Wrong):
+    @staticmethod
+    def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
+        ctx.save_for_backward(x)
+        y = x.data * x.data
+        return retrograd.Tensor(y if x.data.flags.c_contiguous else np.abs(x.data))
+
+
+class Writes(Wrong):
+    @staticmethod
+    def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
+        x.data[...] = np.abs(x.data)
+        ctx.save_for_backward(x)
+        return retrograd.Tensor(x.data * x.data)
+
+
+class NoSum(Function):
+    """x * y whose gradients keep the shape of the result"""
+
+    @staticmethod
+    def forward(ctx: Any, x: retrograd.Tensor, y: retrograd.Tensor) -> retrograd.Tensor:
+        ctx.save_for_backward(x, y)
+        return retrograd.Tensor(np.asarray(x.data * y.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: retrograd.Tensor) -> Any:
+        x, y = ctx.saved_tensors
+        return g * y, g * x
+
+
+class Neighbour(Function):
+    """x * y whose gradient to x is right only if y asks for one, too"""
+
+    @staticmethod
+    def forward(ctx: Any, x: retrograd.Tensor, y: retrograd.Tensor) -> retrograd.Tensor:
+        ctx.save_for_backward(x, y)
+        return retrograd.Tensor(x.data * y.data)
+
+    @staticmethod
+    def backward(ctx: Any, g: retrograd.Tensor) -> Any:
+        x, y = ctx.saved_tensors
+        return g * y * (1.0 if ctx.needs_input_grad[1] else 2.0), g * x
+
+
+def of_kernels(x: Any) -> Any:
+    return square(x) * (1.0 if active_kernels() == "compiled" else 1.1)
+
+
+def of_threads(x: Any) -> Any:
+    return square(x) * (1.0 if retrograd.get_num_threads() == 1 else 1.0000002)
+
+
+def of_size(x: Any) -> Any:
+    return square(x) / float(1 // x.shape[0] + 1)
+
+
+def accepts_arrays(x: Any) -> Any:
+    return square(x if isinstance(x, retrograd.Tensor) else retrograd.Tensor(x))
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "options", "fault"),
+    [
+        (square, (X,), {"oracle": lambda x: x * x + 1e-6}, "values: value 0: retrograd and the oracle differ"),
+        (square, (X,), {"oracle": lambda x: (x * x)[0]}, r"values: value 0: retrograd has shape \(2, 3\)"),
+        (Double.apply, (X,), {"oracle": np.square}, "float32: float32 inputs give float64"),
+        (Order.apply, (X,), {}, "strides: value 0: Fortran order and C order differ"),
+        (Writes.apply, (X,), {}, "inputs unchanged: input 0 was changed"),
+        (Scaled.apply, (X,), {}, r"first derivative: GradcheckError: .*scale"),
+        (NotSecond.apply, (X,), {}, "second derivative: GradcheckError"),
+        (Neighbour.apply, (X, Y), {}, 'grad_req: input 0 with grad_req="null" of input 1: another gradient'),
+        (of_size, (X,), {"integers": True}, "empty batch: ZeroDivisionError"),
+        (NoSum.apply, (X, Y), {"broadcast": (0, 1)}, "broadcasting: .*wrong shape"),
+        (of_kernels, (X,), {"integers": True}, "kernel sets: value 0: compiled and textbook differ in 6 of 6"),
+        (of_threads, (X,), {"integers": True}, "threads: value: 1 and 2 threads give different bits"),
+        (accepts_arrays, (X,), {"integers": True}, "refusals: an array for input 0: accepted, expected TypeError"),
+        (square, (X,), {}, "refusals: int64 inputs: accepted, expected TypeError"),
+        (
+            retrograd.exp,
+            (X,),
+            {"errors": [Refusal(TypeError, "needs a number", X)]},
+            "refusals: .* accepted, expected TypeError with 'needs a number'",
+        ),
+        (
+            retrograd.softmax,
+            (X, 0),
+            {"errors": [Refusal(TypeError, "dim", X, 7)]},
+            r"refusals: .*IndexError \(softmax: dim=7 is out of range.*\) instead of TypeError",
+        ),
+    ],
+    ids=str,
+)
+def test_planted_faults(function: Any, args: Any, options: Any, fault: str) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_op(function, *args, **options)
+    assert any(re.search(fault, text, re.DOTALL) for text in caught.value.report.faults), str(caught.value)
+
+
+def test_a_fault_does_not_hide_the_rest() -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_op(square, X, oracle=lambda x: 2 * x)
+    assert {text.partition(":")[0] for text in caught.value.report.faults} == {"values", "refusals"}
+    assert "first derivative" in caught.value.report.passed
+
+
+def test_random_functions_draw_the_same_numbers() -> None:
+    state = retrograd.get_rng_state()
+    assert check_op(retrograd.nn.functional.dropout, X, 0.5, random=True)
+    assert retrograd.get_rng_state() == state
+
+
+def test_lists_of_arrays_are_inputs() -> None:
+    def total(tensors: Any) -> Any:
+        return tensors[0] + tensors[1] * 2.0
+
+    assert check_op(total, [X, Y], oracle=lambda t: t[0] + 2 * t[1], linear=True, batch=(0, 1), integers=True)
+    with pytest.raises(ConformanceError, match="inputs unchanged|first derivative"):
+        check_op(lambda tensors: Scaled.apply(tensors[1]), [X, Y])
