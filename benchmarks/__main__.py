@@ -14,9 +14,9 @@ import retrograd
 
 from . import libraries, machine, report
 from .harness import Effort, Result, measure
-from .suites import convolution, layers, matmul, memory, networks, startup
+from .suites import convolution, layers, matmul, memory, networks, overhead, startup
 
-TIMED = {"convolution": convolution, "networks": networks, "matmul": matmul, "layers": layers}
+TIMED = {"convolution": convolution, "networks": networks, "matmul": matmul, "layers": layers, "overhead": overhead}
 SUITES = (*TIMED, "memory", "startup")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 Check = Callable[[], Iterable[str]]
@@ -33,7 +33,7 @@ class ConformanceError(AssertionError):
         self.report = report
 
 
-def run(name: str, checks: dict[str, Check]) -> ConformanceReport:
+def run(name: str, checks: Mapping[str, Check]) -> ConformanceReport:
     """Run all checks; what one of them raises is a fault like any other, and the rest still runs."""
     report = ConformanceReport(name)
     for label, check in checks.items():
