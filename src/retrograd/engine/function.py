@@ -174,8 +174,10 @@ def _join(cls: type[Function]) -> None:
     }
     joined = type(cls.__name__, (cls,), members)
     joined._depth = 1 if cls._depth == 1 else 2  # type: ignore[attr-defined]
-    # bound to the joined class, whichever class it is looked up on
-    cls.apply = joined.apply  # type: ignore[method-assign]
+    # A base that was joined has an apply bound to its own; the classmethod behind it is further up.
+    found = (base.__dict__.get("apply") for base in cls.__mro__)
+    apply: Any = next(item for item in found if isinstance(item, classmethod))
+    cls.apply = apply.__get__(None, joined)  # type: ignore[method-assign]
 
 
 def _free_of_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:

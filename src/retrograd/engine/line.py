@@ -38,6 +38,16 @@ def user_place(depth: int = 1) -> Place:
     return frame.f_code, frame.f_lasti
 
 
+def call_place() -> Place:
+    """The user's place that called `apply` of the Function whose forward is running."""
+    frame: Any = sys._getframe(1)
+    while not (frame.f_code.co_name == "apply" and inside[frame.f_code.co_filename]) and frame.f_back is not None:
+        frame = frame.f_back
+    while inside[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
 def line_of(place: Place) -> int:
     """The number of the line of a place."""
     code, offset = place

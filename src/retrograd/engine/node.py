@@ -9,7 +9,7 @@ import numpy as np
 
 from .changes import check, clock, mark
 from .grad_mode import INFERENCE, thread
-from .line import Place
+from .line import Place, call_place
 from .tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -120,8 +120,9 @@ class Node:
 
         for tensor in tensors:
             check_changeable(tensor, self.function.__name__, any(self.needs_input_grad))
-        mark([tensor.data for tensor in tensors], self.function.__name__)
+        mark([tensor.data for tensor in tensors], self.function.__name__, call_place())
         self.dirty = tensors
+        self.outputs = self.outputs or ()  # something is special about them
 
     def set_materialize_grads(self, value: bool) -> None:
         """With False, backward gets None instead of zeros for an output that received no gradient."""
