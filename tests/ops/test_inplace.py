@@ -1,47 +1,453 @@
+"""Changes in place: values by NumPy on shared memory, gradients by differences of the same program in NumPy."""
+
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from retrograd.autograd import no_grad
-from retrograd.engine.tensor import Tensor
+import retrograd as rg
+from retrograd.autograd import grad, no_grad
+from retrograd.engine import Function, View, modify
+from retrograd.engine.tensor import Tensor, wrap
+
+CHANGED = "was changed in place after it had been saved"
 
 
-def test_a_step_by_hand() -> None:
-    w = Tensor(np.array([1.0, 2.0]), requires_grad=True)
-    memory, before = w.data, w
-    (w * w).sum().backward()
-    with no_grad():
-        w -= w.grad * 0.25
-        w += 1
-        w *= 3
-        w /= 2.0
-    assert w is before and w.data is memory and w.is_leaf and w.requires_grad
-    np.testing.assert_array_equal(memory, [2.25, 3.0])
+def leaf(*shape: int, seed: int = 0) -> Tensor:
+    return Tensor(np.random.default_rng(seed).uniform(0.5, 1.5, shape), requires_grad=True)
 
 
-def test_otherwise_a_new_tensor_under_the_old_name() -> None:
-    x, factor = Tensor(np.array([3.0]), requires_grad=True), Tensor(np.array([2.0]))
-    first = factor
-    y = x * factor
-    factor += 5.0
+def constant(*shape: int, seed: int = 7) -> Tensor:
+    return Tensor(np.random.default_rng(seed).uniform(0.5, 1.5, shape))
+
+
+# ---- random programs ---------------------------------------------------------------------------------------
+
+VIEWS: list[Callable[[Any], Any]] = [
+    lambda a: a[0, ...],
+    lambda a: a[..., 1:],
+    lambda a: a[-1:],
+    lambda a: a.transpose(0, -1) if isinstance(a, Tensor) else a.swapaxes(0, -1),
+    lambda a: a.unsqueeze(0) if isinstance(a, Tensor) else a[None],
+    lambda a: a[:1].reshape(-1) if len(a.shape) < 3 else a[..., ::2],  # whatever the order in memory, a view
+]
+
+
+def _sigmoid(a: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-a))
+
+
+# (in place on a Tensor, in place on an array); b broadcasts against a
+CHANGES: list[tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = [
+    (lambda a, b: a.mul_(b), lambda a, b: np.multiply(a, b, out=a)),
+    (lambda a, b: a.add_(b), lambda a, b: np.add(a, b, out=a)),
+    (lambda a, b: a.sub_(b), lambda a, b: np.subtract(a, b, out=a)),
+    (lambda a, b: a.div_(b * b + 1.0), lambda a, b: np.divide(a, b * b + 1.0, out=a)),
+    (lambda a, b: a.copy_(b), lambda a, b: np.copyto(a, b)),
+    (lambda a, b: a.mul_(0.5), lambda a, b: np.multiply(a, 0.5, out=a)),
+    (lambda a, b: a.sigmoid_(), lambda a, b: np.copyto(a, _sigmoid(a))),
+    (lambda a, b: a.tanh_(), lambda a, b: np.tanh(a, out=a)),
+    (lambda a, b: a.neg_(), lambda a, b: np.negative(a, out=a)),
+    (lambda a, b: a.zero_(), lambda a, b: a.fill(0)),
+    (lambda a, b: a.fill_(0.25), lambda a, b: a.fill(0.25)),
+    (lambda a, b: a.mul_(a[..., :1]), lambda a, b: np.multiply(a, a[..., :1].copy(), out=a)),
+]
+RESULTS: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
+    (lambda a: a * a, lambda a: a * a),
+    (lambda a: a.sigmoid(), _sigmoid),
+    (lambda a: a * 2.0, lambda a: a * 2.0),
+    (lambda a: a.clone(), lambda a: a.copy()),
+]
+
+
+def program(seed: int, x: Any, w: Any) -> Any:
+    """The same random program for Tensors and arrays; returns one number."""
+    rng = np.random.default_rng(seed)
+    tensors = isinstance(x, Tensor)
+    side = 0 if tensors else 1
+    pool = [x * 1.0, w * 1.0]
+    if rng.random() < 0.3:  # memory that starts without a history
+        pool.append(Tensor(np.ones((3, 4))) if tensors else np.ones((3, 4)))
+    for _ in range(rng.integers(4, 10)):
+        a = pool[rng.integers(len(pool))]
+        kind = rng.integers(3)
+        if kind == 0:
+            view, number = rng.integers(len(VIEWS)), len(a.shape)
+            if number and all(a.shape):
+                pool.append(VIEWS[view](a))
+        elif kind == 1:
+            pool.append(RESULTS[rng.integers(len(RESULTS))][side](a))
+        else:
+            change = CHANGES[rng.integers(len(CHANGES))][side]
+            fitting = [b for b in pool if not b.shape or b.shape == a.shape or b.shape == a.shape[-1:]]
+            b = fitting[rng.integers(len(fitting))]
+            if len(a.shape):
+                change(a, b if tensors else b.copy())
+    total = 0.0
+    for a in pool:
+        weight = rng.uniform(0.5, 1.5, a.shape)
+        total = total + ((a * wrap(np.asarray(weight))).sum() if tensors else float((a * weight).sum()))
+    return total
+
+
+def difference(f: Callable[[], float], array: np.ndarray, direction: np.ndarray, eps: float) -> float:
+    """The derivative of f along a direction of the array that it reads."""
+    start = array.copy()
+    array[...] = start + eps * direction
+    high = f()
+    array[...] = start - eps * direction
+    low = f()
+    array[...] = start
+    return (high - low) / (2 * eps)
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_random_programs(block: int) -> None:
+    """Right, or refused with both lines; and most are not refused."""
+    refused = 0
+    for seed in range(100 * block, 100 * block + 100):
+        x, w = leaf(3, 4, seed=seed), leaf(3, 4, seed=seed + 5000)
+        y = program(seed, x, w)
+        assert y.item() == pytest.approx(program(seed, x.data, w.data), rel=1e-12)
+        try:
+            gx, gw = grad(y, (x, w), allow_unused=True)
+        except RuntimeError as error:
+            assert CHANGED in str(error) and str(error).count("test_inplace.py:") == 2, str(error)
+            refused += 1
+            continue
+        for t, g in ((x, gx), (w, gw)):
+            v = np.random.default_rng(seed).uniform(-1, 1, t.shape)
+            expected = difference(lambda x=x, w=w, seed=seed: program(seed, x.data, w.data), t.data, v, 1e-6)
+            actual = 0.0 if g is None else float((g.data * v).sum())
+            assert actual == pytest.approx(expected, rel=2e-6, abs=1e-6), f"seed {seed}"
+    assert refused < 50
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_second_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    v = rng.uniform(-1, 1, (3, 4))
+    x, w = leaf(3, 4, seed=seed), leaf(3, 4, seed=seed + 50)
+
+    def slope(x: Tensor) -> Tensor | None:
+        y = program(seed, x, w)
+        (g,) = grad(y, x, create_graph=True, allow_unused=True)
+        return g
+
+    try:
+        g = slope(x)
+        second = None if g is None or not g.requires_grad else grad((g * wrap(v)).sum(), x, allow_unused=True)[0]
+    except RuntimeError as error:
+        assert CHANGED in str(error)
+        return
+
+    def directional() -> float:
+        g = slope(Tensor(x.data.copy(), requires_grad=True))
+        return 0.0 if g is None else float((g.data * v).sum())
+
+    u = rng.uniform(-1, 1, x.shape)
+    expected = difference(directional, x.data, u, 1e-5)
+    actual = 0.0 if second is None else float((second.data * u).sum())
+    assert actual == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+# ---- one by one --------------------------------------------------------------------------------------------
+
+
+def test_the_same_tensor_comes_back() -> None:
+    x = constant(2, 3)
+    memory, numbers = x.data, x.data.copy()
+    for y in (x.add_(1.0), x.mul_(x), x.exp_(), x.zero_(), x.fill_(3), x.copy_(constant(3)), x.neg_(), x.relu_()):
+        assert y is x and x.data is memory
+    z = x
+    z += 2
+    z *= constant(3)
+    z -= 1
+    z /= 4.0
+    assert z is x and x.data is memory and not (x.data == numbers).all()
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "neg", "relu", "sigmoid", "sqrt", "tanh"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_unary_is_the_operator_with_its_gradient(name: str, dtype: Any) -> None:
+    x = Tensor(np.random.default_rng(1).uniform(0.2, 2, (3, 5)).astype(dtype), requires_grad=True)
+    g = Tensor(np.random.default_rng(2).standard_normal((3, 5)).astype(dtype))
+    expected = getattr(x, name)()
+    y = x * 1.0
+    getattr(y, f"{name}_")()
+    np.testing.assert_array_equal(y.data, expected.data)
+    np.testing.assert_array_equal(grad(y, x, g)[0].data, grad(expected, x, g)[0].data)
+
+
+def test_values_without_history_equal_those_with() -> None:
+    for name in ("add_", "sub_", "mul_", "div_"):
+        for other in (constant(4), 1.5, constant()):
+            x, y = constant(3, 4), leaf(3, 4, seed=7) * 1.0
+            getattr(x, name)(other)
+            getattr(y, name)(other)
+            np.testing.assert_array_equal(x.data, y.data)
+
+
+def test_both_lines_are_named() -> None:
+    x, w = leaf(3), leaf(3, seed=1)
+    y = x * 1.0
+    z = y * w  # saved here
+    y.add_(1.0)  # changed here
+    with pytest.raises(RuntimeError) as caught:
+        z.sum().backward()
+    text = str(caught.value)
+    assert text.startswith("Mul: a tensor that its backward needs, float64 of shape (3,), " + CHANGED)
+    assert re.search(r"saved by Mul at .*test_inplace\.py:\d+: z = y \* w  # saved here\n", text)
+    assert re.search(r"changed by add_ at .*test_inplace\.py:\d+: y\.add_\(1\.0\)  # changed here\n", text)
+    assert x.grad is None and w.grad is None
+
+
+def test_the_line_is_the_users_even_in_a_module() -> None:
+    model = rg.nn.Sequential(rg.nn.Linear(2, 2), rg.nn.Sequential(rg.nn.Sigmoid()))
+    y = model(rg.ones(1, 2))  # the model runs here
     y += 1.0
-    y *= 2
-    y.backward()
-    assert y.item() == 14 and first.item() == 2 and factor.item() == 7
-    assert x.grad.item() == 4  # what the graph has saved stays as it was
+    with pytest.raises(RuntimeError, match=r"saved by Sigmoid at .*: y = model\(rg.ones\(1, 2\)\)  # the model runs"):
+        y.sum().backward()
+
+
+def test_what_no_backward_needs_may_change() -> None:
+    x = leaf(3)
+    y = x * 2.0 + 1.0
+    y += 1.0
+    y *= 3.0
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.data, [6, 6, 6])
+
+
+def test_a_change_before_saving_is_no_change() -> None:
+    x, w = leaf(3), constant(3)
+    w += 1.0
+    y = x * w
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.data, w.data)
+
+
+def test_detached_tensors_share_the_count() -> None:
+    x = leaf(3)
+    y = x * 1.0
+    z = y * y
+    y.detach().zero_()
+    with pytest.raises(RuntimeError, match=f"(?s){CHANGED}.*changed by zero_"):
+        z.sum().backward()
+
+
+def test_saved_arrays_are_watched_too() -> None:
+    x = leaf(3)
+    y = x.relu()  # saves the array of its output
+    y.neg_()
+    with pytest.raises(RuntimeError, match=f"(?s)Relu.*{CHANGED}.*changed by neg_"):
+        y.sum().backward()
+
+
+def test_the_result_of_an_in_place_operator_may_be_what_it_saves() -> None:
+    x = leaf(4)
+    y = x * 1.0
+    y.exp_().mul_(y)
+    y.add_(1.0)
+    np.testing.assert_allclose(grad(y.sum(), x)[0].data, 2 * np.exp(2 * x.data))
+
+
+def test_a_leaf_is_refused() -> None:
+    x = leaf(3)
+    for change in (lambda: x.add_(1.0), lambda: x[:2].zero_(), lambda: x.reshape(3, 1).mul_(2.0)):
+        with pytest.raises(RuntimeError, match="(a|a view of a) leaf that requires a gradient cannot change while"):
+            change()
+    with no_grad():
+        x[:2].zero_()
+        x.add_(1.0)
+    assert x.is_leaf and x.data[0] == 1
+
+
+def test_an_optimizer_step_is_seen() -> None:
+    x, w = constant(3), leaf(3)
+    y = (x * w * w).sum()
+    y.backward(retain_graph=True)
+    rg.optim.SGD([w], lr=0.1).step()
+    with pytest.raises(RuntimeError, match=r"(?s)was changed in place.*changed by SGD.step at .*rg.optim.SGD\(\[w\]"):
+        y.backward()
+
+
+def test_views_know_their_base() -> None:
+    x = leaf(3, 4)
+    a = x * 1.0
+    row, column, flat = a[0], a[:, 1], a.reshape(-1)
+    row.mul_(10.0)
+    np.testing.assert_array_equal(a.data[0], x.data[0] * 10)
+    expected = np.ones((3, 4))
+    expected[0] = 10
+    for y in (a, flat):
+        np.testing.assert_array_equal(grad(y.sum(), x, retain_graph=True)[0].data, expected)
+    np.testing.assert_array_equal(grad(column.sum(), x, retain_graph=True)[0].data, np.where([0, 1, 0, 0], expected, 0))
+    a.zero_()
+    assert not grad((row.sum() + column.sum() + flat.sum()), x)[0].data.any()
+
+
+def test_a_constant_base_learns_of_its_history() -> None:
+    w = leaf(2)
+    buffer = rg.zeros(3, 2).double()
+    for i in range(3):
+        buffer[i].copy_(w * float(i + 1))
+    assert buffer.requires_grad
+    np.testing.assert_array_equal(grad(buffer.sum(), w)[0].data, [6, 6])
+
+
+def test_a_single_element_is_a_view() -> None:
+    x = rg.zeros(2, 2)
+    x[0, 1].fill_(5)
+    x[1][0].add_(2.0)
+    assert x.tolist() == [[0, 5], [2, 0]]
+
+
+def test_a_copying_reshape_is_no_view() -> None:
+    x = leaf(2, 3)
+    y = (x * 1.0).T.reshape(-1)
+    y.mul_(3.0)
+    np.testing.assert_array_equal(grad(y.sum(), x)[0].data, np.full((2, 3), 3.0))
+
+
+def test_channels_last_base() -> None:
+    x = Tensor(np.random.default_rng(0).standard_normal((2, 4, 4, 3)).transpose(0, 3, 1, 2), requires_grad=True)
+    y = x * 1.0
+    y.permute(0, 2, 3, 1).reshape(-1)[3:].mul_(2.0)
+    g = constant(2, 3, 4, 4)
+    expected = g.data.copy().transpose(0, 2, 3, 1).reshape(-1)
+    expected[3:] *= 2
+    actual = grad(y, x, g)[0].data.transpose(0, 2, 3, 1).reshape(-1)
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_retain_grad_moves_on_with_the_tensor() -> None:
+    x = leaf(2)
+    y = x * 1.0
+    y.retain_grad()
+    y.mul_(3.0)
+    (y * 5.0).sum().backward()
+    assert y.grad.tolist() == [5, 5] and x.grad.tolist() == [15, 15]
+
+
+def test_a_hook_stays_with_the_old_values() -> None:
+    x, seen = leaf(2), []
+    y = x * 1.0
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.mul_(3.0)
+    y.sum().backward()
+    assert seen == [[3, 3]]
+
+
+def test_types_are_converted_within_a_kind() -> None:
+    x, y = rg.ones(2), leaf(2)
+    x += y  # float64 into float32
+    assert x.dtype == np.float32
+    np.testing.assert_array_equal(grad(x.sum(), y)[0].data, [1, 1])
+    n = rg.arange(3)
+    n += 2
+    n *= n
+    assert n.dtype == np.int64 and n.tolist() == [4, 9, 16]
+    n.copy_(rg.tensor([1.7, -1.7, 0.2]))
+    assert n.tolist() == [1, -1, 0]
+    with pytest.raises(TypeError, match=re.escape("/=: the result is float32, which x of int64 cannot hold")):
+        n /= 2
 
 
 def test_messages() -> None:
-    w = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    w, x = leaf(2), constant(2)
     with pytest.raises(RuntimeError, match=re.escape("-=: a leaf that requires a gradient cannot change while")):
         w -= 1.0
+    with no_grad(), pytest.raises(ValueError, match=re.escape("+=: the result is float64 of shape (3, 2), x is")):
+        w += Tensor(np.zeros((3, 1)))
+    with pytest.raises(RuntimeError, match=r"zero_: several elements of x, .* share one place in memory .*clone"):
+        x.expand(3, 2).zero_()
+    fixed = np.ones(2)
+    fixed.flags.writeable = False
+    with pytest.raises(RuntimeError, match="mul_: the memory of x is read-only"):
+        Tensor(fixed).mul_(2.0)
     with no_grad():
-        with pytest.raises(ValueError, match=re.escape("+=: the result is float64 of shape (3, 2), x is float64")):
-            w += Tensor(np.zeros((3, 1)))
-        v = Tensor(np.zeros(2, np.float32), requires_grad=True)
-        with pytest.raises(ValueError, match=re.escape("*=: the result is float64 of shape (2,), x is float32")):
-            v *= w
-    np.testing.assert_array_equal(w.data, [1, 2])
+        view = (w * 1.0)[:1]
+    with pytest.raises(RuntimeError, match="mul_: x is a view that was made while nothing was recorded"):
+        view.mul_(w[:1])
+    view.mul_(2.0)
+    a = constant(2)
+    part = a[:1].requires_grad_()
+    with pytest.raises(RuntimeError, match="another view of this memory was made a leaf that requires a gradient"):
+        a.mul_(w)
+    assert part.is_leaf
+    with pytest.raises(TypeError, match="fill_: value is a tensor of shape"):
+        x.fill_(constant(2))
+    with pytest.raises(TypeError, match="fill_: value is list"):
+        x.fill_([1])
+    with pytest.raises(TypeError, match="copy_: src is ndarray"):
+        x.copy_(np.ones(2))
+    with pytest.raises(ValueError, match=re.escape("copy_: src.shape=(3,) does not broadcast to x.shape=(2,)")):
+        x.copy_(constant(3))
+
+
+def test_a_failed_change_changes_nothing() -> None:
+    x = leaf(2) * 1.0
+    before, history = x.data.copy(), x.grad_fn
+    for wrong in (constant(3), "text"):
+        with pytest.raises((TypeError, ValueError)):
+            x.add_(wrong)
+    np.testing.assert_array_equal(x.data, before)
+    assert x.grad_fn is history
+
+
+def test_modify_with_an_operator_of_ones_own() -> None:
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return wrap(x.data**3)
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            (x,) = ctx.saved_tensors
+            return g * 3.0 * x * x
+
+    x = leaf(3)
+    y = x * 1.0
+    assert modify(y, "cube_", Cube.apply) is y
+    y += 1.0
+    np.testing.assert_allclose(grad(y.sum(), x)[0].data, 3 * x.data**2)
+
+
+def test_a_view_of_ones_own_with_two_outputs() -> None:
+    class Halves(View):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, at: int) -> Any:
+            ctx.shape = x.shape
+            return wrap(x.data[:at]), wrap(x.data[at:])
+
+        @staticmethod
+        def backward(ctx: Any, first: Tensor, second: Tensor) -> Any:
+            return wrap(np.concatenate([first.data, second.data])), None
+
+    x = leaf(4)
+    y = x * 1.0
+    first, second = Halves.apply(y, 1)
+    second.mul_(4.0)
+    first.mul_(3.0)
+    np.testing.assert_array_equal(grad(y.sum(), x, retain_graph=True)[0].data, [3, 4, 4, 4])
+    np.testing.assert_array_equal(grad(second.sum(), x)[0].data, [0, 4, 4, 4])
+
+
+def test_detach_in_place() -> None:
+    x = leaf(2)
+    y = x * x
+    z = y * y
+    y.detach_()
+    assert y.is_leaf and not y.requires_grad and y.grad_fn is None
+    z.sum().backward(retain_graph=True)  # first order needs no more than the numbers
+    np.testing.assert_allclose(x.grad.data, 4 * x.data**3)
+    with pytest.raises(RuntimeError, match="(?s)a second derivative needs the history.*changed by detach_ at"):
+        grad(z.sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="detach_: the tensor is a view"):
+        (x * 1.0)[:1].detach_()

@@ -1,4 +1,4 @@
-"""Function: an operation with its gradient; Node: one recorded call of it.
+"""Function: an operation with its gradient.
 
 An example:
 
@@ -18,115 +18,16 @@ An example:
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Callable
-from typing import Any, NoReturn
+import sys
+from typing import Any
 
-import numpy as np
-
-from .grad_mode import thread
+from .changes import next_order
+from .grad_mode import INFERENCE, thread
+from .line import inside
+from .node import Node, classify_saved
 from .tensor import Tensor, wrap
 
-# Counts down: a node is younger than all it was computed from, so increasing order is a valid sweep order.
-_next_order = itertools.count(0, -1).__next__
-FREED: Any = object()
-Retained = tuple[tuple[int, Callable[[], Tensor | None]], ...]  # (output, weak reference), see retain_grad
-
-
-class _SavedOutput:
-    """Stands for an output among the saved tensors: the tensor itself would hold the node that holds it."""
-
-    __slots__ = ("data", "index")
-
-    def __init__(self, data: np.ndarray, index: int) -> None:
-        self.data = data
-        self.index = index
-
-
-class _SavedIntermediate:
-    """Stands for a floating tensor made inside forward: its own dependence on the inputs was not recorded."""
-
-    __slots__ = ("data",)
-
-    def __init__(self, data: np.ndarray) -> None:
-        self.data = data
-
-
-class Node:
-    """One call of a Function: `ctx` inside forward and backward, `grad_fn` of the tensors that came out.
-
-    Further attributes may be set freely; they live as long as the graph. Arrays belong into
-    `save_for_backward`, whose contents are freed as soon as the sweep has used them.
-    """
-
-    # Every step makes hundreds of nodes: what nearly all have in common is a default of the class.
-    __slots__ = (
-        "__dict__",
-        "__weakref__",
-        "edges",
-        "function",
-        "needs_input_grad",
-        "order",
-        "outputs",
-        "saved",
-    )
-    retained: Retained = ()
-    materialize: bool = True
-
-    function: type[Function]
-    needs_input_grad: tuple[bool, ...]  # one per argument of forward
-    order: int  # smaller = made later
-    edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
-    outputs: Any  # shape and dtype of each; None if there is one and nothing is special about it
-    saved: Any  # a tuple; a list if it holds stand-ins
-
-    def save_for_backward(self, *tensors: Tensor | np.ndarray | None) -> None:
-        """Keep inputs, outputs or constants for backward; call once, in forward.
-
-        Inputs and outputs are tracked: a second derivative flows through them. An ndarray (or an int64 or
-        bool Tensor) is kept as a constant. A floating Tensor made inside forward is neither input nor output:
-        the gradient through it is unknown, so a second derivative that needs it raises instead of being
-        wrong. Not detected: an ndarray, or an attribute set on ctx, that depends on the inputs.
-        """
-        self.saved = tensors
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` kept, in its order.
-
-        Raises:
-            RuntimeError: a sweep without retain_graph=True has freed it.
-        """
-        saved = self.saved
-        if saved is FREED:
-            raise RuntimeError(
-                f"{self!r}: the saved tensors were freed by an earlier backward through this graph; "
-                "pass retain_graph=True to the first backward, or run forward again"
-            )
-        if type(saved) is list:
-            return tuple([_restore(self, item) for item in saved])
-        return saved
-
-    def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Declare outputs that carry no gradient; backward still gets a (zero) gradient for each."""
-        self.outputs = tensors  # until forward has returned
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """With False, backward gets None instead of zeros for an output that received no gradient."""
-        self.materialize = value
-
-    @property
-    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """Per argument (node, output index): where its gradient goes; (None, 0) for leaves and constants."""
-        return tuple([(e[0], e[1]) if type(e) is tuple else (None, 0) for e in self.edges])
-
-    def name(self) -> str:
-        """The name of the function with `Backward` appended."""
-        return f"{self.function.__name__}Backward"
-
-    def __repr__(self) -> str:
-        return f"<{self.name()}>"
+_getframe = sys._getframe
 
 
 class Function:
@@ -137,6 +38,11 @@ class Function:
     argument; trailing Nones may be left out. It is run with recording on if the sweep has create_graph=True,
     so that a backward written in differentiable operators can be differentiated again; see
     `once_differentiable` for others.
+
+    forward may also do without ctx: forward(*args), followed by setup_context(ctx, inputs, output), which
+    saves what backward needs; inputs is the tuple of arguments.
+
+    An output that shares the memory of an argument belongs to a `View`, so that changes in place reach both.
 
     Source: the contract of torch.autograd.Function.
     """
@@ -150,11 +56,27 @@ class Function:
         raise NotImplementedError("forward: the Function must define the static method forward(ctx, *args)")
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Save what backward needs; for a subclass whose forward takes no ctx."""
+        raise NotImplementedError(
+            "setup_context: the Function must define the static method setup_context(ctx, inputs, output)"
+        )
+
+    @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Compute the gradients of the arguments; every subclass that is differentiated has its own."""
         raise NotImplementedError(
             "backward: the Function must define the static method backward(ctx, *grads)"
         )
+
+    _depth = 1  # callers of apply that are surely inside this package
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if inside[sys._getframe(1).f_code.co_filename]:
+            cls._depth = 2  # a public function calls apply
+        if cls.setup_context is not Function.setup_context and "_joined" not in cls.__dict__:
+            _join(cls)
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -163,11 +85,13 @@ class Function:
         Raises:
             TypeError: forward returned something else than Tensors.
         """
+        mode = thread.mode
+        if mode.watch is not None:
+            return mode.watch(cls, args)
         node = Node()
         node.function = cls
         node.saved = ()
         node.outputs = None
-        mode = thread.mode
         enabled = mode.enabled
         edges: list[Any] = []
         needs: list[bool] = []
@@ -196,8 +120,23 @@ class Function:
                     if arg is output:
                         break
                 else:
+                    if mode.inference:
+                        output._grad_req = INFERENCE
                     return output
-            return _free_of_history(cls, output, args)
+            result = _free_of_history(node, output, args)
+            if mode.inference:
+                for item in result if type(result) is tuple else (result,):
+                    if not _is_in(item, node.dirty):
+                        item._grad_req = INFERENCE
+            return result
+        if node.saved:
+            try:
+                frame: Any = _getframe(cls._depth)
+            except ValueError:
+                frame = _getframe(1)
+            while inside[frame.f_code.co_filename] and frame.f_back is not None:
+                frame = frame.f_back
+            node.place = frame.f_code, frame.f_lasti
         if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
             return _record_outputs(node, edges, output, args)
         for arg in args:
@@ -207,186 +146,95 @@ class Function:
         dtype = data.dtype
         if dtype.kind != "f":
             return output
-        node.order = _next_order()
+        node.order = next_order()
         node.edges = (*edges,)
         for item in node.saved:
             if not isinstance(item, Tensor) or not item._requires_grad:  # else it is an argument
-                _classify_saved(node, args, (output,))
+                classify_saved(node, args, (output,))
                 break
         output._requires_grad = True
         output._edge = (node, 0, data.shape, dtype)
         return output
 
 
-def _free_of_history(cls: type[Function], output: Any, args: tuple[Any, ...]) -> Any:
-    """What forward returned: checked, without history, and never one of the arguments itself."""
+def _join(cls: type[Function]) -> None:
+    """Let `apply` run a subclass of `cls` whose forward is cls.forward without ctx, then cls.setup_context."""
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        output = cls.forward(*args)
+        cls.setup_context(ctx, args, output)
+        return output
+
+    members = {
+        "_joined": True,
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "forward": staticmethod(forward),
+    }
+    joined = type(cls.__name__, (cls,), members)
+    joined._depth = 1 if cls._depth == 1 else 2  # type: ignore[attr-defined]
+    # A base that was joined has an apply bound to its own; the classmethod behind it is further up.
+    found = (base.__dict__.get("apply") for base in cls.__mro__)
+    apply: Any = next(item for item in found if isinstance(item, classmethod))
+    cls.apply = apply.__get__(None, joined)  # type: ignore[method-assign]
+
+
+def _free_of_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:
+    """What forward returned: checked, without history, and never an argument itself unless it is dirty."""
     if type(output) is tuple:
-        return tuple([_one_free_of_history(cls, item, args) for item in output])
-    return _one_free_of_history(cls, output, args)
+        return tuple([_one_free_of_history(node, item, args) for item in output])
+    return _one_free_of_history(node, output, args)
 
 
-def _one_free_of_history(cls: type[Function], output: Any, args: tuple[Any, ...]) -> Tensor:
+def _one_free_of_history(node: Node, output: Any, args: tuple[Any, ...]) -> Tensor:
     if not isinstance(output, Tensor):
         raise TypeError(
-            f"{cls.__name__}: forward must return a Tensor or a tuple of Tensors, got "
+            f"{node.function.__name__}: forward must return a Tensor or a tuple of Tensors, got "
             f"{type(output).__name__}; wrap an array: Tensor(array)"
         )
     if output._requires_grad or any(arg is output for arg in args):
-        return wrap(output.data)
+        return output if _is_in(output, node.dirty) else wrap(output.data)
     return output
 
 
+def _is_in(tensor: Tensor, tensors: tuple[Tensor, ...]) -> bool:
+    return any(tensor is other for other in tensors)
+
+
 def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, ...]) -> Any:
-    """Outputs of a recorded call, the general form: tuples, outputs without gradient, subclasses."""
+    """Outputs of a recorded call, the general form: tuples, outputs without gradient or changed in place."""
     cls = node.function
+    dirty = node.dirty
     originals = output if type(output) is tuple else (output,)
-    outputs = _free_of_history(cls, originals, args)
+    outputs = _free_of_history(node, originals, args)
     marked = node.outputs or ()  # by mark_non_differentiable
-    node.order = _next_order()
+    node.order = next_order()
     node.edges = (*edges,)
     node.outputs = tuple([(item.data.shape, item.data.dtype) for item in outputs])
-    for item in marked:
-        if not any(item is original for original in originals):
-            raise ValueError(
-                f"{cls.__name__}: mark_non_differentiable was given a tensor that forward does not return"
-            )
+    for method, tensors in (("mark_non_differentiable", marked), ("mark_dirty", dirty)):
+        if not all(_is_in(item, originals) for item in tensors):
+            raise ValueError(f"{cls.__name__}: {method} was given a tensor that forward does not return")
+    changed: list[tuple[Tensor, Any]] = []
     for index, (item, original) in enumerate(zip(outputs, originals, strict=True)):
-        if item.data.dtype.kind == "f" and not any(original is other for other in marked):
+        if item.data.dtype.kind == "f" and not _is_in(original, marked):
+            edge = (node, index, item.data.shape, item.data.dtype)
+            if _is_in(item, dirty):
+                changed.append((item, edge))
+                continue
             if item._edge is not None:
                 raise ValueError(
                     f"{cls.__name__}: forward returns one tensor twice; return a copy for output {index}"
                 )
             item._requires_grad = True
-            item._edge = (node, index, item.data.shape, item.data.dtype)
+            item._edge = edge
+    for item, edge in changed:
+        from .inplace import rebase  # it is made of Functions
+
+        rebase(item, edge)
     if node.saved:
-        # A returned argument was replaced by an alias: saved, it is still the argument.
-        _classify_saved(node, args, outputs)
+        # A returned argument was replaced by an alias: saved, it is still the argument. A dirty one is the output.
+        classify_saved(node, tuple([arg for arg in args if not _is_in(arg, dirty)]) if dirty else args, outputs)
+    if dirty:
+        del node.dirty  # it would hold what holds the node
     return outputs if type(output) is tuple else outputs[0]
-
-
-def _classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> None:
-    """Replace saved outputs and intermediates by their stand-ins."""
-    saved = node.saved
-    kept: list[Any] | None = None
-    for position, item in enumerate(saved):
-        for arg in args:
-            if arg is item:
-                break
-        else:
-            if isinstance(item, Tensor):
-                stand_in: Any = None
-                for index, output in enumerate(outputs):
-                    if output is item:
-                        if node.outputs is None or output._edge is not None:
-                            stand_in = _SavedOutput(item.data, index)
-                        break
-                else:
-                    # One that requires a gradient came from outside forward and has its own history.
-                    if not item._requires_grad and item.data.dtype.kind == "f":
-                        stand_in = _SavedIntermediate(item.data)
-                if stand_in is not None:
-                    if kept is None:
-                        kept = list(saved)
-                    kept[position] = stand_in
-            elif item is not None and not isinstance(item, np.ndarray):
-                raise TypeError(
-                    f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
-                    f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"
-                )
-    if kept is not None:
-        node.saved = kept
-
-
-def _restore(node: Node, item: Any) -> Any:
-    """The saved tensor for a stand-in."""
-    kind = type(item)
-    if kind is _SavedOutput:
-        tensor = wrap(item.data)
-        tensor._requires_grad = True
-        tensor._edge = (node, item.index, item.data.shape, item.data.dtype)
-        return tensor
-    if kind is _SavedIntermediate:
-        if thread.mode.enabled:
-            return refusing(item.data, _Intermediate, node.function, node.edges)
-        return wrap(item.data)
-    return item
-
-
-def refusing(
-    data: np.ndarray, kind: type[Function], function: type[Function], edges: tuple[Any, ...]
-) -> Tensor:
-    """A tensor without a known gradient: a sweep that needs it ends in `kind`'s message about `function`.
-
-    `edges` say what it depends on, so that a search for the way to some input finds it.
-    """
-    node = Node()
-    node.function = kind
-    node.saved = (function,)
-    node.needs_input_grad = tuple([edge is not None for edge in edges])
-    node.order = _next_order()
-    node.edges = edges
-    node.outputs = None
-    tensor = wrap(data)
-    tensor._requires_grad = True
-    tensor._edge = (node, 0, data.shape, data.dtype)
-    return tensor
-
-
-class _Intermediate(Function):
-    """The gradient of a tensor that was made inside some forward and saved there."""
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> NoReturn:
-        name = ctx.saved_tensors[0].__name__
-        raise RuntimeError(
-            f"{name}: its backward uses a saved tensor that forward made itself, so the second derivative "
-            "through it is unknown. Return that tensor as a further output, compute it again in backward, "
-            "or, if it does not depend on the inputs, save its array: ctx.save_for_backward(tensor.data)"
-        )
-
-
-class _OnceOnly(Function):
-    """The gradient of a result of a backward that is declared once_differentiable."""
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> NoReturn:
-        name = ctx.saved_tensors[0].__name__
-        raise RuntimeError(
-            f"{name}: its backward is marked once_differentiable, so it has no second derivative. Write "
-            "backward in differentiable operators and remove @once_differentiable, or do without "
-            "create_graph=True"
-        )
-
-
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for a backward that is not made of differentiable operators.
-
-    It runs with recording off; a second derivative through it is an error instead of a wrong number:
-
-        @staticmethod
-        @once_differentiable
-        def backward(ctx, g): ...
-    """
-
-    @functools.wraps(backward)
-    def wrapper(ctx: Node, *grads: Any) -> Any:
-        mode = thread.mode
-        if not mode.enabled:
-            return backward(ctx, *grads)
-        mode.enabled = False
-        try:
-            results = backward(ctx, *grads)
-        finally:
-            mode.enabled = True
-        sources = [g._edge or g for g in grads if isinstance(g, Tensor) and g._requires_grad]
-        edges = (*ctx.edges, *sources)
-        if type(results) is not tuple:
-            results = (results,)
-        return tuple(
-            [
-                refusing(r.data, _OnceOnly, ctx.function, edges) if isinstance(r, Tensor) else r
-                for r in results
-            ]
-        )
-
-    return wrapper

@@ -1,6 +1,7 @@
 """Whether operations record a graph: one flag per thread.
 
-`no_grad`, `enable_grad` and `set_grad_enabled` work as context managers, and the first two as decorators.
+`no_grad`, `enable_grad`, `inference_mode` and `set_grad_enabled` work as context managers, and the first three as
+decorators.
 """
 
 from __future__ import annotations
@@ -15,11 +16,22 @@ from typing import Any, Self, TypeVar, cast
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+class _Request(str):
+    """A grad_req that can be told from an equal str."""
+
+    __slots__ = ()
+
+
+INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode, which takes part in no graph
+
+
 class _Mode:
-    __slots__ = ("enabled",)
+    __slots__ = ("enabled", "inference", "watch")
 
     def __init__(self) -> None:
         self.enabled = True
+        self.inference = False
+        self.watch: Callable[..., Any] | None = None  # what runs instead of Function.apply, see anomaly.py
 
 
 class _Thread(threading.local):
@@ -50,8 +62,9 @@ class _Setting:
         self._found: list[bool] = []
 
     def __enter__(self) -> Self:
-        self._found.append(thread.mode.enabled)
-        thread.mode.enabled = self._enabled
+        mode = thread.mode
+        self._found.append(mode.enabled)
+        mode.enabled = self._enabled and not mode.inference
         return self
 
     def __exit__(
@@ -60,29 +73,31 @@ class _Setting:
         thread.mode.enabled = self._found.pop()
 
     def __call__(self, function: _F) -> _F:
-        enabled = self._enabled
-        # A generator or coroutine function only makes an object: its body runs after the flag is restored.
-        if inspect.isgeneratorfunction(function):
-            return cast(_F, _wrap_generator(function, enabled))
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(
-                f"{type(self).__name__}: {getattr(function, '__qualname__', function)} is asynchronous; "
-                "use `with` around the statements inside it instead of the decorator"
-            )
-
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            found = thread.mode.enabled
-            thread.mode.enabled = enabled
-            try:
-                return function(*args, **kwargs)
-            finally:
-                thread.mode.enabled = found
-
-        return cast(_F, wrapper)
+        return _decorate(function, functools.partial(_Setting, self._enabled), type(self).__name__)
 
 
-def _wrap_generator(function: Callable[..., Generator[Any, Any, Any]], enabled: bool) -> Callable[..., Any]:
+def _decorate(function: _F, setting: Callable[[], Any], name: str) -> _F:
+    """`function` with `with setting():` around every call."""
+    # A generator or coroutine function only makes an object: its body runs after the flag is restored.
+    if inspect.isgeneratorfunction(function):
+        return cast(_F, _wrap_generator(function, setting))
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{name}: {getattr(function, '__qualname__', function)} is asynchronous; "
+            "use `with` around the statements inside it instead of the decorator"
+        )
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with setting():
+            return function(*args, **kwargs)
+
+    return cast(_F, wrapper)
+
+
+def _wrap_generator(
+    function: Callable[..., Generator[Any, Any, Any]], setting: Callable[[], Any]
+) -> Callable[..., Any]:
     """The flag holds while the generator's own statements run, never while its caller's do."""
 
     @functools.wraps(function)
@@ -93,7 +108,7 @@ def _wrap_generator(function: Callable[..., Generator[Any, Any, Any]], enabled: 
         try:
             while True:
                 try:
-                    with _Setting(enabled):
+                    with setting():
                         item = step(value)
                 except StopIteration as end:
                     return end.value
@@ -105,7 +120,7 @@ def _wrap_generator(function: Callable[..., Generator[Any, Any, Any]], enabled: 
                 except BaseException as error:
                     value, step = error, generator.throw
         finally:
-            with _Setting(enabled):
+            with setting():
                 generator.close()
 
     return wrapper
@@ -143,6 +158,54 @@ class enable_grad(_Setting):  # noqa: N801
         super().__init__(True)
 
 
+class inference_mode:  # noqa: N801
+    """As no_grad, and the tensors made inside can never take part in a graph: ``with inference_mode(): ...``.
+
+    Such a tensor is refused where it would be saved for a backward, changed in place outside, or made to require
+    a gradient; ``clone()`` outside makes an ordinary one. Views of ordinary tensors stay ordinary. It is a decorator
+    too: ``@inference_mode()`` or ``@inference_mode``.
+
+    mode: False switches the mode off inside an outer inference_mode, and turns recording on.
+
+    Raises:
+        TypeError: mode is no bool and no function to decorate.
+    """
+
+    __slots__ = ("_found", "_mode")
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if isinstance(mode, bool):
+            return self
+        if not callable(mode):
+            raise TypeError(f"inference_mode: mode is {mode!r}, expected True or False")
+        return _decorate(mode, cls, cls.__name__)
+
+    def __init__(self, mode: bool = True) -> None:
+        self._mode = mode
+        self._found: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> Self:
+        mode = thread.mode
+        self._found.append((mode.enabled, mode.inference))
+        mode.enabled, mode.inference = not self._mode, self._mode
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        mode = thread.mode
+        mode.enabled, mode.inference = self._found.pop()
+
+    def __call__(self, function: _F) -> _F:
+        return _decorate(function, functools.partial(inference_mode, self._mode), "inference_mode")
+
+
+def is_inference_mode_enabled() -> bool:
+    """True if tensors made by this thread now are inference tensors."""
+    return thread.mode.inference
+
+
 class set_grad_enabled(_Setting):  # noqa: N801
     """Sets the flag at once; as a context manager, `with set_grad_enabled(flag)`, restores it at the end.
 
@@ -158,13 +221,13 @@ class set_grad_enabled(_Setting):  # noqa: N801
         super().__init__(enabled)
         self._found.append(thread.mode.enabled)
         self._fresh = True  # the first `with` restores what the constructor found
-        thread.mode.enabled = enabled
+        thread.mode.enabled = enabled and not thread.mode.inference
 
     def __enter__(self) -> Self:
         if not self._fresh:
             self._found.append(thread.mode.enabled)
         self._fresh = False
-        thread.mode.enabled = self._enabled
+        thread.mode.enabled = self._enabled and not thread.mode.inference
         return self
 
     def __call__(self, function: _F) -> _F:

@@ -6,7 +6,8 @@ import inspect
 import textwrap
 from typing import Any
 
-from .function import Function, Node
+from .function import Function
+from .node import Node
 from .tensor import Tensor
 
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
-from .function import FREED, Node
-from .grad_mode import thread
+from .grad_mode import set_grad_enabled, thread
+from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
+from .node import FREED, Node
 from .tensor import Tensor, wrap
 
 # order of a node that has to wait for a gradient -> the needs_input_grad it gets; None: only its gradient is
@@ -55,6 +56,9 @@ def backward(
     entries, _ = _sweep(roots, upstream, keep, create_graph)
     del upstream
     deliver(entries, create_graph)
+    if registered.leaves:
+        with set_grad_enabled(create_graph):
+            run_post_hooks(entries)
 
 
 def grad(
@@ -199,6 +203,8 @@ def _sweep(
             edges = node.edges
             try:
                 if ways is not None:
+                    if node.hooks:
+                        run_hooks(node, entry)
                     for output in range(len(entry) - 1):
                         if (order, output) in capture and entry[output + 1] is not None:
                             captured[order, output] = [None, entry[output + 1], False]
@@ -212,6 +218,8 @@ def _sweep(
                 elif node.outputs is None:
                     grads = node.function.backward(node, entry[1])
                 else:
+                    if node.hooks:
+                        run_hooks(node, entry)
                     for output, keeper in node.retained:
                         result = keeper()
                         if result is not None and entry[output + 1] is not None:
@@ -226,6 +234,8 @@ def _sweep(
                 _check_count(node, grads)
             if not keep and node.saved:
                 node.saved = FREED
+        if registered.leaves:
+            run_leaf_hooks(leaves.values())
     finally:
         mode.enabled = enabled
     return [*leaves.values(), *retained], captured

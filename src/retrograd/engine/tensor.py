@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .attached import Attached
+from .convert import ALLOWED, FLOAT64, INT64, as_allowed_array
+from .grad_mode import INFERENCE, thread
 
 if TYPE_CHECKING:
-    from .function import Node
+    from collections.abc import Callable
+
+    from .hooks import RemovableHandle
+    from .node import Node
 
     # (node that made the tensor, which of its outputs, shape, dtype)
     Edge = tuple[Node, int, tuple[int, ...], np.dtype[Any]]
+    Hook = Callable[[Tensor], Any]
 
-_FLOAT32 = np.dtype(np.float32)
-_FLOAT64 = np.dtype(np.float64)
-_INT64 = np.dtype(np.int64)
-_BOOL = np.dtype(np.bool_)
-_ALLOWED = frozenset((_FLOAT32, _FLOAT64, _INT64, _BOOL))
-_DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": _FLOAT32, "i": _INT64, "b": _BOOL}
 GRADIENT_REQUESTS = ("add", "write", "null")
 _ndarray = np.ndarray
 _new = object.__new__
@@ -46,7 +46,11 @@ class Tensor(Attached):
     `data` is the array itself; `grad` the accumulated gradient (Tensor or None) of the same shape and dtype.
     """
 
-    __slots__ = ("__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "data")
+    # Those of the second line are set where they are needed and missing otherwise: most tensors live for a moment.
+    __slots__ = (
+        *("__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "data"),
+        *("_hooks", "_post_hooks", "_view", "_views"),
+    )
     __array_ufunc__ = None  # `ndarray * tensor` asks Tensor.__rmul__ instead of silently leaving the graph
     __hash__ = object.__hash__
 
@@ -55,15 +59,19 @@ class Tensor(Attached):
     _grad: Tensor | None
     _edge: Edge | None
     _grad_req: str
+    _hooks: dict[int, Hook]  # of a leaf, see hooks.py
+    _post_hooks: dict[int, Hook]
+    _view: Any  # how the tensor is a view of another one, see views.py
+    _views: list[weakref.ref[Tensor]]  # its views
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
-        if type(data) is not _ndarray or dtype is not None or data.dtype not in _ALLOWED:
-            data = _as_allowed_array(data, dtype)
+        if type(data) is not _ndarray or dtype is not None or data.dtype not in ALLOWED:
+            data = as_allowed_array(data, dtype)
         self.data = data
         self._requires_grad = False
         self._grad = None
         self._edge = None
-        self._grad_req = "add"
+        self._grad_req = INFERENCE if thread.mode.inference else "add"
         if requires_grad:
             self.requires_grad = True
 
@@ -169,7 +177,7 @@ class Tensor(Attached):
         return bool(self.data.item())
 
     def __index__(self) -> int:
-        if self.data.dtype is not _INT64 or self.data.size != 1:
+        if self.data.dtype is not INT64 or self.data.size != 1:
             raise TypeError(
                 f"only an int64 tensor with one element can be an index, got {self.data.dtype} of shape "
                 f"{self.data.shape}"
@@ -191,7 +199,7 @@ class Tensor(Attached):
         parts = [body]
         if not self.data.size and self.data.ndim != 1:
             parts.append(f"shape={self.data.shape}")
-        if self.data.dtype is _FLOAT64 or not self.data.size:
+        if self.data.dtype is FLOAT64 or not self.data.size:
             parts.append(f"dtype={self.data.dtype}")
         if self._edge is not None:
             parts.append(f"grad_fn={self._edge[0]!r}")
@@ -206,7 +214,8 @@ class Tensor(Attached):
         """Whether gradients flow to this tensor.
 
         Setting it raises:
-            RuntimeError: True for a dtype that is not floating, or False for a result of an operation.
+            RuntimeError: True for a dtype that is not floating or a tensor made in inference_mode (while in it,
+                the tensor becomes an ordinary one), or False for a result of an operation.
         """
         return self._requires_grad
 
@@ -219,6 +228,12 @@ class Tensor(Attached):
             )
         if not value and self._edge is not None:
             raise RuntimeError("requires_grad: only a leaf can be set to False; use tensor.detach() instead")
+        if value and self._grad_req is INFERENCE:
+            if not thread.mode.inference:
+                raise RuntimeError(
+                    "requires_grad: a tensor made in inference_mode cannot require a gradient; use tensor.clone()"
+                )
+            self._grad_req = "add"
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -260,6 +275,7 @@ class Tensor(Attached):
 
         Setting it raises:
             ValueError: any other value.
+            RuntimeError: the tensor was made in inference_mode.
         """
         return self._grad_req
 
@@ -267,6 +283,8 @@ class Tensor(Attached):
     def grad_req(self, value: str) -> None:
         if value not in GRADIENT_REQUESTS:
             raise ValueError(f'grad_req: got {value!r}, expected "add", "write" or "null"')
+        if self._grad_req is INFERENCE:
+            raise RuntimeError("grad_req: a tensor made in inference_mode takes part in no graph; use tensor.clone()")
         self._grad_req = value
 
     @property
@@ -286,9 +304,43 @@ class Tensor(Attached):
         edge = self._edge
         return edge is not None and any(keeper() is self for _, keeper in edge[0].retained)
 
+    def is_inference(self) -> bool:
+        """True if the tensor was made in inference_mode."""
+        return self._grad_req is INFERENCE
+
     def detach(self) -> Tensor:
         """A tensor that shares the array and has no history."""
-        return wrap(self.data)
+        result = wrap(self.data)
+        if self._grad_req is INFERENCE:
+            result._grad_req = INFERENCE
+        return result
+
+    def detach_(self) -> Self:
+        """Forget the tensor's history: it becomes a leaf that requires no gradient.
+
+        Raises:
+            RuntimeError: the tensor is a view of another one, which would keep the history.
+        """
+        from .changes import mark_detached  # it is imported by what this module needs
+
+        if type(getattr(self, "_view", None)) is tuple:
+            raise RuntimeError("detach_: the tensor is a view of another one; use tensor.detach()")
+        mark_detached(self)
+        self._edge = None
+        self._requires_grad = False
+        return self
+
+    def register_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(gradient) whenever a sweep has the gradient of this tensor; see `engine.hooks`."""
+        from .hooks import register_hook  # hooks imports this module
+
+        return register_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(tensor) whenever a sweep has delivered to `grad` of this leaf; see `engine.hooks`."""
+        from .hooks import register_post_accumulate_grad_hook
+
+        return register_post_accumulate_grad_hook(self, hook)
 
     def retain_grad(self) -> None:
         """Let backward sweeps also store the gradient of this result of an operation in `grad`.
@@ -322,7 +374,7 @@ class Tensor(Attached):
         result.data = self.data.copy(order="K")
         result._requires_grad = self._requires_grad
         result._edge = None
-        result._grad_req = self._grad_req
+        result._grad_req = "add" if self._grad_req is INFERENCE else self._grad_req
         result._grad = None if self._grad is None else wrap(self._grad.data.copy(order="K"))
         if hasattr(self, "__dict__"):  # a subclass without slots, such as Parameter
             result.__dict__.update(copy.deepcopy(self.__dict__, memo))
@@ -330,7 +382,11 @@ class Tensor(Attached):
 
     def __getstate__(self) -> object:
         self._refuse_history("pickle")
-        return object.__getstate__(self)
+        state: Any = object.__getstate__(self)
+        members, slots = state if type(state) is tuple else (state, {})
+        dropped = ("_hooks", "_post_hooks", "_view", "_views")
+        kept = {name: value for name, value in slots.items() if name not in dropped}
+        return members, {**kept, "_grad_req": "add"} if self._grad_req is INFERENCE else kept
 
     def _refuse_history(self, what: str) -> None:
         if self._edge is not None:
@@ -348,37 +404,3 @@ def wrap(array: np.ndarray) -> Tensor:
     tensor._edge = None
     tensor._grad_req = "add"
     return tensor
-
-
-def _as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
-    """The array for a Tensor, by the rules of its constructor."""
-    if isinstance(data, Tensor):
-        raise TypeError(
-            "Tensor: data is already a Tensor; use tensor.detach(), or Tensor(tensor.data.copy())"
-        )
-    wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
-    if wanted is not None and wanted not in _ALLOWED:
-        raise TypeError(f"Tensor: dtype {wanted} is not supported; use float32, float64, int64 or bool")
-    if isinstance(data, _ndarray | np.generic):
-        if hasattr(data, "mask"):
-            raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
-        array = np.asarray(data)
-    else:
-        try:
-            array = np.asarray(data)
-        except (ValueError, TypeError) as error:
-            raise TypeError(
-                f"Tensor: data of type {type(data).__name__} is no regular array of numbers: {error}"
-            ) from None
-        if wanted is None:
-            wanted = _DEFAULT_OF_KIND.get(str(array.dtype.kind))
-            if not array.size and isinstance(data, list | tuple):
-                wanted = _FLOAT32
-    if wanted is not None and array.dtype.kind in "fiub":
-        array = np.asarray(array, wanted)
-    if array.dtype not in _ALLOWED:
-        raise TypeError(
-            f"Tensor: dtype {array.dtype} is not supported; use float32, float64, int64 or bool, "
-            "for example array.astype(np.float32)"
-        )
-    return array

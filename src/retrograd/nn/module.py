@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from ..engine.changes import mark
 from ..engine.tensor import Tensor
 from .error_path import add_module_path
 from .parameter import Parameter, as_float_dtype
@@ -335,6 +336,7 @@ class Module:
             )
         for key, array in arrays.items():
             np.copyto(own[key].data, array, casting="same_kind")
+        mark([own[key].data for key in arrays], "load_state_dict")
         return IncompatibleKeys(missing, unexpected)
 
     # ------------------------------------------------------------------ text

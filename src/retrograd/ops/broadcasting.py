@@ -9,6 +9,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
+from ..engine.views import View
 from .kernel_set import kernels
 from .shape import Reshape, sizes
 
@@ -28,7 +29,7 @@ class Sum(Function):
         return expand_axes(g, ctx.input_shape, ctx.axes, ctx.keepdims), None, None
 
 
-class Expand(Function):
+class Expand(View):
     """x repeated along axes of extent 1 and new leading axes: a view with stride 0."""
 
     @staticmethod

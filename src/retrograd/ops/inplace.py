@@ -1,60 +1,144 @@
-"""``x += y`` and its like.
+"""Methods that change a tensor in its memory: ``x.add_(y)``, ``x += y``, ``x.relu_()``, ``x.copy_(y)``.
 
-Memory is changed only where that is the point: a leaf that requires a gradient, while nothing is recorded (a step of
-gradient descent written by hand). Anything else becomes a new tensor under the old name, so that what the graph has
-saved stays as it was.
+Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory and
+sees to the graph. As there: a leaf that requires a gradient changes only while nothing is recorded, and a backward that
+needs the old values refuses to run and says which line saved and which line changed them.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..engine.grad_mode import is_grad_enabled
-from ..engine.tensor import Tensor
-from .elementwise import add, div, mul, sub
+from ..engine.inplace import Replaced, modify
+from ..engine.tensor import Tensor, wrap
+from . import elementwise
+from .broadcasting import expand
+from .dtype import cast, is_number
+
+# operators of one tensor whose result has its shape and type
+UNARY = ("exp", "log", "neg", "pow", "relu", "sigmoid", "sqrt", "tanh")
 
 
-def iadd(x: Tensor, y: Any) -> Tensor:
-    """x += y
+def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None) -> Callable[..., Tensor]:
+    """The in-place form of an operator whose result has the shape of its first argument.
+
+    name: what messages call it; by default the operator's name and an underscore.
+    ufunc: NumPy's form of an operator of two operands, for changes without history.
+    """
+    operator = name or f"{function.__name__}_"
+
+    @functools.wraps(function)
+    def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        def compute(old: Tensor) -> Tensor:
+            return _as(operator, function(old, *args, **kwargs), old.data.dtype)
+
+        write = None
+        if ufunc is not None and len(args) == 1 and not kwargs and _fits(input.data, args[0]):
+            other = args[0].data if isinstance(args[0], Tensor) else args[0]
+            write = lambda array: _quietly(ufunc, array, other)  # noqa: E731
+        return modify(input, operator, compute, (*args, *kwargs.values()), write)
+
+    change.__name__ = change.__qualname__ = operator
+    change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``engine.modify``."
+    return change
+
+
+def zero_(input: Tensor) -> Tensor:
+    """Set every element to 0; the gradient to what was there is 0.
+
+    Raises: as ``engine.modify``.
+    """
+    return _fill("zero_", input, 0)
+
+
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Set every element to ``value``, a number or a tensor with one element; the gradient to what was there is 0.
 
     Raises:
-        RuntimeError: x is a leaf that requires a gradient, and operations are recorded.
-        ValueError: x has not the shape and type of the result.
+        TypeError: ``value`` is no number and no such tensor. And as ``engine.modify``.
     """
-    return _change("+=", add, x, y)
+    if isinstance(value, Tensor) and value.data.size == 1:
+        return _copy("fill_", input, value if not value.data.ndim else value.reshape(()))
+    if not is_number(value):
+        what = f"a tensor of shape {value.data.shape}" if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"fill_: value is {what}, needs a number or a tensor with one element; copy_ takes others")
+    return _fill("fill_", input, value)
 
 
-def isub(x: Tensor, y: Any) -> Tensor:
-    """x -= y; as ``iadd``."""
-    return _change("-=", sub, x, y)
+def copy_(input: Tensor, src: Tensor) -> Tensor:
+    """Set the elements to those of ``src``, which is broadcast and converted; its gradient flows there.
+
+    Raises:
+        TypeError: ``src`` is no Tensor.
+        ValueError: ``src`` does not broadcast to the shape of input. And as ``engine.modify``.
+    """
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_: src is {type(src).__name__}, needs a Tensor; make one with retrograd.tensor(src)")
+    return _copy("copy_", input, src)
 
 
-def imul(x: Tensor, y: Any) -> Tensor:
-    """x *= y; as ``iadd``."""
-    return _change("*=", mul, x, y)
+def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
+    return modify(
+        input,
+        operator,
+        lambda old: Replaced.apply(old, wrap(np.full_like(old.data, value))),
+        write=lambda array: array.fill(value),
+    )
 
 
-def idiv(x: Tensor, y: Any) -> Tensor:
-    """x /= y; as ``iadd``."""
-    return _change("/=", div, x, y)
+def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
+    shape, dtype = input.data.shape, input.data.dtype
+    if not _broadcasts(src.data.shape, shape):
+        raise ValueError(f"{operator}: src.shape={src.data.shape} does not broadcast to x.shape={shape}")
+    return modify(
+        input,
+        operator,
+        lambda old: Replaced.apply(old, expand(cast(src, dtype), shape)),
+        (src,),
+        lambda array: np.copyto(array, src.data, casting="unsafe"),
+    )
 
 
-def _change(sign: str, operator: Callable[[Any, Any], Tensor], x: Tensor, y: Any) -> Tensor:
-    if not (x.requires_grad and x.is_leaf):
-        return operator(x, y)
-    if is_grad_enabled():
-        raise RuntimeError(
-            f"{sign}: a leaf that requires a gradient cannot change while operations are recorded; "
-            f"put the line into 'with retrograd.no_grad():', or write x = x {sign[0]} y for a new tensor"
+def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """value in ``dtype``, unless that would be a lower kind of number."""
+    if value.data.dtype == dtype:
+        return value
+    if "bif".index(value.data.dtype.kind) > "bif".index(dtype.kind):
+        raise TypeError(
+            f"{operator}: the result is {value.data.dtype}, which x of {dtype} cannot hold; convert x first, for "
+            "example with x.float()"
         )
-    value = operator(x, y).data
-    if value.shape != x.data.shape or value.dtype != x.data.dtype:
-        raise ValueError(
-            f"{sign}: the result is {value.dtype} of shape {value.shape}, x is {x.data.dtype} of shape {x.data.shape}; "
-            f"they must be equal"
-        )
-    np.copyto(x.data, value)
-    return x
+    return cast(value, dtype)
+
+
+def _fits(array: np.ndarray, other: Any) -> bool:
+    """Whether NumPy may compute array op other in the array: one type, and the array's shape."""
+    if isinstance(other, Tensor):
+        return other.data.dtype == array.dtype and _broadcasts(other.data.shape, array.shape) and array.dtype.kind == "f"
+    return is_number(other) and array.dtype.kind == "f"
+
+
+def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    leading = len(target) - len(shape)
+    return leading >= 0 and all(n in (1, m) for n, m in zip(shape, target[leading:], strict=True))
+
+
+def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
+    with np.errstate(all="ignore"):  # as the kernels
+        ufunc(array, other, out=array)
+
+
+METHODS: dict[str, Any] = {f"{name}_": in_place(getattr(elementwise, name)) for name in UNARY}
+for _name, _sign, _ufunc in (
+    *(("add", "+=", np.add), ("sub", "-=", np.subtract)),
+    *(("mul", "*=", np.multiply), ("div", "/=", np.true_divide)),
+):
+    METHODS[f"{_name}_"] = in_place(getattr(elementwise, _name), ufunc=_ufunc)
+    METHODS["__itruediv__" if _name == "div" else f"__i{_name}__"] = in_place(
+        getattr(elementwise, _name), _sign, _ufunc
+    )
+METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_))

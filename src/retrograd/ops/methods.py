@@ -67,10 +67,6 @@ METHODS: dict[str, Any] = {
     "__rmul__": _reflected(elementwise.mul),
     "__truediv__": elementwise.div,
     "__rtruediv__": _reflected(elementwise.div),
-    "__iadd__": inplace.iadd,
-    "__isub__": inplace.isub,
-    "__imul__": inplace.imul,
-    "__itruediv__": inplace.idiv,
     "__neg__": elementwise.neg,
     "__pow__": elementwise.pow,
     "__matmul__": matmul.matmul,
@@ -91,6 +87,7 @@ METHODS: dict[str, Any] = {
     "bool": _bool,
     "T": property(_transposed),
 }
+METHODS.update(inplace.METHODS)
 METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
 
 for _name, _method in METHODS.items():

@@ -13,11 +13,12 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
+from ..engine.views import View
 
 __all__ = ["clone", "flatten", "permute", "reshape", "squeeze", "transpose", "unsqueeze"]
 
 
-class Reshape(Function):
+class Reshape(View):
     """The elements of x in C order under another shape."""
 
     @staticmethod
@@ -30,7 +31,7 @@ class Reshape(Function):
         return Reshape.apply(g, ctx.input_shape), None
 
 
-class Permute(Function):
+class Permute(View):
     """Axis ``dims[i]`` of x becomes axis i."""
 
     @staticmethod
@@ -56,13 +57,14 @@ class Clone(Function):
         return (g,)
 
 
-class GetItem(Function):
+class GetItem(View):
     """``x[index]`` for ints, slices, None and Ellipsis."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: tuple[Any, ...]) -> Tensor:
         ctx.input_shape, ctx.index = x.data.shape, index
-        return wrap(np.asarray(x.data[index]))
+        part = x.data[index]
+        return wrap(part if type(part) is np.ndarray else x.data[(*index, ...)])  # one element is a view too
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 
@@ -101,9 +102,12 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         work = [(group, self._trained(group)) for group in self.param_groups]
+        changed = []
         for group, batches in work:
             for batch in batches:
                 self.update(group, *batch)
+                changed += batch[1]
+        mark(changed, f"{type(self).__name__}.step")  # a graph that needs the old values refuses to run
         return loss
 
     def update(

@@ -9,7 +9,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from ..engine.function import Function, Node
+from ..engine.function import Function
+from ..engine.node import Node
 from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy
 from ..nn.module import Module

@@ -1,0 +1,106 @@
+"""Which memory was changed in place, and when: what was saved for a backward is refused if it changed since.
+
+Saving costs nothing. Nodes are numbered in the order in which they are made; a change takes a number of the same count
+and is noted with the array that owns the memory, which all views of it share, as do detached tensors and the NumPy
+arrays behind them. When a backward asks for what it saved, one comparison tells whether anything at all was changed
+after the node was made; only then are its saved tensors looked up one by one.
+
+What is changed behind the library's back, `x.data[...] = y` or NumPy on the array, is not seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .grad_mode import thread
+from .line import Place, user_place, words
+
+if TYPE_CHECKING:
+    from .node import Node
+    from .tensor import Tensor
+
+# Counts down: a node is younger than all it was computed from, so increasing order is a valid sweep order.
+next_order = itertools.count(0, -1).__next__
+
+
+class _Clock:
+    __slots__ = ("latest",)
+
+
+clock = _Clock()
+clock.latest = sys.maxsize  # the number of the latest change; a node with a larger one is older
+
+# id of a tensor -> [weak reference to it, number of its latest detach_, the user's line]
+_detached: dict[int, tuple[Any, int, Place]] = {}
+
+# id of the owner -> [weak reference to it, number of its latest change, the operator, the user's line]
+_changes: dict[int, list[Any]] = {}
+
+
+def memory(array: np.ndarray) -> np.ndarray:
+    """The array that owns the memory that `array` shows."""
+    owner: Any = array
+    base = array.base
+    while base is not None:
+        if isinstance(base, np.ndarray):
+            owner = base
+        base = getattr(base, "base", None)
+    return owner
+
+
+def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None) -> None:
+    """Note that `operator` has changed the memory of `arrays`, called from the user's line `place`."""
+    place = user_place() if place is None else place
+    order = next_order()
+    for array in arrays:
+        owner = memory(array)
+        key = id(owner)
+        change = _changes.get(key)
+        if change is None:
+            _changes[key] = [weakref.ref(owner, lambda _, key=key: _changes.pop(key, None)), order, operator, place]
+        else:
+            change[1:] = order, operator, place
+    clock.latest = order
+
+
+def mark_detached(tensor: Tensor) -> None:
+    """Note that `tensor` is about to lose its history, through which a second derivative may have to flow."""
+    if tensor._edge is not None:
+        key, order = id(tensor), next_order()
+        _detached[key] = weakref.ref(tensor, lambda _: _detached.pop(key, None)), order, user_place()
+        clock.latest = order
+
+
+def check(node: Node, saved: Iterable[Any]) -> None:
+    """Refuse what `node` saved if it was changed since.
+
+    Raises:
+        RuntimeError: it was; names the operator and both lines. Or the sweep is recorded and it was detached.
+    """
+    for item in saved:
+        detached = _detached.get(id(item)) if thread.mode.enabled else None
+        if detached is not None and detached[1] < node.order:
+            raise RuntimeError(
+                f"{node.function.__name__}: a second derivative needs the history of a tensor that was detached "
+                f"in place after it had been saved.\n"
+                f"  saved by {node.function.__name__} at {words(getattr(node, 'place', None))}\n"
+                f"  changed by detach_ at {words(detached[2])}\n"
+                "Use tensor.detach() instead"
+            )
+        array = item if isinstance(item, np.ndarray) else getattr(item, "data", None)
+        if isinstance(array, np.ndarray):
+            change = _changes.get(id(memory(array)))
+            if change is not None and change[1] < node.order:
+                raise RuntimeError(
+                    f"{node.function.__name__}: a tensor that its backward needs, {array.dtype} of shape "
+                    f"{array.shape}, was changed in place after it had been saved.\n"
+                    f"  saved by {node.function.__name__} at {words(getattr(node, 'place', None))}\n"
+                    f"  changed by {change[2]} at {words(change[3])}\n"
+                    "Change it after the backward, or change a copy: x.clone(), or x = x + y instead of x += y"
+                )

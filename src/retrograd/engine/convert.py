@@ -1,0 +1,50 @@
+"""Which data a Tensor takes, and as which array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .attached import Attached  # Tensor's base
+
+FLOAT32 = np.dtype(np.float32)
+FLOAT64 = np.dtype(np.float64)
+INT64 = np.dtype(np.int64)
+BOOL = np.dtype(np.bool_)
+ALLOWED = frozenset((FLOAT32, FLOAT64, INT64, BOOL))
+_DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": FLOAT32, "i": INT64, "b": BOOL}
+
+
+def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
+    """The array for a Tensor, by the rules of its constructor."""
+    if isinstance(data, Attached):
+        raise TypeError(
+            "Tensor: data is already a Tensor; use tensor.detach(), or Tensor(tensor.data.copy())"
+        )
+    wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
+    if wanted is not None and wanted not in ALLOWED:
+        raise TypeError(f"Tensor: dtype {wanted} is not supported; use float32, float64, int64 or bool")
+    if isinstance(data, np.ndarray | np.generic):
+        if hasattr(data, "mask"):
+            raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
+        array = np.asarray(data)
+    else:
+        try:
+            array = np.asarray(data)
+        except (ValueError, TypeError) as error:
+            raise TypeError(
+                f"Tensor: data of type {type(data).__name__} is no regular array of numbers: {error}"
+            ) from None
+        if wanted is None:
+            wanted = _DEFAULT_OF_KIND.get(str(array.dtype.kind))
+            if not array.size and isinstance(data, list | tuple):
+                wanted = FLOAT32
+    if wanted is not None and array.dtype.kind in "fiub":
+        array = np.asarray(array, wanted)
+    if array.dtype not in ALLOWED:
+        raise TypeError(
+            f"Tensor: dtype {array.dtype} is not supported; use float32, float64, int64 or bool, "
+            "for example array.astype(np.float32)"
+        )
+    return array

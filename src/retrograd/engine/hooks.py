@@ -1,0 +1,168 @@
+"""Hooks on tensors: functions of the user that a sweep calls with a gradient.
+
+For one tensor they are called in the order in which they were registered, each with what the one before it left. A
+result's hooks run when its gradient is complete, before the backward of the operator that made it; `retain_grad` and
+`grad` see the gradient after them. A leaf's hooks run at the end of the sweep, with the whole gradient of this sweep,
+before it is delivered; post-accumulate hooks run when all leaves have been served.
+
+A change in place gives a tensor another place in the graph; hooks registered before stay with the old values.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from .node import Node
+from .tensor import Tensor
+
+_next_id = itertools.count().__next__
+
+
+class _Registered:
+    __slots__ = ("leaves",)
+
+
+registered = _Registered()
+registered.leaves = False  # whether any leaf has ever had a hook: a sweep looks for them only then
+
+
+class HookDict(dict[int, Any]):
+    """Hooks by the id of their handle, which holds them weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+class RemovableHandle:
+    """What registering a hook returns: ``remove()`` takes the hook off; so does the end of ``with handle:``."""
+
+    __slots__ = ("_hooks", "id")
+
+    def __init__(self, hooks: HookDict, hook: Any, prepend: bool = False) -> None:
+        self.id = _next_id()
+        self._hooks = weakref.ref(hooks)
+        hooks[self.id] = hook
+        if prepend:
+            for key in [key for key in hooks if key != self.id]:
+                hooks[key] = hooks.pop(key)
+
+    def remove(self) -> None:
+        """Take the hook off; a second call does nothing."""
+        hooks = self._hooks()
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def register_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+    """Call hook(gradient) whenever a sweep has the gradient of `tensor`.
+
+    A Tensor that it returns, of the same shape and dtype, takes the gradient's place; it must not change its argument.
+
+    Raises:
+        RuntimeError: the tensor does not require a gradient.
+        TypeError: hook is not callable.
+    """
+    _require_callable("register_hook", hook)
+    if not tensor._requires_grad:
+        raise RuntimeError("register_hook: the tensor does not require a gradient, so none will come")
+    if tensor._edge is None:
+        registered.leaves = True
+        hooks = getattr(tensor, "_hooks", None)
+        if hooks is None:
+            hooks = tensor._hooks = HookDict()
+        return RemovableHandle(hooks, hook)
+    node, index, shape, dtype = tensor._edge
+    hooks = next((found for output, found in node.hooks if output == index), None)
+    if hooks is None:
+        hooks = HookDict()
+        node.hooks = (*node.hooks, (index, hooks))
+        if node.outputs is None:
+            node.outputs = ((shape, dtype),)  # the sweep looks at `hooks` only if outputs is set
+    return RemovableHandle(hooks, hook)
+
+
+def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+    """Call hook(tensor) whenever a backward has delivered to `grad` of this leaf; what it returns is ignored.
+
+    Raises:
+        RuntimeError: the tensor is no leaf, or does not require a gradient.
+        TypeError: hook is not callable.
+    """
+    _require_callable("register_post_accumulate_grad_hook", hook)
+    if not tensor._requires_grad or tensor._edge is not None:
+        raise RuntimeError(
+            "register_post_accumulate_grad_hook: only a leaf that requires a gradient is delivered one; "
+            "use register_hook for results of operations"
+        )
+    registered.leaves = True
+    hooks = getattr(tensor, "_post_hooks", None)
+    if hooks is None:
+        hooks = tensor._post_hooks = HookDict()
+    return RemovableHandle(hooks, hook)
+
+
+def _require_callable(name: str, hook: Any) -> None:
+    if not callable(hook):
+        raise TypeError(f"{name}: hook is {type(hook).__name__}, expected a function")
+
+
+# ---- called by the sweep -----------------------------------------------------------------------------------
+
+
+def run_hooks(node: Node, entry: list[Any]) -> None:
+    """Run the hooks on the outputs of a node; entry is [node, gradient of output 0, ...]."""
+    for output, hooks in node.hooks:
+        gradient = entry[output + 1]
+        if gradient is not None:
+            entry[output + 1] = None
+            entry[output + 1] = _through(hooks, gradient)
+
+
+def run_leaf_hooks(entries: Iterable[list[Any]]) -> None:
+    """Run the hooks of leaves; an entry is [tensor, gradient, whether the sweep made its array]."""
+    for entry in entries:
+        hooks = getattr(entry[0], "_hooks", None)
+        if hooks:
+            gradient = entry[1]
+            entry[1] = None
+            replaced = _through(hooks, gradient)
+            entry[2] = entry[2] and replaced is gradient
+            entry[1] = replaced
+            gradient = replaced = None
+
+
+def run_post_hooks(entries: Iterable[list[Any]]) -> None:
+    """Run the post-accumulate hooks of the tensors that were delivered."""
+    for entry in entries:
+        for hook in list(getattr(entry[0], "_post_hooks", {}).values()):
+            hook(entry[0])
+
+
+def _through(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> Tensor:
+    for hook in list(hooks.values()):
+        result = hook(gradient)
+        if result is None:
+            continue
+        if not isinstance(result, Tensor):
+            raise TypeError(
+                f"register_hook: the hook returned {type(result).__name__}, expected a Tensor, or None to leave the "
+                "gradient as it is"
+            )
+        if result.data.shape != gradient.data.shape or result.data.dtype != gradient.data.dtype:
+            raise RuntimeError(
+                f"register_hook: the hook returned {result.data.dtype} of shape {result.data.shape}, the gradient is "
+                f"{gradient.data.dtype} of shape {gradient.data.shape}"
+            )
+        gradient = result
+    return gradient

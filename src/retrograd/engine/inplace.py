@@ -1,0 +1,215 @@
+"""Operations that change memory in place: what they do to the graph, and what they refuse.
+
+The new values are computed by ordinary operators from an alias of the old tensor and then written into its memory. The
+tensor goes on with their history, its base and its views with the part of it that concerns them. Nothing is lost:
+what the new history saved of the old values is copied first, and older nodes that saved them refuse to run, see
+changes.py.
+
+Source: PyTorch's semantics ("In-place operations with autograd", CopySlices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .changes import mark, memory, next_order
+from .function import Function
+from .grad_mode import INFERENCE, enable_grad, thread
+from .node import FREED, Node
+from .tensor import Tensor, wrap
+from .views import UNTRACKED, Overwrite, replay
+
+
+def modify(
+    x: Tensor,
+    operator: str,
+    compute: Callable[[Tensor], Tensor],
+    operands: tuple[Any, ...] = (),
+    write: Callable[[np.ndarray], object] | None = None,
+) -> Tensor:
+    """Change x in place to compute(old) and return it; the way to write any in-place operator.
+
+    Args:
+        x: the tensor; a view changes its base and the other views too.
+        operator: the name for messages, such as "add_".
+        compute: gets the tensor as it was, with its history, and returns the new values, of its shape and dtype,
+            made by differentiable operators.
+        operands: what else the new values depend on, as far as it may be a tensor that requires a gradient.
+        write: does the same to the array of x; it is used where neither x nor an operand requires a gradient. It
+            must raise before it changes anything, if it raises.
+
+    Where the new values do not depend on the old ones, compute is ``lambda old: Replaced.apply(old, values)``: the
+    gradient to the old ones is zero. ``x[1:3] = v`` is that for ``modify(x[1:3], ...)``; an assignment by a mask or by
+    integers is ``modify(x, ..., lambda old: Put.apply(old, indices, v))`` with a Function Put that is out of place.
+
+    Raises:
+        RuntimeError: x is a leaf that requires a gradient, or a view of one, and operations are recorded; x has a
+            view that is such a leaf; x was made in inference_mode and this is outside; several elements of x share
+            memory (expand); x is read-only; x is a view that was made while nothing was recorded, and gradients
+            would have to flow through it.
+        ValueError: the new values have not the shape and dtype of x.
+    """
+    enabled = thread.mode.enabled
+    array = x.data
+    check_changeable(x, operator, enabled)
+    if write is not None and not (enabled and _any_requires_grad((x, *operands))):
+        write(array)
+        mark((array,), operator)
+        return x
+    before = next_order()  # what compute makes is younger
+    value = compute(_alias(x))
+    if value.data.shape != array.shape or value.data.dtype != array.dtype:
+        raise ValueError(
+            f"{operator}: the result is {value.data.dtype} of shape {value.data.shape}, x is {array.dtype} of shape "
+            f"{array.shape}; they must be equal"
+        )
+    recorded = enabled and (x._requires_grad or value._requires_grad)
+    if recorded:
+        if value._edge is None:
+            value = Replaced.apply(_alias(x), value)
+        _check_family(x, operator)
+        _rescue(value, before, memory(array))
+    np.copyto(array, value.data)
+    mark((array,), operator)
+    if recorded:
+        rebase(x, value._edge)
+    return x
+
+
+class Replaced(Function):
+    """value in the place of old, which has its shape and dtype."""
+
+    @staticmethod
+    def forward(ctx: Any, old: Tensor, value: Tensor) -> Tensor:
+        return wrap(value.data.view())
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return wrap(np.zeros_like(g.data)) if ctx.needs_input_grad[0] else None, g
+
+
+def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
+    """Refuse what must not change in place.
+
+    Raises: as `modify`, which says what.
+    """
+    view = getattr(x, "_view", None)
+    base = view[0] if type(view) is tuple else x
+    if recording and base._requires_grad and base._edge is None:
+        what = "a leaf that requires a gradient" if base is x else "a view of a leaf that requires a gradient"
+        sign = operator[0]
+        example = f"x = x {sign} y" if operator == f"{sign}=" else f"x = x.clone() before {operator}"
+        raise RuntimeError(
+            f"{operator}: {what} cannot change while operations are recorded; put the line into "
+            f"'with retrograd.no_grad():', or write {example} for a new tensor"
+        )
+    if x._grad_req is INFERENCE and not thread.mode.inference:
+        raise RuntimeError(
+            f"{operator}: a tensor made in inference_mode cannot change outside of it; use tensor.clone() first"
+        )
+    array = x.data
+    if 0 in array.strides and any(
+        not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)
+    ):
+        raise RuntimeError(
+            f"{operator}: several elements of x, {array.dtype} of shape {array.shape}, share one place in memory (it "
+            "was expanded), so they cannot change one by one; use x.clone() first"
+        )
+    if not array.flags.writeable:
+        raise RuntimeError(f"{operator}: the memory of x is read-only; use x.clone() first")
+
+
+def rebase(x: Tensor, edge: Any) -> None:
+    """Give x, whose memory has just changed, a new history; likewise its base and all views of the base."""
+    view = getattr(x, "_view", None)
+    _set_edge(x, edge)
+    root = x
+    if type(view) is tuple:
+        root = view[0]
+        value = wrap(x.data)
+        value._requires_grad, value._edge = True, edge
+        with enable_grad():
+            changed = Overwrite.apply(_alias(root), value, view, True)
+        _set_edge(root, changed._edge)
+    for other in [reference() for reference in getattr(root, "_views", ())]:
+        if other is not None and other is not x:
+            with enable_grad():
+                _set_edge(other, replay(other._view, root)._edge)
+
+
+def _check_family(x: Tensor, operator: str) -> None:
+    """Refuse a change with a history where the base or another view could not get theirs."""
+    view = getattr(x, "_view", None)
+    if view is UNTRACKED:
+        raise RuntimeError(
+            f"{operator}: x is a view that was made while nothing was recorded (no_grad), so its base would not learn "
+            "of a change that gradients flow through; make the view outside, or use x.clone()"
+        )
+    root = view[0] if view is not None else x
+    for other in [reference() for reference in getattr(root, "_views", ())]:
+        if other is not None and other._requires_grad and other._edge is None:
+            raise RuntimeError(
+                f"{operator}: another view of this memory was made a leaf that requires a gradient, which cannot get "
+                "the history of this change; call requires_grad_() on a clone()"
+            )
+
+
+def _alias(x: Tensor) -> Tensor:
+    """x as it is now, as another object: what is recorded with it does not move on with x."""
+    if x._requires_grad and x._edge is None:
+        return x  # a leaf is its own place in the graph
+    alias = wrap(x.data)
+    alias._requires_grad, alias._edge = x._requires_grad, x._edge
+    return alias
+
+
+def _set_edge(x: Tensor, edge: Any) -> None:
+    """Move x, and the wish to retain its gradient, to another place in the graph."""
+    retains = x.retains_grad
+    if retains:
+        node = x._edge[0]  # type: ignore[index]
+        node.retained = tuple([pair for pair in node.retained if pair[1]() is not x])
+    x._edge, x._requires_grad = edge, True
+    if retains:
+        x.retain_grad()
+
+
+def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
+    """Copy what the nodes made since `before` saved of memory that is about to change."""
+    waiting = [value._edge[0]]  # type: ignore[index]
+    seen: set[int] = set()
+    while waiting:
+        node: Node = waiting.pop()
+        if node.order > before or node.order in seen:
+            continue
+        seen.add(node.order)
+        waiting.extend(edge[0] for edge in node.edges if type(edge) is tuple)
+        saved = node.saved
+        if saved and saved is not FREED and any(_lies_in(item, owner) for item in saved):
+            node.saved = type(saved)([_copied(item) if _lies_in(item, owner) else item for item in saved])
+
+
+def _lies_in(item: Any, owner: np.ndarray) -> bool:
+    if isinstance(item, Tensor) and item._requires_grad and item._edge is None:
+        return False  # a leaf has no copy with its place in the graph; the backward will refuse it
+    array = item if isinstance(item, np.ndarray) else getattr(item, "data", None)
+    return isinstance(array, np.ndarray) and memory(array) is owner
+
+
+def _copied(item: Any) -> Any:
+    """A saved item with an array of its own."""
+    if isinstance(item, np.ndarray):
+        return item.copy(order="K")
+    if isinstance(item, Tensor):
+        copy = wrap(item.data.copy(order="K"))
+        copy._requires_grad, copy._edge = item._requires_grad, item._edge
+        return copy
+    item.data = item.data.copy(order="K")  # a stand-in, which the node alone holds
+    return item
+
+
+def _any_requires_grad(items: tuple[Any, ...]) -> bool:
+    return any(isinstance(item, Tensor) and item._requires_grad for item in items)

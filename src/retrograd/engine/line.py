@@ -1,0 +1,63 @@
+"""The user's line: which line of the program outside this package an operator was called from.
+
+A place is (code, offset of the instruction in it), which costs less to keep than a file and a number and holds nothing
+alive but code. It is turned into words only where a message needs them.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from types import CodeType
+from typing import Any
+
+Place = tuple[CodeType, int]
+
+_PACKAGE = __file__[: -len("engine/line.py")]
+
+
+class _Inside(dict[str, bool]):
+    """File name -> whether the file belongs to this package; a name is judged once."""
+
+    def __missing__(self, file: str) -> bool:
+        inside = self[file] = file.startswith(_PACKAGE)
+        return inside
+
+
+inside = _Inside()
+
+
+def user_place(depth: int = 1) -> Place:
+    """The innermost place outside the package, from `depth` callers up; the outermost one if all is inside."""
+    try:
+        frame: Any = sys._getframe(depth + 1)
+    except ValueError:
+        frame = sys._getframe(1)
+    while inside[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def call_place() -> Place:
+    """The user's place that called `apply` of the Function whose forward is running."""
+    frame: Any = sys._getframe(1)
+    while not (frame.f_code.co_name == "apply" and inside[frame.f_code.co_filename]) and frame.f_back is not None:
+        frame = frame.f_back
+    while inside[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def line_of(place: Place) -> int:
+    """The number of the line of a place."""
+    code, offset = place
+    return next((line for start, end, line in code.co_lines() if start <= offset < end and line), code.co_firstlineno)
+
+
+def words(place: Place | None) -> str:
+    """``file.py:12: y = x * w``, as far as it is known."""
+    if place is None:
+        return "an unknown line"
+    file, line = place[0].co_filename, line_of(place)
+    text = linecache.getline(file, line).strip()
+    return f"{file}:{line}" + (f": {text}" if text else "")

@@ -1,0 +1,196 @@
+"""Node: one recorded call of a Function, and what it keeps for its backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .changes import check, clock, mark
+from .grad_mode import INFERENCE, thread
+from .line import Place, call_place
+from .tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from .function import Function
+
+FREED: Any = object()
+Retained = tuple[tuple[int, Callable[[], Tensor | None]], ...]  # (output, weak reference), see retain_grad
+Hooks = tuple[tuple[int, dict[int, Callable[[Tensor], Any]]], ...]  # (output, its hooks), see register_hook
+
+
+class _SavedOutput:
+    """Stands for an output among the saved tensors: the tensor itself would hold the node that holds it."""
+
+    __slots__ = ("data", "index")
+
+    def __init__(self, data: np.ndarray, index: int) -> None:
+        self.data = data
+        self.index = index
+
+
+class _SavedIntermediate:
+    """Stands for a floating tensor made inside forward: its own dependence on the inputs was not recorded."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.data = data
+
+
+class Node:
+    """One call of a Function: `ctx` inside forward and backward, `grad_fn` of the tensors that came out.
+
+    Further attributes may be set freely; they live as long as the graph. Arrays belong into
+    `save_for_backward`, whose contents are freed as soon as the sweep has used them.
+    """
+
+    # Every step makes hundreds of nodes: what nearly all have in common is a default of the class.
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "edges",
+        "function",
+        "needs_input_grad",
+        "order",
+        "outputs",
+        "place",
+        "saved",
+    )
+    retained: Retained = ()
+    hooks: Hooks = ()
+    dirty: tuple[Tensor, ...] = ()
+    materialize: bool = True
+
+    function: type[Function]
+    needs_input_grad: tuple[bool, ...]  # one per argument of forward
+    order: int  # smaller = made later
+    edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
+    outputs: Any  # shape and dtype of each; None if there is one and nothing is special about it
+    place: Place  # the user's line; set if anything was saved
+    saved: Any  # a tuple; a list if it holds stand-ins
+
+    def save_for_backward(self, *tensors: Tensor | np.ndarray | None) -> None:
+        """Keep inputs, outputs or constants for backward; call once, in forward or setup_context.
+
+        Inputs and outputs are tracked: a second derivative flows through them. An ndarray (or an int64 or
+        bool Tensor) is kept as a constant. A floating Tensor made inside forward is neither input nor output:
+        the gradient through it is unknown, so a second derivative that needs it raises instead of being
+        wrong. Not detected: an ndarray, or an attribute set on ctx, that depends on the inputs.
+        """
+        self.saved = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` kept, in its order.
+
+        Raises:
+            RuntimeError: a sweep without retain_graph=True has freed it, or it was changed in place since.
+        """
+        saved = self.saved
+        if saved is FREED:
+            raise RuntimeError(
+                f"{self!r}: the saved tensors were freed by an earlier backward through this graph; "
+                "pass retain_graph=True to the first backward, or run forward again"
+            )
+        try:
+            late = self.order > clock.latest
+        except AttributeError:  # forward is still running
+            late = False
+        if late:  # something was changed in place since
+            check(self, saved)
+        if type(saved) is list:
+            return tuple([_restore(self, item) for item in saved])
+        return saved
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Declare outputs that carry no gradient; backward still gets a (zero) gradient for each."""
+        self.outputs = tensors  # until forward has returned
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Declare arguments whose memory forward has changed or will change; each must also be returned.
+
+        The argument itself comes out of `apply`, with this call as its history.
+
+        Raises:
+            RuntimeError: a leaf that requires a gradient, or a view of one, while the call is recorded.
+        """
+        from .inplace import check_changeable  # it is made of Functions
+
+        for tensor in tensors:
+            check_changeable(tensor, self.function.__name__, any(self.needs_input_grad))
+        mark([tensor.data for tensor in tensors], self.function.__name__, call_place())
+        self.dirty = tensors
+        self.outputs = self.outputs or ()  # something is special about them
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """With False, backward gets None instead of zeros for an output that received no gradient."""
+        self.materialize = value
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """Per argument (node, output index): where its gradient goes; (None, 0) for leaves and constants."""
+        return tuple([(e[0], e[1]) if type(e) is tuple else (None, 0) for e in self.edges])
+
+    def name(self) -> str:
+        """The name of the function with `Backward` appended."""
+        return f"{self.function.__name__}Backward"
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+
+def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> None:
+    """Replace saved outputs and intermediates by their stand-ins."""
+    saved = node.saved
+    kept: list[Any] | None = None
+    for position, item in enumerate(saved):
+        if isinstance(item, Tensor) and item._grad_req is INFERENCE:
+            raise RuntimeError(
+                f"{node.function.__name__}: a tensor made in inference_mode cannot be saved for a backward; use "
+                "tensor.clone() outside inference_mode, or no_grad instead of inference_mode"
+            )
+        for arg in args:
+            if arg is item:
+                break
+        else:
+            if isinstance(item, Tensor):
+                stand_in: Any = None
+                for index, output in enumerate(outputs):
+                    if output is item:
+                        if node.outputs is None or output._edge is not None:
+                            stand_in = _SavedOutput(item.data, index)
+                        break
+                else:
+                    # One that requires a gradient came from outside forward and has its own history.
+                    if not item._requires_grad and item.data.dtype.kind == "f":
+                        stand_in = _SavedIntermediate(item.data)
+                if stand_in is not None:
+                    if kept is None:
+                        kept = list(saved)
+                    kept[position] = stand_in
+            elif item is not None and not isinstance(item, np.ndarray):
+                raise TypeError(
+                    f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
+                    f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"
+                )
+    if kept is not None:
+        node.saved = kept
+
+
+def _restore(node: Node, item: Any) -> Any:
+    """The saved tensor for a stand-in."""
+    kind = type(item)
+    if kind is _SavedOutput:
+        tensor = wrap(item.data)
+        tensor._requires_grad = True
+        tensor._edge = (node, item.index, item.data.shape, item.data.dtype)
+        return tensor
+    if kind is _SavedIntermediate:
+        if thread.mode.enabled:
+            from .once import Intermediate, refusing  # they are Functions, which are made of Nodes
+
+            return refusing(item.data, Intermediate, node.function, node.edges)
+        return wrap(item.data)
+    return item

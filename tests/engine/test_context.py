@@ -1,0 +1,191 @@
+"""What ctx offers a Function besides saving: setup_context, mark_dirty, set_materialize_grads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.functions import Add, DivMod, Exp, Mul, leaf, values
+from retrograd.engine import Function, Tensor, View, backward_source, grad, no_grad, wrap
+
+
+class Power(Function):
+    """x**n; forward without ctx."""
+
+    @staticmethod
+    def forward(x: Tensor, n: int) -> Tensor:
+        return wrap(x.data**n)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, ctx.n = inputs
+        ctx.save_for_backward(x, output)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x, _ = ctx.saved_tensors
+        if ctx.n == 1:
+            return g, None
+        slope = Mul.apply(wrap(np.full_like(x.data, ctx.n)), Power.apply(x, ctx.n - 1))
+        return Mul.apply(g, slope), None
+
+
+def test_setup_context() -> None:
+    x = leaf(2, 3)
+    assert values(Power.forward(x, 2)) == [4, 9]  # callable as it is written
+    y = Power.apply(x, 3)
+    assert repr(y.grad_fn) == "<PowerBackward>" and values(y) == [8, 27]
+    (g,) = grad(y, x, wrap(np.array([1.0, 2.0])), create_graph=True)
+    assert values(g) == [12, 54]
+    assert values(grad(g, x, wrap(np.array([1.0, 10.0])))[0]) == [12, 360]
+    assert not Power.apply(Tensor([2.0]), 2).requires_grad
+    assert "slope" in backward_source(Power) and "slope" in backward_source(Power.apply)
+
+
+def test_setup_context_is_inherited() -> None:
+    class Scaled(Power):
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Any:
+            return wrap(g.data * 100), None
+
+    class Other(Power):
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            ctx.saw = inputs, output
+
+    x = leaf(2)
+    y = Scaled.apply(x, 2)
+    y.backward()
+    assert values(x.grad) == [100] and repr(y.grad_fn) == "<ScaledBackward>"
+    z = Other.apply(x, 2)
+    assert z.grad_fn.saw[0][0] is x and z.grad_fn.saw[1] is z
+    assert values(Power.apply(x, 2)) == [4]
+
+
+def test_setup_context_of_a_view_with_several_outputs() -> None:
+    class Ends(View):
+        @staticmethod
+        def forward(x: Tensor) -> Any:
+            return wrap(x.data[:1]), wrap(x.data[1:])
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.mark_non_differentiable(output[1])
+
+        @staticmethod
+        def backward(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
+            return wrap(np.concatenate([first.data, second.data]))
+
+    first, second = Ends.apply(leaf(1, 2))
+    assert first.requires_grad and not second.requires_grad
+
+
+class Double(Function):
+    """x * 2 in x's memory."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        x.data *= 2
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return wrap(g.data * 2)
+
+
+def test_mark_dirty() -> None:
+    x = leaf(1, 2)
+    y = Add.apply(x, x)
+    history = y.grad_fn
+    z = Double.apply(y)
+    assert z is y and y.grad_fn is not history and values(y) == [4, 8]
+    y.backward(wrap(np.ones(2)))
+    assert values(x.grad) == [4, 4]
+
+
+def test_a_dirty_argument_is_a_change_in_place() -> None:
+    x = leaf(1, 2)
+    y = Add.apply(x, x)
+    z = Mul.apply(y, y)
+    Double.apply(y)
+    with pytest.raises(RuntimeError, match=r"(?s)^Mul: .*was changed in place.*changed by Double at .*Double.apply\(y\)"):
+        z.backward(wrap(np.ones(2)))
+    constant = Tensor(np.ones(2))
+    z = Mul.apply(x, constant)
+    assert Double.apply(constant) is constant and not constant.requires_grad
+    with pytest.raises(RuntimeError, match="was changed in place"):
+        z.backward(wrap(np.ones(2)))
+
+
+def test_a_dirty_leaf_is_refused() -> None:
+    x = leaf(1)
+    with pytest.raises(RuntimeError, match="Double: a leaf that requires a gradient cannot change while"):
+        Double.apply(x)
+    with no_grad():
+        before = x.data[0]
+        assert Double.apply(x) is x and x.data[0] == 2 * before and x.is_leaf
+
+
+def test_a_dirty_argument_may_be_saved_as_it_is_now() -> None:
+    class ExpInPlace(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.mark_dirty(x)
+            np.exp(x.data, out=x.data)
+            ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            (y,) = ctx.saved_tensors
+            return Mul.apply(g, y)
+
+    x = leaf(1, 2)
+    y = ExpInPlace.apply(Add.apply(x, x))
+    (g,) = grad(y, x, wrap(np.ones(2)), create_graph=True)
+    np.testing.assert_allclose(g.data, 2 * np.exp(2 * x.data))
+    np.testing.assert_allclose(grad(g, x, wrap(np.ones(2)))[0].data, 4 * np.exp(2 * x.data))
+
+
+def test_dirty_must_be_returned() -> None:
+    class Lost(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.mark_dirty(x)
+            return wrap(x.data * 2)
+
+    with pytest.raises(ValueError, match="Lost: mark_dirty was given a tensor that forward does not return"):
+        Lost.apply(Exp.apply(leaf(1)))
+
+
+@pytest.mark.parametrize("materialize", [True, False])
+def test_set_materialize_grads(materialize: bool) -> None:
+    seen: list[Any] = []
+
+    class Pair(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Any:
+            ctx.set_materialize_grads(materialize)
+            kept = wrap(x.data.astype(np.int64))
+            ctx.mark_non_differentiable(kept)
+            return wrap(x.data * 2), wrap(x.data.astype(np.float32)), kept
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Tensor:
+            seen.extend(grads)
+            return wrap(grads[0].data * 2)
+
+    x = leaf(1, 2)
+    Pair.apply(x)[0].backward(wrap(np.array([3.0, 4.0])))
+    assert values(x.grad) == [6, 8] and values(seen[0]) == [3, 4]
+    if materialize:
+        assert [(g.shape, g.dtype, g.data.any()) for g in seen[1:]] == [
+            ((2,), np.float32, False),
+            ((2,), np.int64, False),
+        ]
+    else:
+        assert seen[1:] == [None, None]
+    assert len(DivMod.apply(x)) == 3
