@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from sys import _getframe
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from ..engine.changes import mark
+from ..engine.grad_mode import thread
+from ..engine.line import inside
 from ..engine.tensor import Tensor
 from .error_path import add_module_path
+from .hooks import Hooked
 from .parameter import Parameter, as_float_dtype
 
 __all__ = ["Module"]
@@ -22,7 +26,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class Module:
+class Module(Hooked):
     """Holds parameters, buffers and child modules under the names they were assigned to.
 
     A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters,
@@ -54,6 +58,18 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """forward(...); an exception on its way out gets this module's path put before its message."""
         try:
+            if not self._is_plain:
+                return self._call_specially(args, kwargs)
+            mode = thread.mode
+            if mode.site is None:
+                frame = _getframe(1)
+                code = frame.f_code
+                if not inside[code.co_filename]:
+                    mode.site = code, frame.f_lasti  # the user's line, see engine/line.py
+                    try:
+                        return self.forward(*args, **kwargs)
+                    finally:
+                        mode.site = None
             return self.forward(*args, **kwargs)
         except Exception as error:
             add_module_path(error, Module.__call__.__code__)
