@@ -19,6 +19,7 @@ import retrograd
 MODULES = (
     "retrograd",
     "retrograd.autograd",
+    "retrograd.autograd.functional",
     "retrograd.data",
     "retrograd.geometry",
     "retrograd.nn",
@@ -27,6 +28,7 @@ MODULES = (
     "retrograd.ops",
     "retrograd.optim",
     "retrograd.testing",
+    "retrograd.utils.checkpoint",
     "retrograd.utils.data",
 )
 

@@ -30,8 +30,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "nn": (_OPERATORS, {"numpy"}),
     "optim": (_OPERATORS, {"numpy"}),
     "data": (_OPERATORS, {"numpy"}),
-    "utils": (_LAYERS, {"numpy"}),  # PyTorch's paths to what stands elsewhere
-    "autograd": ({"engine"}, {"numpy"}),  # likewise
+    "utils": (_LAYERS | {"ops", "engine"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
+    "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "train": (_LAYERS | _OPERATORS, {"numpy", "matplotlib", "tqdm"}),
     "explain": (_LAYERS | _OPERATORS, {"numpy", "matplotlib"}),
     "interop": (_LAYERS | _OPERATORS, {"numpy"}),

@@ -113,3 +113,26 @@ def _close(a: Any, b: Any) -> bool:
     if isinstance(a, list | tuple):
         return len(a) == len(b) and all(_close(x, y) for x, y in zip(a, b, strict=True))
     return a == pytest.approx(b) if isinstance(a, float) else a == b
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"])
+def test_functional(name: str) -> None:
+    def first(x: Any, y: Any) -> Any:
+        return (x * y).sigmoid(), (x * x).sum(), y.exp()
+
+    def second(x: Any, y: Any) -> Any:
+        return ((x * x * y).sigmoid() * x).sum()
+
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 3)), rng.standard_normal(3)
+    vs = {
+        "vjp": (rng.standard_normal((2, 3)), rng.standard_normal(()), rng.standard_normal(3)),
+        **dict.fromkeys(("jvp", "hvp", "vhp"), (rng.standard_normal((2, 3)), rng.standard_normal(3))),
+    }
+    found = []
+    for lib, make in ((torch, torch.tensor), (rg, rg.tensor)):
+        function = getattr(lib.autograd.functional, name)
+        arguments = [tuple(make(np.asarray(v)) for v in vs[name])] if name in vs else []
+        func = first if name in ("vjp", "jvp", "jacobian") else second
+        found.append(_plain(function(func, (make(x), make(y)), *arguments)))
+    assert _close(*found)

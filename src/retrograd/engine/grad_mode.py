@@ -163,8 +163,8 @@ class inference_mode:  # noqa: N801
     """As no_grad, and the tensors made inside can never take part in a graph: ``with inference_mode(): ...``.
 
     Such a tensor is refused where it would be saved for a backward, changed in place outside, or made to require
-    a gradient; ``clone()`` outside makes an ordinary one. Views of ordinary tensors stay ordinary. It is a decorator
-    too: ``@inference_mode()`` or ``@inference_mode``.
+    a gradient; ``clone()`` outside makes an ordinary one. Views of ordinary tensors stay ordinary. A
+    decorator is ``@inference_mode()`` or ``@inference_mode``.
 
     mode: False switches the mode off inside an outer inference_mode, and turns recording on.
 

@@ -18,7 +18,7 @@ import numpy as np
 from .changes import mark, memory, next_order
 from .function import Function
 from .grad_mode import INFERENCE, enable_grad, thread
-from .node import FREED, Node
+from .node import Node
 from .tensor import Tensor, wrap
 from .views import UNTRACKED, Overwrite, replay
 
@@ -55,7 +55,7 @@ def modify(
     enabled = thread.mode.enabled
     array = x.data
     check_changeable(x, operator, enabled)
-    if write is not None and not (enabled and _any_requires_grad((x, *operands))):
+    if write is not None and thread.mode.watch is None and not (enabled and _any_requires_grad((x, *operands))):
         write(array)
         mark((array,), operator)
         return x
@@ -188,7 +188,7 @@ def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
         seen.add(node.order)
         waiting.extend(edge[0] for edge in node.edges if type(edge) is tuple)
         saved = node.saved
-        if saved and saved is not FREED and any(_lies_in(item, owner) for item in saved):
+        if type(saved) in (tuple, list) and any(_lies_in(item, owner) for item in saved):
             node.saved = type(saved)([_copied(item) if _lies_in(item, owner) else item for item in saved])
 
 

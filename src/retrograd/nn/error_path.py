@@ -10,11 +10,14 @@ from itertools import pairwise
 from types import CodeType
 from typing import TYPE_CHECKING
 
+from ..engine.anomaly import modules
+
 if TYPE_CHECKING:
     from .module import Module
 
 __all__ = ["add_module_path"]
 
+modules.describe = lambda found: _describe(found)
 _ATTRIBUTE = "_retrograd_module_path"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from ..engine import anomaly
 from ..engine.changes import mark
 from ..engine.grad_mode import thread
 from ..engine.line import inside
@@ -375,6 +376,9 @@ class Module(Hooked):
             return f"{type(self).__name__}({arguments})"
         lines = [*arguments.splitlines(), *children]
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+anomaly.modules.call = Module.__call__.__code__
 
 
 def _misfit(key: str, array: Any, target: np.ndarray) -> str | None:
