@@ -25,6 +25,7 @@ MODULES = (
     "retrograd.nn",
     "retrograd.nn.functional",
     "retrograd.nn.init",
+    "retrograd.nn.utils",
     "retrograd.ops",
     "retrograd.optim",
     "retrograd.testing",

@@ -6,7 +6,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
-from .autograd import backward_source, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd import (
+    backward_source,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .engine.tensor import Tensor
 from .ops import *
 from .ops.dtype import float32, float64, int64
@@ -26,8 +34,10 @@ __all__ = [
     "float32",
     "float64",
     "get_num_threads",
+    "inference_mode",
     "int64",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "nn",
     "no_grad",
     "optim",
