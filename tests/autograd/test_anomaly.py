@@ -43,7 +43,7 @@ def test_forward() -> None:
     with detect_anomaly(), pytest.raises(RuntimeError) as error:
         model()(bad())
     text = text_of(error)
-    assert text.startswith("in 1.1 (Root()): Sqrt: its result has NaN, the first at [1, 1] (1 of 4 elements, float64 of")
+    assert text.startswith("in 1.1 (Root()): Sqrt: its result has NaN, the first at [1, 1] (1 of 4 elements, float64")
     assert "no argument has any" in text
     assert re.search(r"called at .*test_anomaly\.py:\d+: return \(x \* 1\.0\)\.sqrt\(\)  # the bad line", text)
 
@@ -53,7 +53,8 @@ def test_forward_of_a_layer_names_the_users_line() -> None:
     x = rg.tensor([[np.nan, 1.0]])
     with detect_anomaly(), pytest.raises(RuntimeError) as error:
         layer(x)  # here
-    assert re.search(r"argument 0 has NaN already, the first at \[0, 0\].*called at .*: layer\(x\)  # here", text_of(error), re.S)
+    text = text_of(error)
+    assert re.search(r"(?s)argument 0 has NaN already, the first at \[0, 0\].*called at .*: layer\(x\)  # here", text)
 
 
 def test_without_a_graph() -> None:
@@ -103,7 +104,7 @@ def test_backward(with_grad: bool) -> None:
     text = text_of(error)
     assert text.startswith("FaultBackward: the gradient of argument 0 has NaN, the first at [1, 0] (1 of 6 elements,")
     assert "no incoming gradient has any" in text
-    assert re.search(r"the forward of Fault in 1\.0 \(Faulty\(\)\), called at .*: return Fault\.apply\(x\)  # the", text)
+    assert re.search(r"the forward of Fault in 1\.0 \(Faulty\(\)\), called at .*: return Fault\.apply\(x\)  #", text)
     assert x.grad is None
 
 
@@ -131,7 +132,7 @@ def test_an_error_in_backward_is_explained() -> None:
         with pytest.raises(ZeroDivisionError) as error:
             y.backward(wrap(np.ones((2, 2))))
         (note,) = error.value.__notes__
-        assert re.search(r"backward of .*Broken in 0 \(Layer\(\)\), called at .*: return Broken\.apply\(x\)  # this", note)
+        assert re.search(r"backward of .*Broken in 0 \(Layer\(\)\), called at .*: return Broken\.apply\(x\)  #", note)
 
 
 def test_check_nan_false_lets_nan_pass() -> None:

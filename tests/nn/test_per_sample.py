@@ -11,8 +11,8 @@ import pytest
 import retrograd as rg
 from retrograd import Tensor, nn
 from retrograd.engine.tensor import wrap
-from retrograd.nn.utils import per_sample_gradients, register_per_sample_rule
 from retrograd.nn.utils import per_sample as rules
+from retrograd.nn.utils import per_sample_gradients, register_per_sample_rule
 
 
 def loop(model: nn.Module, loss: Callable[[Tensor], Tensor], x: Tensor) -> dict[str, np.ndarray]:

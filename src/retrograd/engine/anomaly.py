@@ -7,6 +7,7 @@ each that recomputation needs too.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import CodeType, TracebackType
 from typing import Any, Self
 
@@ -25,12 +26,9 @@ _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 class _Modules:
     """How to find the modules that are running; nn, which the engine does not import, fills it in."""
 
-    call: CodeType | None = None  # the code of Module.__call__
-
-    @staticmethod
-    def describe(found: list[Any]) -> str:
-        """The path of the last module in the first one."""
-        return type(found[-1]).__name__
+    def __init__(self) -> None:
+        self.call: CodeType | None = None  # the code of Module.__call__
+        self.describe: Callable[[list[Any]], str] = repr  # the path of the last module in the first one
 
     def running(self) -> list[Any]:
         """The modules on the stack, outermost first."""

@@ -61,7 +61,8 @@ class _Hole:
     def __init__(self, item: Any) -> None:
         array = item if isinstance(item, np.ndarray) else item.data
         self.shape, self.dtype, self.kind = array.shape, array.dtype, type(item)
-        self.edge = self.index = None
+        self.edge: Any = None
+        self.index = -1
         self.requires_grad = False
         if isinstance(item, Tensor):
             self.edge, self.requires_grad = item._edge, item._requires_grad
@@ -102,7 +103,7 @@ class Watch:
 
     def __init__(self, each: Callable[[Node], object], outer: Any) -> None:
         self.each = each
-        self.below = outer.below if isinstance(outer, Watch) else outer  # anomaly detection goes on
+        self.below: Any = outer.below if isinstance(outer, Watch) else outer  # anomaly detection goes on
 
     def __call__(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
         mode = thread.mode

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_module_path"]
 
-modules.describe = lambda found: _describe(found)
 _ATTRIBUTE = "_retrograd_module_path"
 
 
@@ -63,6 +62,9 @@ def _describe(modules: list[Module]) -> str:
     except Exception:  # a module whose repr does not work yet must not hide its error
         description = type(modules[-1]).__name__
     return f"{'.'.join(names)} ({description})" if names else description
+
+
+modules.describe = _describe
 
 
 def _name_in(outer: Module, inner: Module) -> str:

@@ -48,7 +48,6 @@ class Module(Hooked):
         def __getattr__(self, name: str) -> Any: ...
 
     # ------------------------------------------------------------------ calling
-
     def _forward_missing(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
             f'{type(self).__name__} has no "forward"; define forward(self, ...) in the class'
@@ -295,7 +294,6 @@ class Module(Hooked):
         return self.to(np.float64)
 
     # ------------------------------------------------------------------ state
-
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
@@ -357,7 +355,6 @@ class Module(Hooked):
         return IncompatibleKeys(missing, unexpected)
 
     # ------------------------------------------------------------------ text
-
     def extra_repr(self) -> str:
         """The module's own arguments in its repr; a layer overrides this."""
         return ""
@@ -376,9 +373,6 @@ class Module(Hooked):
             return f"{type(self).__name__}({arguments})"
         lines = [*arguments.splitlines(), *children]
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
-
-
-anomaly.modules.call = Module.__call__.__code__
 
 
 def _misfit(key: str, array: Any, target: np.ndarray) -> str | None:
@@ -401,3 +395,6 @@ def _quoted(keys: list[str]) -> str:
 
 def indented(text: str) -> str:
     return text.replace("\n", "\n  ")
+
+
+anomaly.modules.call = Module.__call__.__code__

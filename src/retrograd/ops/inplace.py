@@ -1,7 +1,7 @@
 """Methods that change a tensor in its memory: ``x.add_(y)``, ``x += y``, ``x.relu_()``, ``x.copy_(y)``.
 
-Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory and
-sees to the graph. As there: a leaf that requires a gradient changes only while nothing is recorded, and a backward that
+Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory
+and sees to the graph. As there: a leaf that requires a gradient changes only while nothing is recorded, and a backward that
 needs the old values refuses to run and says which line saved and which line changed them.
 """
 
@@ -43,7 +43,7 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
         return modify(input, operator, compute, (*args, *kwargs.values()), write)
 
     change.__name__ = change.__qualname__ = operator
-    change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``engine.modify``."
+    change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
     return change
 
 
@@ -117,9 +117,11 @@ def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 def _fits(array: np.ndarray, other: Any) -> bool:
     """Whether NumPy may compute array op other in the array: one type, and the array's shape."""
+    if array.dtype.kind != "f":
+        return False
     if isinstance(other, Tensor):
-        return other.data.dtype == array.dtype and _broadcasts(other.data.shape, array.shape) and array.dtype.kind == "f"
-    return is_number(other) and array.dtype.kind == "f"
+        return other.data.dtype == array.dtype and _broadcasts(other.data.shape, array.shape)
+    return is_number(other)
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

@@ -65,7 +65,9 @@ def checkpoint_sequential(
     """
     steps = list(functions)
     if isinstance(segments, bool) or not isinstance(segments, int) or not 1 <= segments <= len(steps):
-        raise ValueError(f"checkpoint_sequential: segments={segments!r} must be an int from 1 to {len(steps)} functions")
+        raise ValueError(
+            f"checkpoint_sequential: segments={segments!r} must be an int from 1 to {len(steps)} functions"
+        )
 
     def part(start: int, end: int) -> Callable[[Any], Any]:
         def run(x: Any) -> Any:

@@ -135,8 +135,8 @@ def _assemble(
             for side, tensor in (("input", call.x), ("output", call.y)):
                 if not tensor.data.ndim or tensor.data.shape[0] != count:
                     raise ValueError(
-                        f"per_sample_gradients: the {side} of {path or 'the module'} ({call.layer.describe()}) has shape "
-                        f"{tensor.data.shape}, axis 0 must be the {count} samples"
+                        f"per_sample_gradients: the {side} of {path or 'the module'} ({call.layer.describe()}) has "
+                        f"shape {tensor.data.shape}, axis 0 must be the {count} samples"
                     )
             wanted = _own_parameters(call.layer)
             for name, gradient in rules[path][0](call, g).items():
@@ -166,8 +166,8 @@ def _recorder(path: str, prepare: Prepare | None, calls: list[tuple[str, Call]])
     def hook(layer: Module, args: tuple[Any, ...], output: Any) -> None:
         if not (args and isinstance(args[0], Tensor) and isinstance(output, Tensor)):
             raise ValueError(
-                f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) must be called with its input as the "
-                "first positional argument and return one Tensor"
+                f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) must be called with its input "
+                "as the first positional argument and return one Tensor"
             )
         if output.requires_grad:
             # An alias: the model may change the output in place afterwards.
@@ -193,7 +193,7 @@ def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
 
 def _prepare_convolution(call: Call) -> Any:
     """What the operator saw, which padding may have made larger than the layer's input: (x, window, transposed)."""
-    node = call.y._edge[0]  # type: ignore[index]
+    node: Any = call.y.grad_fn
     if node.function not in (Conv, ConvInputGrad):
         raise ValueError(
             f"per_sample_gradients: {call.layer.describe()} was called without a batch axis; call it with (N, Ci, ...)"
@@ -206,8 +206,8 @@ def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
     x, window, transposed = call.saved
     n, shape = x.data.shape[0], call.layer.weight.data.shape
     first, second = (g, x) if transposed else (x, g)
-    flat = [wrap(t.data.reshape(1, n * t.data.shape[1], *t.data.shape[2:])) for t in (first, second)]
-    gw = conv_weight_grad(*flat, replace(window, groups=n * window.groups))
+    one, two = (wrap(t.data.reshape(1, n * t.data.shape[1], *t.data.shape[2:])) for t in (first, second))
+    gw = conv_weight_grad(one, two, replace(window, groups=n * window.groups))
     gb = wrap(np.asarray(g.data.sum(tuple(range(2, g.data.ndim)))))
     return {"weight": wrap(gw.data.reshape(n, *shape)), "bias": gb}
 
@@ -240,10 +240,7 @@ def _prepare_norm(call: Call) -> Any:
 def _norm(call: Call, g: Tensor) -> dict[str, Tensor]:
     """Weights of the last axes (LayerNorm, RMSNorm), or of axis 1."""
     ndim, shape = g.data.ndim, call.layer.weight.data.shape
-    if hasattr(call.layer, "normalized_shape"):
-        axes = tuple(range(1, ndim - len(shape)))
-    else:
-        axes = tuple(range(2, ndim))
+    axes = tuple(range(1, ndim - len(shape))) if hasattr(call.layer, "normalized_shape") else tuple(range(2, ndim))
     gw = np.asarray((g.data * call.saved.data).sum(axes))
     return {"weight": wrap(gw), "bias": wrap(np.asarray(g.data.sum(axes)))}
 
