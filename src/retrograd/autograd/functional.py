@@ -1,7 +1,8 @@
 """Products with Jacobians and Hessians, and these themselves. ``torch.autograd.functional``.
 
 For f from x (of n numbers) to y (of m) the Jacobian J is (m, n): vjp gives vT J by one sweep, jvp gives J v by two,
-since vT J is linear in v and its gradient is J. For a scalar f the Hessian H is symmetric: vhp and hvp give vT H and H v.
+since vT J is linear in v and its gradient is J. For a scalar f the Hessian H is symmetric: vhp and hvp give vT H and
+H v.
 
 func takes and returns a Tensor or several; ``inputs``, ``v`` and the results have the form of func's inputs and
 outputs: a Tensor where there is one Tensor, a tuple where there is a tuple. What func does not depend on gives zeros,

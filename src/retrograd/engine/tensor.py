@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     Hook = Callable[["Tensor"], Any]
 
 GRADIENT_REQUESTS = ("add", "write", "null")
-_ndarray = np.ndarray
-_new = object.__new__
+_ndarray, _new = np.ndarray, object.__new__
 
 
 class Tensor(Attached):

@@ -1,8 +1,8 @@
 """Methods that change a tensor in its memory: ``x.add_(y)``, ``x += y``, ``x.relu_()``, ``x.copy_(y)``.
 
 Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory
-and sees to the graph. As there: a leaf that requires a gradient changes only while nothing is recorded, and a backward that
-needs the old values refuses to run and says which line saved and which line changed them.
+and sees to the graph. As there: a leaf that requires a gradient changes only while nothing is recorded, and a backward
+that needs the old values refuses to run and says which line saved and which line changed them.
 """
 
 from __future__ import annotations
