@@ -150,9 +150,9 @@ def _sweep(
     edges: Any = [root._edge or root for root in roots]
     grads: Any = upstream
     mode = thread.mode
-    enabled, watch = mode.enabled, mode.watch
-    mode.enabled, mode.watch = create_graph, None
-    inspect = getattr(watch, "after_backward", None)  # anomaly detection
+    found = mode.enabled, mode.watch, mode.sweeping
+    mode.enabled, mode.watch, mode.sweeping = create_graph, None, not create_graph
+    inspect = getattr(found[1], "after_backward", None)  # anomaly detection
     try:
         while True:
             # Hand the gradients on. Extra ones were checked to be None, missing ones to be unneeded.
@@ -241,7 +241,7 @@ def _sweep(
         if registered.leaves:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled, mode.watch = enabled, watch
+        mode.enabled, mode.watch, mode.sweeping = found
     return [*leaves.values(), *retained], captured
 
 

@@ -61,7 +61,7 @@ class Tensor(Attached):
     _hooks: HookDict  # of a leaf, see hooks.py
     _post_hooks: HookDict
     _view: Any  # how the tensor is a view of another one, see views.py
-    _views: list[weakref.ref[Tensor]]  # its views
+    _views: Any  # its views, see views.py
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
         if type(data) is not _ndarray or dtype is not None or data.dtype not in ALLOWED:
