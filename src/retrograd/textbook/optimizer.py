@@ -90,7 +90,7 @@ def adam_step(
     largest = max_exp_avg_sqs or [None] * len(parameters)
     for p, d, m, v, w in _each(parameters, gradients, decay, maximize, exp_avgs, exp_avg_sqs, largest):
         if decoupled:
-            p -= lr * weight_decay * p
+            p *= 1 - lr * weight_decay
         m[...] = beta1 * m + (1 - beta1) * d
         v[...] = beta2 * v + (1 - beta2) * d * d
         if w is not None:
@@ -153,7 +153,7 @@ def nadam_step(
     decay = 0.0 if decoupled else weight_decay
     for p, d, m, v in _each(parameters, gradients, decay, maximize, exp_avgs, exp_avg_sqs):
         if decoupled:
-            p -= lr * weight_decay * p
+            p *= 1 - lr * weight_decay
         m[...] = beta1 * m + (1 - beta1) * d
         v[...] = beta2 * v + (1 - beta2) * d * d
         ahead = (1 - mu) / (1 - mu_product) * d + mu_next / (1 - mu_product * mu_next) * m
@@ -187,7 +187,7 @@ def radam_step(
     decay = 0.0 if decoupled else weight_decay
     for p, d, m, v in _each(parameters, gradients, decay, maximize, exp_avgs, exp_avg_sqs):
         if decoupled:
-            p -= lr * weight_decay * p
+            p *= 1 - lr * weight_decay
         m[...] = beta1 * m + (1 - beta1) * d
         v[...] = beta2 * v + (1 - beta2) * d * d
         update = lr / (1 - beta1**step) * m
