@@ -135,3 +135,38 @@ def test_state_goes_both_ways(name: str, options: dict[str, Any]) -> None:
     for step in range(5, 8):
         _step(step, mine, yours, (fresh, peer))
         _compare(step, mine, yours)
+
+
+LBFGS: list[dict[str, Any]] = [
+    {"lr": 0.1},
+    {"lr": 0.5, "max_iter": 5, "history_size": 3},
+    {"lr": 0.1, "max_iter": 10, "max_eval": 4},
+    {"line_search_fn": "strong_wolfe"},
+    {"line_search_fn": "strong_wolfe", "max_iter": 4, "history_size": 2, "lr": 3.0},
+    {"line_search_fn": "strong_wolfe", "tolerance_grad": 1e-2, "tolerance_change": 1e-3, "lr": 0.01},
+]
+
+
+@pytest.mark.parametrize("options", LBFGS, ids=_name)
+def test_lbfgs(options: dict[str, Any]) -> None:
+    """A curved valley (Rosenbrock's function of pairs), several steps, with the counts of what was computed."""
+    start = normal(3, 2, seed=5)
+    p, q = retrograd.nn.Parameter(retrograd.tensor(start.copy())), torch.nn.Parameter(torch.tensor(start.copy()))
+    other, peer_other = retrograd.nn.Parameter(retrograd.tensor(np.ones(3))), torch.nn.Parameter(torch.ones(3))
+    unused, peer_unused = retrograd.nn.Parameter(retrograd.tensor(np.ones(2))), torch.nn.Parameter(torch.ones(2))
+    ours = retrograd.optim.LBFGS([p, unused, other], **options)
+    peer = torch.optim.LBFGS([q, peer_unused, peer_other], **options)
+
+    def loss_of(p: Any, other: Any, optimizer: Any) -> Any:
+        optimizer.zero_grad()
+        loss = ((p[:, 1] - p[:, 0] * p[:, 0]) ** 2 * 10 + (1 - p[:, 0]) ** 2).sum() + (other * other * other * other).sum()
+        loss.backward()
+        return loss
+
+    for step in range(4):
+        mine, yours = ours.step(lambda: loss_of(p, other, ours)), peer.step(lambda: loss_of(q, peer_other, peer))
+        np.testing.assert_allclose(mine.item(), yours.item(), rtol=1e-6)
+        for a, b in ((p, q), (other, peer_other), (unused, peer_unused)):
+            assert_close(a, b, f"parameter after step {step}", tolerance=1e-6)
+        state, peer_state = ours.state[p], peer.state[q]
+        assert (state["n_iter"], state["func_evals"]) == (peer_state["n_iter"], peer_state["func_evals"])
