@@ -96,7 +96,7 @@ def test_a_parameter_belongs_to_one_group_once() -> None:
         (lambda p: optim.SGD(p, momentum=-1), "SGD: momentum=-1 is invalid"),
         (lambda p: optim.SGD(p, weight_decay=-1), "SGD: weight_decay=-1 is invalid"),
         (lambda p: optim.SGD(p, dampening=float("nan")), "SGD: dampening=nan is invalid"),
-        (lambda p: optim.SGD(p, nesterov=True), "SGD: nesterov=True with momentum=0.0 and dampening=0.0; .* needs momentum"),
+        (lambda p: optim.SGD(p, nesterov=True), "SGD: nesterov=True with momentum=0.0 and .* needs momentum"),
         (lambda p: optim.SGD(p, momentum=0.9, dampening=0.1, nesterov=True), "nesterov needs .* no dampening"),
         (lambda p: optim.SGD(p, maximize="yes"), "SGD: maximize='yes' is invalid; it must be True or False"),
         (lambda p: optim.Adam(p, lr=-1), "Adam: lr=-1 is invalid"),
@@ -153,10 +153,10 @@ def test_repr() -> None:
     a, b, _ = parameters()
     assert repr(optim.SGD([{"params": [a]}, {"params": [b], "lr": 1.0}], lr=0.1)) == (
         "SGD (\n"
-        "Parameter Group 0\n    dampening: 0.0\n    lr: 0.1\n    maximize: False\n    momentum: 0.0\n    nesterov: False\n"
-        "    weight_decay: 0.0\n"
-        "Parameter Group 1\n    dampening: 0.0\n    lr: 1.0\n    maximize: False\n    momentum: 0.0\n    nesterov: False\n"
-        "    weight_decay: 0.0\n)"
+        "Parameter Group 0\n    dampening: 0.0\n    lr: 0.1\n    maximize: False\n    momentum: 0.0\n"
+        "    nesterov: False\n    weight_decay: 0.0\n"
+        "Parameter Group 1\n    dampening: 0.0\n    lr: 1.0\n    maximize: False\n    momentum: 0.0\n"
+        "    nesterov: False\n    weight_decay: 0.0\n)"
     )
 
 

@@ -37,7 +37,9 @@ CASES: dict[str, Make] = {
         o, [0.5, 0.3], epochs=10, steps_per_epoch=6, pct_start=0.2, anneal_strategy="linear", div_factor=10.0,
         final_div_factor=100.0, base_momentum=0.7, max_momentum=[0.8, 0.9],
     ),
-    "OneCycleLR, three phases": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=51, three_phase=True, cycle_momentum=False),
+    "OneCycleLR, three phases": lambda s, o: s.OneCycleLR(
+        o, 0.5, total_steps=51, three_phase=True, cycle_momentum=False
+    ),
     "CyclicLR": lambda s, o: s.CyclicLR(o, 0.01, 0.2, step_size_up=6),
     "CyclicLR, triangular2": lambda s, o: s.CyclicLR(
         o, [0.01, 0.02], 0.2, step_size_up=4, step_size_down=9, mode="triangular2", base_momentum=0.6, max_momentum=0.7
@@ -128,7 +130,9 @@ def test_reduce_on_plateau(options: dict[str, Any]) -> None:
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("options", [{}, {"anneal_epochs": 4, "anneal_strategy": "linear"}, {"anneal_epochs": 0}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"anneal_epochs": 4, "anneal_strategy": "linear"}, {"anneal_epochs": 0}], ids=str
+)
 def test_swalr(options: dict[str, Any]) -> None:
     mine, yours = _pair("SGD")
     with warnings.catch_warnings():

@@ -8,7 +8,7 @@ the very objects; gradients may be others, of the same shapes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -154,7 +154,8 @@ def nadam_step(
 ) -> None:
     """m and v as in Adam; mu of this step and of the next, and the product of all mu up to this one:
 
-        p = p - lr ((1 - mu)/(1 - mu_product) d + mu_next/(1 - mu_product mu_next) m) / (sqrt(v)/sqrt(1 - beta2^t) + eps)
+        n = (1 - mu)/(1 - mu_product) d + mu_next/(1 - mu_product mu_next) m
+        p = p - lr n / (sqrt(v)/sqrt(1 - beta2^t) + eps)
 
     Source: T. Dozat, "Incorporating Nesterov momentum into Adam", 2016.
     """

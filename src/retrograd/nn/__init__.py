@@ -12,6 +12,7 @@ from . import (
     module,
     normalization,
     pooling,
+    utils,
 )
 from .activation import *
 from .container import *
@@ -24,7 +25,7 @@ from .normalization import *
 from .parameter import Parameter
 from .pooling import *
 
-__all__ = ["Parameter", "functional", "init"]
+__all__ = ["Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
 __all__ += container.__all__
 __all__ += convolution.__all__

@@ -20,7 +20,7 @@ class _Composed(LRScheduler):
             raise ValueError(f"{name}: schedulers={schedulers!r} is invalid; give a list of at least one scheduler")
         for position, scheduler in enumerate(schedulers):
             if not isinstance(scheduler, LRScheduler):
-                raise TypeError(f"{name}: schedulers[{position}] is {type(scheduler).__name__}, expected an LRScheduler")
+                raise TypeError(f"{name}: schedulers[{position}] is {type(scheduler).__name__}, no LRScheduler")
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
                     f"{name}: schedulers[{position}] is ReduceLROnPlateau, whose step needs a metric; step it by itself"

@@ -112,9 +112,11 @@ class OneCycleLR(LRScheduler):
             total_steps = epochs * steps_per_epoch
         require_number("OneCycleLR: pct_start", pct_start, upto=1.0)
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f'OneCycleLR: anneal_strategy={anneal_strategy!r} is invalid; it must be "cos" or "linear"')
-        require_flags("OneCycleLR", {"cycle_momentum": cycle_momentum, "three_phase": three_phase}, "cycle_momentum")
-        require_flags("OneCycleLR", {"three_phase": three_phase}, "three_phase")
+            raise ValueError(
+                f'OneCycleLR: anneal_strategy={anneal_strategy!r} is invalid; it must be "cos" or "linear"'
+            )
+        flags = {"cycle_momentum": cycle_momentum, "three_phase": three_phase}
+        require_flags("OneCycleLR", flags, *flags)
         for option, value in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
             require_number(f"OneCycleLR: {option}", value)
             if value == 0:
@@ -183,7 +185,7 @@ def _phases(steps: int, share: float, three: bool) -> list[dict[str, Any]]:
 
 
 class CyclicLR(LRScheduler):
-    """Between base_lr and max_lr, up in ``step_size_up`` steps and down in ``step_size_down`` (None: as many), for ever.
+    """Between base_lr and max_lr, up in ``step_size_up`` steps, down in ``step_size_down`` (None: as many), for ever.
 
     c is the number of the cycle from 1 on, h the height between 0 and 1 in it:
 

@@ -62,7 +62,7 @@ def strong_wolfe(
     stuck = False
     while turn < most and abs(bracket[1].t - bracket[0].t) * longest >= tolerance_change:
         left, right = sorted((bracket[0].t, bracket[1].t))
-        t = _lowest(*bracket, left, right)
+        t = _lowest(bracket[0], bracket[1], left, right)
         margin = 0.1 * (right - left)
         near = min(right - t, t - left) < margin
         if near and (stuck or t >= right or t <= left):

@@ -76,8 +76,8 @@ class LRScheduler:
         groups = self.optimizer.param_groups
         if len(rates) != len(groups):
             raise ValueError(
-                f"{type(self).__name__}: it has rates for {len(rates)} parameter groups, the optimizer has {len(groups)} "
-                "now; make the scheduler after the last add_param_group"
+                f"{type(self).__name__}: it has rates for {len(rates)} parameter groups, the optimizer has now "
+                f"{len(groups)}; make the scheduler after the last add_param_group"
             )
         for group, rate in zip(groups, rates, strict=True):
             group["lr"] = rate
@@ -128,12 +128,15 @@ class FunctionScheduler(LRScheduler):
     lr_lambdas: list[Callable[[int], float]]
 
     def __init__(
-        self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int,
     ) -> None:
         name = type(self).__name__
         require_optimizer(name, optimizer)
         groups = len(optimizer.param_groups)
-        functions = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        functions: list[Any] = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
         if len(functions) != groups:
             raise ValueError(f"{name}: lr_lambda holds {len(functions)} functions for {groups} parameter groups")
         for function in functions:

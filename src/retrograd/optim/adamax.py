@@ -23,7 +23,7 @@ class Adamax(Optimizer):
     Source: Kingma and Ba 2015 (arXiv:1412.6980), section 7.1, with eps where PyTorch has it.
 
     Raises:
-        ValueError: lr, eps or weight_decay is negative or no number, a beta lies outside [0, 1), or maximize is no bool.
+        ValueError: lr, eps or weight_decay is negative or no number, a beta lies outside [0, 1), or maximize no bool.
         TypeError, ValueError: for params, see Optimizer.
     """
 

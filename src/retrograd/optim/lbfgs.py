@@ -22,7 +22,9 @@ _VECTORS, _HISTORY = ("d", "prev_flat_grad"), ("old_dirs", "old_stps")
 class LBFGS(Optimizer):
     """The quasi-Newton method with a memory of ``history_size`` steps; every ``step(closure)`` takes up to max_iter.
 
-    closure: clears the gradients, computes the loss, calls backward() and returns the loss. It is called several times.
+    The closure clears the gradients, computes the loss, calls backward() and returns the loss; it is called several
+    times in a step.
+
     max_eval: calls of it in one step, at most; None means max_iter * 5 // 4.
     tolerance_grad: it stops where no element of the gradient is larger.
     tolerance_change: it stops where neither loss nor parameters change by more.

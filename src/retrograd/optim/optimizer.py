@@ -165,11 +165,10 @@ class Optimizer:
             return []
         gradients = [parameter._grad.data for parameter in trained]
         used = self.buffers_for(group)
-        batch = self._batches.get(place)
-        if batch is not None and batch.holds(trained, self.state, self.buffer_names, used):
-            batch.fresh = False
-            if batch.takes(gradients):
-                return [(batch, gradients)]
+        kept = self._batches.get(place)
+        if kept is not None and kept.takes(gradients) and kept.holds(trained, self.state, self.buffer_names, used):
+            kept.fresh = False
+            return [(kept, gradients)]
         self._check_gradients(trained, gradients)
         kinds: dict[tuple[Any, ...], list[int]] = {}
         states = []

@@ -50,7 +50,8 @@ def sgd_step(
     With momentum: m = momentum m + (1 - dampening) d, and m takes the place of d, with nesterov d + momentum m.
     ``momenta`` start as zeros; the list may be empty if there is no momentum.
     """
-    for p, d, m in _each(parameters, gradients, weight_decay, maximize, momenta if momentum else [None] * len(gradients)):
+    buffers: Sequence[Any] = momenta if momentum else [None] * len(parameters)
+    for p, d, m in _each(parameters, gradients, weight_decay, maximize, buffers):
         if momentum:
             m[...] = momentum * m + (1 - dampening) * d
             d = d + momentum * m if nesterov else m
@@ -87,7 +88,7 @@ def adam_step(
     2019 (arXiv:1711.05101); S. Reddi, S. Kale, S. Kumar, 2018 (arXiv:1904.09237).
     """
     decay = 0.0 if decoupled else weight_decay
-    largest = max_exp_avg_sqs or [None] * len(parameters)
+    largest: Sequence[Any] = max_exp_avg_sqs or [None] * len(parameters)
     for p, d, m, v, w in _each(parameters, gradients, decay, maximize, exp_avgs, exp_avg_sqs, largest):
         if decoupled:
             p *= 1 - lr * weight_decay
@@ -146,7 +147,8 @@ def nadam_step(
 ) -> None:
     """m and v as in Adam; mu of this step and of the next, and the product of all mu up to this one:
 
-        p = p - lr ((1 - mu)/(1 - mu_product) d + mu_next/(1 - mu_product mu_next) m) / (sqrt(v)/sqrt(1 - beta2^t) + eps)
+        n = (1 - mu)/(1 - mu_product) d + mu_next/(1 - mu_product mu_next) m
+        p = p - lr n / (sqrt(v)/sqrt(1 - beta2^t) + eps)
 
     Source: T. Dozat, "Incorporating Nesterov momentum into Adam", 2016.
     """
