@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import CHUNK, is_dense, like, tasks
+from .arrays import CHUNK, is_dense, like, same_order, tasks
 from .launch import Kernel, kernel
 
 __all__ = [
@@ -348,12 +348,12 @@ class _Table:
         for arrays in zip(*columns, strict=True):
             parameter = arrays[0]
             strides = parameter.strides
-            self._strides.append(strides)
+            self._strides.append(arrays[1].strides if len(arrays) > 1 else strides)
             if not is_dense(parameter.shape, strides, parameter.itemsize):
                 arrays = self._dense(parameter.copy(order="K"), arrays)
             else:
                 for array in arrays:
-                    if array.strides != strides:
+                    if array.strides != strides and not same_order(array.shape, array.strides, strides):
                         arrays = self._dense(parameter, arrays)
                         break
             entries += map(id, arrays)
@@ -375,7 +375,8 @@ class _Table:
         made = {id(arrays[0]): model}
         for array in arrays[1:]:
             if id(array) not in made:
-                made[id(array)] = like(array, model)
+                same = same_order(array.shape, array.strides, model.strides)
+                made[id(array)] = array if same else like(array, model)
         copies = tuple(made[id(array)] for array in arrays)
         self._alive += copies
         for place, (array, copy) in enumerate(zip(arrays, copies, strict=True)):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
+from itertools import chain
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ __all__ = ["Batch"]
 
 State = dict[str, Any]
 array_of = attrgetter("data")
-_fit = attrgetter("shape", "dtype")
+_shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
 
 
 class Batch:
@@ -43,8 +44,8 @@ class Batch:
         self.used = tuple(used)
         self.columns = [_column(states, name) if name in self.used else [] for name in buffers]
         self.keep: dict[str, Any] = {}
-        self._fits = list(map(_fit, self.arrays))
-        self._identities = _identities(parameters, self.arrays, self.states, self.columns)
+        self._shapes, self._dtypes = list(map(_shape_of, self.arrays)), list(map(_dtype_of, self.arrays))
+        self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]
 
     def holds(
         self, parameters: Sequence[Tensor], states: Mapping[Tensor, State], buffers: Sequence[str], used: Sequence[str]
@@ -58,20 +59,15 @@ class Batch:
             same = all(len({state[name] for state in found}) == 1 for name in self._counters)
         except (KeyError, AttributeError):
             return False
-        return same and _identities(parameters, list(map(array_of, parameters)), found, columns) == self._identities
+        # map, chain and is_ stay within the interpreter's C code: this runs in every step
+        objects = chain(parameters, map(array_of, parameters), found, *columns)
+        return same and all(map(is_, objects, self._objects))
 
     def takes(self, gradients: Sequence[np.ndarray]) -> bool:
         """Whether the gradients have the shapes and dtypes of the parameters."""
-        return list(map(_fit, gradients)) == self._fits
+        same = list(map(_shape_of, gradients)) == self._shapes
+        return same and all(map(is_, map(_dtype_of, gradients), self._dtypes))
 
 
 def _column(states: Sequence[State], name: str) -> list[np.ndarray]:
     return [state[name].data for state in states]
-
-
-def _identities(*objects: Any) -> list[int]:
-    parameters, arrays, states, columns = objects
-    found = [*map(id, parameters), *map(id, arrays), *map(id, states)]
-    for column in columns:
-        found += map(id, column)
-    return found
