@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import retrograd
+from retrograd.nn.parameter import empty_weight
 
 from .. import libraries as lib
 from ..harness import Call, Row, Rows
@@ -59,7 +60,8 @@ def shapes() -> Iterator[tuple[int, ...]]:
     inputs = 64
     for outputs in (64, 128, 256, 512):
         for first in (True, False):
-            yield from ((outputs, inputs, 3, 3), (outputs,), (outputs,), (outputs, outputs, 3, 3), (outputs,), (outputs,))
+            yield from ((outputs, inputs, 3, 3), (outputs,), (outputs,))
+            yield from ((outputs, outputs, 3, 3), (outputs,), (outputs,))
             if first and inputs != outputs:
                 yield from ((outputs, inputs, 1, 1), (outputs,), (outputs,))
             inputs = outputs
@@ -98,7 +100,9 @@ def _row(job: Job) -> Row:
 def _ours(job: Job, of: list[tuple[int, ...]]) -> tuple[list[Any], Call]:
     parameters = []
     for place, shape in enumerate(of):
-        parameter = retrograd.nn.parameter.empty_weight(shape) if len(shape) > 1 else retrograd.nn.Parameter(_value(shape))
+        parameter = retrograd.nn.Parameter(_value(shape))
+        if len(shape) > 1:
+            parameter = empty_weight(shape)  # in memory as layers have it
         parameter.data[...] = _value(shape, place)
         parameter.grad = retrograd.Tensor(np.empty_like(parameter.data))
         parameter.grad.data[...] = _value(shape, 100 + place)

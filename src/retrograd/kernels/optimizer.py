@@ -316,7 +316,7 @@ def _run(
     table: _Table | None = kept.get("table") if kept else None
     if table is None or not table.takes(columns[1]):
         table = _Table(columns)
-        if kept is not None and not table.copies:
+        if kept is not None and table.reads_in_place:
             kept["table"] = table
     elements = table.elements
     if elements:
@@ -334,7 +334,7 @@ class _Table:
     """The table of a step: for each tensor its arrays (parameter, gradient, buffers), where it begins, its elements.
 
     A kernel wants the arrays of a tensor dense and in one memory order. Those that are not are replaced by copies, and
-    ``copies`` says which of them the step changes.
+    ``copies`` says which of them the step changes. Only a table without copies is good for another step.
     """
 
     def __init__(self, columns: tuple[Arrays, ...]) -> None:
@@ -342,6 +342,7 @@ class _Table:
         # the table holds addresses of objects only; not even these of gradients, which come anew in every step
         self._alive: list[np.ndarray] = [array for column in (*columns[:1], *columns[2:]) for array in column]
         self.copies: list[tuple[np.ndarray, np.ndarray]] = []
+        self.reads_in_place = True
         self._strides: list[tuple[int, ...]] = []
         self.elements = 0
         padding = _COLUMNS - 2 - len(columns)
@@ -371,6 +372,7 @@ class _Table:
         return True
 
     def _dense(self, model: np.ndarray, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        self.reads_in_place = False
         # one object may stand in several places: then so does its copy
         made = {id(arrays[0]): model}
         for array in arrays[1:]:

@@ -237,8 +237,6 @@ class CosineAnnealingLR(LRScheduler):
     def get_lr(self) -> list[float]:
         if self._is_initial:
             return self._current()
-        if self._step_count == 1 and self.last_epoch > 0:
-            return self._closed_form()
         low = self.eta_min
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # up again from where the wave is 0
             rise = (1 - math.cos(math.pi / self.T_max)) / 2

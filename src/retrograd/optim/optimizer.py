@@ -112,7 +112,8 @@ class Optimizer:
         closure: computes the loss again (zero_grad, forward, backward); its result is returned.
 
         Raises:
-            RuntimeError: a gradient has another shape or dtype than its parameter; nothing was updated.
+            RuntimeError: a gradient has another shape or dtype than its parameter, or a buffer another shape; nothing
+                was updated.
         """
         if not self.kernel:
             raise NotImplementedError(f"{type(self).__name__} has no kernel; give it one, or a step of its own")
@@ -204,6 +205,17 @@ class Optimizer:
         missing = [name for name in used if name not in state]
         for name in missing:
             state[name] = self.start_of(parameter, group)
+        array = parameter.data
+        for name in used:
+            buffer = state[name].data
+            if buffer.shape != array.shape:
+                raise RuntimeError(
+                    f"{type(self).__name__}: a parameter has shape {array.shape}, but its {name} has {buffer.shape}; "
+                    "it was changed after earlier steps: make a new optimizer"
+                )
+            if buffer.dtype != array.dtype:  # the parameter was converted
+                state[name] = zeros_like(parameter)
+                state[name].data[...] = buffer
         return state, bool(missing)
 
     # ------------------------------------------------------------------ state

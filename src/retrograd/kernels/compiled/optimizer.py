@@ -255,9 +255,7 @@ adagrad, adadelta = _step(_adagrad), _step(_adadelta)
 average, limit = _step(_average), _step(_limit)
 
 
-def norm(
-    task: int, worker: int, model: Array, table: Table, tensors: int, partials: Array, maxima: int
-) -> None:
+def norm(task: int, worker: int, model: Array, table: Table, tensors: int, partials: Array, maxima: int) -> None:
     """partials[task] = the sum of the squares of CHUNK elements; with ``maxima``, the largest absolute value"""
     start, end = task * CHUNK, (task + 1) * CHUNK
     tensor = _row_of(table, tensors, start)
