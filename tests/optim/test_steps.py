@@ -345,6 +345,23 @@ def test_adagrad_begins_with_what_it_was_given() -> None:
     np.testing.assert_allclose(b.data, -(1 / 3 + 0.5 / math.sqrt(10)), rtol=1e-12)
 
 
+def test_a_graph_that_needs_the_old_values_refuses_to_run() -> None:
+    for make in (lambda p: optim.SGD(p, lr=0.1), lambda p: optim.LBFGS(p, lr=0.1, max_iter=1)):
+        parameter = Parameter(np.array([3.0, -2.0]))
+        optimizer = make([parameter])
+        held = (parameter * parameter).sum()
+
+        def closure(optimizer: Any = optimizer, parameter: Any = parameter) -> Tensor:
+            optimizer.zero_grad()
+            loss = (parameter * parameter).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        with pytest.raises(RuntimeError, match=rf"changed by {type(optimizer).__name__}.step at"):
+            held.backward()
+
+
 @pytest.mark.parametrize("name", ["AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta"])
 def test_each_of_them_goes_down(name: str) -> None:
     parameter = Parameter(np.array([3.0, -2.0]))

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..ops.kernel_set import kernels
 from ._line_search import Point, strong_wolfe
 from ._scheduler import require_count
+from .batch import array_of
 from .optimizer import Group, Optimizer, State, require_number
 
 __all__ = ["LBFGS"]
@@ -173,6 +175,7 @@ class LBFGS(Optimizer):
             array = parameter.data
             array += t * d[begin : begin + array.size].reshape(array.shape)
             begin += array.size
+        mark(map(array_of, self.param_groups[0]["params"]), "LBFGS.step")
 
     def _checked_state(
         self, number: Any, parameter: Tensor, entries: Mapping[str, Any], used: tuple[str, ...]

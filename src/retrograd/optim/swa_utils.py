@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.changes import mark
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..nn.module import Module
@@ -157,6 +158,7 @@ class AveragedModel(Module):
         for average, value in copied:
             np.copyto(average.data, value.data, casting="same_kind")
         self.n_averaged.data[...] = count + 1
+        mark((average.data for average, _ in (*averages, *copied)), "update_parameters")
 
     def _average_all(self, averages: list[Tensor], values: list[Tensor]) -> None:
         function = self.multi_avg_fn or get_swa_multi_avg_fn()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.changes import mark
 from ...engine.tensor import Tensor
 from ...ops.kernel_set import kernels
 
@@ -42,6 +43,7 @@ def clip_grad_norm_(
     if not factor >= 1:  # NaN goes on into the gradients
         for group in _by_dtype(arrays):
             kernels.limit_step(group, factor=float(factor), most=math.inf)
+        mark(arrays, "clip_grad_norm_")
     dtype = max((array.dtype for array in arrays), key=lambda dtype: dtype.itemsize, default=np.dtype(np.float32))
     return Tensor(np.array(norm, dtype))
 
@@ -55,8 +57,10 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     """
     if not _is_number(clip_value) or not clip_value >= 0:
         raise ValueError(f"clip_grad_value_: clip_value={clip_value!r} is invalid; it must be a number of at least 0")
-    for group in _by_dtype(_gradients("clip_grad_value_", parameters)):
+    arrays = _gradients("clip_grad_value_", parameters)
+    for group in _by_dtype(arrays):
         kernels.limit_step(group, factor=1.0, most=float(clip_value))
+    mark(arrays, "clip_grad_value_")
 
 
 def _is_number(value: Any) -> bool:

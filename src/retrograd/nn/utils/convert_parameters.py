@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...engine.changes import mark
 from ...engine.tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
@@ -47,6 +48,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         array = tensor.data
         array[...] = vec.data[begin : begin + array.size].reshape(array.shape)
         begin += array.size
+    mark((tensor.data for tensor in tensors), "vector_to_parameters")
 
 
 def _tensors(name: str, parameters: Iterable[Tensor]) -> list[Tensor]:
