@@ -25,7 +25,7 @@ from ..arrays import CHUNK
 from ..compiler import DATA_OFFSET, Array, Table, helper
 from ..simd import (
     absolute,
-    ahead,
+    ahead_by,
     full,
     lanes,
     largest,
@@ -40,6 +40,7 @@ from ..simd import (
 )
 
 COLUMNS, FIRST, COUNT = 7, 5, 6  # of the table; the places of its last two
+_ahead = ahead_by(1024)  # several streams at once: nearer than for one (3 to 5 % of a step)
 
 
 @helper
@@ -95,7 +96,7 @@ def _step(rule: Callable[..., None]) -> Callable[..., None]:
 
 @helper
 def _load(pointer: Any, i: int, n: int) -> Any:
-    ahead(pointer, i)
+    _ahead(pointer, i)
     return load_first(pointer, i, n)
 
 
