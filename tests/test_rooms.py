@@ -46,6 +46,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "ops/kernel_set.py": ("kernels", "textbook"),  # the seat of the kernel sets
     "__init__.py": ("kernels.launch",),  # set_num_threads and get_num_threads
     "cli.py": ("kernels", "__version__"),  # warmup and info: the compile cache, the CPU, the threads
+    "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
     "testing/operator.py": ("kernels.launch",),  # the same bits with 1 and 2 threads
     "train/environment.py": ("kernels.launch", "kernels.target", "__version__"),  # the report says on what it ran
 }

@@ -132,10 +132,30 @@ def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
     shapes = [(300, 301), (64, 17, 3, 3), (7,), (1,)]
     p, g, m = ([_x(rng, dtype, "contiguous", *shape) for shape in shapes] for _ in range(3))
     v = [np.abs(x) for x in m]
-    k.sgd_step(p, g, m, lr=0.1, momentum=0.9, weight_decay=0.01)
+    w = [np.abs(x) for x in m]
+    momentum = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "maximize": False}
+    betas = {"step": 2, "lr": 0.1, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01, "maximize": False}
+    k.sgd_step(p, g, m, dampening=0.1, nesterov=False, **momentum)
     yield "sgd_step", (*p, *m)
-    k.adam_step(p, g, m, v, step=2, lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01)
-    yield "adam_step", (*p, *m, *v)
+    k.adam_step(p, g, m, v, w, decoupled=False, **betas)
+    yield "adam_step", (*p, *m, *v, *w)
+    k.adamax_step(p, g, m, v, **betas)
+    yield "adamax_step", (*p, *m, *v)
+    k.nadam_step(p, g, m, v, mu=0.8, mu_next=0.85, mu_product=0.7, decoupled=True, **betas)
+    yield "nadam_step", (*p, *m, *v)
+    k.radam_step(p, g, m, v, rectification=0.5, decoupled=True, **betas)
+    yield "radam_step", (*p, *m, *v)
+    k.rmsprop_step(p, g, v, m, w, alpha=0.9, eps=1e-3, **momentum)
+    yield "rmsprop_step", (*p, *m, *v, *w)
+    k.adagrad_step(p, g, v, lr=0.1, eps=1e-3, weight_decay=0.1, maximize=True)
+    yield "adagrad_step", (*p, *v)
+    k.adadelta_step(p, g, v, w, lr=0.1, rho=0.9, eps=1e-3, weight_decay=0.1, maximize=True)
+    yield "adadelta_step", (*p, *v, *w)
+    k.average_step(p, g, weight=0.3)
+    yield "average_step", (*p,)
+    k.limit_step(p, factor=1.7, most=1.0)
+    yield "limit_step", (*p,)
+    yield "norm_of_all", (np.array([k.norm_of_all(p, largest=False), k.norm_of_all(p, largest=True)]),)
 
 
 _ONE = ("neg", "exp", "log", "sqrt", "relu", "sigmoid", "tanh")

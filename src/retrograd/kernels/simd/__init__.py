@@ -18,6 +18,7 @@ from .masks import both, either, exceeds, select, within
 from .memory import (
     address,
     ahead,
+    ahead_by,
     buffer,
     lanes,
     load,
@@ -40,6 +41,7 @@ __all__ = [
     "absolute",
     "address",
     "ahead",
+    "ahead_by",
     "all_lanes",
     "any_lane",
     "bits_of",

@@ -158,15 +158,21 @@ def pointer_like(typing: Any, pointer: Any, address: Any) -> Any:
     return pointer(pointer, types.int64), generate
 
 
-@intrinsic
-def ahead(typing: Any, pointer: Any, index: Any) -> Any:
-    """Ask for the cache line 4 KiB behind ``pointer[index]``: the CPU itself does not look beyond the page it reads."""
+def ahead_by(distance: int) -> Any:
+    """A function: ``function(p, i)`` asks for the cache line ``distance`` bytes behind ``p[i]``."""
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        byte = ir.IntType(8).as_pointer()
-        function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32, I32, I32])
-        place = builder.gep(args[0], [builder.add(args[1], I64(4096 * 8 // BITS[pointer.dtype]))])
-        builder.call(function, [builder.bitcast(place, byte), I32(0), I32(3), I32(1)])
-        return context.get_dummy_value()
+    @intrinsic
+    def ask(typing: Any, pointer: Any, index: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            byte = ir.IntType(8).as_pointer()
+            function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32, I32, I32])
+            place = builder.gep(args[0], [builder.add(args[1], I64(distance * 8 // BITS[pointer.dtype]))])
+            builder.call(function, [builder.bitcast(place, byte), I32(0), I32(3), I32(1)])
+            return context.get_dummy_value()
 
-    return types.void(pointer, types.int64), generate
+        return types.void(pointer, types.int64), generate
+
+    return ask
+
+
+ahead = ahead_by(4096)  # a page of memory: the CPU itself does not look beyond the one it reads
