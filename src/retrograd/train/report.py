@@ -13,7 +13,7 @@ import numpy as np
 
 from ..nn.module import Module
 from ..ops.kernel_set import use_kernels
-from .atomic import why_not_written, write_atomically
+from ..atomic import why_not_written, write_atomically
 from .environment import machine, versions
 from .leaves import leaves
 from .pictures import curves, diverging, grey, png_uri
