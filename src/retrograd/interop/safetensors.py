@@ -59,8 +59,8 @@ def save_safetensors(
 
     The file is written beside its place and moved there when it is whole: one that was there stays until then.
 
-    model_or_state_dict: a Module, whose ``state_dict()`` is written; or a dict of Tensors or arrays of float32, float64,
-        int64 or bool.
+    model_or_state_dict: a Module, whose ``state_dict()`` is written; or a dict of Tensors or arrays of float32,
+        float64, int64 or bool.
     metadata: texts to keep in the file. A digest of the tensors is added, by which ``load_safetensors`` notices damage.
 
     Raises:
@@ -88,7 +88,7 @@ def save_safetensors(
     if not all(isinstance(text, str) for pair in texts.items() for text in pair):
         raise TypeError(f"save_safetensors: metadata={texts!r} must map str to str; use json.dumps for anything else")
     if "__metadata__" in arrays or _DIGEST in texts:
-        raise SafetensorsError(f'save_safetensors: the names "__metadata__" and "{_DIGEST}" are used by the file itself')
+        raise SafetensorsError(f'save_safetensors: "__metadata__" and "{_DIGEST}" are names used by the file itself')
     content = package.numpy.save(arrays, {**texts, _DIGEST: _digest(arrays)})
     path = Path(path)
     try:
@@ -104,8 +104,8 @@ def load_safetensors(path: str | Path) -> dict[str, Tensor]:
 
     Raises:
         ImportError: the safetensors package is not installed.
-        SafetensorsError: there is no such file; it is none of the format, cut off or changed; or a tensor has an element
-            type that no Tensor has.
+        SafetensorsError: there is no such file; it is none of the format, cut off or changed; or a tensor has an
+            element type that no Tensor has.
     """
     return _read(Path(path))[0]
 
@@ -159,7 +159,7 @@ def _array(path: Path, key: str, entry: Mapping[str, Any]) -> np.ndarray:
     read = _READ.get(entry["dtype"])
     if read is None:
         raise SafetensorsError(
-            f"{path}: {key!r} is {entry['dtype']}, which no Tensor can hold; convert the file to float32 where it was made"
+            f"{path}: {key!r} is {entry['dtype']}, which no Tensor can hold; convert it to float32 where it was made"
         )
     try:
         return read(entry["data"]).reshape(entry["shape"])

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..engine.tensor import Tensor
 from ..atomic import why_not_written, write_atomically
+from ..engine.tensor import Tensor
 
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..atomic import why_not_written, write_atomically
 from ..nn.module import Module
 from ..ops.kernel_set import use_kernels
-from ..atomic import why_not_written, write_atomically
 from .environment import machine, versions
 from .leaves import leaves
 from .pictures import curves, diverging, grey, png_uri
