@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,11 @@ class Settings:
     kernels: str = "compiled"
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value: Any = getattr(self, field.name)
-            kind: Any = {"lr": (int, float), "kernels": str}.get(field.name, int)
+        for option in fields(self):
+            value: Any = getattr(self, option.name)
+            kind: Any = {"lr": (int, float), "kernels": str}.get(option.name, int)
             if isinstance(value, bool) or not isinstance(value, kind):
-                name = field.name.replace("_", "-")
+                name = option.name.replace("_", "-")
                 raise ValueError(f"{name}={value!r} is a {type(value).__name__}, which it cannot be")
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs={self.epochs} and batch-size={self.batch_size} must be at least 1")
@@ -57,7 +57,7 @@ class Settings:
         Raises:
             ValueError: a value is missing, unknown or out of range.
         """
-        names = {field.name for field in fields(cls)}
+        names = {option.name for option in fields(cls)}
         if not isinstance(values, Mapping) or values.keys() != names:
             raise ValueError(f"settings must be a dict of {sorted(names)}, got {values!r}")
         return cls(**values)
@@ -70,7 +70,12 @@ class Task:
     classes: their names; label i means classes[i].
     train, held_out: samples (image, label); held-out ones are only ever classified.
     augment: changes a batch of training images (N, ...) before each step, drawing from ``retrograd``'s generator.
+    source: where the images come from, for the report.
     kernels: compiled kernels that training runs, so that all cores can compile them before the first step.
+    network: {"name": ..., "arguments": {...}}, from which networks.py builds the model again.
+    image: {"size": ..., "channels": ...}, what an image of the user's own is made into.
+    options: what else decides which images there are; a run that goes on must have the same.
+    warmup: the share of all steps in which the learning rate rises.
     """
 
     name: str
@@ -82,3 +87,7 @@ class Task:
     augment: Callable[[np.ndarray], np.ndarray] | None = None
     source: str = ""
     kernels: tuple[str, ...] = ()
+    network: Mapping[str, Any] = field(default_factory=dict)
+    image: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    warmup: float = 0.0
