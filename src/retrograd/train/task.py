@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..data.dataset import TensorDataset
+from ..engine.tensor import Tensor
 from ..nn.module import Module
 
-__all__ = ["Settings", "Task"]
+__all__ = ["ByteImages", "Settings", "Task"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,31 @@ class Settings:
         if not isinstance(values, Mapping) or values.keys() != names:
             raise ValueError(f"settings must be a dict of {sorted(names)}, got {values!r}")
         return cls(**values)
+
+
+class ByteImages(TensorDataset):
+    """Images that stay in memory as bytes, a quarter of what floats take; samples are floats from 0 to 1.
+
+    pixels: uint8 (N, C, H, W).
+    labels: int64 (N,).
+    """
+
+    def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
+        super().__init__(labels)
+        self.pixels = pixels
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        (label,) = super().__getitem__(index)
+        return Tensor(_floats(self.pixels[index])), label
+
+    def take(self, indices: Any) -> tuple[Tensor, ...]:
+        """The batch of these samples: images (len(indices), C, H, W) and labels."""
+        (labels,) = super().take(indices)
+        return Tensor(_floats(self.pixels[np.asarray(indices, dtype=np.int64)])), labels
+
+
+def _floats(pixels: np.ndarray) -> np.ndarray:
+    return pixels.astype(np.float32) / np.float32(255)
 
 
 @dataclass

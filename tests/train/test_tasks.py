@@ -1,4 +1,4 @@
-"""The task of ``retrograd train digits``."""
+"""The tasks of ``retrograd train`` and how they change images."""
 
 import subprocess
 import sys
@@ -6,7 +6,8 @@ import sys
 import numpy as np
 
 from retrograd.ops.random import manual_seed
-from retrograd.train.digits import digits_task, shifted
+from retrograd.train.augment import flipped, shifted, warped
+from retrograd.train.tasks import digits_task
 
 
 def test_the_task(make_trainer):
@@ -36,7 +37,7 @@ def test_knows_the_kernels_that_training_runs(tmp_path):
 import sys
 from retrograd.kernels.launch import registered
 from retrograd.train import Settings, Trainer
-from retrograd.train.digits import digits_task
+from retrograd.train.tasks import digits_task
 task = digits_task()
 Trainer(task, Settings(epochs=1), sys.argv[1]).run()
 assert set(task.kernels) <= {kernel.path for kernel in registered()}
@@ -44,4 +45,4 @@ print(*({kernel.path for kernel in registered() if "f" in kernel} - set(task.ker
 """
     run = [sys.executable, "-c", code, str(tmp_path)]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.split() == [], "these are compiled one by one; name them in train/digits.py"
+    assert done.stdout.split() == [], "these are compiled one by one; name them in train/tasks.py"

@@ -1,0 +1,94 @@
+"""The networks that the command line trains, by name, so that a checkpoint can say how to build its own again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .. import nn
+
+__all__ = ["build_network", "digits_network", "image_network", "mnist_network"]
+
+
+def digits_network() -> nn.Sequential:
+    """Images (N, 1, 8, 8) -> scores (N, 10); 9,978 parameters, drawn from ``retrograd``'s generator.
+
+    The convolutions have no bias: the batch norm behind each has one.
+    """
+    return nn.Sequential(
+        nn.Conv2d(1, 16, kernel_size=3, padding=1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, kernel_size=3, padding=1, bias=False),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.25),
+        nn.Linear(32 * 4 * 4, 10),
+    )
+
+
+def mnist_network() -> nn.Sequential:
+    """Images (N, 1, 28, 28) -> scores (N, 10); 29,818 parameters, drawn from ``retrograd``'s generator."""
+    return nn.Sequential(
+        *_block(1, 16),
+        nn.MaxPool2d(2),
+        *_block(16, 32),
+        nn.MaxPool2d(2),
+        *_block(32, 32),
+        nn.Flatten(),
+        nn.Dropout(0.3),
+        nn.Linear(32 * 7 * 7, 10),
+    )
+
+
+def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
+    """Images (N, channels, size, size) -> scores (N, classes), drawn from ``retrograd``'s generator.
+
+    A batch norm first, which brings images of any brightness and contrast to one scale; then convolutions, each followed
+    by a pooling that halves the image, until it is at most 7 pixels wide.
+
+    Raises:
+        ValueError: channels is neither 1 nor 3, size is not from 8 to 256, or there are fewer than two classes or more
+            than 10,000.
+    """
+    for name, value, low, high in (("channels", channels, 1, 3), ("size", size, 8, 256), ("classes", classes, 2, 10000)):
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high or (high == 3 and value == 2):
+            raise ValueError(f"{name}={value!r} must be {'1 or 3' if high == 3 else f'an int from {low} to {high}'}")
+    layers: list[nn.Module] = [nn.BatchNorm2d(channels)]
+    width, side = 32, size
+    while side > 7:
+        layers += [*_block(channels, width), nn.MaxPool2d(2)]
+        channels, width, side = width, min(width + 32, 128), side // 2
+    return nn.Sequential(
+        *layers, *_block(channels, width), nn.Flatten(), nn.Dropout(0.3), nn.Linear(width * side * side, classes)
+    )
+
+
+def _block(inside: int, out: int) -> list[nn.Module]:
+    return [nn.Conv2d(inside, out, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
+
+
+_NETWORKS: dict[str, Callable[..., nn.Sequential]] = {
+    "digits": digits_network,
+    "mnist": mnist_network,
+    "images": image_network,
+}
+
+
+def build_network(description: Any) -> nn.Sequential:
+    """The network that {"name": ..., "arguments": {...}} describes.
+
+    Raises:
+        ValueError: there is no such network, or it has no such arguments.
+    """
+    if not isinstance(description, Mapping) or not {"name", "arguments"} <= description.keys():
+        raise ValueError(f"it does not say how to build its network: {description!r}")
+    name, arguments = description["name"], description["arguments"]
+    if name not in _NETWORKS or not isinstance(arguments, Mapping):
+        raise ValueError(f"there is no network {name!r} here; the networks are {', '.join(_NETWORKS)}")
+    try:
+        return _NETWORKS[name](**arguments)
+    except TypeError as error:
+        raise ValueError(f"the network {name!r} cannot be built from {dict(arguments)!r}: {error}") from None
