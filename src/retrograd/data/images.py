@@ -195,7 +195,9 @@ def _opened(path: Path) -> Any:
     except OSError as error:
         if isinstance(error, package.UnidentifiedImageError):
             raise ImageError("is no PNG or JPEG image") from None
-        raise ImageError(f"cannot be read ({error.strerror or _short(error)})") from error
+        if error.errno is None:  # Pillow's, not the system's
+            raise ImageError(f"is damaged or cut off ({_short(error)})") from error
+        raise ImageError(f"cannot be read ({error.strerror})") from error
     except package.Image.DecompressionBombError as error:
         raise ImageError(f"is too large, more than {_MOST_PIXELS:,} pixels") from error
     except Exception as error:  # whatever Pillow raises about a file from outside
