@@ -201,12 +201,16 @@ def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any
     return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
 
+def _option(name: str, value: Any) -> str:
+    return f"--no-{name}" if value is False else f"--{name.replace('_', '-')}"
+
+
 def _keep(given: dict[str, Any], saved: Any) -> None:
     """A resumed run has the options that it began with."""
     for name, value in given.items():
         if value != getattr(saved, name):
-            option = f"--{name.replace('_', '-')}" if value is not False else f"--no-{name}"
-            shown = f"{option} {value}" if value is not False else option
+            option = _option(name, value)
+            shown = option if value is False else f"{option} {value}"
             raise UsageError(
                 f"{shown} differs from the checkpoint's {getattr(saved, name)}; a resumed run keeps its "
                 f"settings: leave out {option}, or start a new run without --resume"
@@ -235,7 +239,7 @@ def _seeded_task(
 
     given = _given(arguments, (*_IMAGE_OPTIONS, "held_out_images"))
     if given and name != "images":
-        raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for --images; leave it out")
+        raise UsageError(f"{_option(*next(iter(given.items())))} is for --images; leave it out")
     if "held_out" in given and "held_out_images" in given:
         raise UsageError("--held-out and --held-out-images exclude each other; leave one out")
     manual_seed(settings.seed)

@@ -46,8 +46,7 @@ def mnist_network() -> nn.Sequential:
 def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
     """Images (N, channels, size, size) -> scores (N, classes), drawn from ``retrograd``'s generator.
 
-    A batch norm first, which brings images of any brightness and contrast to one scale; then convolutions, each followed
-    by a pooling that halves the image, until it is at most 7 pixels wide.
+    Convolutions with a batch norm, each followed by a pooling that halves the image, until it is at most 7 pixels wide.
 
     Raises:
         ValueError: channels is neither 1 nor 3, size is not from 8 to 256, or there are fewer than two classes or more
@@ -56,7 +55,7 @@ def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
     for name, value, low, high in (("channels", channels, 1, 3), ("size", size, 8, 256), ("classes", classes, 2, 10000)):
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high or (high == 3 and value == 2):
             raise ValueError(f"{name}={value!r} must be {'1 or 3' if high == 3 else f'an int from {low} to {high}'}")
-    layers: list[nn.Module] = [nn.BatchNorm2d(channels)]
+    layers: list[nn.Module] = []
     width, side = 32, size
     while side > 7:
         layers += [*_block(channels, width), nn.MaxPool2d(2)]

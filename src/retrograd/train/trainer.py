@@ -168,8 +168,11 @@ class Trainer(Fit):
         if missing:
             raise ValueError(f"it lacks {', '.join(sorted(missing))}")
         for name, own in self._what().items():
-            if state[name] != own:
-                raise ValueError(f"its {name} is {state[name]!r}, this run's is {own!r}")
+            there = state[name]
+            if name == "options" and isinstance(there, Mapping) and there.get("sha256") != own.get("sha256"):
+                raise ValueError(f"its images are others: they had the SHA-256 {there.get('sha256')}")
+            if there != own:
+                raise ValueError(f"its {name} is {there!r}, this run's is {own!r}")
         before = self.state_dict()
         before["model"] = {name: tensor.data.copy() for name, tensor in before["model"].items()}
         try:
