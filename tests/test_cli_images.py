@@ -107,10 +107,11 @@ def test_wrong_inputs_of_predict(made, capsys):
     os.mkfifo("pipe")
     good = next((made / "pictures" / "disc").iterdir())
     Path("cut.png").write_bytes(good.read_bytes()[:200])
-    assert main(["predict", run, "text.png", str(good), "none.png", "pipe", ".", "cut.png", "--kernels", "textbook"]) == 1
+    names = "text.png", str(good), "none.png", "pipe", ".", "cut.png"
+    assert main(["predict", run, *names, "--kernels", "textbook"]) == 1
     out, err = capsys.readouterr()
     assert out.count("\n") == 1 and str(good) in out and err.count("\n") == 5
-    for text in ("text.png is no PNG or JPEG image", "none.png cannot be read (No such", "pipe is no file", "cut.png is d"):
+    for text in ("text.png is no PNG or JPEG", "none.png cannot be read (No such", "pipe is no file", "cut.png is d"):
         assert f"retrograd: {text}" in err, err
     assert main(["predict", run, "text.png", str(good), "--json", "--kernels", "textbook"]) == 1
     answers = json.loads(capsys.readouterr().out)

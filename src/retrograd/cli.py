@@ -46,9 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     train = commands.add_parser(
         "train",
         help="train a network and write a report about it",
-        description="Train a convolutional network: on the handwritten digits in the package (digits), on 5,000 images "
-        "of MNIST (mnist5k), or on your own (--images). Ctrl-C stops after the step under way; --resume goes on, to the "
-        "same weights, bit for bit.",
+        description="Train a convolutional network: on the handwritten digits in the package (digits), on 5,000 "
+        "images of MNIST (mnist5k), or on your own (--images). Ctrl-C stops after the step under way; --resume goes on, "
+        "to the same weights, bit for bit.",
     )
     train.add_argument("task", nargs="?", choices=("digits", "mnist5k"), metavar="TASK", help="digits or mnist5k")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
@@ -66,15 +66,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--size", type=int, metavar="PIXELS", help="images are cut to a square and resized to this, 8 to 256 (64)")
     add("--channels", type=int, choices=(1, 3), help="3 for colour, 1 for grey (3)")
     add("--held-out", type=float, metavar="SHARE", help="share of each class that is only used to test (0.2)")
-    add("--held-out-images", type=Path, metavar="DIR", help="test with the images in this folder of class folders instead")
+    add("--held-out-images", type=Path, metavar="DIR", help="test with the images in this folder's class folders")
     add("--no-flip", dest="flip", action="store_false", default=None, help="do not mirror images, as for letters")
     train.set_defaults(run=_train, usage_error=train.error)
 
     predict = commands.add_parser(
         "predict",
         help="classify images with a trained network",
-        description="Classify PNG and JPEG files with the network of a run. Images are prepared as in training: cut to a "
-        "square in the middle and resized. The digits tasks know bright strokes on black; --invert is for dark ones on white.",
+        description="Classify PNG and JPEG files with the network of a run. Images are prepared as in training: cut to "
+        "a square in the middle and resized. The digits tasks know bright strokes on black; --invert is for dark ones "
+        "on white.",
     )
     predict.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="checkpoint.npz, or the run's folder")
     predict.add_argument("image", type=Path, nargs="+", metavar="IMAGE", help="a PNG or JPEG file")
@@ -170,7 +171,8 @@ def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, 
     path = output / CHECKPOINT
     state = load_checkpoint(path)
     if state.get("task") != name:
-        raise CheckpointError(f"{path} does not fit this command: it is of the task {state.get('task')!r}, not {name!r}")
+        task = state.get("task")
+        raise CheckpointError(f"{path} does not fit this command: it is of the task {task!r}, not {name!r}")
     return state
 
 

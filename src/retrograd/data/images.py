@@ -65,7 +65,8 @@ class ImageFolder(Dataset):
         channels: int = 3,
     ) -> None:
         _check_channels(channels)
-        self.root, self.transform, self.target_transform, self.channels = Path(root), transform, target_transform, channels
+        self.root, self.channels = Path(root), channels
+        self.transform, self.target_transform = transform, target_transform
         found = _scan(self.root)
         self.classes, self.skipped = found.classes, list(found.skipped)
         self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
@@ -262,7 +263,8 @@ def _scan(root: Path) -> _Found:
         what = f"only {shown(folders[0].name)!r}" if folders else "none"
         loose = f" (and {len(skipped)} files beside them)" if skipped else ""
         raise ImageFolderError(
-            f"{shown(root)} must have at least two class folders, one per class with its images in it; it has {what}{loose}"
+            f"{shown(root)} must have at least two class folders, one per class with its images in it; it has "
+            f"{what}{loose}"
         )
     names = tuple(shown(folder.name) for folder in folders)
     first: dict[str, str] = {}
@@ -270,8 +272,8 @@ def _scan(root: Path) -> _Found:
         key = unicodedata.normalize("NFC", name).casefold()
         if key in first:
             raise ImageFolderError(
-                f"{shown(root)}: the class folders {first[key]!r} and {name!r} have names that differ only in case or in "
-                "how they are spelled in Unicode; rename one, or put their images together"
+                f"{shown(root)}: the class folders {first[key]!r} and {name!r} have names that differ only in case or "
+                "in how they are spelled in Unicode; rename one, or put their images together"
             )
         first[key] = name
     files = []
@@ -313,8 +315,8 @@ def _check_classes(
         why = f". Not used: {told(skipped)}" if skipped else ""
         some = ", ".join(few[:_TOLD]) + (f" and {len(few) - _TOLD} more" if len(few) > _TOLD else "")
         raise ImageFolderError(
-            f"{shown(root)}: each class needs at least {least} image{'s' if least > 1 else ''} (PNG or JPEG); too few in "
-            f"{some}: put images there, or remove the folder{why}"
+            f"{shown(root)}: each class needs at least {least} image{'s' if least > 1 else ''} (PNG or JPEG); too few "
+            f"in {some}: put images there, or remove the folder{why}"
         )
 
 

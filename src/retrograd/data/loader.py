@@ -95,7 +95,8 @@ class DataLoader:
         self._generator = checked_generator("DataLoader", self.generator)
         self._generators = self._all_generators(batch_sampler if sampler is None else sampler)
         if sampler is None and not iterable:
-            sampler = RandomSampler(dataset, generator=self._generator) if shuffle else SequentialSampler(dataset)
+            source: Any = dataset
+            sampler = RandomSampler(source, generator=self._generator) if shuffle else SequentialSampler(source)
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(() if sampler is None else sampler, batch_size, drop_last)
         self.sampler, self.batch_sampler = sampler, None if iterable else batch_sampler
@@ -247,7 +248,7 @@ class DataLoader:
         self._resuming = position > 0
 
     def _all_generators(self, order: Any) -> list[np.random.Generator] | None:
-        """What an epoch's order and seed are drawn from; None if the caller's ``order`` may depend on more than that."""
+        """What an epoch's order and seed are drawn from; None if the caller's ``order`` may depend on more."""
         if isinstance(order, BatchSampler):
             order = order.sampler
         own = getattr(order, "generator", None)

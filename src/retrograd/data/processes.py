@@ -137,12 +137,13 @@ class Workers:
         while True:
             if epoch != self._epoch:
                 raise RuntimeError(
-                    "DataLoader: a new iteration over this loader has begun, which ends this one (persistent_workers=True)"
+                    "DataLoader: a new iteration over this loader has begun, which ends this one; with "
+                    "persistent_workers=True there can be only one"
                 )
             if not wait([results, process.sentinel], None if until is None else max(0.0, until - monotonic())):
                 raise RuntimeError(
-                    f"DataLoader: worker {worker} gave no batch within timeout={self._timeout:g} s; give it more time, or "
-                    "look at what the dataset waits for"
+                    f"DataLoader: worker {worker} gave no batch within timeout={self._timeout:g} s; give it more time, "
+                    "or look at what the dataset waits for"
                 )
             try:
                 if not results.poll():

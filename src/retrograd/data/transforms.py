@@ -101,7 +101,7 @@ class _Transform:
 
 
 class ToTensor:
-    """An image uint8 (H, W, C) or (H, W) -> Tensor float32 (C, H, W) from 0 to 1; floats (H, W, C) only change places."""
+    """An image uint8 (H, W, C) or (H, W) -> Tensor float32 (C, H, W) from 0 to 1; floats only change places."""
 
     def __call__(self, image: np.ndarray) -> Tensor:
         """The image as a Tensor.
@@ -109,11 +109,8 @@ class ToTensor:
         Raises:
             TypeError: this is no array of uint8 or floats with two or three axes.
         """
-        if not isinstance(image, np.ndarray) or image.ndim not in (2, 3) or image.dtype.kind + str(image.itemsize) not in (
-            "u1",
-            "f4",
-            "f8",
-        ):
+        floats = isinstance(image, np.ndarray) and image.dtype.kind == "f"
+        if not isinstance(image, np.ndarray) or image.ndim not in (2, 3) or not (floats or image.dtype == np.uint8):
             raise TypeError(f"ToTensor: expected an array (H, W, C) or (H, W) of uint8 or floats, got {_told(image)}")
         planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
         values = planes.astype(np.float32) / np.float32(255) if image.dtype == np.uint8 else planes
@@ -185,8 +182,8 @@ class CenterCrop(_Transform):
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         height, width = self._size
-        missing = [max(0, wanted - there) for wanted, there in zip(self._size, image.shape, strict=False)]
-        image = _padded(image, *((gap // 2, gap - gap // 2) for gap in missing))
+        rows, columns = (max(0, wanted - there) for wanted, there in zip(self._size, image.shape, strict=False))
+        image = _padded(image, (rows // 2, rows - rows // 2), (columns // 2, columns - columns // 2))
         top, left = (round((there - wanted) / 2) for wanted, there in zip(self._size, image.shape, strict=False))
         return image[top : top + height, left : left + width]
 
@@ -219,8 +216,8 @@ class RandomCrop(_Transform):
     def apply(self, image: np.ndarray) -> np.ndarray:
         image = self._pad.apply(image)
         if self.pad_if_needed:
-            around = [(max(0, wanted - there),) * 2 for wanted, there in zip(self._size, image.shape, strict=False)]
-            image = _padded(image, *around, self.fill, self.padding_mode)
+            rows, columns = (max(0, wanted - there) for wanted, there in zip(self._size, image.shape, strict=False))
+            image = _padded(image, (rows, rows), (columns, columns), self.fill, self.padding_mode)
         rest = [there - wanted for wanted, there in zip(self._size, image.shape, strict=False)]
         if min(rest) < 0:
             raise ValueError(
@@ -440,8 +437,9 @@ def _check_range(name: str, option: str, values: Sequence[float]) -> None:
 def _padded(
     image: np.ndarray, rows: tuple[int, int], columns: tuple[int, int], fill: float = 0, mode: str = "constant"
 ) -> np.ndarray:
-    options: Any = {"constant_values": fill} if mode == "constant" else {}
-    return np.pad(image, (rows, columns, (0, 0))[: image.ndim], mode, **options)
+    pad: Any = np.pad
+    options = {"constant_values": fill} if mode == "constant" else {}
+    return pad(image, (rows, columns, (0, 0))[: image.ndim], mode, **options)
 
 
 def _random_part(
@@ -477,8 +475,7 @@ def _by_plane(image: np.ndarray, change: Callable[[Any], Any]) -> np.ndarray:
     new = pillow("resizing and rotating").Image.fromarray
     stored = np.uint8 if image.dtype == np.uint8 else np.float32
     planes = image.reshape(*image.shape[:2], -1)
-    changed = [
-        np.asarray(change(new(np.ascontiguousarray(planes[..., channel], stored)))) for channel in range(planes.shape[2])
-    ]
+    stored_planes = (np.ascontiguousarray(planes[..., channel], stored) for channel in range(planes.shape[2]))
+    changed = [np.asarray(change(new(plane))) for plane in stored_planes]
     result = np.stack(changed, -1).astype(image.dtype, copy=False)
     return result if image.ndim == 3 else result[..., 0]

@@ -20,7 +20,8 @@ Record = dict[str, Any]
 
 
 class Callback:
-    """Override what is needed. ``fit`` is the training under way: model, optimizer, epoch, steps, history, stop(why)."""
+    """Override what is needed. ``fit`` is the training under way: its model, optimizer, epoch, steps, history, and
+    ``fit.stop(why)``, which ends it."""
 
     def on_start(self, fit: Fit) -> None:
         """Training begins, or goes on."""
@@ -46,7 +47,7 @@ class Callback:
 
 
 class CosineSchedule(Callback):
-    """The learning rate rises evenly to ``lr`` and then falls to 0 along half a cosine, by the number of the step alone.
+    """The learning rate rises evenly to ``lr`` and then falls to 0 along half a cosine, by the step's number alone.
 
     lr: the highest learning rate.
     warmup: the share of all steps in which it rises; 0 begins with lr.
@@ -59,7 +60,9 @@ class CosineSchedule(Callback):
 
     def __init__(self, lr: float, warmup: float = 0.0) -> None:
         if not 0 < lr < math.inf or not 0 <= warmup < 1:
-            raise ValueError(f"CosineSchedule: lr={lr!r} must be greater than 0, warmup={warmup!r} from 0 to less than 1")
+            raise ValueError(
+                f"CosineSchedule: lr={lr!r} must be greater than 0, warmup={warmup!r} from 0 to less than 1"
+            )
         self.lr, self.warmup = lr, warmup
 
     def on_step_start(self, fit: Fit) -> None:

@@ -56,8 +56,8 @@ def fit(
     batch_size: samples per step, unless data is a DataLoader; the order is drawn anew for each epoch.
     loss: of the model's output and the target, a mean over the batch.
     optimizer: over the model's parameters; None takes Adam with its default learning rate.
-    held_out: data (as above) that each epoch ends with, in eval mode; or the share of data, between 0 and 1, that is set
-        aside for it at random.
+    held_out: data (as above) that each epoch ends with, in eval mode; or the share of data, between 0 and 1, that is
+        set aside for it at random.
     augment: makes of a batch of x, an array, what the model is trained on.
     callbacks: see retrograd.train.callbacks; called in this order.
     progress: True shows a bar or lines on stderr, False nothing.

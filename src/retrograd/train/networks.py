@@ -52,9 +52,11 @@ def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
         ValueError: channels is neither 1 nor 3, size is not from 8 to 256, or there are fewer than two classes or more
             than 10,000.
     """
-    for name, value, low, high in (("channels", channels, 1, 3), ("size", size, 8, 256), ("classes", classes, 2, 10000)):
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high or (high == 3 and value == 2):
-            raise ValueError(f"{name}={value!r} must be {'1 or 3' if high == 3 else f'an int from {low} to {high}'}")
+    if channels not in (1, 3):
+        raise ValueError(f"channels={channels!r} must be 1 or 3")
+    for name, value, low, high in (("size", size, 8, 256), ("classes", classes, 2, 10000)):
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"{name}={value!r} must be an int from {low} to {high}")
     layers: list[nn.Module] = []
     width, side = 32, size
     while side > 7:

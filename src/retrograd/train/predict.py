@@ -49,7 +49,8 @@ class Predictor:
             self.model.load_state_dict(state["model"])
             self.model.eval()
             self.classes = tuple(classes)
-            if self.probabilities(np.zeros((1, self.channels, self.size, self.size), np.uint8)).shape[1] != len(classes):
+            probe = np.zeros((1, self.channels, self.size, self.size), np.uint8)
+            if self.probabilities(probe).shape[1] != len(classes):
                 raise ValueError(f"its network has another number of outputs than the {len(classes)} classes")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"{path} is no checkpoint that images can be classified with: {error}") from error

@@ -82,8 +82,8 @@ class Trainer(Fit):
 
     def remedy(self) -> str:
         return (
-            f". {self.path} still holds the last checkpoint; a smaller lr than {self.settings.lr} may help, or the data "
-            "is at fault"
+            f". {self.path} still holds the last checkpoint; a smaller lr than {self.settings.lr} may help, or the "
+            "data is at fault"
         )
 
     def scores(self) -> np.ndarray:
