@@ -47,8 +47,8 @@ def _parser() -> argparse.ArgumentParser:
         "train",
         help="train a network and write a report about it",
         description="Train a convolutional network: on the handwritten digits in the package (digits), on 5,000 "
-        "images of MNIST (mnist5k), or on your own (--images). Ctrl-C stops after the step under way; --resume goes on, "
-        "to the same weights, bit for bit.",
+        "images of MNIST (mnist5k), or on your own (--images). Ctrl-C stops after the step under way; --resume goes "
+        "on, to the same weights, bit for bit.",
     )
     train.add_argument("task", nargs="?", choices=("digits", "mnist5k"), metavar="TASK", help="digits or mnist5k")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
