@@ -26,12 +26,13 @@ def lenet(nn: Any) -> Any:
 def mnist(nn: Any) -> Any:
     """The network of ``retrograd train mnist5k``, for (N, 1, 28, 28)."""
 
-    def block(inside: int, out: int) -> list[Any]:
-        return [nn.Conv2d(inside, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
+    def block(inside: int, out: int, pool: bool = False) -> list[Any]:
+        pooling = [nn.MaxPool2d(2)] if pool else []
+        return [nn.Conv2d(inside, out, 3, padding=1, bias=False), *pooling, nn.BatchNorm2d(out), nn.ReLU()]
 
     return nn.Sequential(
-        *block(1, 16), nn.MaxPool2d(2), *block(16, 32), nn.MaxPool2d(2), *block(32, 32),
-        nn.Flatten(), nn.Dropout(0.3), nn.Linear(32 * 7 * 7, 10),
+        *block(1, 16, pool=True), *block(16, 32), *block(32, 32, pool=True), *block(32, 64),
+        nn.Flatten(), nn.Dropout(0.3), nn.Linear(64 * 7 * 7, 10),
     )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("task", nargs="?", choices=("digits", "mnist5k"), metavar="TASK", help="digits or mnist5k")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
     add = train.add_argument_group("training").add_argument
-    add("--epochs", type=int, metavar="N", help="how often every image is seen (digits 20, mnist5k 40, --images 30)")
+    add("--epochs", type=int, metavar="N", help="how often every image is seen (digits 20, others 30)")
     add("--batch-size", type=int, metavar="N", help="images per step (64; 32 for --images)")
     add("--lr", type=float, metavar="X", help="Adam's highest learning rate; it falls to 0 (0.003; 0.002 for --images)")
     add("--seed", type=int, metavar="N", help="start of all random numbers (0)")

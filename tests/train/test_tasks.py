@@ -86,7 +86,7 @@ def test_mnist5k():
     task = mnist5k_task()
     images, labels = task.held_out.take(range(3))
     assert task.model(images).shape == (3, 10) and labels.shape == (3,)
-    assert sum(parameter.numel() for parameter in task.model.parameters()) == 29818
+    assert sum(parameter.numel() for parameter in task.model.parameters()) == 64058
     assert (len(task.train), len(task.held_out), len(task.classes)) == (4000, 1000, 10)
 
 

@@ -30,16 +30,18 @@ def digits_network() -> nn.Sequential:
 
 
 def mnist_network() -> nn.Sequential:
-    """Images (N, 1, 28, 28) -> scores (N, 10); 29,818 parameters, drawn from ``retrograd``'s generator."""
+    """Images (N, 1, 28, 28) -> scores (N, 10); 64,058 parameters, drawn from ``retrograd``'s generator.
+
+    Pooling comes before batch norm and ReLU, which then have a quarter of the work.
+    """
     return nn.Sequential(
-        *_block(1, 16),
-        nn.MaxPool2d(2),
+        *_block(1, 16, pool=True),
         *_block(16, 32),
-        nn.MaxPool2d(2),
-        *_block(32, 32),
+        *_block(32, 32, pool=True),
+        *_block(32, 64),
         nn.Flatten(),
         nn.Dropout(0.3),
-        nn.Linear(32 * 7 * 7, 10),
+        nn.Linear(64 * 7 * 7, 10),
     )
 
 
@@ -60,15 +62,16 @@ def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     width, side = 32, size
     while side > 7:
-        layers += [*_block(channels, width), nn.MaxPool2d(2)]
+        layers += _block(channels, width, pool=True)
         channels, width, side = width, min(width + 32, 128), side // 2
     return nn.Sequential(
         *layers, *_block(channels, width), nn.Flatten(), nn.Dropout(0.3), nn.Linear(width * side * side, classes)
     )
 
 
-def _block(inside: int, out: int) -> list[nn.Module]:
-    return [nn.Conv2d(inside, out, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
+def _block(inside: int, out: int, pool: bool = False) -> list[nn.Module]:
+    convolution = nn.Conv2d(inside, out, kernel_size=3, padding=1, bias=False)
+    return [convolution, *([nn.MaxPool2d(2)] if pool else []), nn.BatchNorm2d(out), nn.ReLU()]
 
 
 _NETWORKS: dict[str, Callable[..., nn.Sequential]] = {

@@ -21,7 +21,7 @@ __all__ = ["DEFAULTS", "ImageOptions", "digits_task", "images_task", "mnist5k_ta
 # How many epochs and so on, if nothing else is asked for.
 DEFAULTS = {
     "digits": Settings(epochs=20, batch_size=64, lr=3e-3),
-    "mnist5k": Settings(epochs=40, batch_size=64, lr=3e-3),
+    "mnist5k": Settings(epochs=30, batch_size=64, lr=3e-3),
     "images": Settings(epochs=30, batch_size=32, lr=2e-3),
 }
 
