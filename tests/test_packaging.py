@@ -17,7 +17,8 @@ import retrograd
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 HEAVY = (
-    "numba", "llvmlite", "torch", "matplotlib", "tqdm", "scipy", "sklearn", "pandas", "PIL", "safetensors", "mlxtend",
+    "numba", "llvmlite", "torch", "matplotlib", "tqdm", "scipy", "sklearn", "pandas", "PIL", "safetensors",
+    "mlxtend",
 )  # fmt: skip
 
 
@@ -31,7 +32,12 @@ def test_the_library_needs_numpy_and_numba_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     ("extra", "packages"),
-    [("data", ["mlxtend"]), ("images", ["pillow"]), ("safetensors", ["safetensors"]), ("train", ["matplotlib", "tqdm"])],
+    [
+        ("data", ["mlxtend"]),
+        ("images", ["pillow"]),
+        ("safetensors", ["safetensors"]),
+        ("train", ["matplotlib", "tqdm"]),
+    ],
 )
 def test_each_extra_is_for_one_thing_and_the_tests_have_all(extra: str, packages: list[str]) -> None:
     extras = PROJECT["project"]["optional-dependencies"]

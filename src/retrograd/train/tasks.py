@@ -165,7 +165,7 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         train=ByteImages(*train),
         held_out=ByteImages(*held_out),
         augment=augment,
-        kernels=_KERNELS,
+        kernels=(*_KERNELS, "normalization.forward", "normalization.backward"),  # for few or small images
         source=f"{shown(folder)}" + (f"; not used: {skipped}" if skipped else ""),
         network=network,
         image={"size": options.size, "channels": options.channels},
