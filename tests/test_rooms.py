@@ -23,18 +23,19 @@ _TOOLS = {"train", "explain", "interop"}
 # room -> the other rooms that its files may import, and the packages from outside
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "geometry": (set(), set()),
+    "atomic": (set(), set()),  # writing files, for whoever writes any
     "kernels": ({"geometry"}, {"numpy", "numba", "llvmlite"}),
     "textbook": ({"geometry"}, {"numpy"}),
     "engine": (set(), {"numpy"}),
     "ops": ({"engine", "geometry"}, {"numpy"}),
     "nn": (_OPERATORS, {"numpy"}),
     "optim": (_OPERATORS, {"numpy"}),
-    "data": (_OPERATORS, {"numpy"}),
+    "data": (_OPERATORS, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
-    "train": (_LAYERS | _OPERATORS, {"numpy", "matplotlib", "tqdm"}),
+    "train": (_LAYERS | _OPERATORS | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
     "explain": (_LAYERS | _OPERATORS, {"numpy", "matplotlib"}),
-    "interop": (_LAYERS | _OPERATORS, {"numpy"}),
+    "interop": (_LAYERS | _OPERATORS | {"atomic"}, {"numpy", "safetensors"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | _LAYERS | _OPERATORS, {"numpy"}),
     "__main__": ({"cli"}, set()),

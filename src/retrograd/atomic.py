@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["write_atomically"]
+__all__ = ["why_not_written", "write_atomically"]
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
