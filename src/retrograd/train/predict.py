@@ -53,7 +53,9 @@ class Predictor:
             if self.probabilities(probe).shape[1] != len(classes):
                 raise ValueError(f"its network has another number of outputs than the {len(classes)} classes")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(f"{path} is no checkpoint that images can be classified with: {error}") from error
+            why = " ".join(str(error).split())
+            why = why if len(why) <= 200 else f"{why[:200]} ..."  # of a network that differs in every layer
+            raise CheckpointError(f"{path} is no checkpoint that images can be classified with: {why}") from error
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
         """A PNG or JPEG file as the network saw its images: uint8 (channels, size, size).
