@@ -6,6 +6,7 @@ have checked shapes and types. Inputs are never changed (but by optimiser steps)
 
 import sys
 
+from .attention import *
 from .convolution import *
 from .elementwise import *
 from .matmul import *
@@ -16,6 +17,7 @@ from .reduction import *
 from .softmax import *
 
 _FAMILIES = (
+    "attention",
     "convolution",
     "elementwise",
     "matmul",
