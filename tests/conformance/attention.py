@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from conformance.table import Op, Refusal, normal
+from conformance.table import Layer, Op, Refusal, normal
+from retrograd import nn
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 
@@ -85,6 +86,45 @@ OPERATORS = [
         V,
         kwargs={"dropout_p": 0.4},
         batch=(0, 1, 2),
+        random=True,
+    ),
+]
+
+
+def multihead(query: Any, key: Any, value: Any, w: Any, b: Any, w_out: Any, b_out: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Two heads, head by head; parameters of MultiheadAttention(4, 2)."""
+    q, k, v = (x @ w[4 * i : 4 * i + 4].T + b[4 * i : 4 * i + 4] for i, x in enumerate((query, key, value)))
+    heads, weights = [], []
+    for h in (slice(0, 2), slice(2, 4)):
+        e = np.exp(q[..., h] @ k[..., h].swapaxes(1, 2) / np.sqrt(2.0))
+        weights.append(e / e.sum(-1, keepdims=True))
+        heads.append(weights[-1] @ v[..., h])
+    return np.concatenate(heads, -1) @ w_out.T + b_out, (weights[0] + weights[1]) / 2
+
+
+def _batch_first(**options: Any) -> nn.MultiheadAttention:
+    return nn.MultiheadAttention(4, 2, batch_first=True, **options)
+
+
+INPUTS = (normal(2, 3, 4), normal(2, 5, 4, seed=1), normal(2, 5, 4, seed=2))
+LAYERS = [
+    Layer("MultiheadAttention", _batch_first, *INPUTS, oracle=multihead, batch=(0, 1, 2)),
+    Layer(
+        "MultiheadAttention: without weights",
+        _batch_first,
+        *INPUTS,
+        kwargs={"need_weights": False},
+        oracle=lambda *values: multihead(*values)[0],
+        batch=(0, 1, 2),
+        rounding=1e-12,
+    ),
+    Layer(
+        "MultiheadAttention: one more key",
+        lambda: nn.MultiheadAttention(4, 2, add_bias_kv=True, add_zero_attn=True, kdim=3, dropout=0.3),
+        normal(3, 2, 4),
+        normal(5, 2, 3),
+        normal(5, 2, 4),
+        batch=(),
         random=True,
     ),
 ]

@@ -107,6 +107,14 @@ def _softmax(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
     yield "cross_entropy_grad", k.cross_entropy_grad(loss, log, labels)
 
 
+def _attention(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    q, g = _x(rng, dtype, layout, 2, 4, 90, 24), _x(rng, dtype, layout, 2, 4, 90, 24)
+    key, value = _x(rng, dtype, layout, 2, 2, 110, 24), _x(rng, dtype, layout, 2, 2, 110, 24)
+    y, log_sum = k.attention(q, key, value, None, 0.2, True)
+    yield "attention", (y, log_sum)
+    yield "attention_grad", k.attention_grad(g, q, key, value, y, log_sum, None, 0.2, True, (True, True, True))
+
+
 def _reductions(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     x = _x(rng, dtype, layout, 8, 17, 41, 40)
     for axes in ((0,), (1,), (3,), (0, 2, 3), (1, 3), (0, 1, 2, 3)):
@@ -179,6 +187,7 @@ FAMILIES = {
     "pooling": _pooling,
     "normalization": _batch_norm,
     "softmax": _softmax,
+    "attention": _attention,
     "optimizer": _steps,
 }
 

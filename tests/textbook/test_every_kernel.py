@@ -27,6 +27,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
 
     x, w, y, p, v = a(3, 4, 5, 4), a(6, 2, 3, 3), a(3, 6, *CONV.output), a(3, 4, *POOL.output), a(4)
     two, one = (a(3, 4), a(2, 1, 4)), (a(3, 4),)
+    query, key, value, g = a(3, 4, 3, 2), a(3, 2, 5, 2), a(3, 2, 5, 6), a(3, 4, 3, 6)
     return {
         "conv": (x, w, a(6), CONV),
         "conv_input_grad": (y, w, a(4), CONV),
@@ -52,6 +53,8 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "softmax_grad": (a(3, 4), a(3, 4), 1),
         "log_softmax_grad": (a(3, 4), a(3, 4), 1),
         "cross_entropy": (a(3, 4), LABELS),
+        "attention": (query, key, value, None, 0.5, True),
+        "attention_grad": (g, query, key, value, g, a(3, 4, 3), None, 0.5, True, (True, True, True)),
         "cross_entropy_grad": (a(3), a(3, 4), LABELS),
     }
 
@@ -121,7 +124,8 @@ def test_result_without_axes_is_an_array(name: str) -> None:
 BATCHED = {
     1: ["conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"],
     2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy"],
-    3: ["cross_entropy_grad"],
+    3: ["cross_entropy_grad", "attention"],
+    6: ["attention_grad"],
 }
 
 

@@ -2,6 +2,7 @@
 
 from . import (
     activation,
+    attention,
     container,
     convolution,
     dropout,
@@ -15,6 +16,7 @@ from . import (
     utils,
 )
 from .activation import *
+from .attention import *
 from .container import *
 from .convolution import *
 from .dropout import *
@@ -27,6 +29,7 @@ from .pooling import *
 
 __all__ = ["Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
+__all__ += attention.__all__
 __all__ += container.__all__
 __all__ += convolution.__all__
 __all__ += dropout.__all__

@@ -21,7 +21,7 @@ from .dtype import bool_, require_same
 from .elementwise import Scale
 from .kernel_set import kernels
 from .matmul import matmul, swap_last
-from .shape import Reshape
+from .shape import PadSlice, Reshape
 from .softmax import SoftmaxGrad
 
 __all__ = ["scaled_dot_product_attention"]
@@ -119,6 +119,15 @@ def _for_keys(gx: Tensor, x: Tensor) -> Tensor:
         return gx
     split = Reshape.apply(gx, (*lead, own, gx.data.shape[-3] // own, rows, last))
     return Sum.apply(split, (len(lead) + 1,), False)
+
+
+def append_row(x: Tensor, row: Tensor | None, axis: int = 2) -> Tensor:
+    """x with one more row at the end of ``axis``: ``row``, whose extent is 1 there, or zeros."""
+    shape, extent = list(x.data.shape), x.data.shape[axis]
+    shape[axis] += 1
+    before = (slice(None),) * axis
+    y = PadSlice.apply(x, tuple(shape), (*before, slice(0, extent)))
+    return y if row is None else y + PadSlice.apply(row, tuple(shape), (*before, slice(extent, extent + 1)))
 
 
 def scaled_dot_product_attention(
