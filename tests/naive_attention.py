@@ -14,14 +14,14 @@ def attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, g: np.ndarray, bias: np.ndarray | None, scale: float, causal: bool
 ) -> tuple[np.ndarray, np.ndarray, Gradients]:
     """y, the logarithm of the sum of exp(scores), and the gradients of sum(g*y) to q, k and v."""
-    B, H, L, E = q.shape
+    B, H, L, _ = q.shape
     S, Ev, group = k.shape[2], v.shape[3], H // k.shape[1]
     y, logs = np.zeros((B, H, L, Ev)), np.zeros((B, H, L))
     gq, gk, gv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
     for b, h, i in product(range(B), range(H), range(L)):
         scores = []
         for j in range(S):
-            score = scale * math.fsum(q[b, h, i, e] * k[b, h // group, j, e] for e in range(E))
+            score = scale * float(q[b, h, i] @ k[b, h // group, j])
             score += 0.0 if bias is None else float(bias[b, h, i, j])
             scores.append(-math.inf if causal and j > i else score)
         top = max(scores, default=-math.inf)

@@ -114,7 +114,7 @@ LAYERS = [
         _batch_first,
         *INPUTS,
         kwargs={"need_weights": False},
-        oracle=lambda *values: multihead(*values)[0],
+        oracle=lambda *values, **_: multihead(*values)[0],
         batch=(0, 1, 2),
         rounding=1e-12,
     ),

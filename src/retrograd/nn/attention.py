@@ -11,7 +11,7 @@ from ..engine.tensor import Tensor
 from ..ops.attention import append_row, attention_weights, scaled_dot_product_attention
 from ..ops.broadcasting import expand
 from ..ops.dropout import dropout
-from ..ops.dtype import bool_
+from ..ops.dtype import bool_, require_float
 from ..ops.matmul import linear, matmul
 from ..ops.reduction import mean
 from ..ops.shape import permute, reshape
@@ -177,6 +177,7 @@ class MultiheadAttention(Module):
         """bias_k or bias_v (1, 1, E) as a row of every head, (N, H, 1, D)."""
         if row is None:
             return None
+        require_float("MultiheadAttention", row, "bias_k or bias_v")
         return expand(reshape(row, 1, self.num_heads, 1, self.head_dim), batch, -1, -1, -1)
 
     def _joined(self, masks: list[Tensor | None], batch: int, rows: int, keys: int) -> Tensor | None:

@@ -27,10 +27,11 @@ def attention(
     scores = _scores(q, k, bias, scale, causal)  # (B, H, L, S)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     top = np.where(top == -np.inf, 0, top)
-    sums = np.exp(scores - top).sum(-1, keepdims=True)
-    log_sum = np.where(sums == 0, 0, top + np.log(sums)).astype(q.dtype)  # (B, H, L, 1)
-    y: np.ndarray = np.exp(scores - log_sum) @ _for_queries(v, q)
-    return y, log_sum[..., 0]
+    weights = np.exp(scores - top)
+    sums = weights.sum(-1, keepdims=True)  # (B, H, L, 1)
+    nothing = sums == 0
+    y: np.ndarray = (weights / np.where(nothing, 1, sums)) @ _for_queries(v, q)
+    return y, np.where(nothing, 0, top + np.log(sums)).astype(q.dtype)[..., 0]
 
 
 @ieee
