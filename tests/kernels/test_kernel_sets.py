@@ -13,7 +13,7 @@ import pytest
 import retrograd.kernels
 import retrograd.textbook
 from comparison import bits
-from retrograd.geometry import conv_window, pool_window
+from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.launch import get_num_threads, set_num_threads
 from strategies import DTYPES, LAYOUTS, numbers
 
@@ -83,6 +83,11 @@ def _pooling(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
     yield "max_pool_gather", k.max_pool_gather(x, indices)
     yield "avg_pool", k.avg_pool(x, window, False)
     yield "avg_pool_grad", k.avg_pool_grad(g, window, True)
+    uneven = AdaptiveWindow((41, 40), (12, 9))
+    g = _x(rng, dtype, layout, 6, 17, 12, 9)
+    yield "adaptive_max_pool", k.adaptive_max_pool(x, uneven)
+    yield "adaptive_avg_pool", k.adaptive_avg_pool(x, uneven)
+    yield "adaptive_avg_pool_grad", k.adaptive_avg_pool_grad(g, uneven)
 
 
 def _batch_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:

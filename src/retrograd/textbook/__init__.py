@@ -6,6 +6,7 @@ have checked shapes and types. Inputs are never changed (but by optimiser steps)
 
 import sys
 
+from .adaptive_pooling import *
 from .attention import *
 from .convolution import *
 from .elementwise import *
@@ -17,6 +18,7 @@ from .reduction import *
 from .softmax import *
 
 _FAMILIES = (
+    "adaptive_pooling",
     "attention",
     "convolution",
     "elementwise",
