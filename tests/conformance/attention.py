@@ -56,13 +56,17 @@ OPERATORS = [
         errors=[
             Refusal(ValueError, "query has 5 features in its last axis, key has 4", Q, K[..., :4], V),
             Refusal(ValueError, "key has 6 rows in its last axis but one, value has 5", Q, K, V[:, :, :5]),
-            Refusal(ValueError, "the leading axes do not broadcast; heads that are shared need enable_gqa", Q[:, :2], K, V),
+            Refusal(
+                ValueError, "the leading axes do not broadcast; heads that are shared need enable_gqa", Q[:, :2], K, V
+            ),
             Refusal(ValueError, "needs at least 2 axes (..., rows, features)", Q[0, 0, 0], K, V),
             Refusal(ValueError, "needs at least 3 axes (..., heads,", Q[0, 0], K[0, 0], V[0, 0], enable_gqa=True),
             Refusal(ValueError, "the 3 heads of query must be a multiple", Q, K[:, :2], V[:, :2], enable_gqa=True),
             Refusal(ValueError, "dropout_p=1.5 is a probability", Q, K, V, dropout_p=1.5),
             Refusal(ValueError, "attn_mask is given and is_causal=True", Q, K, V, SEES, is_causal=True),
-            Refusal(ValueError, "attn_mask.shape=(6, 4) does not broadcast to (..., L, S) = (2, 3, 4, 6)", Q, K, V, SEES.T),
+            Refusal(
+                ValueError, "attn_mask.shape=(6, 4) does not broadcast to (..., L, S) = (2, 3, 4, 6)", Q, K, V, SEES.T
+            ),
             Refusal(TypeError, "attn_mask is int64, needs bool", Q, K, V, SEES.astype(np.int64)),
             Refusal(TypeError, "attn_mask is list, needs a Tensor", Q, K, V, [1.0]),
         ],
@@ -72,8 +76,17 @@ OPERATORS = [
     _case("mask of truth values", Q, K, V, SEES, large=(*LARGE, normal(4, 1, 130, seed=4) < 0.5)),
     _case("mask of truth values per head", Q, K, V, np.stack([SEES, ~SEES, SEES])),
     _case("mask of numbers", Q, K, V, normal(2, 1, 4, 6, seed=3), batch=(0, 1, 2, 3)),
-    _case("shared heads", normal(2, 4, 3, 5), K[:, :2], V[:, :2], enable_gqa=True, large=(LARGE[0], *(a[:, :2] for a in LARGE[1:]))),
-    _case("shared heads, mask of numbers", normal(2, 4, 4, 5), K[:, :2], V[:, :2], normal(4, 6, seed=3), enable_gqa=True),
+    _case(
+        "shared heads",
+        normal(2, 4, 3, 5),
+        K[:, :2],
+        V[:, :2],
+        enable_gqa=True,
+        large=(LARGE[0], *(a[:, :2] for a in LARGE[1:])),
+    ),
+    _case(
+        "shared heads, mask of numbers", normal(2, 4, 4, 5), K[:, :2], V[:, :2], normal(4, 6, seed=3), enable_gqa=True
+    ),
     _case("one head", Q[0], K[0], V[0]),
     _case("no leading axis", Q[0, 0], K[0, 0], V[0, 0], SEES, batch=()),
     _case("five axes", normal(2, 1, 2, 3, 4), normal(2, 1, 2, 2, 4, seed=1), normal(2, 1, 2, 2, 3, seed=2)),
@@ -91,7 +104,9 @@ OPERATORS = [
 ]
 
 
-def multihead(query: Any, key: Any, value: Any, w: Any, b: Any, w_out: Any, b_out: Any) -> tuple[np.ndarray, np.ndarray]:
+def multihead(
+    query: Any, key: Any, value: Any, w: Any, b: Any, w_out: Any, b_out: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """Two heads, head by head; parameters of MultiheadAttention(4, 2)."""
     q, k, v = (x @ w[4 * i : 4 * i + 4].T + b[4 * i : 4 * i + 4] for i, x in enumerate((query, key, value)))
     heads, weights = [], []

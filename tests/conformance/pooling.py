@@ -63,7 +63,9 @@ def avg_pool(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, cei
     return pooled(x, spans, mean)
 
 
-def lp_pool(x: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, axes: int = 2) -> Any:
+def lp_pool(
+    x: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, axes: int = 2
+) -> Any:
     if math.isinf(norm_type):
         return max_pool(np.abs(x), kernel_size, stride, ceil_mode=ceil_mode, axes=axes)
     taps = math.prod(every(kernel_size, axes))
@@ -74,7 +76,9 @@ def adaptive(x: Any, output_size: Any, axes: int) -> list[list[list[int]]]:
     spans = []
     for n, o in zip(x.shape[-axes:], every(output_size, axes), strict=True):
         o = n if o is None else o
-        spans.append([[i for i in range(n) if math.floor(k * n / o) <= i < math.ceil((k + 1) * n / o)] for k in range(o)])
+        spans.append(
+            [[i for i in range(n) if math.floor(k * n / o) <= i < math.ceil((k + 1) * n / o)] for k in range(o)]
+        )
     return spans
 
 
@@ -117,7 +121,9 @@ def case(kind: str, axes: int, what: str, *args: Any, linear: bool = False, x: A
     big = {} if x is not None else {"large": (distinct(*LARGE[axes]), *args)}
     x = distinct(*SIZE[axes]) if x is None else x
     label = f"{name}: {what}" if what else name
-    return Op(label, getattr(F, name), x, *args, kwargs=kwargs, oracle=table(oracle, axes), linear=linear, **big, **options)
+    return Op(
+        label, getattr(F, name), x, *args, kwargs=kwargs, oracle=table(oracle, axes), linear=linear, **big, **options
+    )
 
 
 def pooled_places(axes: int, extent: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +171,9 @@ OPERATORS += [
         batch=(),
         return_indices=True,
         errors=[
-            Refusal(ValueError, "adaptive_max_pool2d: output_size=(2, 3, 4) has 3 entries, needs one or 2", X, (2, 3, 4)),
+            Refusal(
+                ValueError, "adaptive_max_pool2d: output_size=(2, 3, 4) has 3 entries, needs one or 2", X, (2, 3, 4)
+            ),
             Refusal(ValueError, "adaptive_max_pool2d: output_size=0 must be at least 1", X, 0),
             Refusal(TypeError, "adaptive_max_pool2d: output_size=2.0 must be an int or None", X, 2.0),
             Refusal(ValueError, "adaptive_max_pool2d: x has 2 axes, needs 4", X[0, 0], 2),

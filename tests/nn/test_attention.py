@@ -44,16 +44,26 @@ X = normal(3, 2, 4)  # L, N, E
     [
         ((X, X, X.data), {}, TypeError, "value is ndarray, needs a Tensor"),
         ((X, X[:, 0], X), {}, ValueError, "key.shape=(3, 4), needs 3 axes (2 without batch), as many as query"),
-        ((X[..., :3], X, X), {}, ValueError, "query.shape=(3, 2, 3), needs 3 axes (2 without batch), as many as query, and 4"),
+        (
+            (X[..., :3], X, X),
+            {},
+            ValueError,
+            "query.shape=(3, 2, 3), needs 3 axes (2 without batch), as many as query, and 4",
+        ),
         ((X, X, X[:2]), {}, ValueError, "must have one batch, key and value one length; query.shape=(3, 2, 4)"),
         ((X[:, :1], X, X), {}, ValueError, "must have one batch, key and value one length"),
-        ((X, X, X), {"is_causal": True}, ValueError, "is_causal=True promises that attn_mask is causal, but there is none"),
+        (
+            (X, X, X),
+            {"is_causal": True},
+            ValueError,
+            "is_causal=True promises that attn_mask is causal, but there is none",
+        ),
         ((X, X, X), {"attn_mask": X}, ValueError, "attn_mask.shape=(3, 2, 4) must be (3, 3) or (4, 3, 3)"),
         ((X, X, X), {"key_padding_mask": normal(3, 2)}, ValueError, "key_padding_mask.shape=(3, 2) must be (2, 3)"),
         ((X, X, X), {"attn_mask": normal(3, 3).long()}, TypeError, "attn_mask is int64, needs bool"),
         ((X, X, X), {"attn_mask": np.ones((3, 3))}, TypeError, "attn_mask is ndarray, needs a Tensor"),
     ],
-)  # fmt: skip
+)
 def test_inputs_are_checked(inputs: Any, options: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         layer()(*inputs, **options)

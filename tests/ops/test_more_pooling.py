@@ -60,10 +60,26 @@ X, PLACES = numbers(1, 1, 3), np.array([[[0, 2, 4]]])
     ("call", "error", "message"),
     [
         (lambda x, i: F.max_unpool1d(x, x, 2), TypeError, "max_unpool1d: indices is float64, needs an int64 Tensor"),
-        (lambda x, i: F.max_unpool1d(x, None, 2), TypeError, "max_unpool1d: indices is NoneType, needs an int64 Tensor"),
-        (lambda x, i: F.max_unpool1d(x, i[..., :2], 2), ValueError, "indices.shape=(1, 1, 2) must be input.shape=(1, 1, 3)"),
-        (lambda x, i: F.max_unpool1d(x, i + 2, 2), ValueError, "indices lie between 2 and 6, the output (6,) has places 0 to 5"),
-        (lambda x, i: F.max_unpool1d(x, i, 2, output_size=(8,)), ValueError, "output_size=(8,) must lie between 4 and 8"),
+        (
+            lambda x, i: F.max_unpool1d(x, None, 2),
+            TypeError,
+            "max_unpool1d: indices is NoneType, needs an int64 Tensor",
+        ),
+        (
+            lambda x, i: F.max_unpool1d(x, i[..., :2], 2),
+            ValueError,
+            "indices.shape=(1, 1, 2) must be input.shape=(1, 1, 3)",
+        ),
+        (
+            lambda x, i: F.max_unpool1d(x, i + 2, 2),
+            ValueError,
+            "indices lie between 2 and 6, the output (6,) has places 0 to 5",
+        ),
+        (
+            lambda x, i: F.max_unpool1d(x, i, 2, output_size=(8,)),
+            ValueError,
+            "output_size=(8,) must lie between 4 and 8",
+        ),
         (lambda x, i: F.max_unpool1d(x, i, 2, output_size=(5, 6)), ValueError, "output_size=(5, 6) has 2 entries"),
         (lambda x, i: F.max_unpool1d(x, i, 2, padding=3), ValueError, "the output would have extents (0,)"),
         (lambda x, i: F.max_unpool1d(x, i, 0), ValueError, "max_unpool1d: kernel_size=0 must be at least 1"),
@@ -73,9 +89,13 @@ X, PLACES = numbers(1, 1, 3), np.array([[[0, 2, 4]]])
         (lambda x, i: nn.LPPool2d(2, 2, 0), ValueError, "LPPool2d: stride=0 must be at least 1"),
         (lambda x, i: nn.AdaptiveAvgPool2d(0), ValueError, "AdaptiveAvgPool2d: output_size=0 must be at least 1"),
         (lambda x, i: nn.AdaptiveMaxPool1d((1, 2)), ValueError, "AdaptiveMaxPool1d: output_size=(1, 2) has 2 entries"),
-        (lambda x, i: nn.AdaptiveMaxPool1d("a"), TypeError, "AdaptiveMaxPool1d: output_size='a' must be an int or None"),
+        (
+            lambda x, i: nn.AdaptiveMaxPool1d("a"),
+            TypeError,
+            "AdaptiveMaxPool1d: output_size='a' must be an int or None",
+        ),
     ],
-)  # fmt: skip
+)
 def test_messages(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call(Tensor(X), Tensor(PLACES))

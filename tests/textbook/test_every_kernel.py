@@ -126,7 +126,10 @@ def test_result_without_axes_is_an_array(name: str) -> None:
 
 # Kernels whose result has the batch in front, by how many of their arguments have it.
 BATCHED = {
-    1: ["adaptive_max_pool", "adaptive_avg_pool", "adaptive_avg_pool_grad", "conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"],
+    1: [
+        *("conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"),
+        *("adaptive_max_pool", "adaptive_avg_pool", "adaptive_avg_pool_grad"),
+    ],
     2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy"],
     3: ["cross_entropy_grad", "attention"],
     6: ["attention_grad"],

@@ -106,5 +106,7 @@ def _by_query(bias: np.ndarray | None, q: np.ndarray) -> tuple[np.ndarray, tuple
         own = np.ascontiguousarray(own.swapaxes(2, 3)).swapaxes(2, 3)
     elif not whole_steps(own.strides, own.itemsize):
         own = np.ascontiguousarray(own)
-    steps = [0 if extent == 1 else stride // own.itemsize for extent, stride in zip(own.shape, own.strides, strict=True)]
+    steps = [
+        0 if extent == 1 else stride // own.itemsize for extent, stride in zip(own.shape, own.strides, strict=True)
+    ]
     return own, tuple(steps)

@@ -12,6 +12,7 @@ from . import (
     loss,
     module,
     normalization,
+    parameter_container,
     pooling,
     utils,
 )
@@ -25,6 +26,7 @@ from .loss import *
 from .module import *
 from .normalization import *
 from .parameter import Parameter
+from .parameter_container import *
 from .pooling import *
 
 __all__ = ["Parameter", "functional", "init", "utils"]
@@ -37,4 +39,5 @@ __all__ += linear.__all__
 __all__ += loss.__all__
 __all__ += module.__all__
 __all__ += normalization.__all__
+__all__ += parameter_container.__all__
 __all__ += pooling.__all__

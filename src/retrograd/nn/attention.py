@@ -47,7 +47,8 @@ class MultiheadAttention(Module):
         TypeError: inputs or masks have another type than the weights.
     """
 
-    in_proj_weight: Parameter | None
+    in_proj_weight: Any  # a Parameter or None, as the next ones
+    out_proj: Any
     in_proj_bias: Parameter | None
     bias_k: Parameter | None
     bias_v: Parameter | None
@@ -115,13 +116,20 @@ class MultiheadAttention(Module):
         first = self.batch_first or unbatched  # the batch is the first axis
         if unbatched:
             query, key, value = (reshape(x, 1, *x.shape) for x in (query, key, value))
-        batch, rows, keys = (query.shape[0 if first else 1], query.shape[1 if first else 0], key.shape[1 if first else 0])
+        batch, rows, keys = (
+            query.shape[0 if first else 1],
+            query.shape[1 if first else 0],
+            key.shape[1 if first else 0],
+        )
         q, k, v = (self._projected(which, x, first) for which, x in enumerate((query, key, value)))
         masks = [
             _bias("key_padding_mask", key_padding_mask, q, [(batch, keys), (keys,)] if unbatched else [(batch, keys)]),
             _bias("attn_mask", attn_mask, q, [(rows, keys), (batch * self.num_heads, rows, keys)]),
         ]
-        for given, row_k, row_v in ((self.bias_k is not None, self.bias_k, self.bias_v), (self.add_zero_attn, None, None)):
+        for given, row_k, row_v in (
+            (self.bias_k is not None, self.bias_k, self.bias_v),
+            (self.add_zero_attn, None, None),
+        ):
             if given:
                 k, v = (append_row(x, self._one_key(row, batch)) for x, row in ((k, row_k), (v, row_v)))
                 masks = [None if mask is None else append_row(mask, None, mask.ndim - 1) for mask in masks]
@@ -144,14 +152,18 @@ class MultiheadAttention(Module):
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> bool:
         """Whether the inputs have no batch axis."""
         shapes = []
-        for name, x, features in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
+        for name, x, features in (
+            ("query", query, self.embed_dim),
+            ("key", key, self.kdim),
+            ("value", value, self.vdim),
+        ):
             if not isinstance(x, Tensor):
                 raise TypeError(f"MultiheadAttention: {name} is {type(x).__name__}, needs a Tensor")
             shapes.append(x.shape)
             if x.ndim not in (2, 3) or x.ndim != query.ndim or x.shape[-1] != features:
                 raise ValueError(
-                    f"MultiheadAttention: {name}.shape={x.shape}, needs 3 axes (2 without batch), as many as query, and "
-                    f"{features} features in the last one"
+                    f"MultiheadAttention: {name}.shape={x.shape}, needs 3 axes (2 without batch), as many as query, "
+                    f"and {features} features in the last one"
                 )
         batch = 0 if self.batch_first else 1
         if shapes[1][:-1] != shapes[2][:-1] or (query.ndim == 3 and shapes[0][batch] != shapes[1][batch]):

@@ -135,7 +135,9 @@ def outputs(name: str, ndim: int, size: tuple[int, ...] | None, output_size: Any
                 raise TypeError
             extent = index(entry)
         except TypeError:
-            raise TypeError(f"{name}: output_size={output_size!r} must be an int or None, or these in a tuple") from None
+            raise TypeError(
+                f"{name}: output_size={output_size!r} must be an int or None, or these in a tuple"
+            ) from None
         if extent < 1:
             raise ValueError(f"{name}: output_size={output_size!r} must be at least 1")
         found.append(extent)

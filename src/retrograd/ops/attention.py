@@ -1,6 +1,6 @@
 """Scaled dot-product attention: fused in one kernel where that is possible, composed of operators where it is not.
 
-q query (..., L, E), k key (..., S, E), v value (..., S, Ev); with scores s = scale q kT + bias and weights p = softmax(s)
+q query (..., L, E), k key (..., S, E), v value (..., S, Ev); scores s = scale q kT + bias, weights p = softmax(s)
 
 y = p v,    gv = pT gy,    gp = gy vT,    gs = p (gp - sum gp p),    gq = scale gs k,    gk = scale gsT q
 """
@@ -51,10 +51,10 @@ class Attention(Function):
     def backward(ctx: Any, g: Tensor) -> Gradients:
         """The fused gradient, or the composed one where it must be differentiable."""
         q, k, v, y = ctx.saved_tensors
-        wanted = tuple(ctx.needs_input_grad[:3])
+        wanted, (bias, scale, causal) = tuple(ctx.needs_input_grad[:3]), ctx.options
         if is_grad_enabled():
-            return *attention_grad(g, q, k, v, *ctx.options, wanted), None, None, None
-        found = kernels.attention_grad(g.data, q.data, k.data, v.data, y.data, ctx.log_sum, *ctx.options, wanted)
+            return *attention_grad(g, q, k, v, bias, scale, causal, wanted), None, None, None
+        found = kernels.attention_grad(g.data, q.data, k.data, v.data, y.data, ctx.log_sum, bias, scale, causal, wanted)
         return *(None if gradient is None else wrap(gradient) for gradient in found), None, None, None
 
 
@@ -156,7 +156,9 @@ def scaled_dot_product_attention(
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"{name}: dropout_p={dropout_p} is a probability and must lie in [0, 1]")
     if attn_mask is not None and is_causal:
-        raise ValueError(f"{name}: attn_mask is given and is_causal=True; put what is causal into attn_mask, or drop it")
+        raise ValueError(
+            f"{name}: attn_mask is given and is_causal=True; put what is causal into attn_mask, or drop it"
+        )
     rows = (*lead, query.data.shape[-2], key.data.shape[-2])
     bias = None if attn_mask is None else _bias(name, attn_mask, query, rows)
     depth = query.data.shape[-1]

@@ -78,7 +78,7 @@ def max_unpool_nd(
         raise ValueError(f"{name}: indices.shape={indices.data.shape} must be input.shape={shape}")
     size = _size(name, ndim, pooled, freeze(kernel_size), freeze(stride), freeze(padding), output_size)
     places = indices.data
-    if places.size and not (0 <= int(places.min()) and int(places.max()) < prod(size)):
+    if places.size and (int(places.min()) < 0 or int(places.max()) >= prod(size)):
         raise ValueError(
             f"{name}: indices lie between {places.min()} and {places.max()}, the output {size} has places 0 to "
             f"{prod(size) - 1}; give the output_size that was pooled"

@@ -187,7 +187,7 @@ def attention_grad(
     task: int, worker: int, q: Array, k: Array, v: Array, bias: Array, y: Array, log_sum: Array, g: Array, gq: Array,
     gk: Array, gv: Array, plan: Table, scratch: Array, scratch_words: int, tables: Table, zeros: Array, scale: float,
 ) -> None:  # fmt: skip
-    """One head of the keys, with all heads of the queries that look at it; queries and keys block by block, in order."""
+    """One head of the keys with all heads of the queries that look at it; blocks of queries, and of keys, in order."""
     size, width, heads, group = plan[word.SIZE], plan[word.WIDTH], plan[word.HEADS], plan[word.GROUP]
     depth, value_depth, queries = plan[word.DEPTH], plan[word.VALUE_DEPTH], plan[word.QUERIES]
     want_q, want_k, want_v = plan[word.WANT_QUERY], plan[word.WANT_KEY], plan[word.WANT_VALUE]

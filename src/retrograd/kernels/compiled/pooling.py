@@ -297,7 +297,7 @@ def avg_pool(task: int, worker: int, x: Array, y: Array, plan: Table, scratch: T
     """y[o] = (sum over r of x[i]) / count for some rows of outputs and one block of channels."""
     first_row, last_row, first_c, last_c = _part_of_task(plan, task)
     begin, outputs, channels = worker * scratch_words, plan[OUTPUT + 2], plan[CHANNELS]
-    move, step = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3]
+    step = plan[STRIDE + 2] * plan[STEP + 3]
     one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
     zero = full(x, 0.0)
     target = first_row * outputs * channels
@@ -346,7 +346,7 @@ def avg_pool_grad(
     """gx[i] += g[o] / count for all taps, in the order of o, for one image and one block of channels."""
     first_row, last_row, first_c, last_c = _part_of_task(plan, task)
     begin, outputs, channels = worker * scratch_words, plan[OUTPUT + 2], plan[CHANNELS]
-    move, step = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3]
+    step = plan[STRIDE + 2] * plan[STEP + 3]
     source, fresh = first_row * outputs * channels, 0
     for row in range(first_row, last_row):
         n, d, h, at_d, at_h = _start_of_row(plan, row)
