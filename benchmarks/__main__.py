@@ -14,7 +14,7 @@ import retrograd
 
 from . import libraries, machine, report
 from .harness import Effort, Result, measure
-from .suites import convolution, layers, matmul, memory, networks, optimizers, overhead, startup
+from .suites import attention, convolution, layers, matmul, memory, networks, optimizers, overhead, poolings, startup
 
 TIMED = {
     "convolution": convolution,
@@ -23,6 +23,8 @@ TIMED = {
     "layers": layers,
     "optimizers": optimizers,
     "overhead": overhead,
+    "attention": attention,
+    "poolings": poolings,
 }
 SUITES = (*TIMED, "memory", "startup")
 

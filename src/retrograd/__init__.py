@@ -22,6 +22,7 @@ from .ops.dtype import float32, float64, int64
 if TYPE_CHECKING:
     from . import data, interop, nn, optim, testing, train, utils
     from .kernels.launch import get_num_threads, set_num_threads
+    from .nn.model_summary import summary
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ __all__ = [
     "optim",
     "set_grad_enabled",
     "set_num_threads",
+    "summary",
     "testing",
     "train",
     "utils",
@@ -58,6 +60,8 @@ _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f".{name}", __name__)
+    if name == "summary":
+        return importlib.import_module(".nn.model_summary", __name__).summary
     if name in _THREADS:
         return getattr(importlib.import_module(".kernels.launch", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

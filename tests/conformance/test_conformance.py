@@ -26,7 +26,7 @@ NOT_OPERATORS = {
     "zeros_like",
 }  # fmt: skip
 # containers and base classes
-NOT_LAYERS = {"Module", "ModuleList", "Parameter", "Sequential"}
+NOT_LAYERS = {"Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList", "Sequential"}
 
 
 @pytest.mark.parametrize("entry", OPERATORS, ids=lambda entry: entry.name)

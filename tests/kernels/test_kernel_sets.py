@@ -13,7 +13,7 @@ import pytest
 import retrograd.kernels
 import retrograd.textbook
 from comparison import bits
-from retrograd.geometry import conv_window, pool_window
+from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.launch import get_num_threads, set_num_threads
 from strategies import DTYPES, LAYOUTS, numbers
 
@@ -83,6 +83,11 @@ def _pooling(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
     yield "max_pool_gather", k.max_pool_gather(x, indices)
     yield "avg_pool", k.avg_pool(x, window, False)
     yield "avg_pool_grad", k.avg_pool_grad(g, window, True)
+    uneven = AdaptiveWindow((41, 40), (12, 9))
+    g = _x(rng, dtype, layout, 6, 17, 12, 9)
+    yield "adaptive_max_pool", k.adaptive_max_pool(x, uneven)
+    yield "adaptive_avg_pool", k.adaptive_avg_pool(x, uneven)
+    yield "adaptive_avg_pool_grad", k.adaptive_avg_pool_grad(g, uneven)
 
 
 def _batch_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -105,6 +110,14 @@ def _softmax(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
     loss, log = k.cross_entropy(x, labels)
     yield "cross_entropy", (loss, log)
     yield "cross_entropy_grad", k.cross_entropy_grad(loss, log, labels)
+
+
+def _attention(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    q, g = _x(rng, dtype, layout, 2, 4, 90, 24), _x(rng, dtype, layout, 2, 4, 90, 24)
+    key, value = _x(rng, dtype, layout, 2, 2, 110, 24), _x(rng, dtype, layout, 2, 2, 110, 24)
+    y, log_sum = k.attention(q, key, value, None, 0.2, True)
+    yield "attention", (y, log_sum)
+    yield "attention_grad", k.attention_grad(g, q, key, value, y, log_sum, None, 0.2, True, (True, True, True))
 
 
 def _reductions(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -179,6 +192,7 @@ FAMILIES = {
     "pooling": _pooling,
     "normalization": _batch_norm,
     "softmax": _softmax,
+    "attention": _attention,
     "optimizer": _steps,
 }
 

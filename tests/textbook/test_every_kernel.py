@@ -12,9 +12,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from retrograd import textbook
-from retrograd.geometry import conv_window, pool_window
+from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 
 CONV, POOL = conv_window((5, 4), 3, stride=(2, 1), padding=1, groups=2), pool_window((5, 4), 2, 1, 1)
+ADAPTIVE = AdaptiveWindow((5, 4), (2, 3))
 LABELS, INDICES = np.array([2, 0, 1]), np.random.default_rng(1).integers(0, 20, (3, 4, *POOL.output))
 
 
@@ -27,6 +28,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
 
     x, w, y, p, v = a(3, 4, 5, 4), a(6, 2, 3, 3), a(3, 6, *CONV.output), a(3, 4, *POOL.output), a(4)
     two, one = (a(3, 4), a(2, 1, 4)), (a(3, 4),)
+    query, key, value, g = a(3, 4, 3, 2), a(3, 2, 5, 2), a(3, 2, 5, 6), a(3, 4, 3, 6)
     return {
         "conv": (x, w, a(6), CONV),
         "conv_input_grad": (y, w, a(4), CONV),
@@ -44,6 +46,9 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "max_pool_gather": (x, INDICES),
         "avg_pool": (x, POOL, False),
         "avg_pool_grad": (p, POOL, False),
+        "adaptive_max_pool": (x, ADAPTIVE),
+        "adaptive_avg_pool": (x, ADAPTIVE),
+        "adaptive_avg_pool_grad": (a(3, 4, 2, 3), ADAPTIVE),
         "batch_norm": (x, v, a(4), 1e-5),
         "batch_norm_grad": (a(3, 4, 5, 4), x, v, a(4), a(4), 1e-5),
         "channel_affine": (x, v, a(4)),
@@ -52,6 +57,8 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "softmax_grad": (a(3, 4), a(3, 4), 1),
         "log_softmax_grad": (a(3, 4), a(3, 4), 1),
         "cross_entropy": (a(3, 4), LABELS),
+        "attention": (query, key, value, None, 0.5, True),
+        "attention_grad": (g, query, key, value, g, a(3, 4, 3), None, 0.5, True, (True, True, True)),
         "cross_entropy_grad": (a(3), a(3, 4), LABELS),
     }
 
@@ -119,9 +126,13 @@ def test_result_without_axes_is_an_array(name: str) -> None:
 
 # Kernels whose result has the batch in front, by how many of their arguments have it.
 BATCHED = {
-    1: ["conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"],
+    1: [
+        *("conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"),
+        *("adaptive_max_pool", "adaptive_avg_pool", "adaptive_avg_pool_grad"),
+    ],
     2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy"],
-    3: ["cross_entropy_grad"],
+    3: ["cross_entropy_grad", "attention"],
+    6: ["attention_grad"],
 }
 
 

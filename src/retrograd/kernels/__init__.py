@@ -8,6 +8,7 @@ on disk. Importing this package imports neither Numba nor any machine code.
 
 import sys
 
+from .attention import *
 from .convolution import *
 from .elementwise import *
 from .launch import get_num_threads, set_num_threads
@@ -20,6 +21,7 @@ from .reduction import *
 from .softmax import *
 
 _FAMILIES = (
+    "attention",
     "convolution",
     "elementwise",
     "matmul",

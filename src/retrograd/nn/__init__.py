@@ -2,6 +2,7 @@
 
 from . import (
     activation,
+    attention,
     container,
     convolution,
     dropout,
@@ -11,10 +12,12 @@ from . import (
     loss,
     module,
     normalization,
+    parameter_container,
     pooling,
     utils,
 )
 from .activation import *
+from .attention import *
 from .container import *
 from .convolution import *
 from .dropout import *
@@ -23,10 +26,12 @@ from .loss import *
 from .module import *
 from .normalization import *
 from .parameter import Parameter
+from .parameter_container import *
 from .pooling import *
 
 __all__ = ["Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
+__all__ += attention.__all__
 __all__ += container.__all__
 __all__ += convolution.__all__
 __all__ += dropout.__all__
@@ -34,4 +39,5 @@ __all__ += linear.__all__
 __all__ += loss.__all__
 __all__ += module.__all__
 __all__ += normalization.__all__
+__all__ += parameter_container.__all__
 __all__ += pooling.__all__

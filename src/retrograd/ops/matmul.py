@@ -70,8 +70,8 @@ class MatMul(Function):
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
         if y.data.ndim == 2:
             return Linear.apply(g, y, None) if want_x else None, LinearWeightGrad.apply(g, x) if want_y else None
-        gx = sum_to(MatMul.apply(g, _swap(y)), x.data.shape) if want_x else None
-        gy = sum_to(MatMul.apply(_swap(x), g), y.data.shape) if want_y else None
+        gx = sum_to(MatMul.apply(g, swap_last(y)), x.data.shape) if want_x else None
+        gy = sum_to(MatMul.apply(swap_last(x), g), y.data.shape) if want_y else None
         return gx, gy
 
 
@@ -140,7 +140,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return Linear.apply(input, weight, bias)
 
 
-def _swap(x: Tensor) -> Tensor:
+def swap_last(x: Tensor) -> Tensor:
     """x with its last two axes swapped."""
     last = x.data.ndim - 1
     return Permute.apply(x, tuple(range(last - 1)) + (last, last - 1))

@@ -6,6 +6,8 @@ have checked shapes and types. Inputs are never changed (but by optimiser steps)
 
 import sys
 
+from .adaptive_pooling import *
+from .attention import *
 from .convolution import *
 from .elementwise import *
 from .matmul import *
@@ -16,6 +18,8 @@ from .reduction import *
 from .softmax import *
 
 _FAMILIES = (
+    "adaptive_pooling",
+    "attention",
     "convolution",
     "elementwise",
     "matmul",

@@ -6,6 +6,7 @@ are those that exist once for each number of axes, or that update running statis
 
 import sys
 
+from ...ops.attention import *
 from ...ops.dropout import *
 from ...ops.elementwise import relu, sigmoid, tanh
 from ...ops.loss import *
@@ -16,7 +17,7 @@ from .normalization import *
 from .pooling import *
 
 _HERE = ("convolution", "normalization", "pooling")
-_OPERATORS = ("dropout", "loss")
+_OPERATORS = ("attention", "dropout", "loss")
 _PACKAGE = __name__.partition(".")[0]
 __all__ = ["linear", "log_softmax", "relu", "sigmoid", "softmax", "tanh"]
 __all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
