@@ -241,7 +241,8 @@ def glu(x: np.ndarray, axis: int) -> np.ndarray:
     order = memory_axes(x.shape, x.strides)
     y = np.empty([shape[a] for a in order], x.dtype)
     _GLU[x.dtype.char](tasks(y.size), x, y, y.size, half or 1)
-    return y.transpose(transposition(order) or None)
+    back = transposition(order)
+    return y.transpose(back) if back else y
 
 
 def glu_grad(g: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:

@@ -263,7 +263,7 @@ def atan2(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def atan2_grad(
     g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """gx = g y / (x^2 + y^2) and gy = -g x / (x^2 + y^2), those that are wanted, in the shape of g."""
+    """gx = g y / (x^2 + y^2) and gy = -g x / (x^2 + y^2), those that are wanted, in the shape of g; 0 at the origin."""
     return both_gradients(_ATAN2_GRAD, g, x, y, want_x, want_y)
 
 

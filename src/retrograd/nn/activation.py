@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ..engine.tensor import Tensor
-from ..ops.elementwise import relu, sigmoid, tanh
+from ..ops.piecewise import relu
 from ..ops.softmax import log_softmax, softmax
+from ..ops.transcendental import sigmoid
+from ..ops.trigonometry import tanh
 from .module import Module
 
 __all__ = ["LogSoftmax", "ReLU", "Sigmoid", "Softmax", "Tanh"]

@@ -186,7 +186,8 @@ def remainder_grad(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 @ieee
 def floor_divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """floor(x / y) for the exact quotient; x / y where y is 0"""
-    z = np.rint((x - remainder(x, y)) / y)
+    r = np.fmod(x, y)
+    z = np.rint((x - r) / y) - np.where(r * np.sign(y) < 0, 1, 0)
     z = np.where(z == 0, np.copysign(z, x / y), z)
     return np.asarray(np.where(y == 0, x / y, z), x.dtype)
 

@@ -295,8 +295,10 @@ def atan2_grad(
     g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """gx = g y / (x^2 + y^2) and gy = -g x / (x^2 + y^2), those that are wanted, in the shape of g."""
-    gx = np.asarray(g * (y / (x * x + y * y)), g.dtype) if want_x else None
-    return gx, np.asarray(g * (-x / (x * x + y * y)), g.dtype) if want_y else None
+    square = x * x + y * y
+    square = np.where(square == 0, 1, square)
+    gx = np.asarray(g * (y / square), g.dtype) if want_x else None
+    return gx, np.asarray(g * (-x / square), g.dtype) if want_y else None
 
 
 @ieee

@@ -128,13 +128,13 @@ def _gelu_grad(g: Any, x: Any) -> Any:
 
 @helper
 def _gelu_tanh(x: Any) -> Any:
-    return x * math.sigmoid(x * (x * x * 0.07135481282717186 + 1.5957691216057308))
+    return x * math.sigmoid(x * (x * x * 0.07135481627260025 + 1.5957691216057308))
 
 
 @helper
 def _gelu_tanh_grad(g: Any, x: Any) -> Any:
-    s = math.sigmoid(x * (x * x * 0.07135481282717186 + 1.5957691216057308))
-    return g * (s + x * s * (1.0 - s) * (x * x * 0.21406443848151558 + 1.5957691216057308))
+    s = math.sigmoid(x * (x * x * 0.07135481627260025 + 1.5957691216057308))
+    return g * (s + x * s * (1.0 - s) * (x * x * 0.21406444881780073 + 1.5957691216057308))
 
 
 @helper

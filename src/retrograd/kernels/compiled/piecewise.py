@@ -157,10 +157,11 @@ def _remainder(x: Any, y: Any) -> Any:
 
 @helper
 def _floor_divide(x: Any, y: Any) -> Any:
-    """The integer that ``remainder`` leaves: (x - remainder) / y, rounded."""
+    """The integer (x - fmod) / y, rounded, and one less where ``remainder`` is one y more than fmod."""
     quotient = x / y
-    r = _remainder(x, y)
+    r = _fmod(x, y)
     z = nearest((x - r) / y)
+    z = select(select(y < 0.0, -r, r) < 0.0, z - 1.0, z)
     z = select(z == 0.0, copy_sign(z, quotient), z)
     return select(y == 0.0, quotient, z)
 

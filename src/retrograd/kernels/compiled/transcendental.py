@@ -79,20 +79,26 @@ def _logit(x: Any, p: float, q: float, r: float) -> Any:
 
 @helper
 def _logit_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
-    outside = select(x < p, 0.0, select(x > q, 0.0, x))
     d = x * (1.0 - x)
     y = select(d < 0.0, float("nan"), g / d)  # there is no logit below 0 or above 1
-    return select(x == outside, y, select(x == x, 0.0, x))
+    return select(x < p, 0.0, select(x > q, 0.0, y))
+
+
+@helper
+def _square(x: Any, y: Any) -> Any:
+    """1 at the origin, where there is no angle to change"""
+    d = x * x + y * y
+    return select(d == 0.0, 1.0, d)
 
 
 @helper
 def _atan2_y(g: Any, y: Any, x: Any) -> Any:
-    return g * (x / (x * x + y * y))
+    return g * (x / _square(x, y))
 
 
 @helper
 def _atan2_x(g: Any, y: Any, x: Any) -> Any:
-    return g * (-y / (x * x + y * y))
+    return g * (-y / _square(x, y))
 
 
 @helper
