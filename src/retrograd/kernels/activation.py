@@ -235,7 +235,7 @@ def tanhshrink_grad(g: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def glu(x: np.ndarray, axis: int) -> np.ndarray:
     """a sigmoid(b) of the halves a and b of x along the axis"""
-    outer, extent, inner = around(x.shape, x.strides, axis) if (x := dense(x)).size else (0, 2, 1)
+    _, extent, inner = around(x.shape, x.strides, axis) if (x := dense(x)).size else (0, 2, 1)
     half = extent // 2 * inner
     shape = tuple(n // 2 if a == axis else n for a, n in enumerate(x.shape))
     order = memory_axes(x.shape, x.strides)
@@ -247,7 +247,7 @@ def glu(x: np.ndarray, axis: int) -> np.ndarray:
 
 def glu_grad(g: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
     """gx = (g s, g a s (1 - s)) for the halves (a, b) of x, with s = sigmoid(b)"""
-    outer, extent, inner = around(x.shape, x.strides, axis) if (x := dense(x)).size else (0, 2, 1)
+    _, extent, inner = around(x.shape, x.strides, axis) if (x := dense(x)).size else (0, 2, 1)
     half = extent // 2 * inner
     order = memory_axes(x.shape, x.strides)
     y = np.empty_like(x)

@@ -12,6 +12,7 @@ from . import (
     module,
     normalization,
     pooling,
+    rectifier,
 )
 from .activation import *
 from .container import *
@@ -23,6 +24,7 @@ from .module import *
 from .normalization import *
 from .parameter import Parameter
 from .pooling import *
+from .rectifier import *
 
 __all__ = ["Parameter", "functional", "init"]
 __all__ += activation.__all__
@@ -34,3 +36,4 @@ __all__ += loss.__all__
 __all__ += module.__all__
 __all__ += normalization.__all__
 __all__ += pooling.__all__
+__all__ += rectifier.__all__
