@@ -14,9 +14,16 @@ import retrograd
 
 from . import libraries, machine, report
 from .harness import Effort, Result, measure
-from .suites import convolution, layers, matmul, memory, networks, overhead, startup
+from .suites import convolution, layers, matmul, memory, networks, overhead, pointwise, startup
 
-TIMED = {"convolution": convolution, "networks": networks, "matmul": matmul, "layers": layers, "overhead": overhead}
+TIMED = {
+    "convolution": convolution,
+    "networks": networks,
+    "matmul": matmul,
+    "layers": layers,
+    "overhead": overhead,
+    "pointwise": pointwise,
+}
 SUITES = (*TIMED, "memory", "startup")
 
 

@@ -97,13 +97,12 @@ def prelu(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 def prelu_grad(g: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """gx = g where x > 0, weight g elsewhere"""
-    order = memory_axes(x.shape, x.strides)
-    axis = min(1, x.ndim - 1)
     y = np.empty_like(x)
-    if weight.size == 1 or not x.ndim:
-        inner, channels = max(1, x.size), 1
-    else:
-        inner, channels = prod(x.shape[a] for a in order[order.index(axis) + 1 :]) or 1, weight.size
+    inner, channels = max(1, x.size), 1
+    if weight.size > 1:
+        order = memory_axes(y.shape, y.strides)
+        inner, channels = prod(x.shape[a] for a in order[order.index(1) + 1 :]) or 1, weight.size
+    weight = np.ascontiguousarray(weight)
     _PRELU_GRAD[x.dtype.char](tasks(x.size), like(g, y), like(x, y), weight, y, x.size, inner, channels)
     return y
 

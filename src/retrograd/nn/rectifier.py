@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.dtype import as_dtype, float32
 from . import functional
 from .activation import inplace_text
 from .module import Module
-from .parameter import Parameter
+from .parameter import Parameter, as_float_dtype
 
 __all__ = [
     "Hardshrink",
@@ -93,10 +92,10 @@ class PReLU(Module):
         ValueError: x has another number of channels.
     """
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = None) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: Any = None) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
-        self.weight = Parameter(np.full(num_parameters, init, as_dtype(float32 if dtype is None else dtype)))
+        self.weight = Parameter(np.full(num_parameters, init, as_float_dtype(dtype)))
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.prelu(input, self.weight)

@@ -38,32 +38,32 @@ __all__ = [
 ]
 
 
-def eq(input: Tensor, other: Any) -> Any:
+def eq(input: Tensor, other: Tensor | float) -> Tensor:
     """input == other, element by element; other is a Tensor or a number."""
     return _compare("eq", np.equal, "eq", input, other)
 
 
-def ne(input: Tensor, other: Any) -> Any:
+def ne(input: Tensor, other: Tensor | float) -> Tensor:
     """input != other, element by element; other is a Tensor or a number."""
     return _compare("ne", np.not_equal, "ne", input, other)
 
 
-def lt(input: Tensor, other: Any) -> Any:
+def lt(input: Tensor, other: Tensor | float) -> Tensor:
     """input < other, element by element; other is a Tensor or a number."""
     return _compare("lt", np.less, "lt", input, other)
 
 
-def le(input: Tensor, other: Any) -> Any:
+def le(input: Tensor, other: Tensor | float) -> Tensor:
     """input <= other, element by element; other is a Tensor or a number."""
     return _compare("le", np.less_equal, "le", input, other)
 
 
-def gt(input: Tensor, other: Any) -> Any:
+def gt(input: Tensor, other: Tensor | float) -> Tensor:
     """input > other, element by element; other is a Tensor or a number."""
     return _compare("gt", np.greater, "lt", input, other, swapped=True)
 
 
-def ge(input: Tensor, other: Any) -> Any:
+def ge(input: Tensor, other: Tensor | float) -> Tensor:
     """input >= other, element by element; other is a Tensor or a number."""
     return _compare("ge", np.greater_equal, "le", input, other, swapped=True)
 
@@ -146,7 +146,7 @@ def logical_xor(input: Tensor, other: Tensor) -> Tensor:
 
 def logical_not(input: Tensor) -> Tensor:
     """Where input is 0."""
-    return wrap(np.asarray(np.logical_not(input.data)))
+    return wrap(np.asarray(np.logical_not(_pair("logical_not", input, input)[0])))
 
 
 def bitwise_and(input: Tensor | int, other: Tensor | int) -> Tensor:
@@ -176,21 +176,24 @@ def bitwise_not(input: Tensor) -> Tensor:
     return wrap(np.asarray(np.invert(input.data)))
 
 
-def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Tensor, y: Any, swapped: bool = False) -> Any:
+def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any, swapped: bool = False) -> Tensor:
     """``kernel`` of (x, y), or of (y, x), where both are floating-point numbers of one type."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
     if isinstance(y, Tensor):
         broadcast_shape(name, x.data.shape, y.data.shape)
         other = y.data
     elif is_number(y):
-        other = np.array(y, x.data.dtype) if x.data.dtype.kind == "f" else y
-    else:  # Python tries the reflected comparison, and "x == None" is False
-        return NotImplemented
+        other = np.array(y, x.data.dtype) if x.data.dtype.kind == "f" else np.array(y)
+    else:
+        raise TypeError(f"{name}: other is {type(y).__name__}, needs a Tensor or a number")
     if x.data.dtype.kind == "f" and other.dtype == x.data.dtype:
         return wrap(getattr(kernels, kernel)(*((other, x.data) if swapped else (x.data, other))))
     return wrap(np.asarray(compare(x.data, other)))
 
 
 def _test(name: str, x: Tensor, of_integers: bool) -> Tensor:
+    _pair(name, x, x)
     if x.data.dtype.kind == "f":
         return wrap(getattr(kernels, name)(x.data))
     return wrap(np.full(x.data.shape, of_integers))

@@ -268,10 +268,11 @@ def positive(input: Tensor) -> Tensor:
     """input itself.
 
     Raises:
-        TypeError: input holds truth values.
+        TypeError: input is no Tensor, or holds truth values.
     """
-    if input.data.dtype.kind == "b":
-        raise TypeError("positive: input is bool, needs numbers; convert it with input.long()")
+    if not isinstance(input, Tensor) or input.data.dtype.kind == "b":
+        what = "bool" if isinstance(input, Tensor) else type(input).__name__
+        raise TypeError(f"positive: input is {what}, needs a Tensor of numbers")
     return input
 
 

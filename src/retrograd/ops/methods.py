@@ -23,7 +23,7 @@ from . import (
     transcendental,
     trigonometry,
 )
-from .dtype import bool_, cast, float32, float64, int64
+from .dtype import bool_, cast, float32, float64, int64, is_number
 
 
 def _reflected(function: Any) -> Any:
@@ -32,6 +32,16 @@ def _reflected(function: Any) -> Any:
 
     operator.__name__ = f"r{function.__name__}"
     operator.__doc__ = f"{function.__name__} with its operands swapped."
+    return operator
+
+
+def _comparison(function: Any) -> Any:
+    def operator(x: Tensor, other: Any) -> Any:
+        # anything else: Python tries the reflected comparison, and "x == None" is False
+        return function(x, other) if isinstance(other, Tensor) or is_number(other) else NotImplemented
+
+    operator.__name__ = f"__{function.__name__}__"
+    operator.__doc__ = function.__doc__
     return operator
 
 
@@ -118,12 +128,12 @@ METHODS: dict[str, Any] = {
     "__matmul__": matmul.matmul,
     "__getitem__": shape.getitem,
     "__iter__": shape.iterate,
-    "__eq__": comparison.eq,
-    "__ne__": comparison.ne,
-    "__lt__": comparison.lt,
-    "__le__": comparison.le,
-    "__gt__": comparison.gt,
-    "__ge__": comparison.ge,
+    "__eq__": _comparison(comparison.eq),
+    "__ne__": _comparison(comparison.ne),
+    "__lt__": _comparison(comparison.lt),
+    "__le__": _comparison(comparison.le),
+    "__gt__": _comparison(comparison.gt),
+    "__ge__": _comparison(comparison.ge),
     "view": shape.reshape,
     "expand_as": _expand_as,
     "to": _to,

@@ -182,7 +182,8 @@ class Logit(Function):
         if not recording():
             return wrap(kernels.logit_grad(g.data, x.data, low, high)), None, None
         inside = wrap(np.asarray(~((x.data < low) | (x.data > high))))
-        slope = where(inside, x, 0.5) * (1.0 - x)
+        z = where(inside, x, 0.5)
+        slope = z * (1.0 - z)
         slope = where(slope < 0.0, math.nan, slope)  # there is no logit below 0 or above 1
         return where(inside, g / slope, 0.0), None, None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..arrays import CHUNK
 from ..compiler import Array, helper
-from ..simd import absolute, lanes, load_first, select, store_first
+from ..simd import absolute, ahead, lanes, load, load_first, select, store, store_first
 from . import error_function, exponential, math
 from .loops import one, one_and_numbers, two, two_and_numbers, two_broadcast
 
@@ -216,8 +216,12 @@ def prelu_grad(
         stop = min(last, (row + 1) * inner)
         while i < stop:
             m = min(lanes(x), stop - i)
-            a = load_first(g, i, m)
-            store_first(y, i, select(load_first(x, i, m) > 0.0, a, a * weight), m)
+            if m == lanes(x):
+                a = load(g, i)
+                store(y, i, select(load(x, i) > 0.0, a, a * weight))
+            else:
+                a = load_first(g, i, m)
+                store_first(y, i, select(load_first(x, i, m) > 0.0, a, a * weight), m)
             i += m
 
 
@@ -234,7 +238,13 @@ def glu(task: int, worker: int, x: Array, y: Array, n: int, half: int) -> None:
         while i < stop:
             m = min(lanes(x), stop - i)
             p = i + row * half
-            store_first(y, i, load_first(x, p, m) * math.sigmoid(load_first(x, p + half, m)), m)
+            if m == lanes(x):
+                ahead(x, p)
+                ahead(x, p + half)
+                ahead(y, i)
+                store(y, i, load(x, p) * math.sigmoid(load(x, p + half)))
+            else:
+                store_first(y, i, load_first(x, p, m) * math.sigmoid(load_first(x, p + half, m)), m)
             i += m
 
 
@@ -248,8 +258,18 @@ def glu_grad(task: int, worker: int, g: Array, x: Array, y: Array, n: int, half:
         while i < stop:
             m = min(lanes(x), stop - i)
             p = i + row * half
-            s = math.sigmoid(load_first(x, p + half, m))
-            a = load_first(g, i, m) * s
-            store_first(y, p, a, m)
-            store_first(y, p + half, a * load_first(x, p, m) * (1.0 - s), m)
+            if m == lanes(x):
+                ahead(x, p)
+                ahead(x, p + half)
+                ahead(y, p)
+                ahead(y, p + half)
+                s = math.sigmoid(load(x, p + half))
+                a = load(g, i) * s
+                store(y, p, a)
+                store(y, p + half, a * load(x, p) * (1.0 - s))
+            else:
+                s = math.sigmoid(load_first(x, p + half, m))
+                a = load_first(g, i, m) * s
+                store_first(y, p, a, m)
+                store_first(y, p + half, a * load_first(x, p, m) * (1.0 - s), m)
             i += m

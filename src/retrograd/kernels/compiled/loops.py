@@ -128,6 +128,16 @@ def two_broadcast(function: Callable[[Any, Any], Any]) -> Body:
             last = min(n, k + inner)
             a = full(x, x[p])
             b = full(x, y[q])
+            few = until_aligned(z, k)
+            if few > 0 and last - k > 4 * lanes(x):
+                if x_inner == 1:
+                    a = load_first(x, p, few)
+                    p += few
+                if y_inner == 1:
+                    b = load_first(y, q, few)
+                    q += few
+                store_first(z, k, function(a, b), few)
+                k += few
             while k + lanes(x) <= last:
                 ahead(z, k)
                 if x_inner == 1:
@@ -235,8 +245,12 @@ def pair(first: Callable[[Any, Any, Any], Any], second: Callable[[Any, Any, Any]
     ) -> None:
         i = task * CHUNK
         last = min(n, i + CHUNK)
+        few = until_aligned(gx, i)
         while i < last:
             m = min(lanes(x), last - i)
+            if few > 0:
+                m = min(few, last - i)
+                few = 0
             if m == lanes(x):
                 ahead(g, i)
                 ahead(x, i)
@@ -325,8 +339,12 @@ def choose(
     i = task * CHUNK
     last = min(n, i + CHUNK)
     a, b = full(z, x[0]), full(z, y[0])
+    few = until_aligned(z, i)
     while i < last:
         m = min(lanes(z), last - i)
+        if few > 0:
+            m = min(few, last - i)
+            few = 0
         if m == lanes(z):
             ahead(z, i)
             if x_step == 1:

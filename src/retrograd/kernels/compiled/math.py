@@ -1,7 +1,7 @@
 """exp, the logarithms, tanh and sigmoid of a register, within 2 units in the last place, for float32 and float64.
 
-Infinities, NaN, zeros and denormal numbers, results included, mean what they mean in NumPy. The polynomials of exp are
-minimax fits (Remez), those of log are fdlibm's.
+Infinities, NaN, zeros and denormal numbers, results included, mean what they mean in NumPy. The polynomials are
+minimax fits (Remez), that of log in float64 is fdlibm's.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ..simd import (
     shift_right,
     within,
 )
+from .polynomial import polynomial
 
 
 def by_type(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
@@ -139,7 +140,8 @@ def exp_negative(x: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------ log
-# x = 2^k m with m in [sqrt(1/2), sqrt(2));  f = m - 1, s = f / (2 + f);  log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2))
+# x = 2^k m with m in [sqrt(1/2), sqrt(2)) and f = m - 1. In float64, with s = f / (2 + f),
+# log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)); in float32 it is a polynomial of f: a division would take longer.
 
 smallest = number(2.0**-126, 2.0**-1022)  # normal number
 smallest_bits = integer(0x00800000, 0x0010000000000000)
@@ -151,22 +153,32 @@ log_high = number(6.9313812256e-01, 6.93147180369123816490e-01)
 log_low = number(9.0580006145e-06, 1.90821492927058770002e-10)
 
 
-def _log_series32(x: Any) -> Any:
-    p = x * 0.24279078841 + 0.28498786688
-    p = p * x + 0.40000972152
-    return (p * x + 0.66666662693) * x
+_log_tail32 = polynomial(
+    (
+        0.3333333171, -0.2500082101, 0.2000122682, -0.1662335778, 0.1420175816, -0.1316017939, 0.1276158053,
+        -0.0763451021,
+    ),
+    (0.0,),
+)  # fmt: skip
 
 
-def _log_series64(x: Any) -> Any:
+def _log_rest32(f: Any) -> Any:
+    return f * f * f * _log_tail32(f)
+
+
+def _log_rest64(f: Any) -> Any:
+    s = f / (f + 2.0)
+    x = s * s
     p = x * 1.479819860511658591e-01 + 1.531383769920937332e-01
     p = p * x + 1.818357216161805012e-01
     p = p * x + 2.222219843214978396e-01
     p = p * x + 2.857142874366239149e-01
     p = p * x + 3.999999999940941908e-01
-    return (p * x + 6.666666666666735130e-01) * x
+    return s * (f * f * 0.5 + (p * x + 6.666666666666735130e-01) * x)
 
 
-log_series = by_type(_log_series32, _log_series64)
+# log(1 + f) - f + f^2 / 2
+_log_rest = by_type(_log_rest32, _log_rest64)
 
 
 def _logarithm(high: Any, low: Any, factor: Any = None, rest: Any = None) -> Any:
@@ -186,12 +198,11 @@ def _logarithm(high: Any, low: Any, factor: Any = None, rest: Any = None) -> Any
         k = shift_right(bits - root_half(x), mantissa_bits(x))
         n = float_from_bits(k + round_bits(x)) - shift
         f = float_from_bits(bits - shift_left(k, mantissa_bits(x))) - 1.0
-        s = f / (f + 2.0)
         half = f * f * 0.5
         if natural:
-            y = s * (half + log_series(s * s)) + n * low(x) - half + f + n * high(x)
+            y = _log_rest(f) + n * low(x) - half + f + n * high(x)
         else:
-            y = s * (half + log_series(s * s)) - half + f
+            y = _log_rest(f) - half + f
             y = fma(y, factor(x), y * rest(x) + n * low(x)) + n * high(x)
         if not plain:
             infinity = full_like(x, float("inf"))
