@@ -14,7 +14,19 @@ import retrograd
 
 from . import libraries, machine, report
 from .harness import Effort, Result, measure
-from .suites import attention, convolution, layers, matmul, memory, networks, optimizers, overhead, poolings, startup
+from .suites import (
+    attention,
+    convolution,
+    layers,
+    matmul,
+    memory,
+    networks,
+    optimizers,
+    overhead,
+    pointwise,
+    poolings,
+    startup,
+)
 
 TIMED = {
     "convolution": convolution,
@@ -25,6 +37,7 @@ TIMED = {
     "overhead": overhead,
     "attention": attention,
     "poolings": poolings,
+    "pointwise": pointwise,
 }
 SUITES = (*TIMED, "memory", "startup")
 

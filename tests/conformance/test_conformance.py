@@ -19,9 +19,9 @@ TABLES = [importlib.import_module(f"conformance.{family}") for family in FAMILIE
 OPERATORS: list[Op] = [entry for table in TABLES for entry in getattr(table, "OPERATORS", [])]
 LAYERS: list[Layer] = [entry for table in TABLES for entry in getattr(table, "LAYERS", [])]
 
-# what makes, seeds or describes tensors, and has no tensor to differentiate
+# what makes, seeds, compares or describes tensors, and returns none to differentiate
 NOT_OPERATORS = {
-    "active_kernels", "arange", "default_generator", "from_numpy", "full", "get_rng_state", "manual_seed", "ones",
+    "active_kernels", "allclose", "arange", "default_generator", "equal", "from_numpy", "full", "get_rng_state", "manual_seed", "ones",
     "ones_like", "rand", "randint", "randn", "randperm", "set_rng_state", "tensor", "use_kernels", "zeros",
     "zeros_like",
 }  # fmt: skip

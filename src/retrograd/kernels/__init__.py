@@ -8,6 +8,7 @@ on disk. Importing this package imports neither Numba nor any machine code.
 
 import sys
 
+from .activation import *
 from .attention import *
 from .convolution import *
 from .elementwise import *
@@ -15,21 +16,26 @@ from .launch import get_num_threads, set_num_threads
 from .matmul import *
 from .normalization import *
 from .optimizer import *
+from .piecewise import *
 from .pooling import *
 from .precompile import warmup
 from .reduction import *
 from .softmax import *
+from .transcendental import *
 
 _FAMILIES = (
     "attention",
+    "activation",
     "convolution",
     "elementwise",
     "matmul",
     "normalization",
     "optimizer",
+    "piecewise",
     "pooling",
     "reduction",
     "softmax",
+    "transcendental",
 )
 __all__ = ["get_num_threads", "set_num_threads", "warmup"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

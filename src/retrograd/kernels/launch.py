@@ -139,7 +139,7 @@ class _Method(ctypes.Structure):
 
 
 _METH_FASTCALL = 0x80
-_KINDS = {"Array": 0, "Table": 0, "int": 1, "float": 2}  # compiled/pool.py
+_KINDS = {"Array": 0, "Table": 0, "Truth": 0, "int": 1, "float": 2}  # compiled/pool.py
 _forever: list[Any] = []  # what machine code holds addresses of
 
 

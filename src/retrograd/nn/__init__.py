@@ -14,6 +14,7 @@ from . import (
     normalization,
     parameter_container,
     pooling,
+    rectifier,
     utils,
 )
 from .activation import *
@@ -28,6 +29,7 @@ from .normalization import *
 from .parameter import Parameter
 from .parameter_container import *
 from .pooling import *
+from .rectifier import *
 
 __all__ = ["Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
@@ -41,3 +43,4 @@ __all__ += module.__all__
 __all__ += normalization.__all__
 __all__ += parameter_container.__all__
 __all__ += pooling.__all__
+__all__ += rectifier.__all__

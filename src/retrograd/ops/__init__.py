@@ -14,10 +14,15 @@ from .creation import *
 from .elementwise import *
 from .kernel_set import active_kernels, use_kernels
 from .matmul import *
+from .piecewise import *
+from .powers import *
 from .random import *
 from .reduction import *
+from .rounding import *
 from .shape import *
 from .softmax import *
+from .transcendental import *
+from .trigonometry import *
 
 _FAMILIES = (
     "broadcasting",
@@ -25,10 +30,15 @@ _FAMILIES = (
     "creation",
     "elementwise",
     "matmul",
+    "piecewise",
+    "powers",
     "random",
     "reduction",
+    "rounding",
     "shape",
     "softmax",
+    "transcendental",
+    "trigonometry",
 )
 __all__ = ["active_kernels", "use_kernels"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -15,12 +15,25 @@ import numpy as np
 
 from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
-from . import elementwise
+from . import elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .broadcasting import expand
 from .dtype import cast, is_number
 
-# operators of one tensor whose result has its shape and type
-UNARY = ("exp", "log", "neg", "pow", "relu", "sigmoid", "sqrt", "tanh")
+# operators whose result has the shape and type of their first tensor
+UNARY: dict[Any, tuple[str, ...]] = {
+    elementwise: ("addcdiv", "addcmul", "lerp", "neg"),
+    piecewise: ("clamp", "clamp_max", "clamp_min", "clip", "nan_to_num", "relu"),
+    powers: ("hypot", "pow", "reciprocal", "rsqrt", "sqrt", "square"),
+    rounding: (
+        *("abs", "ceil", "fix", "floor", "floor_divide", "fmod", "frac", "remainder", "round", "sgn", "sign", "trunc"),
+    ),
+    transcendental: (
+        *("erf", "erfc", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logit", "sigmoid", "xlogy"),
+    ),
+    trigonometry: (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh"),
+    ),
+}
 
 
 def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None) -> Callable[..., Tensor]:
@@ -134,7 +147,9 @@ def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
         ufunc(array, other, out=array)
 
 
-METHODS: dict[str, Any] = {f"{name}_": in_place(getattr(elementwise, name)) for name in UNARY}
+METHODS: dict[str, Any] = {
+    f"{name}_": in_place(getattr(family, name)) for family, names in UNARY.items() for name in names
+}
 for _name, _sign, _ufunc in (
     *(("add", "+=", np.add), ("sub", "-=", np.subtract)),
     *(("mul", "*=", np.multiply), ("div", "/=", np.true_divide)),

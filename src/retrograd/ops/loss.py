@@ -13,12 +13,12 @@ from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
 from .dtype import require_float, require_same
-from .elementwise import exp
 from .gather import Gather
 from .kernel_set import kernels
 from .reduction import mean, sum
 from .shape import Permute, Reshape
 from .softmax import log_softmax
+from .transcendental import exp
 
 __all__ = ["cross_entropy", "mse_loss", "nll_loss"]
 

@@ -11,9 +11,11 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .convolution import Extent
 from .dtype import is_number, require_float
-from .elementwise import Pow, Relu, Scale
+from .elementwise import Scale
 from .kernel_set import kernels
+from .piecewise import Relu
 from .pooling import avg_pool_nd, max_pool_nd
+from .powers import Pow
 
 
 class Root(Function):

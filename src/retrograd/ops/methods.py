@@ -8,8 +8,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
-from . import broadcasting, comparison, elementwise, inplace, matmul, reduction, shape, softmax
-from .dtype import bool_, cast, float32, float64, int64
+from . import (
+    broadcasting,
+    comparison,
+    elementwise,
+    inplace,
+    matmul,
+    piecewise,
+    powers,
+    reduction,
+    rounding,
+    shape,
+    softmax,
+    transcendental,
+    trigonometry,
+)
+from .dtype import bool_, cast, float32, float64, int64, is_number
 
 
 def _reflected(function: Any) -> Any:
@@ -18,6 +32,16 @@ def _reflected(function: Any) -> Any:
 
     operator.__name__ = f"r{function.__name__}"
     operator.__doc__ = f"{function.__name__} with its operands swapped."
+    return operator
+
+
+def _comparison(function: Any) -> Any:
+    def operator(x: Tensor, other: Any) -> Any:
+        # anything else: Python tries the reflected comparison, and "x == None" is False
+        return function(x, other) if isinstance(other, Tensor) or is_number(other) else NotImplemented
+
+    operator.__name__ = f"__{function.__name__}__"
+    operator.__doc__ = function.__doc__
     return operator
 
 
@@ -56,7 +80,25 @@ def _expand_as(x: Tensor, other: Tensor) -> Tensor:
     return broadcasting.expand(x, other.data.shape)
 
 
-FAMILIES = (broadcasting, comparison, elementwise, matmul, reduction, shape, softmax)
+def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """x where the condition holds, other elsewhere."""
+    return piecewise.where(condition, x, other)
+
+
+FAMILIES = (
+    broadcasting,
+    comparison,
+    elementwise,
+    matmul,
+    piecewise,
+    powers,
+    reduction,
+    rounding,
+    shape,
+    softmax,
+    transcendental,
+    trigonometry,
+)
 
 METHODS: dict[str, Any] = {
     "__add__": elementwise.add,
@@ -68,16 +110,30 @@ METHODS: dict[str, Any] = {
     "__truediv__": elementwise.div,
     "__rtruediv__": _reflected(elementwise.div),
     "__neg__": elementwise.neg,
-    "__pow__": elementwise.pow,
+    "__pow__": powers.pow,
+    "__rpow__": _reflected(powers.pow),
+    "__mod__": rounding.remainder,
+    "__rmod__": _reflected(rounding.remainder),
+    "__floordiv__": rounding.floor_divide,
+    "__rfloordiv__": _reflected(rounding.floor_divide),
+    "__abs__": rounding.abs,
+    "__pos__": elementwise.positive,
+    "__invert__": comparison.bitwise_not,
+    "__and__": comparison.bitwise_and,
+    "__rand__": _reflected(comparison.bitwise_and),
+    "__or__": comparison.bitwise_or,
+    "__ror__": _reflected(comparison.bitwise_or),
+    "__xor__": comparison.bitwise_xor,
+    "__rxor__": _reflected(comparison.bitwise_xor),
     "__matmul__": matmul.matmul,
     "__getitem__": shape.getitem,
     "__iter__": shape.iterate,
-    "__eq__": comparison.eq,
-    "__ne__": comparison.ne,
-    "__lt__": comparison.lt,
-    "__le__": comparison.le,
-    "__gt__": comparison.gt,
-    "__ge__": comparison.ge,
+    "__eq__": _comparison(comparison.eq),
+    "__ne__": _comparison(comparison.ne),
+    "__lt__": _comparison(comparison.lt),
+    "__le__": _comparison(comparison.le),
+    "__gt__": _comparison(comparison.gt),
+    "__ge__": _comparison(comparison.ge),
     "view": shape.reshape,
     "expand_as": _expand_as,
     "to": _to,
@@ -89,6 +145,7 @@ METHODS: dict[str, Any] = {
 }
 METHODS.update(inplace.METHODS)
 METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
+METHODS["where"] = _where  # as a function, it begins with the condition
 
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)

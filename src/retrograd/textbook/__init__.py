@@ -6,6 +6,7 @@ have checked shapes and types. Inputs are never changed (but by optimiser steps)
 
 import sys
 
+from .activation import *
 from .adaptive_pooling import *
 from .attention import *
 from .convolution import *
@@ -13,20 +14,25 @@ from .elementwise import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
+from .piecewise import *
 from .pooling import *
 from .reduction import *
 from .softmax import *
+from .transcendental import *
 
 _FAMILIES = (
     "adaptive_pooling",
     "attention",
+    "activation",
     "convolution",
     "elementwise",
     "matmul",
     "normalization",
     "optimizer",
+    "piecewise",
     "pooling",
     "reduction",
     "softmax",
+    "transcendental",
 )
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -6,19 +6,23 @@ are those that exist once for each number of axes, or that update running statis
 
 import sys
 
+from ...ops.activation import *
 from ...ops.attention import *
 from ...ops.dropout import *
-from ...ops.elementwise import relu, sigmoid, tanh
+from ...ops.gating import *
 from ...ops.loss import *
 from ...ops.matmul import linear
+from ...ops.rectifier import *
 from ...ops.softmax import log_softmax, softmax
+from ...ops.transcendental import sigmoid
+from ...ops.trigonometry import tanh
 from .convolution import *
 from .normalization import *
 from .pooling import *
 
 _HERE = ("convolution", "normalization", "pooling")
-_OPERATORS = ("attention", "dropout", "loss")
+_OPERATORS = ("activation", "attention", "dropout", "gating", "loss", "rectifier")
 _PACKAGE = __name__.partition(".")[0]
-__all__ = ["linear", "log_softmax", "relu", "sigmoid", "softmax", "tanh"]
+__all__ = ["linear", "log_softmax", "sigmoid", "softmax", "tanh"]
 __all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
 __all__ += [name for family in _OPERATORS for name in sys.modules[f"{_PACKAGE}.ops.{family}"].__all__]
