@@ -14,13 +14,14 @@ import retrograd
 
 from . import libraries, machine, report
 from .harness import Effort, Result, measure
-from .suites import convolution, layers, matmul, memory, networks, optimizers, overhead, startup
+from .suites import convolution, layers, losses, matmul, memory, networks, optimizers, overhead, startup
 
 TIMED = {
     "convolution": convolution,
     "networks": networks,
     "matmul": matmul,
     "layers": layers,
+    "losses": losses,
     "optimizers": optimizers,
     "overhead": overhead,
 }

@@ -9,8 +9,12 @@ on disk. Importing this package imports neither Numba nor any machine code.
 import sys
 
 from .convolution import *
+from .cross_entropy import *
+from .ctc import *
 from .elementwise import *
 from .launch import get_num_threads, set_num_threads
+from .loss import *
+from .margin import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
@@ -21,7 +25,11 @@ from .softmax import *
 
 _FAMILIES = (
     "convolution",
+    "cross_entropy",
+    "ctc",
     "elementwise",
+    "loss",
+    "margin",
     "matmul",
     "normalization",
     "optimizer",

@@ -7,7 +7,11 @@ have checked shapes and types. Inputs are never changed (but by optimiser steps)
 import sys
 
 from .convolution import *
+from .cross_entropy import *
+from .ctc import *
 from .elementwise import *
+from .loss import *
+from .margin import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
@@ -17,7 +21,11 @@ from .softmax import *
 
 _FAMILIES = (
     "convolution",
+    "cross_entropy",
+    "ctc",
     "elementwise",
+    "loss",
+    "margin",
     "matmul",
     "normalization",
     "optimizer",

@@ -6,9 +6,16 @@ are those that exist once for each number of axes, or that update running statis
 
 import sys
 
+from ...ops.distance import *
 from ...ops.dropout import *
 from ...ops.elementwise import relu, sigmoid, tanh
-from ...ops.loss import *
+from ...ops.loss.binary import *
+from ...ops.loss.classification import *
+from ...ops.loss.ctc import *
+from ...ops.loss.likelihood import *
+from ...ops.loss.margin import *
+from ...ops.loss.ranking import *
+from ...ops.loss.regression import *
 from ...ops.matmul import linear
 from ...ops.softmax import log_softmax, softmax
 from .convolution import *
@@ -16,7 +23,8 @@ from .normalization import *
 from .pooling import *
 
 _HERE = ("convolution", "normalization", "pooling")
-_OPERATORS = ("dropout", "loss")
+_LOSSES = ("binary", "classification", "ctc", "likelihood", "margin", "ranking", "regression")
+_OPERATORS = ("distance", "dropout", *(f"loss.{subject}" for subject in _LOSSES))
 _PACKAGE = __name__.partition(".")[0]
 __all__ = ["linear", "log_softmax", "relu", "sigmoid", "softmax", "tanh"]
 __all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
