@@ -70,7 +70,7 @@ def _rows() -> Iterator[Job]:
     weight = (0.5 + np.random.default_rng(2).random(IMAGES[1])).astype(np.float32)
     yield _job("cross_entropy", IMAGES, (ignored, weight), (IMAGES,), label="weight, ignore_index", ignore_index=255)
     yield _job("nll_loss", ROWS, (labels,), (ROWS,))
-    yield _job("nll_loss", IMAGES, (pixels,), (IMAGES,))
+    yield _nll_of_images(pixels)
     yield _job("multi_margin_loss", ROWS, (labels,), (ROWS,))
     several = np.full(ROWS, -1)
     several[:, :5] = np.random.default_rng(0).permuted(np.tile(np.arange(ROWS[1]), (ROWS[0], 1)), axis=1)[:, :5]
@@ -78,6 +78,17 @@ def _rows() -> Iterator[Job]:
     yield _job("cosine_embedding_loss", ROWS, (_signs(ROWS[:1]),), (ROWS, ROWS))
     yield _job("triplet_margin_loss", ROWS, (), (ROWS, ROWS, ROWS))
     yield _job("triplet_margin_loss", ROWS, (), (ROWS, ROWS, ROWS), label="swap", swap=True)
+
+
+def _nll_of_images(pixels: np.ndarray) -> Job:
+    ours, theirs = retrograd.tensor(pixels), torch.tensor(pixels)
+    return Job(
+        "losses",
+        f"nll_loss {IMAGES}",
+        lambda x: functional.nll_loss(x, ours),
+        lambda x: peer.nll_loss(x.contiguous(), theirs),  # PyTorch has no gradient of it in channels-last
+        (IMAGES,),
+    )
 
 
 def _ctc() -> Iterator[Job]:
@@ -120,5 +131,5 @@ def _job(
 
 
 def rows(quick: bool, compile: bool) -> Rows:
-    for jobs in (_elements, _rows, _ctc):
+    for jobs in (_rows, _ctc, _elements):
         yield from rows_of(jobs(), quick, compile)

@@ -139,6 +139,13 @@ def _margins(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
     yield "multilabel_margin_loss_grad", k.multilabel_margin_loss_grad(g, x, targets)
 
 
+def _distances(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, y = _x(rng, dtype, layout, 700, 50), _x(rng, dtype, layout, 700, 50)
+    yield "row_products", k.row_products(x, y)
+    yield "row_squares", (z := k.row_squares(x, y, 0.1))
+    yield "row_combination", k.row_combination(z, x, -z, y, z)
+
+
 def _ctc(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     x, targets = _x(rng, dtype, layout, 30, 9, 20), rng.integers(1, 20, (9, 7))
     inputs, lengths = rng.integers(14, 31, 9), rng.integers(0, 8, 9)
@@ -223,6 +230,7 @@ FAMILIES = {
     "loss": _losses,
     "margin": _margins,
     "ctc": _ctc,
+    "distance": _distances,
     "optimizer": _steps,
 }
 

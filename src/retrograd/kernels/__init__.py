@@ -11,6 +11,7 @@ import sys
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
+from .distance import *
 from .elementwise import *
 from .launch import get_num_threads, set_num_threads
 from .loss import *
@@ -27,6 +28,7 @@ _FAMILIES = (
     "convolution",
     "cross_entropy",
     "ctc",
+    "distance",
     "elementwise",
     "loss",
     "margin",

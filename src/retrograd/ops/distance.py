@@ -59,6 +59,64 @@ class RowNorm(Function):
         return size ** (p - 1) * wrap(sign) * (g / safe ** (p - 1)).reshape(rows), None
 
 
+class EuclideanDistance(Function):
+    """sqrt(sum (x - y + eps)^2) of rows x, y (N, D) -> (N,); its slope at 0 is 0"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, eps: float) -> Tensor:
+        d = wrap(np.asarray(np.sqrt(kernels.row_squares(x.data, y.data, eps))))
+        ctx.save_for_backward(x, y, d)
+        ctx.eps = eps
+        return d
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_y, _), (x, y, d) = ctx.needs_input_grad, ctx.saved_tensors
+        zero = d.data == 0
+        a = g / (d + wrap(np.asarray(zero, d.data.dtype))) if zero.any() else g / d
+        gx = RowCombination.apply(a, x, -a, y, a * ctx.eps)
+        return gx if want_x else None, -gx if want_y else None, None
+
+
+class RowProducts(Function):
+    """The sums over the last axis of x y, x x and y y; x, y (N, D)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.save_for_backward(x, y)
+        xy, xx, yy = kernels.row_products(x.data, y.data)
+        return wrap(xy), wrap(xx), wrap(yy)
+
+    @staticmethod
+    def backward(ctx: Any, gxy: Tensor, gxx: Tensor, gyy: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        nothing = wrap(np.zeros_like(gxy.data))
+        gx = RowCombination.apply(gxx * 2.0, x, gxy, y, nothing) if want_x else None
+        gy = RowCombination.apply(gxy, x, gyy * 2.0, y, nothing) if want_y else None
+        return gx, gy
+
+
+class RowCombination(Function):
+    """a[n] x[n] + b[n] y[n] + c[n]; x, y (N, D), a, b, c (N,)"""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, x: Tensor, b: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        ctx.save_for_backward(a, x, b, y)
+        return wrap(kernels.row_combination(a.data, x.data, b.data, y.data, c.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        wanted, (a, x, b, y) = ctx.needs_input_grad, ctx.saved_tensors
+        rows = (len(a.data), 1)
+        return (
+            sum(g * x, 1) if wanted[0] else None,
+            g * a.reshape(rows) if wanted[1] else None,
+            sum(g * y, 1) if wanted[2] else None,
+            g * b.reshape(rows) if wanted[3] else None,
+            sum(g, 1) if wanted[4] else None,
+        )
+
+
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """(sum |x1 - x2 + eps|^p)^(1/p) along the last axis.
 
@@ -73,9 +131,13 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     require_same(name, "x1", x1, "x2", x2)
     if not p > 0:
         raise ValueError(f"{name}: p={p} must be above 0")
-    if not broadcast_shape(name, x1.data.shape, x2.data.shape):
+    shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
+    if not shape:
         raise ValueError(f"{name}: x1 and x2 have no axes, need (..., D)")
-    y = RowNorm.apply(x1 - x2 + eps, float(p))
+    if p == 2 and len(shape) == 2:
+        y = EuclideanDistance.apply(expand(x1, shape), expand(x2, shape), float(eps))
+    else:
+        y = RowNorm.apply(x1 - x2 + eps, float(p))
     return y.reshape((*y.shape, 1)) if keepdim else y
 
 

@@ -9,6 +9,7 @@ import sys
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
+from .distance import *
 from .elementwise import *
 from .loss import *
 from .margin import *
@@ -23,6 +24,7 @@ _FAMILIES = (
     "convolution",
     "cross_entropy",
     "ctc",
+    "distance",
     "elementwise",
     "loss",
     "margin",

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
+from ..broadcasting import expand
 from ..dtype import require_float, require_same
 from ..kernel_set import kernels
 from ..reduction import sum
@@ -23,19 +24,22 @@ IGNORE_INDEX = -100  # PyTorch's default: no class
 class CrossEntropy(Function):
     """-(1 - e) log p[label] - e mean(log p) at each place, p = softmax(x) over axis 1 and e the smoothing
 
-    x (N, C, *D), labels (N, *D) int64: classes, or -1 for what does not count and has the loss 0 -> (N, *D)
+    x (N, C, *D), labels (N, *D) int64: classes, or -1 for what does not count and has the loss 0 -> (N, *D), or their
+    sum times the factor where that is not None.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, labels: np.ndarray, smoothing: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, labels: np.ndarray, factor: float | None, smoothing: float) -> Tensor:
         loss, tops, logs = kernels.cross_entropy(x.data, labels, smoothing)
         ctx.save_for_backward(x, labels, tops, logs)
-        ctx.smoothing = smoothing
-        return wrap(loss)
+        ctx.factor, ctx.smoothing = factor, smoothing
+        return wrap(_total(loss, factor))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return CrossEntropyGrad.apply(g, *ctx.saved_tensors, ctx.smoothing), None, None
+        x, labels, tops, logs = ctx.saved_tensors
+        g = _spread(g, labels.shape, ctx.factor)
+        return CrossEntropyGrad.apply(g, x, labels, tops, logs, ctx.smoothing), None, None, None
 
 
 class CrossEntropyGrad(Function):
@@ -66,17 +70,20 @@ class CrossEntropyGrad(Function):
 
 
 class NegativeLogLikelihood(Function):
-    """-x[n, labels[n, d], d], and 0 where the label is -1; x (N, C, *D), labels (N, *D) -> (N, *D)"""
+    """-x[n, labels[n, d], d], and 0 where the label is -1; x (N, C, *D), labels (N, *D) -> (N, *D), or their sum times
+    the factor where that is not None
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, labels: np.ndarray) -> Tensor:
-        ctx.save_for_backward(x, labels)
-        return wrap(kernels.nll_loss(x.data, labels))
+    def forward(ctx: Any, x: Tensor, labels: np.ndarray, factor: float | None) -> Tensor:
+        ctx.save_for_backward(x.data, labels)
+        ctx.factor = factor
+        return wrap(_total(kernels.nll_loss(x.data, labels), factor))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, labels = ctx.saved_tensors
-        return NegativeLogLikelihoodGrad.apply(g, x.data, labels), None
+        return NegativeLogLikelihoodGrad.apply(_spread(g, labels.shape, ctx.factor), x, labels), None, None
 
 
 class NegativeLogLikelihoodGrad(Function):
@@ -90,7 +97,7 @@ class NegativeLogLikelihoodGrad(Function):
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (labels,) = ctx.saved_tensors
-        return NegativeLogLikelihood.apply(v, labels), None, None
+        return NegativeLogLikelihood.apply(v, labels, None), None, None
 
 
 def cross_entropy(
@@ -167,15 +174,17 @@ def _against_labels(
     counted = labels != ignore_index
     if ignores:
         labels = np.where(counted, labels, -1)
+    options = () if smoothing is None else (float(smoothing) if per_class is None else 0.0,)
     if per_class is None:
-        losses = loss.apply(x, labels) if smoothing is None else loss.apply(x, labels, float(smoothing))
-        if reduction == "mean" and ignores:
-            count = np.count_nonzero(counted)
-            return sum(losses) * (1.0 / count if count else np.nan)
-        return reduce(name, losses if input.data.ndim > 1 else Reshape.apply(losses, ()), reduction)
+        factor: float | None = None if reduction == "none" else 1.0
+        if reduction == "mean":
+            count = np.count_nonzero(counted) if ignores else labels.size
+            factor = 1.0 / count if count else np.nan
+        losses = loss.apply(x, labels, factor, *options)
+        return Reshape.apply(losses, ()) if factor is None and input.data.ndim == 1 else losses
 
     weights = wrap(np.asarray(np.where(counted, per_class.data[labels], 0), dtype))
-    losses = (loss.apply(x, labels) if smoothing is None else loss.apply(x, labels, 0.0)) * weights
+    losses = loss.apply(x, labels, None, *options) * weights
     if smoothing:
         spread = sum(log_softmax(x, 1) * _along_classes(per_class, x), 1)
         spread = spread * wrap(np.asarray(counted, dtype))
@@ -211,6 +220,15 @@ def _against_probabilities(
         goals = goals * _along_classes(per_class, x)
     losses = -sum(goals * log_softmax(x, axis), axis)
     return reduce(name, losses, reduction)
+
+
+def _total(loss: np.ndarray, factor: float | None) -> np.ndarray:
+    return loss if factor is None else np.asarray(np.add.reduce(loss, axis=None) * factor, loss.dtype)
+
+
+def _spread(g: Tensor, shape: tuple[int, ...], factor: float | None) -> Tensor:
+    """The upstream gradient of each place."""
+    return g if factor is None else expand(g * factor, shape)
 
 
 def _with_classes(g: Tensor) -> Tensor:

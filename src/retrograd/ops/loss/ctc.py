@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.function import Function, once_differentiable
+from ...engine.function import Function
+from ...engine.once import once_differentiable
 from ...engine.tensor import Tensor, wrap
 from ..dtype import require_float
 from ..kernel_set import kernels

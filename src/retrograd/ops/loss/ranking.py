@@ -8,10 +8,9 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
-from ..distance import pairwise_distance
+from ..distance import RowProducts, pairwise_distance
 from ..dtype import require_float, require_same
 from ..elementwise import sqrt
-from ..reduction import sum
 from .elements import AtLeastZero, ElementLoss, check_reduction, choice, matched, reduce, signs
 
 __all__ = [
@@ -113,8 +112,10 @@ def cosine_embedding_loss(
             f"{name}: input1.shape={x1.data.shape}, input2.shape={x2.data.shape}, target.shape={t.shape}; "
             f"(N, D), (N, D) and (N,), or (D,), (D,) and () are needed"
         )
-    lengths = (sum(x1 * x1, -1) + _NEVER_ZERO) * (sum(x2 * x2, -1) + _NEVER_ZERO)
-    cosine = sum(x1 * x2, -1) / sqrt(lengths)
+    shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
+    rows = shape if t.ndim else (1, *shape)
+    xy, xx, yy = RowProducts.apply(*(expand(x, shape).reshape(rows) for x in (x1, x2)))
+    cosine = (xy / sqrt((xx + _NEVER_ZERO) * (yy + _NEVER_ZERO))).reshape(shape[:-1])
     shape = broadcast_shape(name, cosine.data.shape, t.shape)
     alike, apart = (choice(x1.data, np.broadcast_to(t, shape) == sign, 1, 0) for sign in (1, -1))
     losses = (1.0 - cosine) * alike + AtLeastZero.apply(cosine - margin) * apart
