@@ -488,17 +488,22 @@ def log_softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
     return along(row, axis, g, y)
 
 
-def cross_entropy(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """loss[n] = -log of the probability of the label of n; and all these logarithms"""
-    logs = [log_softmax_of([float(value) for value in row]) for row in x]
-    loss = [-row[int(label)] for row, label in zip(logs, labels, strict=True)]
-    return np.array(loss, np.float64), np.array(logs, np.float64).reshape(x.shape)
+def cross_entropy(x: np.ndarray, labels: np.ndarray, smoothing: float) -> np.ndarray:
+    """loss[n] = -(1 - e) log p[label] - e mean(log p); 0 for a label of -1"""
+    loss = []
+    for row, label in zip(x, labels, strict=True):
+        logs = log_softmax_of([float(value) for value in row])
+        spread = -smoothing * total(logs) / len(logs) if smoothing else 0.0
+        loss.append(-(1 - smoothing) * logs[int(label)] + spread if label >= 0 else 0.0)
+    return np.array(loss, np.float64)
 
 
-def cross_entropy_grad(g: np.ndarray, log_probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    gx = np.empty(log_probabilities.shape)
+def cross_entropy_grad(g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothing: float) -> np.ndarray:
+    gx = np.zeros(x.shape)
     for n, c in product(*map(range, gx.shape)):
-        gx[n, c] = float(g[n]) * (exp_of(float(log_probabilities[n, c])) - (c == labels[n]))
+        if labels[n] >= 0:
+            p = exp_of(log_softmax_of([float(value) for value in x[n]])[c])
+            gx[n, c] = float(g[n]) * (p - (1 - smoothing) * (c == labels[n]) - smoothing / x.shape[1])
     return gx
 
 

@@ -106,10 +106,57 @@ def _softmax(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
         yield "log_softmax", k.log_softmax(x, axis)
         yield "softmax_grad", k.softmax_grad(g, x, axis)
         yield "log_softmax_grad", k.log_softmax_grad(g, x, axis)
-    x, labels = _x(rng, dtype, layout, 9000, 10), rng.integers(0, 10, 9000)
-    loss, log = k.cross_entropy(x, labels)
-    yield "cross_entropy", (loss, log)
-    yield "cross_entropy_grad", k.cross_entropy_grad(loss, log, labels)
+
+
+def _cross_entropy(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    for shape in ((9000, 10), (4, 17, 41, 20)):
+        x, labels = _x(rng, dtype, layout, *shape), rng.integers(-1, 10, shape[:1] + shape[2:])
+        for smoothing in (0.0, 0.1):
+            loss, tops, logs = k.cross_entropy(x, labels, smoothing)
+            yield "cross_entropy", (loss, tops, logs)
+            yield "cross_entropy_grad", k.cross_entropy_grad(loss, x, labels, smoothing, tops, logs)
+        yield "nll_loss", k.nll_loss(x, labels)
+        yield "nll_loss_grad", k.nll_loss_grad(loss, x, labels)
+
+
+def _losses(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, t = (np.abs(_x(rng, dtype, layout, 4, 17, 41, 40)) / 2 for _ in range(2))
+    g = _x(rng, dtype, "contiguous", 4, 17, 41, 40)
+    one = np.asarray(0.7, dtype)
+    numbers = {"distance": (1.0, 0.2, 0.3, 0.1), "poisson": (0.1,), "hinge": (0.2,), "ranking": (0.2,)}
+    for name in ("bce", "kl", "kl_log", "poisson_log", "bce_logits", "soft_margin", *numbers):
+        operands, more = ((x, t, x) if name == "ranking" else (x, t)), numbers.get(name, ())
+        for factor, upstream in ((None, g), (0.1, one)):
+            yield "element_loss", k.element_loss(name, operands, more, factor)
+            yield "element_loss_grad", k.element_loss_grad(name, upstream, operands, more, factor)
+    for name in ("gaussian", "bce_logits_weighted"):
+        yield "element_loss", k.element_loss(name, (x, t, x), (), 0.1)
+        yield "element_loss_grad", k.element_loss_grad(name, g, (x, t, x), (), None)
+    yield "element_loss_grad", k.element_loss_grad("gaussian_var", g, (x, t, x), (), None)
+
+
+def _margins(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, g, labels = _x(rng, dtype, layout, 700, 50), _x(rng, dtype, layout, 700), rng.integers(0, 50, 700)
+    targets = np.where(np.arange(50) < 4, rng.integers(0, 50, (700, 50)), -1)
+    yield "multi_margin_loss", k.multi_margin_loss(x, labels, 2, 0.5)
+    yield "multi_margin_loss_grad", k.multi_margin_loss_grad(g, x, labels, 2, 0.5)
+    yield "multilabel_margin_loss", k.multilabel_margin_loss(x, targets)
+    yield "multilabel_margin_loss_grad", k.multilabel_margin_loss_grad(g, x, targets)
+
+
+def _distances(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, y = _x(rng, dtype, layout, 700, 50), _x(rng, dtype, layout, 700, 50)
+    yield "row_products", k.row_products(x, y)
+    yield "row_squares", (z := k.row_squares(x, y, 0.1))
+    yield "row_combination", k.row_combination(z, x, -z, y, z)
+
+
+def _ctc(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, targets = _x(rng, dtype, layout, 30, 9, 20), rng.integers(1, 20, (9, 7))
+    inputs, lengths = rng.integers(14, 31, 9), rng.integers(0, 8, 9)
+    loss, alpha = k.ctc_loss(x, targets, inputs, lengths, 0)
+    yield "ctc_loss", (loss, alpha)
+    yield "ctc_loss_grad", k.ctc_loss_grad(loss, x, targets, inputs, lengths, 0, loss, alpha, False)
 
 
 def _attention(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -193,6 +240,11 @@ FAMILIES = {
     "normalization": _batch_norm,
     "softmax": _softmax,
     "attention": _attention,
+    "cross_entropy": _cross_entropy,
+    "loss": _losses,
+    "margin": _margins,
+    "ctc": _ctc,
+    "distance": _distances,
     "optimizer": _steps,
 }
 

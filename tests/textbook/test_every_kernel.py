@@ -18,6 +18,9 @@ CONV, POOL = conv_window((5, 4), 3, stride=(2, 1), padding=1, groups=2), pool_wi
 ADAPTIVE = AdaptiveWindow((5, 4), (2, 3))
 LABELS, INDICES = np.array([2, 0, 1]), np.random.default_rng(1).integers(0, 20, (3, 4, *POOL.output))
 
+TARGETS = np.array([[2, 0, -1, 1], [-1, 0, 0, 0], [3, 2, 1, 0]])
+CTC = np.array([[1, 2], [3, 3], [1, 0]]), np.array([5, 4, 3]), np.array([2, 2, 1])
+
 
 def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
     """Arguments for every kernel but the optimiser steps."""
@@ -56,10 +59,23 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "log_softmax": (x, 1),
         "softmax_grad": (a(3, 4), a(3, 4), 1),
         "log_softmax_grad": (a(3, 4), a(3, 4), 1),
-        "cross_entropy": (a(3, 4), LABELS),
         "attention": (query, key, value, None, 0.5, True),
         "attention_grad": (g, query, key, value, g, a(3, 4, 3), None, 0.5, True, (True, True, True)),
-        "cross_entropy_grad": (a(3), a(3, 4), LABELS),
+        "row_products": (a(3, 4), a(3, 4)),
+        "row_squares": (a(3, 4), a(3, 4), 0.1),
+        "row_combination": (a(3), a(3, 4), a(3), a(3, 4), a(3)),
+        "element_loss": ("gaussian", (a(3, 4), a(3, 4), a(3, 4)), (), None),
+        "element_loss_grad": ("distance", a(3, 4), (a(3, 4), a(3, 4)), (1.0, 0.5, 1.0, 0.0), None),
+        "multi_margin_loss": (a(3, 4), LABELS, 2, 0.5),
+        "multi_margin_loss_grad": (a(3), a(3, 4), LABELS, 2, 0.5),
+        "multilabel_margin_loss": (a(3, 4), TARGETS),
+        "multilabel_margin_loss_grad": (a(3), a(3, 4), TARGETS),
+        "ctc_loss": (-a(5, 3, 4), *CTC, 0),
+        "ctc_loss_grad": (a(3), -a(5, 3, 4), *CTC, 0, a(3), -a(3, 5, 5), False),
+        "cross_entropy": (a(3, 4), LABELS, 0.1),
+        "cross_entropy_grad": (a(3), a(3, 4), LABELS, 0.1, a(3), a(3)),
+        "nll_loss": (a(3, 4), LABELS),
+        "nll_loss_grad": (a(3), a(3, 4), LABELS),
     }
 
 
@@ -69,7 +85,15 @@ def run(name: str, arguments: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
 
 
 def with_arrays(arguments: tuple[Any, ...], change: Callable[[np.ndarray], np.ndarray]) -> tuple[Any, ...]:
-    return tuple(change(value) if isinstance(value, np.ndarray) else value for value in arguments)
+    """The arguments, tuples of arrays among them too, with other arrays."""
+    kinds = {np.ndarray: change, tuple: lambda value: with_arrays(value, change)}
+    return tuple(kinds.get(type(value), lambda value: value)(value) for value in arguments)
+
+
+def arrays_of(arguments: tuple[Any, ...]) -> list[np.ndarray]:
+    found: list[np.ndarray] = []
+    with_arrays(arguments, lambda value: found.append(value) or value)  # type: ignore[func-returns-value]
+    return found
 
 
 def test_every_kernel_is_exported_and_covered_here() -> None:
@@ -90,10 +114,9 @@ class TestEveryKernel:
         arguments = calls(np.float64)[name]
         before = with_arrays(arguments, np.copy)
         results = run(name, arguments)
-        for value, copy in zip(arguments, before, strict=True):
-            if isinstance(value, np.ndarray):
-                assert_array_equal(value, copy)
-                assert not any(np.shares_memory(value, result) for result in results)
+        for value, copy in zip(arrays_of(arguments), arrays_of(before), strict=True):
+            assert_array_equal(value, copy)
+            assert not any(np.shares_memory(value, result) for result in results)
 
     def test_takes_any_strides(self, name: str) -> None:
         def channels_last(value: np.ndarray) -> np.ndarray:
@@ -130,8 +153,8 @@ BATCHED = {
         *("conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"),
         *("adaptive_max_pool", "adaptive_avg_pool", "adaptive_avg_pool_grad"),
     ],
-    2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy"],
-    3: ["cross_entropy_grad", "attention"],
+    2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy", "nll_loss"],
+    3: ["nll_loss_grad", "multi_margin_loss_grad", "multilabel_margin_loss_grad", "attention"],
     6: ["attention_grad"],
 }
 

@@ -347,11 +347,19 @@ class TestSoftmax:
 
     def test_cross_entropy(self) -> None:
         labels = np.array([1, 0])
-        loss, log_probabilities = textbook.cross_entropy(np.log(array([[1, 3], [1, 1]])), labels)
+        x = np.log(array([[1, 3], [1, 1]]))
+        loss, tops, logs = textbook.cross_entropy(x, labels, 0.0)
         assert_allclose(loss, [-np.log(0.75), np.log(2)], rtol=1e-15)
-        assert_allclose(log_probabilities, np.log([[0.25, 0.75], [0.5, 0.5]]), rtol=1e-15)
-        gx = textbook.cross_entropy_grad(array([4, 2]), log_probabilities, labels)
+        assert_allclose((tops, logs), [[np.log(3), 0], [np.log(4 / 3), np.log(2)]], rtol=1e-15)
+        gx = textbook.cross_entropy_grad(array([4, 2]), x, labels, 0.0, tops, logs)
         assert_allclose(gx, [[1, -1], [-1, 1]], rtol=1e-15)
+        # a half of the label and a quarter of each class; the second place does not count
+        loss, tops, logs = textbook.cross_entropy(x, np.array([1, -1]), 0.5)
+        assert_allclose(loss, [-0.75 * np.log(0.75) - 0.25 * np.log(0.25), 0], rtol=1e-14)
+        gx = textbook.cross_entropy_grad(array([4, 2]), x, np.array([1, -1]), 0.5, tops, logs)
+        assert_allclose(gx, [[0, 0], [0, 0]], atol=1e-15)
+        assert_array_equal(textbook.nll_loss(array([[5, 7], [2, 3]]), np.array([1, -1])), [-7, 0])
+        assert_array_equal(textbook.nll_loss_grad(array([4, 2]), x, np.array([1, -1])), [[0, -4], [0, 0]])
 
 
 PLAIN = {"dampening": 0.0, "nesterov": False, "maximize": False}  # SGD

@@ -11,8 +11,13 @@ import sys
 from .activation import *
 from .attention import *
 from .convolution import *
+from .cross_entropy import *
+from .ctc import *
+from .distance import *
 from .elementwise import *
 from .launch import get_num_threads, set_num_threads
+from .loss import *
+from .margin import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
@@ -27,7 +32,12 @@ _FAMILIES = (
     "attention",
     "activation",
     "convolution",
+    "cross_entropy",
+    "ctc",
+    "distance",
     "elementwise",
+    "loss",
+    "margin",
     "matmul",
     "normalization",
     "optimizer",

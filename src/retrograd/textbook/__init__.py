@@ -10,7 +10,12 @@ from .activation import *
 from .adaptive_pooling import *
 from .attention import *
 from .convolution import *
+from .cross_entropy import *
+from .ctc import *
+from .distance import *
 from .elementwise import *
+from .loss import *
+from .margin import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
@@ -25,7 +30,12 @@ _FAMILIES = (
     "attention",
     "activation",
     "convolution",
+    "cross_entropy",
+    "ctc",
+    "distance",
     "elementwise",
+    "loss",
+    "margin",
     "matmul",
     "normalization",
     "optimizer",

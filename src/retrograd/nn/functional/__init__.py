@@ -8,9 +8,16 @@ import sys
 
 from ...ops.activation import *
 from ...ops.attention import *
+from ...ops.distance import *
 from ...ops.dropout import *
 from ...ops.gating import *
-from ...ops.loss import *
+from ...ops.loss.binary import *
+from ...ops.loss.classification import *
+from ...ops.loss.ctc import *
+from ...ops.loss.likelihood import *
+from ...ops.loss.margin import *
+from ...ops.loss.ranking import *
+from ...ops.loss.regression import *
 from ...ops.matmul import linear
 from ...ops.rectifier import *
 from ...ops.softmax import log_softmax, softmax
@@ -21,7 +28,16 @@ from .normalization import *
 from .pooling import *
 
 _HERE = ("convolution", "normalization", "pooling")
-_OPERATORS = ("activation", "attention", "dropout", "gating", "loss", "rectifier")
+_LOSSES = ("binary", "classification", "ctc", "likelihood", "margin", "ranking", "regression")
+_OPERATORS = (
+    "activation",
+    "attention",
+    "distance",
+    "dropout",
+    "gating",
+    "rectifier",
+    *(f"loss.{subject}" for subject in _LOSSES),
+)
 _PACKAGE = __name__.partition(".")[0]
 __all__ = ["linear", "log_softmax", "sigmoid", "softmax", "tanh"]
 __all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
