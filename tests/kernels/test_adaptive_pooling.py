@@ -68,6 +68,22 @@ def test_empty(kernel_set: Any, shape: tuple[int, int]) -> None:
     assert kernel_set.adaptive_avg_pool_grad(g, window).shape == x.shape
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "size"), [((2, 3, 4), (9,)), ((1, 70, 2, 3), (4, 5)), ((0, 2, 1), (3,)), ((2, 2, 1, 1, 1), (1, 2, 2))]
+)
+def test_unpooling(kernel_set: Any, shape: tuple[int, ...], size: tuple[int, ...], dtype: type) -> None:
+    """Places may meet: the last one counts."""
+    x, plane = array(dtype, *shape), int(np.prod(size))
+    indices = np.random.default_rng(3).integers(0, plane, shape)
+    expected = np.zeros((*shape[:2], plane))
+    for at in np.ndindex(shape):
+        expected[(*at[:2], indices[at])] = x[at]
+    y = run(kernel_set.max_unpool, x, indices, size)
+    assert y.dtype == dtype
+    assert_equal(y, expected.reshape(*shape[:2], *size))
+
+
 def test_the_largest_window() -> None:
     for i, o in itertools.product(range(1, 12), repeat=2):
         sizes = [len(naive_adaptive.members((at,), (i,), (o,))) for at in range(o)]

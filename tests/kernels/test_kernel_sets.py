@@ -81,6 +81,7 @@ def _pooling(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
     yield "max_pool", (y, indices)
     yield "max_pool_grad", k.max_pool_grad(g, indices, window)
     yield "max_pool_gather", k.max_pool_gather(x, indices)
+    yield "max_unpool", k.max_unpool(y[:1], indices[:1], (41, 40))
     yield "avg_pool", k.avg_pool(x, window, False)
     yield "avg_pool_grad", k.avg_pool_grad(g, window, True)
     uneven = AdaptiveWindow((41, 40), (12, 9))

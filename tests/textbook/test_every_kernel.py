@@ -47,6 +47,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "max_pool": (x, POOL),
         "max_pool_grad": (p, INDICES, POOL),
         "max_pool_gather": (x, INDICES),
+        "max_unpool": (p, INDICES, (5, 4)),
         "avg_pool": (x, POOL, False),
         "avg_pool_grad": (p, POOL, False),
         "adaptive_max_pool": (x, ADAPTIVE),
@@ -153,7 +154,10 @@ BATCHED = {
         *("conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"),
         *("adaptive_max_pool", "adaptive_avg_pool", "adaptive_avg_pool_grad"),
     ],
-    2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy", "nll_loss"],
+    2: [
+        *("max_unpool", "max_pool_grad", "max_pool_gather"),
+        *("softmax_grad", "log_softmax_grad", "cross_entropy", "nll_loss"),
+    ],
     3: ["nll_loss_grad", "multi_margin_loss_grad", "multilabel_margin_loss_grad", "attention"],
     6: ["attention_grad"],
 }

@@ -20,12 +20,20 @@ from .plan import Axis, three_axes
 from .scratch import per_thread
 
 __all__ = [
-    "adaptive_avg_pool", "adaptive_avg_pool_grad", "adaptive_max_pool", "avg_pool", "avg_pool_grad", "max_pool",
-    "max_pool_gather", "max_pool_grad",
-]  # fmt: skip
+    "adaptive_avg_pool",
+    "adaptive_avg_pool_grad",
+    "adaptive_max_pool",
+    "avg_pool",
+    "avg_pool_grad",
+    "max_pool",
+    "max_pool_gather",
+    "max_pool_grad",
+    "max_unpool",
+]
 
 _MAX, _AVG, _AVG_GRAD = kernel("pooling.max_pool"), kernel("pooling.avg_pool"), kernel("pooling.avg_pool_grad")
 _MAX_GRAD, _MAX_GATHER = kernel("pooling.max_pool_grad"), kernel("pooling.max_pool_gather")
+_UNPOOL = kernel("pooling.max_unpool")
 _INT64 = np.dtype(np.int64)
 
 # ---- words of a plan; the first six stand for the axes D, H, W each
@@ -98,6 +106,16 @@ def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     y = empty(memory_of(indices.shape), x.dtype)
     if tasks:
         _MAX_GATHER[x.dtype.char](tasks, x, indices, y, *numbers)
+    return y
+
+
+def max_unpool(x: np.ndarray, indices: np.ndarray, size: Shape) -> np.ndarray:
+    """y[n, c].flat[indices[n, c, o]] = x[n, c, o] in the order of o, else 0: x, indices (N,C,*O) -> (N,C,*size)."""
+    x, indices = channels_last(x), channels_last(indices)
+    tasks, *numbers = _places(x.shape, size)
+    y = empty((x.shape[0], *size, x.shape[1]), x.dtype)
+    if tasks:
+        _UNPOOL[x.dtype.char](tasks, x, indices, y, *numbers)
     return y
 
 

@@ -26,14 +26,9 @@ class MaxUnpool(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, size: tuple[int, ...]) -> Tensor:
-        N, C = x.data.shape[:2]
-        y = np.zeros((N, C, prod(size)), x.data.dtype)
-        # one by one: put_along_axis says nothing about places that are named twice
-        lines = indices.reshape(N * C, prod(x.data.shape[2:]))
-        y.reshape(N * C, prod(size))[np.arange(N * C)[:, None], lines] = x.data.reshape(lines.shape)
         ctx.save_for_backward(indices)
         ctx.window = AdaptiveWindow(size, x.data.shape[2:])  # says only how large input and output are
-        return wrap(y.reshape(N, C, *size))
+        return wrap(kernels.max_unpool(x.data, indices, size))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

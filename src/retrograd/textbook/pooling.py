@@ -15,7 +15,7 @@ from ..geometry import AdaptiveWindow, Window
 from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps
 
-__all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_gather", "max_pool_grad"]
+__all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_gather", "max_pool_grad", "max_unpool"]
 
 
 @ieee
@@ -66,6 +66,17 @@ def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     inputs = x.reshape(N, C, prod(x.shape[2:]))  # (N, C, *I) -> (N, C, I)
     at = indices.reshape(N, C, prod(indices.shape[2:]))  # (N, C, *O) -> (N, C, O)
     return np.take_along_axis(inputs, at, axis=2).reshape(indices.shape)  # (N, C, O) -> (N, C, *O)
+
+
+def max_unpool(x: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """y[n, c].flat[indices[n, c, o]] = x[n, c, o] in the order of o, else 0: x, indices (N,C,*O) -> (N,C,*size)."""
+    N, C = x.shape[:2]
+    y = np.zeros((N, C, prod(size)), x.dtype)
+    lines = x.reshape(N * C, -1) if x.size else (), indices.reshape(N * C, -1) if x.size else ()
+    for plane, (values, places) in zip(y.reshape(-1, prod(size)), zip(*lines, strict=True), strict=False):
+        for value, place in zip(values, places, strict=True):
+            plane[place] = value  # where places meet, the last one counts
+    return y.reshape(N, C, *size)
 
 
 @ieee

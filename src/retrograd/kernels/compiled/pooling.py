@@ -293,6 +293,22 @@ def max_pool_gather(
         at += channels
 
 
+def max_unpool(
+    task: int, worker: int, x: Array, indices: Table, y: Array, outputs: int, inputs: int, channels: int,
+    block: int, blocks: int,
+) -> None:  # fmt: skip
+    """y = 0, then y[indices[o]] = x[o] in the order of o, for one image and one block of channels."""
+    n = task // blocks
+    first = (task - n * blocks) * block
+    last = min(channels, first + block)
+    origin, at = n * inputs * channels, n * outputs * channels
+    _clear(y, origin, inputs, channels, first, last)
+    for _ in range(outputs):
+        for c in range(first, last):
+            y[origin + indices[at + c] * channels + c] = x[at + c]
+        at += channels
+
+
 def avg_pool(task: int, worker: int, x: Array, y: Array, plan: Table, scratch: Table, scratch_words: int) -> None:
     """y[o] = (sum over r of x[i]) / count for some rows of outputs and one block of channels."""
     first_row, last_row, first_c, last_c = _part_of_task(plan, task)
