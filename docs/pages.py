@@ -159,7 +159,7 @@ def coverage() -> str:
         ours = _OURS[namespace]()
         there = [name for name in names if hasattr(ours, name)]
         missing = [name for name in names if not hasattr(ours, name)]
-        parts.append(f"### {namespace}: {len(there)} of {len(names)}")
+        parts.append(f"## {namespace}: {len(there)} of {len(names)}")
         for label, some in (("There", there), ("Not there", missing)):
             if some:
                 parts.append(f"{label}: {', '.join(f'`{name}`' for name in some)}.")

@@ -80,7 +80,8 @@ def _forward(job: Job, compile: bool) -> Row:
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
         return [(job.ours(*inputs).detach().numpy(), theirs[lib.CONTIGUOUS]().detach().numpy())]
 
-    return Row(job.group, f"{job.name} forward", _bind(job.ours, inputs), theirs, TARGET, values, tolerance=job.tolerance)
+    ours = _bind(job.ours, inputs)
+    return Row(job.group, f"{job.name} forward", ours, theirs, TARGET, values, tolerance=job.tolerance)
 
 
 def _bind(operator: Operator, tensors: list[Any]) -> Call:
