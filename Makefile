@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help train test nightly peers bench lint clean
+.PHONY: help train test nightly peers bench docs lint clean
 .DELETE_ON_ERROR:
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo 'make nightly   run the tests that take long as well'
 	@echo 'make peers     compare every operator with PyTorch 2.13'
 	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
+	@echo 'make docs      build the pages into docs/_build/html; their code is run'
 	@echo 'make lint      ruff, mypy, and which room may import which'
 	@echo 'make clean     remove what these commands made'
 	@echo 'ARGS="..." is handed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
@@ -35,13 +36,17 @@ peers: .venv/.peers
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
+docs: .venv/.docs
+	$(BIN)/python -m sphinx -q -W --keep-going -E docs docs/_build/html $(ARGS)
+	@echo 'docs/_build/html/index.html'
+
 lint: .venv/.lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_rooms.py
 
 clean:
-	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf docs/_build docs/operators .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # .venv/.NAME: the package, editable, with the extra NAME

@@ -36,6 +36,7 @@ class Job:
     backward: bool = True
     low: float | None = None  # inputs are uniform between low and high instead of normal
     high: float = 2.0
+    tolerance: float = 1e-3  # of the size of the result
 
     def arrays(self) -> list[np.ndarray]:
         arrays = [lib.random(*shape, seed=seed) for seed, shape in enumerate(self.inputs)]
@@ -79,7 +80,8 @@ def _forward(job: Job, compile: bool) -> Row:
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
         return [(job.ours(*inputs).detach().numpy(), theirs[lib.CONTIGUOUS]().detach().numpy())]
 
-    return Row(job.group, f"{job.name} forward", _bind(job.ours, inputs), theirs, TARGET, values)
+    ours = _bind(job.ours, inputs)
+    return Row(job.group, f"{job.name} forward", ours, theirs, TARGET, values, tolerance=job.tolerance)
 
 
 def _bind(operator: Operator, tensors: list[Any]) -> Call:
@@ -103,7 +105,7 @@ def _backward(job: Job, compile: bool) -> Row:
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
         return [(gx.numpy(), px.numpy()) for gx, px in zip(ours(), theirs[lib.CONTIGUOUS](), strict=True)]
 
-    return Row(job.group, f"{job.name} backward", ours, theirs, TARGET, values)
+    return Row(job.group, f"{job.name} backward", ours, theirs, TARGET, values, tolerance=job.tolerance)
 
 
 def _peer_sweep(y: Any, inputs: list[Any], upstream: np.ndarray, way: str) -> Call:

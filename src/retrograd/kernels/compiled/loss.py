@@ -28,7 +28,9 @@ from ..simd import (
     total,
     until_aligned,
 )
-from .math import exp, exp_negative, log, sigmoid
+from .activation import log1p_of_exp
+from .exponential import log1p
+from .math import exp, log, sigmoid
 
 Body = Callable[..., None]
 
@@ -110,20 +112,6 @@ def _loss_grad(function: Callable[..., Any], three: bool = False) -> Body:
     return body
 
 
-@helper
-def log1p(x: Any) -> Any:
-    """log(1 + x) for x >= -1: what 1 + x loses by rounding comes back as a factor."""
-    y = x + 1.0
-    kept = y - 1.0
-    return select(kept == 0.0, x, log(y) * (x / select(kept == 0.0, 1.0, kept)))
-
-
-@helper
-def _softplus(x: Any) -> Any:
-    """log(1 + exp(x))"""
-    return select(x > 0.0, x, 0.0) + log1p(exp_negative(-absolute(x)))
-
-
 # ---------------------------------------------------------------------------------------------- each loss, its slope
 
 
@@ -155,7 +143,7 @@ def _bce_slope(x: Any, t: Any, w: Any, a: float, b: float, c: float, d: float) -
 
 @helper
 def _bce_logits(x: Any, t: Any, w: Any, a: float, b: float, c: float, d: float) -> Any:
-    return _softplus(-x) + (1.0 - t) * x
+    return log1p_of_exp(-x) + (1.0 - t) * x
 
 
 @helper
@@ -165,7 +153,7 @@ def _bce_logits_slope(x: Any, t: Any, w: Any, a: float, b: float, c: float, d: f
 
 @helper
 def _bce_logits_weighted(x: Any, t: Any, w: Any, a: float, b: float, c: float, d: float) -> Any:
-    return _softplus(-x) * ((w - 1.0) * t + 1.0) + (1.0 - t) * x
+    return log1p_of_exp(-x) * ((w - 1.0) * t + 1.0) + (1.0 - t) * x
 
 
 @helper
@@ -232,7 +220,7 @@ def _gaussian_slope_var(x: Any, t: Any, w: Any, a: float, b: float, c: float, d:
 
 @helper
 def _soft_margin(x: Any, t: Any, w: Any, a: float, b: float, c: float, d: float) -> Any:
-    return _softplus(-(t * x))
+    return log1p_of_exp(-(t * x))
 
 
 @helper

@@ -1,0 +1,181 @@
+"""What of these pages is made from the package: a page for each operator family, and the tables of from_pytorch.md.
+
+Also a Sphinx extension, which writes the pages, and runs the code of every page: what fails, or gives another output
+than the page shows, fails the build. Nothing here needs Sphinx but ``setup``; tests/test_docs.py uses the rest.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import retrograd
+from retrograd.autograd import Function
+
+DOCS = Path(__file__).resolve().parent
+SOURCES = Path(retrograd.__file__).resolve().parent
+OPERATORS = DOCS / "operators"
+PACKAGES = ("retrograd.ops", "retrograd.nn.functional")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def families() -> dict[str, dict[str, Callable[..., Any]]]:
+    """Name of a page -> the public operators on it: those that one file defines."""
+    found: dict[str, dict[str, Callable[..., Any]]] = {}
+    for package in map(importlib.import_module, PACKAGES):
+        for name in package.__all__:
+            thing = getattr(package, name)
+            if inspect.isfunction(thing) or inspect.isclass(thing):
+                page = thing.__module__.split(".", 2)[2].removeprefix("functional.").replace(".", "_")
+                found.setdefault(page, {})[name] = thing
+    return {page: dict(sorted(found[page].items())) for page in sorted(found)}
+
+
+def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
+    """The Function classes that a public function applies, and those whose operators their backward applies."""
+    if thing in seen or not getattr(thing, "__module__", "").startswith("retrograd"):
+        return
+    seen.add(thing)
+    is_operator = inspect.isclass(thing) and issubclass(thing, Function)
+    if is_operator:
+        yield thing
+    globals_ = vars(inspect.getmodule(thing))
+    tree = ast.parse(textwrap.dedent(inspect.getsource(thing)))
+    for name in dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)):
+        other = globals_.get(name)
+        if inspect.isclass(other) and issubclass(other, Function) and other is not Function:
+            # what another file defines is on that file's page, unless the function is only a door to it
+            if other.__module__ == thing.__module__ or not is_operator:
+                yield from functions_behind(other, seen)
+        elif inspect.isfunction(other) and not is_operator and name.startswith("_"):
+            yield from functions_behind(other, seen)
+
+
+def example(page: str) -> Path:
+    """The session that the page of a family shows."""
+    return DOCS / "examples" / f"{page}.pycon"
+
+
+def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
+    """The page in Markdown: an example, then each operator's signature, docstring and Functions, by include."""
+    module = inspect.getmodule(next(iter(operators.values())))
+    title = page.replace("_", ": ", 1).replace("_", " ")
+    parts = [f"# {title[0].upper()}{title[1:]}", inspect.getdoc(module) or ""]
+    if example(page).exists():
+        parts.append(f"```pycon\n{example(page).read_text(encoding='utf-8')}```")
+    shown: set[Any] = set()
+    for name, operator in operators.items():
+        parts.append(f"## {name}\n\n```python\n{_signature(name, operator)}\n```")
+        parts.append(f"```text\n{inspect.getdoc(operator)}\n```")
+        for function in functions_behind(operator, shown):
+            path = Path(inspect.getfile(function)).resolve().relative_to(SOURCES.parent)
+            parts.append(
+                f"```{{literalinclude}} ../../src/{path}\n:pyobject: {function.__qualname__}\n:caption: {path}\n```"
+            )
+    return "\n\n".join(parts) + "\n"
+
+
+def _signature(name: str, operator: Callable[..., Any]) -> str:
+    try:
+        return f"{name}{inspect.signature(operator)}"
+    except ValueError:  # a class that takes none
+        return name
+
+
+def write_pages() -> None:
+    """Write operators/*.md; a page whose family is gone is removed, one that is as before is not touched."""
+    OPERATORS.mkdir(exist_ok=True)
+    wanted = {f"{page}.md": family_page(page, operators) for page, operators in families().items()}
+    for path in OPERATORS.glob("*.md"):
+        if path.name not in wanted:
+            path.unlink()
+    for file, text in wanted.items():
+        path = OPERATORS / file
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+# ---------------------------------------------------------------- running what a page shows
+
+
+def run_page(text: str, name: str) -> list[str]:
+    """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace; what is wrong.
+
+    Output of a program is not compared. What cannot run by itself is of another kind, such as ``text``.
+    """
+    names: dict[str, Any] = {"__name__": "__main__"}
+    faults: list[str] = []
+    for number, (kind, code) in enumerate(_BLOCK.findall(text), 1):
+        where = f"{name}, block {number}"
+        if kind == "pycon":
+            test = doctest.DocTestParser().get_doctest(code, names, where, name, 0)
+            runner = doctest.DocTestRunner(verbose=False)
+            runner.run(test, out=faults.append, clear_globs=False)
+            names = test.globs
+        elif kind == "python" and not name.startswith("operators/"):  # there: signatures
+            try:
+                exec(compile(code, where, "exec"), names)
+            except Exception as error:
+                faults.append(f"{where}: {type(error).__name__}: {error}")
+    return faults
+
+
+# ---------------------------------------------------------------- what of PyTorch is there
+
+# a namespace of PyTorch -> ours
+_OURS: dict[str, Callable[[], Any]] = {
+    "torch": lambda: retrograd,
+    "torch.Tensor": lambda: retrograd.Tensor,
+    "torch.nn": lambda: retrograd.nn,
+    "torch.nn.functional": lambda: retrograd.nn.functional,
+    "torch.nn.init": lambda: retrograd.nn.init,
+    "torch.nn.utils": lambda: importlib.import_module("retrograd.nn.utils"),
+    "torch.optim": lambda: retrograd.optim,
+    "torch.optim.lr_scheduler": lambda: importlib.import_module("retrograd.optim.lr_scheduler"),
+    "torch.utils.data": lambda: importlib.import_module("retrograd.utils.data"),
+}
+
+
+def pytorch_names() -> dict[str, list[str]]:
+    """Namespace -> public names of PyTorch 2.13, from the table that pytorch_names.txt keeps."""
+    names: dict[str, list[str]] = {}
+    for line in (DOCS / "pytorch_names.txt").read_text(encoding="utf-8").split():
+        namespace, _, name = line.rpartition(".")
+        names.setdefault(namespace, []).append(name)
+    return names
+
+
+def coverage() -> str:
+    """Of each namespace of PyTorch, what is there and what is not, in Markdown."""
+    parts = []
+    for namespace, names in pytorch_names().items():
+        ours = _OURS[namespace]()
+        there = [name for name in names if hasattr(ours, name)]
+        missing = [name for name in names if not hasattr(ours, name)]
+        parts.append(f"## {namespace}: {len(there)} of {len(names)}")
+        for label, some in (("There", there), ("Not there", missing)):
+            if some:
+                parts.append(f"{label}: {', '.join(f'`{name}`' for name in some)}.")
+    return "\n\n".join(parts)
+
+
+def _complete(app: Any, page: str, source: list[str]) -> None:
+    from sphinx.errors import ExtensionError
+
+    source[0] = source[0].replace("<!-- coverage -->", coverage())
+    faults = run_page(source[0], page)
+    if faults:
+        raise ExtensionError("\n".join(faults))
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("builder-inited", lambda app: write_pages())
+    app.connect("source-read", _complete)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

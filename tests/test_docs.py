@@ -1,0 +1,103 @@
+"""The pages of docs/, without Sphinx: what is public stands on one, has an example, and all their code runs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import retrograd
+from retrograd.autograd import Function
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+WRITTEN = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("*.md"))
+
+
+def _pages() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("pages", DOCS / "pages.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+pages = _pages()
+FAMILIES = pages.families()
+
+
+def test_every_public_operator_is_on_a_page() -> None:
+    """In the list of a page, and as a heading of it."""
+    listed = [name for operators in FAMILIES.values() for name in operators]
+    public = {*retrograd.ops.__all__, *retrograd.nn.functional.__all__}
+    constants = {name for name in public if not callable(getattr(retrograd, name, len))}
+    assert public - constants <= set(listed)
+    for page, operators in FAMILIES.items():
+        headings = re.findall(r"^## (\w+)$", pages.family_page(page, operators), re.MULTILINE)
+        assert headings == sorted(operators)
+
+
+@pytest.mark.parametrize("page", FAMILIES)
+def test_a_page_has_an_example_and_it_runs(page: str) -> None:
+    path = pages.example(page)
+    assert path.exists(), f"write a session that shows the operators of {page} into docs/examples/{path.name}"
+    faults = pages.run_page(pages.family_page(page, FAMILIES[page]), f"operators/{page}")
+    assert not faults, "\n".join(faults)
+
+
+def test_no_example_is_without_its_page() -> None:
+    # of a family that is still to come, too, there may be one: then it is only not shown
+    assert {path.suffix for path in (DOCS / "examples").iterdir()} == {".pycon"}
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+def test_a_written_page_runs(page: str) -> None:
+    faults = pages.run_page((DOCS / page).read_text(encoding="utf-8"), page)
+    assert not faults, "\n".join(faults)
+
+
+def test_a_wrong_output_and_an_error_are_faults() -> None:
+    assert pages.run_page("```pycon\n>>> 1 + 1\n2\n```\n", "page") == []
+    assert "Expected:\n    3" in "".join(pages.run_page("```pycon\n>>> 1 + 1\n3\n```\n", "page"))
+    (fault,) = pages.run_page("```python\nx = 1\n```\n\n```python\nx / 0\n```\n", "page")
+    assert fault == "page, block 2: ZeroDivisionError: division by zero"
+
+
+def test_the_source_of_forward_and_backward_is_included() -> None:
+    text = pages.family_page("loss_classification", FAMILIES["loss_classification"])
+    included = re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text)
+    assert {name for _, name in included} >= {"CrossEntropy", "CrossEntropyGrad", "NegativeLogLikelihood"}
+    for file, name in included:
+        assert (DOCS / "operators" / file).resolve().exists()
+        path = file.split("/src/")[1].removesuffix(".py")
+        module = importlib.import_module(path.replace("/", "."))
+        assert issubclass(getattr(module, name), Function)
+
+
+@pytest.mark.parametrize("page", FAMILIES)
+def test_what_is_included_exists(page: str) -> None:
+    text = pages.family_page(page, FAMILIES[page])
+    for file, name in re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text):
+        source = (DOCS / "operators" / file).resolve().read_text(encoding="utf-8")
+        assert f"class {name}(" in source
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert all(f"\n{page.removesuffix('.md')}\n" in index for page in WRITTEN if page != "index.md")
+    assert "\noperators/*\n" in index
+
+
+def test_the_names_of_pytorch_are_a_table() -> None:
+    lines = (DOCS / "pytorch_names.txt").read_text(encoding="utf-8").split()
+    assert len(set(lines)) == len(lines) > 1000
+    names = pages.pytorch_names()
+    assert {"torch", "torch.Tensor", "torch.nn", "torch.nn.functional", "torch.optim"} <= set(names)
+    text = pages.coverage()
+    for namespace, some in names.items():
+        assert re.search(rf"^## {re.escape(namespace)}: \d+ of {len(some)}$", text, re.MULTILINE)
+    there, _, missing = text.partition("## torch.nn.functional: ")[2].partition("Not there: ")
+    assert "`ctc_loss`" in there and "`ctc_loss`" not in missing.partition("##")[0]
