@@ -28,7 +28,8 @@ def text() -> str:
             continue
         annotation = inspect.signature(method).return_annotation
         returns = RETURNS.get(name) or ("Tensor" if annotation == "Tensor" else "Any")
-        lines.append(f"        def {name}({_parameters(name, method)}) -> {returns}: ...")
+        line = f"        def {name}({_parameters(name, method)}) -> {returns}: ..."
+        lines.append(line if len(line) <= 120 else f"{line}  # noqa: E501")
     return head + mark + "\n".join(lines) + "\n"
 
 

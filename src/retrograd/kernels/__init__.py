@@ -16,8 +16,10 @@ from .normalization import *
 from .optimizer import *
 from .pooling import *
 from .precompile import warmup
+from .random import *
 from .reduction import *
 from .softmax import *
+from .sparse import *
 
 _FAMILIES = (
     "convolution",
@@ -26,8 +28,10 @@ _FAMILIES = (
     "normalization",
     "optimizer",
     "pooling",
+    "random",
     "reduction",
     "softmax",
+    "sparse",
 )
 __all__ = ["get_num_threads", "set_num_threads", "warmup"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -11,24 +11,38 @@ from . import gradients, methods  # noqa: F401  they attach themselves
 from .broadcasting import *
 from .comparison import *
 from .creation import *
+from .diagonal import *
 from .elementwise import *
+from .gather import *
+from .indexing import *
+from .join import *
 from .kernel_set import active_kernels, use_kernels
 from .matmul import *
 from .random import *
+from .rearrange import *
 from .reduction import *
+from .selection import *
 from .shape import *
 from .softmax import *
+from .splitting import *
 
 _FAMILIES = (
     "broadcasting",
     "comparison",
     "creation",
+    "diagonal",
     "elementwise",
+    "gather",
+    "indexing",
+    "join",
     "matmul",
     "random",
+    "rearrange",
     "reduction",
+    "selection",
     "shape",
     "softmax",
+    "splitting",
 )
 __all__ = ["active_kernels", "use_kernels"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

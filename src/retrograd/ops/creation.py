@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.tensor import Tensor
+from ..engine.tensor import Tensor, wrap
 from .dtype import as_dtype, float32, int64
 from .random import default_generator
 from .shape import sizes
@@ -22,6 +22,8 @@ __all__ = [
     "randn",
     "randperm",
     "tensor",
+    "tril_indices",
+    "triu_indices",
     "zeros",
     "zeros_like",
 ]
@@ -95,6 +97,16 @@ def arange(start: float, end: float | None = None, step: float = 1, dtype: Any =
         raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
     array = np.arange(start, end, step)
     return Tensor(array, dtype=as_dtype(dtype or (int64 if array.dtype.kind == "i" else float32)))
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
+    """The places (2, K), row by row, of the lower triangle of a matrix (row, col) up to the diagonal ``offset``."""
+    return wrap(np.array(np.tril_indices(row, offset, col), as_dtype(dtype)))
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
+    """The places (2, K), row by row, of the upper triangle of a matrix (row, col) from the diagonal ``offset`` on."""
+    return wrap(np.array(np.triu_indices(row, offset, col), as_dtype(dtype)))
 
 
 def rand(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:

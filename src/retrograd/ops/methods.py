@@ -8,7 +8,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
-from . import broadcasting, comparison, elementwise, inplace, matmul, reduction, shape, softmax
+from . import (
+    broadcasting,
+    comparison,
+    diagonal,
+    elementwise,
+    gather,
+    indexing,
+    inplace,
+    matmul,
+    rearrange,
+    reduction,
+    selection,
+    shape,
+    softmax,
+    splitting,
+)
 from .dtype import bool_, cast, float32, float64, int64
 
 
@@ -51,12 +66,26 @@ def _transposed(x: Tensor) -> Tensor:
     return shape.permute(x, tuple(reversed(range(x.data.ndim))))
 
 
-def _expand_as(x: Tensor, other: Tensor) -> Tensor:
-    """x broadcast to the shape of ``other``."""
-    return broadcasting.expand(x, other.data.shape)
+def _matrices_transposed(x: Tensor) -> Tensor:
+    """x with its last two axes swapped."""
+    return shape.transpose(x, -2, -1)
 
 
-FAMILIES = (broadcasting, comparison, elementwise, matmul, reduction, shape, softmax)
+FAMILIES = (
+    broadcasting,
+    comparison,
+    diagonal,
+    elementwise,
+    gather,
+    indexing,
+    matmul,
+    rearrange,
+    reduction,
+    selection,
+    shape,
+    softmax,
+    splitting,
+)
 
 METHODS: dict[str, Any] = {
     "__add__": elementwise.add,
@@ -70,8 +99,8 @@ METHODS: dict[str, Any] = {
     "__neg__": elementwise.neg,
     "__pow__": elementwise.pow,
     "__matmul__": matmul.matmul,
-    "__getitem__": shape.getitem,
-    "__iter__": shape.iterate,
+    "__getitem__": indexing.getitem,
+    "__iter__": indexing.iterate,
     "__eq__": comparison.eq,
     "__ne__": comparison.ne,
     "__lt__": comparison.lt,
@@ -79,13 +108,13 @@ METHODS: dict[str, Any] = {
     "__gt__": comparison.gt,
     "__ge__": comparison.ge,
     "view": shape.reshape,
-    "expand_as": _expand_as,
     "to": _to,
     "float": _float,
     "double": _double,
     "long": _long,
     "bool": _bool,
     "T": property(_transposed),
+    "mT": property(_matrices_transposed),
 }
 METHODS.update(inplace.METHODS)
 METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import gradcheck, gradgradcheck
+from ..autograd import backward, gradcheck, gradgradcheck
 from ..engine.tensor import Tensor
 from ..kernels.launch import get_num_threads, set_num_threads
 from ..ops.kernel_set import active_kernels, use_kernels
@@ -40,6 +40,7 @@ def check_op(
     integers: bool = False,
     random: bool = False,
     layouts: bool = True,
+    arrays: bool = False,
     errors: Sequence[Refusal] = (),
     rtol: float = 1e-10,
     single: float = 2e-4,
@@ -68,6 +69,7 @@ def check_op(
         integers: int64 arrays in the places of floating-point ones are accepted.
         random: the function draws from retrograd's generator; it is seeded before each call.
         layouts: the values do not depend on strides.
+        arrays: an ndarray in the place of a Tensor is accepted.
         errors: calls that must fail, and how.
         rtol, single: tolerance of values in float64 and float32, relative to the largest value of the result.
         rounding: relative change allowed where other gradients are asked for (a fused kernel is then replaced).
@@ -110,7 +112,7 @@ def check_op(
     checks["kernel sets"] = check.kernel_sets
     checks["threads"] = check.threads
     if call.floating:
-        checks["refusals"] = lambda: check.refusals(errors, integers)
+        checks["refusals"] = lambda: check.refusals(errors, integers, arrays)
     elif errors:
         checks["refusals"] = lambda: check.listed_refusals(errors)
     report = run(name or getattr(function, "__name__", repr(function)), checks)
@@ -212,8 +214,8 @@ class _Operator:
             tensors[k].grad_req = wish
             tensors[k].grad = Tensor(start.reshape(tensors[k].shape).copy())
         roots = [y for y in self.call.outputs(tensors) if y.requires_grad]
-        for y in roots:
-            y.backward(Tensor(np.cos(np.arange(y.data.size) + 1.0).reshape(y.shape)), retain_graph=True)
+        if roots:  # in one sweep: "write" keeps what the last one brings
+            backward(roots, [Tensor(np.cos(np.arange(y.data.size) + 1.0).reshape(y.shape)) for y in roots])
         delivered = [tensors[k].grad for k in self.call.floating]
         return [np.zeros(0) if g is None else g.data.reshape(-1) for g in delivered]
 
@@ -265,8 +267,8 @@ class _Operator:
             if any(a.tobytes() != b.tobytes() for a, b in zip(one, two, strict=True)):
                 yield f"{kind}: 1 and 2 threads give different bits"
 
-    def refusals(self, errors: Sequence[Refusal], integers: bool) -> Iterator[str]:
-        for k in self.call.floating:
+    def refusals(self, errors: Sequence[Refusal], integers: bool, arrays: bool) -> Iterator[str]:
+        for k in self.call.floating if not arrays else ():
             tensors: list[Any] = list(self.call.tensors(self.call.arrays))
             tensors[k] = self.call.arrays[k]
             yield from self._refused(self.call, tensors, TypeError, "Tensor", f"an array for input {k}")

@@ -12,8 +12,10 @@ from .matmul import *
 from .normalization import *
 from .optimizer import *
 from .pooling import *
+from .random import *
 from .reduction import *
 from .softmax import *
+from .sparse import *
 
 _FAMILIES = (
     "convolution",
@@ -22,7 +24,9 @@ _FAMILIES = (
     "normalization",
     "optimizer",
     "pooling",
+    "random",
     "reduction",
     "softmax",
+    "sparse",
 )
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
