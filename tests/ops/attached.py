@@ -13,6 +13,7 @@ FILE = Path(inspect.getfile(attached))
 RETURNS = {
     **dict.fromkeys(("__iadd__", "__isub__", "__imul__", "__itruediv__"), "Self"),
     "__iter__": "Iterator[Tensor]",
+    "__setitem__": "None",
     "__eq__": "Any",
     "__ne__": "Any",
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..engine.tensor import Tensor
 from . import (
+    assignment,
     broadcasting,
     comparison,
     diagonal,
@@ -117,6 +118,7 @@ METHODS: dict[str, Any] = {
     "mT": property(_matrices_transposed),
 }
 METHODS.update(inplace.METHODS)
+METHODS.update(assignment.METHODS)
 METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
 
 for _name, _method in METHODS.items():
