@@ -445,4 +445,12 @@ OPERATORS = [*VIEWS, *JOINS, *ORDERS, *DIAGONALS]
 LAYERS = [
     Layer("Identity", nn.Identity, X, oracle=lambda x: x, integers=True, arrays=True),
     Layer("Flatten", nn.Flatten, X, oracle=lambda x: x.reshape(len(x), 12), linear=True, integers=True),
+    Layer(
+        "Unflatten",
+        lambda: nn.Unflatten(2, (2, -1)),
+        X,
+        oracle=lambda x: x.reshape(len(x), 3, 2, 2),
+        linear=True,
+        integers=True,
+    ),
 ]

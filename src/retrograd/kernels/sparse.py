@@ -15,9 +15,7 @@ __all__ = ["csr_product"]
 _PRODUCT = kernel("sparse.csr_product")
 
 
-def csr_product(
-    x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
+def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """y[..., r, ...] = sum over k in [starts[r], starts[r+1]) of weights[k] x[..., indices[k], ...] along ``axis``
 
     The matrix has compressed rows (CSR): starts (R+1,) and indices (K,) of int64, weights (K,) of x's type.

@@ -5,32 +5,41 @@ from . import (
     container,
     convolution,
     dropout,
+    embedding,
     functional,
     init,
     linear,
     loss,
     module,
     normalization,
+    padding,
     pooling,
+    resolution,
 )
 from .activation import *
 from .container import *
 from .convolution import *
 from .dropout import *
+from .embedding import *
 from .linear import *
 from .loss import *
 from .module import *
 from .normalization import *
+from .padding import *
 from .parameter import Parameter
 from .pooling import *
+from .resolution import *
 
 __all__ = ["Parameter", "functional", "init"]
 __all__ += activation.__all__
 __all__ += container.__all__
 __all__ += convolution.__all__
 __all__ += dropout.__all__
+__all__ += embedding.__all__
 __all__ += linear.__all__
 __all__ += loss.__all__
 __all__ += module.__all__
 __all__ += normalization.__all__
+__all__ += padding.__all__
 __all__ += pooling.__all__
+__all__ += resolution.__all__

@@ -12,12 +12,14 @@ from .broadcasting import *
 from .comparison import *
 from .creation import *
 from .diagonal import *
+from .einsum import *
 from .elementwise import *
 from .gather import *
 from .indexing import *
 from .join import *
 from .kernel_set import active_kernels, use_kernels
 from .matmul import *
+from .products import *
 from .random import *
 from .rearrange import *
 from .reduction import *
@@ -31,11 +33,13 @@ _FAMILIES = (
     "comparison",
     "creation",
     "diagonal",
+    "einsum",
     "elementwise",
     "gather",
     "indexing",
     "join",
     "matmul",
+    "products",
     "random",
     "rearrange",
     "reduction",

@@ -18,12 +18,14 @@ from . import (
     indexing,
     inplace,
     matmul,
+    products,
     rearrange,
     reduction,
     selection,
     shape,
     softmax,
     splitting,
+    windows,
 )
 from .dtype import bool_, cast, float32, float64, int64
 
@@ -80,6 +82,7 @@ FAMILIES = (
     gather,
     indexing,
     matmul,
+    products,
     rearrange,
     reduction,
     selection,
@@ -109,6 +112,7 @@ METHODS: dict[str, Any] = {
     "__gt__": comparison.gt,
     "__ge__": comparison.ge,
     "view": shape.reshape,
+    "unfold": windows.sliding,
     "to": _to,
     "float": _float,
     "double": _double,

@@ -8,16 +8,22 @@ import sys
 
 from ...ops.dropout import *
 from ...ops.elementwise import relu, sigmoid, tanh
+from ...ops.embedding import *
+from ...ops.grid import *
 from ...ops.loss import *
-from ...ops.matmul import linear
+from ...ops.matmul import bilinear, linear
+from ...ops.padding import *
+from ...ops.pixels import *
+from ...ops.resampling import *
 from ...ops.softmax import log_softmax, softmax
+from ...ops.windows import *
 from .convolution import *
 from .normalization import *
 from .pooling import *
 
 _HERE = ("convolution", "normalization", "pooling")
-_OPERATORS = ("dropout", "loss")
+_OPERATORS = ("dropout", "loss", "embedding", "grid", "padding", "pixels", "resampling", "windows")
 _PACKAGE = __name__.partition(".")[0]
-__all__ = ["linear", "log_softmax", "relu", "sigmoid", "softmax", "tanh"]
+__all__ = ["bilinear", "linear", "log_softmax", "relu", "sigmoid", "softmax", "tanh"]
 __all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
 __all__ += [name for family in _OPERATORS for name in sys.modules[f"{_PACKAGE}.ops.{family}"].__all__]
