@@ -21,9 +21,11 @@ LAYERS: list[Layer] = [entry for table in TABLES for entry in getattr(table, "LA
 
 # what makes, seeds or describes tensors, and has no tensor to differentiate
 NOT_OPERATORS = {
-    "active_kernels", "arange", "default_generator", "from_numpy", "full", "get_rng_state", "manual_seed", "ones",
-    "ones_like", "rand", "randint", "randn", "randperm", "set_rng_state", "tensor", "use_kernels", "zeros",
-    "zeros_like",
+    "Generator", "active_kernels", "arange", "as_tensor", "asarray", "default_generator", "empty", "empty_like",
+    "eye", "fork_rng", "from_numpy", "full", "full_like", "get_rng_state", "initial_seed", "linspace", "logspace",
+    "manual_seed", "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm", "seed", "set_rng_state", "tensor", "tril_indices", "triu_indices", "use_kernels",
+    "zeros", "zeros_like",
 }  # fmt: skip
 # containers and base classes
 NOT_LAYERS = {"Module", "ModuleList", "Parameter", "Sequential"}

@@ -22,14 +22,15 @@ def dropout(x: np.ndarray, p: float, key: int, stream: int) -> np.ndarray:
     counter (i, ``stream``), is at least p 2^32; key and stream have 32 bits.
     """
     x = dense(x)
+    if not x.size:
+        return np.empty_like(x)
     steps = _steps(x.shape, x.strides)
     if not steps:  # axes in an order that three steps cannot say
         x = np.ascontiguousarray(x)
         steps = _steps(x.shape, x.strides)
     y = np.empty_like(x)
-    if x.size:
-        scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
-        _DROPOUT[x.dtype.char](steps[0], x, y, x.size, *steps[1:], key, stream, round(p * 2.0**32), scale)
+    scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
+    _DROPOUT[x.dtype.char](steps[0], x, y, x.size, *steps[1:], key, stream, round(p * 2.0**32), scale)
     return y
 
 

@@ -23,6 +23,7 @@ from .products import *
 from .random import *
 from .rearrange import *
 from .reduction import *
+from .sampling import *
 from .selection import *
 from .shape import *
 from .softmax import *
@@ -43,6 +44,7 @@ _FAMILIES = (
     "random",
     "rearrange",
     "reduction",
+    "sampling",
     "selection",
     "shape",
     "softmax",

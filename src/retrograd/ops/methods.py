@@ -19,6 +19,7 @@ from . import (
     inplace,
     matmul,
     products,
+    randomize,
     rearrange,
     reduction,
     selection,
@@ -123,6 +124,7 @@ METHODS: dict[str, Any] = {
 }
 METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
+METHODS.update(randomize.METHODS)
 METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
 
 for _name, _method in METHODS.items():

@@ -33,4 +33,4 @@ def dropout(x: np.ndarray, p: float, key: int, stream: int) -> np.ndarray:
     """
     words = philox(np.arange(x.size).reshape(x.shape), stream, key)
     keep = words >= np.uint64(round(p * 2.0**32))
-    return x * np.where(keep, 1.0 / (1.0 - p) if p < 1.0 else 0.0, 0.0).astype(x.dtype)
+    return np.asarray(x * np.where(keep, 1.0 / (1.0 - p) if p < 1.0 else 0.0, 0.0).astype(x.dtype))
