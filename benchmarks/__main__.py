@@ -14,9 +14,33 @@ import retrograd
 
 from . import libraries, machine, report
 from .harness import Effort, Result, measure
-from .suites import convolution, layers, matmul, memory, networks, overhead, startup
+from .suites import (
+    attention,
+    convolution,
+    layers,
+    losses,
+    matmul,
+    memory,
+    networks,
+    optimizers,
+    overhead,
+    pointwise,
+    poolings,
+    startup,
+)
 
-TIMED = {"convolution": convolution, "networks": networks, "matmul": matmul, "layers": layers, "overhead": overhead}
+TIMED = {
+    "convolution": convolution,
+    "networks": networks,
+    "matmul": matmul,
+    "layers": layers,
+    "losses": losses,
+    "optimizers": optimizers,
+    "overhead": overhead,
+    "attention": attention,
+    "poolings": poolings,
+    "pointwise": pointwise,
+}
 SUITES = (*TIMED, "memory", "startup")
 
 

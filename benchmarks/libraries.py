@@ -48,7 +48,7 @@ def ours(array: np.ndarray, requires_grad: bool = False) -> Any:
 
 def theirs(array: np.ndarray, layout: str = CONTIGUOUS, requires_grad: bool = False) -> Any:
     """A PyTorch tensor of its own memory, in the named layout."""
-    tensor = torch.tensor(np.ascontiguousarray(array))
+    tensor = torch.tensor(np.array(array, order="C"))  # (ascontiguousarray gives a scalar an axis)
     if layout == CHANNELS_LAST and array.ndim == 4:
         tensor = tensor.to(memory_format=torch.channels_last)
     return tensor.requires_grad_(requires_grad)

@@ -488,31 +488,49 @@ def log_softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
     return along(row, axis, g, y)
 
 
-def cross_entropy(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """loss[n] = -log of the probability of the label of n; and all these logarithms"""
-    logs = [log_softmax_of([float(value) for value in row]) for row in x]
-    loss = [-row[int(label)] for row, label in zip(logs, labels, strict=True)]
-    return np.array(loss, np.float64), np.array(logs, np.float64).reshape(x.shape)
+def cross_entropy(x: np.ndarray, labels: np.ndarray, smoothing: float) -> np.ndarray:
+    """loss[n] = -(1 - e) log p[label] - e mean(log p); 0 for a label of -1"""
+    loss = []
+    for row, label in zip(x, labels, strict=True):
+        logs = log_softmax_of([float(value) for value in row])
+        spread = -smoothing * total(logs) / len(logs) if smoothing else 0.0
+        loss.append(-(1 - smoothing) * logs[int(label)] + spread if label >= 0 else 0.0)
+    return np.array(loss, np.float64)
 
 
-def cross_entropy_grad(g: np.ndarray, log_probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    gx = np.empty(log_probabilities.shape)
+def cross_entropy_grad(g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothing: float) -> np.ndarray:
+    gx = np.zeros(x.shape)
     for n, c in product(*map(range, gx.shape)):
-        gx[n, c] = float(g[n]) * (exp_of(float(log_probabilities[n, c])) - (c == labels[n]))
+        if labels[n] >= 0:
+            p = exp_of(log_softmax_of([float(value) for value in x[n]])[c])
+            gx[n, c] = float(g[n]) * (p - (1 - smoothing) * (c == labels[n]) - smoothing / x.shape[1])
     return gx
 
 
 # ---------------------------------------------------------------- optimisers
 
 
+def _downhill(p: float, g: float, decay: float, maximize: bool) -> float:
+    return (-g if maximize else g) + decay * p
+
+
 def sgd_step(
-    p: float, g: float, m: float, *, lr: float, momentum: float, weight_decay: float
+    p: float,
+    g: float,
+    m: float,
+    *,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    dampening: float = 0.0,
+    nesterov: bool = False,
+    maximize: bool = False,
 ) -> tuple[float, float]:
     """One number's step: the new parameter and momentum."""
-    d = g + weight_decay * p
+    d = _downhill(p, g, weight_decay, maximize)
     if momentum:
-        m = momentum * m + d
-        d = m
+        m = momentum * m + (1 - dampening) * d
+        d = d + momentum * m if nesterov else m
     return p - lr * d, m
 
 
@@ -521,6 +539,7 @@ def adam_step(
     g: float,
     m: float,
     v: float,
+    w: float | None = None,
     *,
     step: int,
     lr: float,
@@ -528,10 +547,95 @@ def adam_step(
     beta2: float,
     eps: float,
     weight_decay: float,
-) -> tuple[float, float, float]:
-    """One number's step: the new parameter and the two averages (Kingma and Ba, 2015, algorithm 1)."""
-    g = g + weight_decay * p
+    decoupled: bool = False,
+    maximize: bool = False,
+) -> tuple[float, ...]:
+    """One number's step: the new parameter, the two averages (Kingma and Ba, 2015, algorithm 1) and the largest v."""
+    g = _downhill(p, g, 0.0 if decoupled else weight_decay, maximize)
+    if decoupled:
+        p = p * (1 - lr * weight_decay)
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g**2
     corrected_m, corrected_v = m / (1 - beta1**step), v / (1 - beta2**step)
-    return p - lr * corrected_m / (math.sqrt(corrected_v) + eps), m, v
+    if w is None:
+        return p - lr * corrected_m / (math.sqrt(corrected_v) + eps), m, v
+    w = v if v > w else w
+    return p - lr * corrected_m / (math.sqrt(w / (1 - beta2**step)) + eps), m, v, w
+
+
+def adamax_step(
+    p: float, g: float, m: float, u: float, *,
+    step: int, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool,
+) -> tuple[float, ...]:  # fmt: skip
+    """Kingma and Ba, 2015, algorithm 2, with eps."""
+    g = _downhill(p, g, weight_decay, maximize)
+    m = beta1 * m + (1 - beta1) * g
+    u = beta2 * u if beta2 * u > abs(g) + eps else abs(g) + eps
+    return p - lr * (m / (1 - beta1**step)) / u, m, u
+
+
+def nadam_step(
+    p: float, g: float, m: float, v: float, *,
+    step: int, lr: float, beta1: float, beta2: float, mu: float, mu_next: float, mu_product: float, eps: float,
+    weight_decay: float, decoupled: bool, maximize: bool,
+) -> tuple[float, ...]:  # fmt: skip
+    """Dozat, 2016, algorithm 2."""
+    g = _downhill(p, g, 0.0 if decoupled else weight_decay, maximize)
+    if decoupled:
+        p = p * (1 - lr * weight_decay)
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    corrected_m = mu_next * m / (1 - mu_product * mu_next) + (1 - mu) * g / (1 - mu_product)
+    return p - lr * corrected_m / (math.sqrt(v / (1 - beta2**step)) + eps), m, v
+
+
+def radam_step(
+    p: float, g: float, m: float, v: float, *,
+    step: int, lr: float, beta1: float, beta2: float, rectification: float, eps: float, weight_decay: float,
+    decoupled: bool, maximize: bool,
+) -> tuple[float, ...]:  # fmt: skip
+    """Liu et al., 2020, algorithm 2, the rectification given."""
+    g = _downhill(p, g, 0.0 if decoupled else weight_decay, maximize)
+    if decoupled:
+        p = p * (1 - lr * weight_decay)
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    update = lr * m / (1 - beta1**step)
+    if rectification:
+        update = update * rectification * math.sqrt(1 - beta2**step) / (math.sqrt(v) + eps)
+    return p - update, m, v
+
+
+def rmsprop_step(
+    p: float, g: float, v: float, a: float | None, m: float | None, *,
+    lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, maximize: bool,
+) -> tuple[float | None, ...]:  # fmt: skip
+    """Graves, 2013, equations 38 to 40, with eps outside the root."""
+    g = _downhill(p, g, weight_decay, maximize)
+    v = alpha * v + (1 - alpha) * g**2
+    variance = v
+    if a is not None:
+        a = alpha * a + (1 - alpha) * g
+        variance = v - a**2 if v > a**2 else 0.0
+    update = g / (math.sqrt(variance) + eps)
+    if m is not None:
+        update = m = momentum * m + update
+    return p - lr * update, v, a, m
+
+
+def adagrad_step(
+    p: float, g: float, s: float, *, lr: float, eps: float, weight_decay: float, maximize: bool
+) -> tuple[float, ...]:
+    g = _downhill(p, g, weight_decay, maximize)
+    s = s + g**2
+    return p - lr * g / (math.sqrt(s) + eps), s
+
+
+def adadelta_step(
+    p: float, g: float, v: float, a: float, *, lr: float, rho: float, eps: float, weight_decay: float, maximize: bool
+) -> tuple[float, ...]:
+    """Zeiler, 2012, algorithm 1."""
+    g = _downhill(p, g, weight_decay, maximize)
+    v = rho * v + (1 - rho) * g**2
+    update = math.sqrt(a + eps) / math.sqrt(v + eps) * g
+    return p - lr * update, v, rho * a + (1 - rho) * update**2

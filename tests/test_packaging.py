@@ -16,7 +16,10 @@ import retrograd
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-HEAVY = ("numba", "llvmlite", "torch", "matplotlib", "tqdm", "scipy", "sklearn", "pandas")
+HEAVY = (
+    "numba", "llvmlite", "torch", "matplotlib", "tqdm", "scipy", "sklearn", "pandas", "PIL", "safetensors",
+    "mlxtend",
+)  # fmt: skip
 
 
 def _names(requirements: list[str]) -> list[str]:
@@ -25,6 +28,22 @@ def _names(requirements: list[str]) -> list[str]:
 
 def test_the_library_needs_numpy_and_numba_and_nothing_else() -> None:
     assert _names(PROJECT["project"]["dependencies"]) == ["numba", "numpy"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "packages"),
+    [
+        ("data", ["mlxtend"]),
+        ("images", ["pillow"]),
+        ("safetensors", ["safetensors"]),
+        ("train", ["matplotlib", "tqdm"]),
+    ],
+)
+def test_each_extra_is_for_one_thing_and_the_tests_have_all(extra: str, packages: list[str]) -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert _names(extras[extra]) == packages
+    (own,) = (requirement for requirement in extras["test"] if requirement.startswith("retrograd["))
+    assert extra in own[len("retrograd[") : -1].split(",")
 
 
 def test_dependencies_are_declared_in_one_place() -> None:
@@ -66,7 +85,8 @@ print(json.dumps([seconds, [name for name in {heavy!r} if name in sys.modules]])
 
 
 @pytest.mark.parametrize(
-    "module", ["retrograd", "retrograd.nn", "retrograd.optim", "retrograd.utils.data", "retrograd.cli"]
+    "module",
+    ["retrograd", "retrograd.nn", "retrograd.optim", "retrograd.utils.data", "retrograd.interop", "retrograd.cli"],
 )
 def test_import_is_light(module: str) -> None:
     code = _IMPORT.format(module=module, heavy=HEAVY)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from data.drawn import draw_folder
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
@@ -47,10 +49,11 @@ def test_command(command: str, tmp_path: Path) -> None:
         assert words[1] in TARGETS, f"the Makefile has no target {words[1]!r}"
         return
     assert words[0] == "retrograd", f"no way to run {command!r}"
-    # commands build on each other (train, then resume), so each starts from what the ones before it leave
+    draw_folder(tmp_path / "photos", 6, ("cat", "dog"))  # any folder of class folders
+    # commands build on each other (train, then resume), so each starts from what the ones before it leave in its folder
     for line in COMMANDS[: COMMANDS.index(command)]:
         before = shlex.split(line, comments=True)
-        if before[0] == "retrograd" and "train" in words and before[1] == "train":
+        if before[:2] == ["retrograd", "train"] and any(word.startswith("runs/") and word in words for word in before):
             _run([*RETROGRAD, *before[1:]], tmp_path)
     _run([*RETROGRAD, *words[1:]], tmp_path)
 

@@ -1,20 +1,23 @@
-"""One training step of LeNet on 28×28 images: forward, loss, backward, SGD with momentum.
+"""One training step of LeNet on 28×28 images: forward, loss, backward, SGD with momentum; and training on mnist5k as a
+script does it: batches of 64 from each library's own loader, the network of ``retrograd train mnist5k``, Adam.
 
 The target is against PyTorch eager as a user writes it; its fused optimiser and torch.compile are measured beside it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
 import retrograd
+from retrograd.data import DataLoader, MNIST5k
 
 from .. import libraries as lib
 from ..harness import Call, Row, Rows
-from ..models import lenet
+from ..models import lenet, mnist
 
 TARGET = 2.0
 FUSED = "fused SGD"
@@ -23,6 +26,7 @@ FUSED = "fused SGD"
 def rows(quick: bool, compile: bool) -> Rows:
     for batch in (16,) if quick else (1, 16, 64):
         yield _row(batch, compile and lib.can_compile() and not quick)
+    yield _script()
 
 
 def _row(batch: int, compile: bool) -> Row:
@@ -92,3 +96,58 @@ def _peer_step(
         return loss
 
     return step
+
+
+# ---- mnist5k -------------------------------------------------------------------------------------------------------
+
+
+def _script() -> Row:
+    retrograd.manual_seed(0)
+    net, data = mnist(retrograd.nn), MNIST5k()
+    state = {name: torch.tensor(tensor.numpy()) for name, tensor in net.state_dict().items()}
+    peers = {}
+    for layout in (lib.CONTIGUOUS, lib.CHANNELS_LAST):
+        peer = mnist(torch.nn)
+        peer.load_state_dict(state)
+        peers[layout] = peer.to(memory_format=torch.channels_last) if layout == lib.CHANNELS_LAST else peer
+    images, labels = (tensor.numpy() for tensor in data.tensors)
+    pairs = torch.utils.data.TensorDataset(torch.tensor(images), torch.tensor(labels))
+
+    def values() -> list[tuple[np.ndarray, np.ndarray]]:
+        peer, some = peers[lib.CONTIGUOUS], images[:64]
+        ours, theirs = net.eval()(retrograd.Tensor(some)), peer.eval()(torch.tensor(some))
+        net.train(), peer.train()
+        return [(ours.detach().numpy(), theirs.detach().numpy())]
+
+    return Row(
+        "networks",
+        "mnist5k training, 64 images from the loader",
+        _script_step(retrograd, net, DataLoader(data, 64, shuffle=True)),
+        {
+            layout: _script_step(torch, peer, torch.utils.data.DataLoader(pairs, 64, shuffle=True))
+            for layout, peer in peers.items()
+        },
+        TARGET,
+        values,
+    )
+
+
+def _script_step(library: Any, net: Any, loader: Any) -> Call:
+    loss_of = library.nn.CrossEntropyLoss()
+    optimizer = library.optim.Adam(net.parameters(), lr=0.003)
+    batches = _for_ever(loader)
+
+    def step() -> Any:
+        x, y = next(batches)
+        optimizer.zero_grad()
+        loss = loss_of(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def _for_ever(loader: Any) -> Iterator[Any]:
+    while True:
+        yield from loader

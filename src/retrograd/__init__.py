@@ -6,14 +6,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
-from .autograd import backward_source, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd import (
+    backward_source,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .engine.tensor import Tensor
 from .ops import *
 from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
-    from . import data, nn, optim, testing, train, utils
+    from . import data, interop, nn, optim, testing, train, utils
     from .kernels.launch import get_num_threads, set_num_threads
+    from .nn.model_summary import summary
 
 __version__ = "0.1.0"
 
@@ -26,13 +35,17 @@ __all__ = [
     "float32",
     "float64",
     "get_num_threads",
+    "inference_mode",
     "int64",
+    "interop",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "nn",
     "no_grad",
     "optim",
     "set_grad_enabled",
     "set_num_threads",
+    "summary",
     "testing",
     "train",
     "utils",
@@ -40,13 +53,15 @@ __all__ = [
 __all__ = sorted([*__all__, *ops.__all__])
 
 # Found when first used, so that "import retrograd" stays quick and loads no compiler.
-_SUBPACKAGES = frozenset(("data", "nn", "optim", "testing", "train", "utils"))
+_SUBPACKAGES = frozenset(("data", "interop", "nn", "optim", "testing", "train", "utils"))
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f".{name}", __name__)
+    if name == "summary":
+        return importlib.import_module(".nn.model_summary", __name__).summary
     if name in _THREADS:
         return getattr(importlib.import_module(".kernels.launch", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The command ``retrograd``: train, warmup, info.
+"""The command ``retrograd``: train, predict, warmup, info.
 
 Heavy imports happen inside the commands, so that ``--help`` and mistakes in the arguments are answered at once.
 """
@@ -14,12 +14,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .train import Progress, Settings, Trainer
+    from .train import Progress, Settings, Task, Trainer
 
 __all__ = ["main"]
 
 _RUNS = Path("runs")
 _OPTIONS = ("epochs", "batch_size", "lr", "seed", "kernels")  # what Settings holds
+_IMAGE_OPTIONS = ("size", "channels", "held_out", "flip")  # what ImageOptions holds
 
 
 class UsageError(Exception):
@@ -42,25 +43,47 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    train = commands.add_parser("train", help="train a network and write a report about it")
-    tasks = train.add_subparsers(title="tasks", metavar="TASK", required=True)
-    digits = tasks.add_parser(
-        "digits",
-        help="a small convolutional network on the handwritten digits in the package",
-        description="Train a small convolutional network on the handwritten digits in the package. Ctrl-C stops after "
-        "the step under way; --resume goes on, to the same weights, bit for bit.",
+    train = commands.add_parser(
+        "train",
+        help="train a network and write a report about it",
+        description="Train a convolutional network: on the handwritten digits in the package (digits), on 5,000 "
+        "images of MNIST (mnist5k), or on your own (--images). Ctrl-C stops after the step under way; --resume goes "
+        "on, to the same weights, bit for bit.",
     )
-    add = digits.add_argument
-    add("--epochs", type=int, metavar="N", help="how often every image is seen (20)")
-    add("--batch-size", type=int, metavar="N", help="images per step (64)")
-    add("--lr", type=float, metavar="X", help="Adam's learning rate at the first step, falling to 0 (0.003)")
+    train.add_argument("task", nargs="?", choices=("digits", "mnist5k"), metavar="TASK", help="digits or mnist5k")
+    train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
+    add = train.add_argument_group("training").add_argument
+    add("--epochs", type=int, metavar="N", help="how often every image is seen (digits 20, others 30)")
+    add("--batch-size", type=int, metavar="N", help="images per step (64; 32 for --images)")
+    add("--lr", type=float, metavar="X", help="Adam's highest learning rate; it falls to 0 (0.003; 0.002 for --images)")
     add("--seed", type=int, metavar="N", help="start of all random numbers (0)")
     add("--kernels", choices=("compiled", "textbook"), help="fast kernels, or plain NumPy (compiled)")
     add("--threads", type=int, metavar="N", help="threads of the compiled kernels; the result does not depend on them")
     add("--output", type=Path, metavar="DIR", help="folder for checkpoint and report (a new one below runs/)")
     add("--checkpoint-every", type=int, metavar="STEPS", help="steps between checkpoints (one epoch)")
     add("--resume", action="store_true", help="go on from the checkpoint in --output, or in the latest run")
-    digits.set_defaults(run=_train_digits)
+    add = train.add_argument_group("with --images").add_argument
+    add("--size", type=int, metavar="PIXELS", help="images are cut to a square and resized to this, 8 to 256 (64)")
+    add("--channels", type=int, choices=(1, 3), help="3 for colour, 1 for grey (3)")
+    add("--held-out", type=float, metavar="SHARE", help="share of each class that is only used to test (0.2)")
+    add("--held-out-images", type=Path, metavar="DIR", help="test with the images in this folder's class folders")
+    add("--no-flip", dest="flip", action="store_false", default=None, help="do not mirror images, as for letters")
+    train.set_defaults(run=_train, usage_error=train.error)
+
+    predict = commands.add_parser(
+        "predict",
+        help="classify images with a trained network",
+        description="Classify PNG and JPEG files with the network of a run. Images are prepared as in training: cut to "
+        "a square in the middle and resized. The digits tasks know bright strokes on black; --invert is for dark ones "
+        "on white.",
+    )
+    predict.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="checkpoint.npz, or the run's folder")
+    predict.add_argument("image", type=Path, nargs="+", metavar="IMAGE", help="a PNG or JPEG file")
+    predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
+    predict.add_argument("--top", type=int, default=3, metavar="N", help="classes that the table shows per image (3)")
+    predict.add_argument("--invert", action="store_true", help="dark and bright change places first")
+    predict.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled", help="(compiled)")
+    predict.set_defaults(run=_predict)
 
     warmup = commands.add_parser("warmup", help="compile all kernels now instead of when they are first used")
     warmup.add_argument("--dtype", choices=("float32", "float64"), help="only the kernels of this type (both)")
@@ -74,17 +97,24 @@ def _parser() -> argparse.ArgumentParser:
 # ---- train -------------------------------------------------------------------------------------------------------
 
 
-def _train_digits(arguments: argparse.Namespace) -> int:
+def _train(arguments: argparse.Namespace) -> int:
     from .train import CheckpointError, Stopped, Trainer, TrainingError, make_progress
 
-    output = _output(arguments, "digits")
-    command = f"retrograd train digits --resume --output {shlex.quote(str(output))}"
+    if (arguments.task is None) == (arguments.images is None):
+        arguments.usage_error("give one TASK (digits or mnist5k), or --images DIR")
+    name = arguments.task or "images"
+    output = _output(arguments, name)
+    what = name if arguments.task else f"--images {shlex.quote(str(arguments.images))}"
+    if arguments.held_out_images is not None:
+        what += f" --held-out-images {shlex.quote(str(arguments.held_out_images))}"
+    command = f"retrograd train {what} --resume --output {shlex.quote(str(output))}"
     progress = make_progress()
     trainer: Trainer | None = None
     try:
-        settings = _settings(arguments, output)
+        saved = _saved(arguments, name, output)
+        settings = _settings(arguments, name, saved, output)
         _use(arguments, settings)
-        task = _seeded_task(settings)
+        task = _seeded_task(arguments, name, settings, saved, progress)
         try:
             trainer = Trainer(task, settings, output, arguments.checkpoint_every, progress)
         except ValueError as error:
@@ -131,31 +161,62 @@ def _output(arguments: argparse.Namespace, name: str) -> Path:
     return output
 
 
-def _settings(arguments: argparse.Namespace, output: Path) -> Settings:
-    """The settings: those of the checkpoint when resuming, else the options and the defaults."""
-    from .train import CheckpointError, Settings, load_checkpoint
+def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, Any] | None:
+    """The checkpoint's state when resuming; it must be of this task."""
+    from .train import CheckpointError, load_checkpoint
     from .train.trainer import CHECKPOINT
 
-    given = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     if not arguments.resume:
-        try:
-            return Settings(**given)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
+        return None
     path = output / CHECKPOINT
     state = load_checkpoint(path)
+    if state.get("task") != name:
+        task = state.get("task")
+        raise CheckpointError(f"{path} does not fit this command: it is of the task {task!r}, not {name!r}")
+    return state
+
+
+def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | None, output: Path) -> Settings:
+    """The settings: those of the checkpoint when resuming, else the options and the defaults."""
+    import dataclasses
+
+    from .train import CheckpointError, Settings
+    from .train.tasks import DEFAULTS
+    from .train.trainer import CHECKPOINT
+
+    given = _given(arguments, _OPTIONS)
+    if saved is None:
+        try:
+            return dataclasses.replace(DEFAULTS[name], **given)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
     try:
-        saved = Settings.from_dict(state["settings"])
+        settings = Settings.from_dict(saved["settings"])
     except (KeyError, ValueError) as error:
-        raise CheckpointError(f"{path} does not fit this command: {error}") from error
+        raise CheckpointError(f"{output / CHECKPOINT} does not fit this command: {error}") from error
+    _keep(given, settings)
+    return settings
+
+
+def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """The options that the user gave."""
+    return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+
+
+def _option(name: str, value: Any) -> str:
+    return f"--no-{name}" if value is False else f"--{name.replace('_', '-')}"
+
+
+def _keep(given: dict[str, Any], saved: Any) -> None:
+    """A resumed run has the options that it began with."""
     for name, value in given.items():
         if value != getattr(saved, name):
-            option = f"--{name.replace('_', '-')}"
+            option = _option(name, value)
+            shown = option if value is False else f"{option} {value}"
             raise UsageError(
-                f"{option} {value} differs from the checkpoint's {getattr(saved, name)}; a resumed run keeps its "
+                f"{shown} differs from the checkpoint's {getattr(saved, name)}; a resumed run keeps its "
                 f"settings: leave out {option}, or start a new run without --resume"
             )
-    return saved
 
 
 def _use(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -171,18 +232,50 @@ def _use(arguments: argparse.Namespace, settings: Settings) -> None:
         raise UsageError(f"--threads: {error}") from None
 
 
-def _seeded_task(settings: Settings) -> Any:
+def _seeded_task(
+    arguments: argparse.Namespace, name: str, settings: Settings, saved: dict[str, Any] | None, progress: Progress
+) -> Task:
     from .ops.kernel_set import use_kernels
     from .ops.random import manual_seed
-    from .train import TrainingError
-    from .train.digits import digits_task
+    from .train import TrainingError, tasks
 
+    given = _given(arguments, (*_IMAGE_OPTIONS, "held_out_images"))
+    if given and name != "images":
+        raise UsageError(f"{_option(*next(iter(given.items())))} is for --images; leave it out")
+    if "held_out" in given and "held_out_images" in given:
+        raise UsageError("--held-out and --held-out-images exclude each other; leave one out")
     manual_seed(settings.seed)
     try:
         with use_kernels(settings.kernels):
-            return digits_task()
-    except RuntimeError as error:
+            if name == "digits":
+                return tasks.digits_task()
+            if name == "mnist5k":
+                return tasks.mnist5k_task()
+            options = _image_options(arguments, saved)
+            task, skipped = tasks.images_task(arguments.images, arguments.held_out_images, options, settings.seed)
+            if skipped:
+                progress.say(f"not used: {skipped}")
+            return task
+    except (ImportError, RuntimeError) as error:
         raise TrainingError(str(error)) from error
+
+
+def _image_options(arguments: argparse.Namespace, saved: dict[str, Any] | None) -> Any:
+    from .train import CheckpointError
+    from .train.tasks import ImageOptions
+
+    given = _given(arguments, _IMAGE_OPTIONS)
+    if saved is None:
+        try:
+            return ImageOptions(**given)
+        except ValueError as error:
+            raise UsageError(f"--{error}") from None
+    try:
+        options = ImageOptions(**{name: saved["options"][name] for name in _IMAGE_OPTIONS})
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint does not fit this command: {error}") from error
+    _keep(given, options)
+    return options
 
 
 def _introduce(trainer: Trainer, progress: Progress) -> None:
@@ -216,6 +309,48 @@ def _finish(trainer: Trainer, command: str) -> int:
         sys.stdout.flush()
         return _complain(str(error), 1)
     return 0
+
+
+# ---- predict -----------------------------------------------------------------------------------------------------
+
+
+def _predict(arguments: argparse.Namespace) -> int:
+    """Every image that can be read is classified; the others are named on stderr, and then the exit code is 1."""
+    import json
+
+    from .data.images import ImageError, shown
+    from .ops.kernel_set import use_kernels
+    from .train import CheckpointError
+    from .train.predict import Predictor
+
+    if arguments.top < 1:
+        raise UsageError(f"--top {arguments.top} must be at least 1")
+    answers: list[dict[str, Any]] = []
+    with use_kernels(arguments.kernels):
+        try:
+            predictor = Predictor(arguments.checkpoint)
+            for path in arguments.image:
+                answers.append({"image": shown(path)})
+                try:
+                    image = predictor.read(path, arguments.invert)
+                except ImageError as error:
+                    answers[-1]["error"] = str(error)
+                    _complain(f"{shown(path)} {error}", 1)
+                    continue
+                probabilities = [float(value) for value in predictor.probabilities(image[None])[0]]
+                ranking = sorted(zip(predictor.classes, probabilities, strict=True), key=lambda pair: -pair[1])
+                answers[-1] |= {"class": ranking[0][0], "probability": ranking[0][1], "probabilities": dict(ranking)}
+        except (CheckpointError, ImportError) as error:
+            return _complain(str(error), 1)
+    if arguments.json:
+        print(json.dumps(answers, indent=2))
+    else:
+        width = max(len(answer["image"]) for answer in answers)
+        for answer in answers:
+            best = list(answer.get("probabilities", {}).items())[: arguments.top]
+            if best:
+                print(answer["image"].ljust(width) + "".join(f"  {share:7.2%} {name}" for name, share in best))
+    return 1 if any("error" in answer for answer in answers) else 0
 
 
 # ---- warmup, info ------------------------------------------------------------------------------------------------

@@ -24,7 +24,9 @@ from functools import lru_cache
 from operator import index
 from typing import SupportsIndex
 
-__all__ = ["Window", "as_pairs", "as_tuple", "conv_transpose_window", "conv_window", "pool_window"]
+__all__ = [
+    "AdaptiveWindow", "Window", "as_pairs", "as_tuple", "conv_transpose_window", "conv_window", "pool_window",
+]  # fmt: skip
 
 # What the builders take, hashable: one number for all axes, or one entry per axis (of padding: a pair).
 Extent = int | tuple[int, ...]
@@ -63,6 +65,38 @@ class Window:
     @property
     def taps(self) -> int:
         """Number of kernel positions."""
+        return math.prod(self.kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveWindow:
+    """Windows that share an input out evenly: output o of O reads the positions o*I//O <= i < ceil((o + 1)*I/O).
+
+    Neighbours may overlap by one position, and their sizes differ by at most one.
+    """
+
+    input: tuple[int, ...]
+    output: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, batch and channels not counted."""
+        return len(self.input)
+
+    @property
+    def padding(self) -> tuple[tuple[int, int], ...]:
+        """None, on every axis."""
+        return ((0, 0),) * len(self.input)
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        """Positions of the largest window on every axis."""
+        spans = zip(self.input, self.output, strict=True)
+        return tuple(max(-(-(at + 1) * i // o) - at * i // o for at in range(o)) for i, o in spans)
+
+    @property
+    def taps(self) -> int:
+        """Positions of the largest window."""
         return math.prod(self.kernel)
 
 

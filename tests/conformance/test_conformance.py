@@ -19,16 +19,16 @@ TABLES = [importlib.import_module(f"conformance.{family}") for family in FAMILIE
 OPERATORS: list[Op] = [entry for table in TABLES for entry in getattr(table, "OPERATORS", [])]
 LAYERS: list[Layer] = [entry for table in TABLES for entry in getattr(table, "LAYERS", [])]
 
-# what makes, seeds or describes tensors, and has no tensor to differentiate
+# what makes, seeds, compares or describes tensors, and returns none to differentiate
 NOT_OPERATORS = {
-    "Generator", "active_kernels", "arange", "as_tensor", "asarray", "default_generator", "empty", "empty_like",
-    "eye", "fork_rng", "from_numpy", "full", "full_like", "get_rng_state", "initial_seed", "linspace", "logspace",
-    "manual_seed", "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "randperm", "seed", "set_rng_state", "tensor", "tril_indices", "triu_indices", "use_kernels",
-    "zeros", "zeros_like",
+    "Generator", "active_kernels", "allclose", "arange", "as_tensor", "asarray", "default_generator", "empty",
+    "empty_like", "equal", "eye", "fork_rng", "from_numpy", "full", "full_like", "get_rng_state", "initial_seed",
+    "linspace", "logspace", "manual_seed", "normal", "ones", "ones_like", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state", "tensor", "tril_indices",
+    "triu_indices", "use_kernels", "zeros", "zeros_like",
 }  # fmt: skip
 # containers and base classes
-NOT_LAYERS = {"Module", "ModuleList", "Parameter", "Sequential"}
+NOT_LAYERS = {"Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList", "Sequential"}
 
 
 @pytest.mark.parametrize("entry", OPERATORS, ids=lambda entry: entry.name)

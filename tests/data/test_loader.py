@@ -5,7 +5,18 @@ import json
 import numpy as np
 import pytest
 
-from retrograd.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, TensorDataset
+from retrograd.data import (
+    BatchSampler,
+    ChainDataset,
+    ConcatDataset,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 from retrograd.ops.random import default_generator, manual_seed
 from retrograd.utils.data import DataLoader as SameLoader
 
@@ -84,6 +95,27 @@ def test_samplers():
         RandomSampler(DATA, generator=3)  # type: ignore[arg-type]
 
 
+def test_subset_and_weighted_samplers():
+    subset = SubsetRandomSampler([3, 5, 7, 9], np.random.default_rng(0))
+    assert len(subset) == 4 and sorted(subset) == [3, 5, 7, 9] and len({tuple(subset) for _ in range(20)}) > 5
+    weighted = WeightedRandomSampler([1, 0, 3], 4000, generator=np.random.default_rng(0))
+    drawn = np.bincount(list(weighted), minlength=3)
+    assert len(weighted) == 4000 and drawn[1] == 0 and abs(drawn[2] / 4000 - 0.75) < 0.04
+    assert sorted(WeightedRandomSampler(np.array([1.0, 0, 3]), 2, replacement=False)) == [0, 2]
+    for weights, count, message in (
+        ([1, -1], 1, "finite numbers of at least 0"),
+        ([1, float("nan")], 1, "finite numbers"),
+        ([[1.0]], 1, "one row"),
+        ([0, 0], 1, "0 weights are greater than 0"),
+        ([1, 1], 0, "num_samples=0 must be a positive int"),
+        ([1, 1], True, "num_samples=True"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            WeightedRandomSampler(weights, count)
+    with pytest.raises(ValueError, match="2 weights are greater than 0, which is too few for num_samples=3"):
+        WeightedRandomSampler([1, 0, 1], 3, replacement=False)
+
+
 @pytest.mark.parametrize("stop", range(9))
 @pytest.mark.parametrize("own", [True, False])
 def test_a_loader_is_taken_up_in_the_middle_of_an_epoch(stop, own):
@@ -134,20 +166,54 @@ def test_a_saved_state_must_fit():
         with pytest.raises(ValueError, match=r"DataLoader\.load_state_dict"):
             other.load_state_dict(broken)
     with pytest.raises(ValueError, match="not a state of its random generator"):
-        other.load_state_dict({**state, "generator": {"bit_generator": "PCG64"}})
+        other.load_state_dict({**state, "generators": [{"bit_generator": "PCG64"}]})
     with pytest.raises(ValueError, match="missing or was not its own"):
         DataLoader(DATA, 3, shuffle=True).load_state_dict(state)
     assert other.state_dict() == before
     with pytest.raises(RuntimeError, match="sampler of your own"):
-        DataLoader(DATA, 2, sampler=[1, 2]).state_dict()
+        DataLoader(DATA, 2, sampler=iter([1, 2])).state_dict()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        lambda: {"sampler": RandomSampler(DATA, generator=np.random.default_rng(3))},
+        lambda: {"sampler": WeightedRandomSampler(np.arange(10), 8)},
+        lambda: {"batch_sampler": BatchSampler(SubsetRandomSampler([3, 5, 7, 9], np.random.default_rng(1)), 2, False)},
+        lambda: {"batch_sampler": [[1, 2], [7], [0]]},
+        lambda: {"sampler": range(5, 9)},
+    ],
+)
+def test_samplers_of_this_package_are_taken_up_too(options):
+    def start() -> DataLoader:
+        manual_seed(3)
+        return DataLoader(DATA, **options())
+
+    loader = start()
+    whole = visited(loader) + visited(loader)
+    loader = start()
+    next(batches := iter(loader))
+    state = json.loads(json.dumps(loader.state_dict())), default_generator.bit_generator.state
+    del batches
+    fresh = start()
+    fresh.load_state_dict(state[0])
+    default_generator.bit_generator.state = state[1]
+    assert visited(fresh) + visited(fresh) == whole[1:]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_workers": 2}, "num_workers=2 is not supported"),
-        ({"pin_memory": True}, "pin_memory=True is not supported"),
-        ({"timeout": 3}, "timeout=3 is not supported"),
+        ({"num_workers": -1}, "num_workers=-1 must be an int of at least 0"),
+        ({"num_workers": 1.0}, "num_workers=1.0 must be"),
+        ({"timeout": -1}, "timeout=-1 must be a number of seconds"),
+        ({"timeout": 3}, "timeout=3 is about worker processes; set num_workers too"),
+        ({"prefetch_factor": 2}, "prefetch_factor=2 is about worker processes"),
+        ({"persistent_workers": True}, "persistent_workers=True is about worker processes"),
+        ({"multiprocessing_context": "spawn"}, "multiprocessing_context='spawn' is about worker processes"),
+        ({"num_workers": 1, "prefetch_factor": 0}, "prefetch_factor=0 must be a positive int"),
+        ({"num_workers": 1, "multiprocessing_context": "fork"}, "copies the locks that other threads hold"),
+        ({"num_workers": 1, "multiprocessing_context": "thread"}, "is no start method here"),
         ({"batch_size": 0}, "batch_size=0 must be a positive int"),
         ({"batch_size": 2.0}, "batch_size=2.0 must be a positive int"),
         ({"generator": np.random.default_rng(), "seed": 1}, "generator or seed, not both"),
@@ -170,3 +236,82 @@ def test_the_dataset_is_checked():
 
 def test_an_empty_dataset_has_no_batches():
     assert visited(DataLoader(TensorDataset(np.zeros((0, 2))), 3, shuffle=True)) == []
+
+
+# ---- datasets without positions -------------------------------------------------------------------------------------
+
+
+class Numbers(IterableDataset):
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self):
+        for number in range(self.count):
+            yield number, float(default_generator.random())
+
+
+class CountedNumbers(Numbers):
+    def __len__(self):
+        return self.count
+
+
+def test_an_iterable_dataset_is_batched_to_its_end():
+    assert [len(numbers) for numbers, _ in DataLoader(Numbers(7), 3)] == [3, 3, 1]
+    loader = DataLoader(CountedNumbers(7), 3, drop_last=True)
+    assert [numbers.tolist() for numbers, _ in loader] == [[0, 1, 2], [3, 4, 5]] and len(loader) == 2
+    assert len(DataLoader(CountedNumbers(7), 3)) == 3
+    assert [number for number, _ in DataLoader(Numbers(3), None)] == [0, 1, 2]
+    chain = Numbers(2) + Numbers(1)
+    assert isinstance(chain, ChainDataset) and [number for number, _ in chain] == [0, 1, 0]
+    with pytest.raises(TypeError, match="has no len"):
+        len(DataLoader(Numbers(7), 3))
+    with pytest.raises(NotImplementedError, match="must define __iter__"):
+        list(DataLoader(IterableDataset()))
+    with pytest.raises(TypeError, match="use ChainDataset"):
+        ConcatDataset([Numbers(2)])
+    with pytest.raises(TypeError, match=r"datasets\[0\] is TensorDataset"):
+        ChainDataset([DATA])
+    for options in ({"shuffle": True}, {"sampler": [0]}, {"batch_sampler": [[0]]}):
+        with pytest.raises(ValueError, match="sets its order itself"):
+            DataLoader(Numbers(3), **options)
+    with pytest.raises(ValueError, match="batch_size=0"):
+        DataLoader(Numbers(3), 0)
+
+
+def drawn(loader) -> list[list[float]]:
+    return [noise.tolist() for _, noise in loader]
+
+
+def test_every_batch_has_random_numbers_of_its_own_which_an_epoch_repeats_only_after_a_seed():
+    loader = DataLoader(CountedNumbers(6), 2)
+    manual_seed(1)
+    first = drawn(loader)
+    assert drawn(loader) != first and len({value for row in first for value in row}) == 6
+    manual_seed(1)
+    again = []
+    for _, noise in loader:
+        again.append(noise.tolist())
+        default_generator.random()  # what else draws makes no difference
+    assert again == first
+    manual_seed(1)
+    before = default_generator.bit_generator.state
+    list(DataLoader(DATA, 3))
+    assert default_generator.bit_generator.state == before  # evaluating does not change what is trained
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_an_iterable_dataset_is_taken_up_in_its_middle(stop):
+    manual_seed(2)
+    loader = DataLoader(Numbers(6), 2)
+    whole = drawn(loader) + drawn(loader)
+    manual_seed(2)
+    loader = DataLoader(Numbers(6), 2)
+    batches = iter(loader)
+    for _ in range(stop):
+        next(batches)
+    state = json.loads(json.dumps(loader.state_dict())), default_generator.bit_generator.state
+    fresh = DataLoader(Numbers(6), 2)
+    default_generator.random(5)
+    fresh.load_state_dict(state[0])
+    default_generator.bit_generator.state = state[1]
+    assert drawn(fresh) + drawn(fresh) == whole[stop:]

@@ -13,7 +13,7 @@ import pytest
 import retrograd.kernels
 import retrograd.textbook
 from comparison import bits
-from retrograd.geometry import conv_window, pool_window
+from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.launch import get_num_threads, set_num_threads
 from strategies import DTYPES, LAYOUTS, numbers
 
@@ -83,6 +83,11 @@ def _pooling(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
     yield "max_pool_gather", k.max_pool_gather(x, indices)
     yield "avg_pool", k.avg_pool(x, window, False)
     yield "avg_pool_grad", k.avg_pool_grad(g, window, True)
+    uneven = AdaptiveWindow((41, 40), (12, 9))
+    g = _x(rng, dtype, layout, 6, 17, 12, 9)
+    yield "adaptive_max_pool", k.adaptive_max_pool(x, uneven)
+    yield "adaptive_avg_pool", k.adaptive_avg_pool(x, uneven)
+    yield "adaptive_avg_pool_grad", k.adaptive_avg_pool_grad(g, uneven)
 
 
 def _batch_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -101,10 +106,65 @@ def _softmax(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
         yield "log_softmax", k.log_softmax(x, axis)
         yield "softmax_grad", k.softmax_grad(g, x, axis)
         yield "log_softmax_grad", k.log_softmax_grad(g, x, axis)
-    x, labels = _x(rng, dtype, layout, 9000, 10), rng.integers(0, 10, 9000)
-    loss, log = k.cross_entropy(x, labels)
-    yield "cross_entropy", (loss, log)
-    yield "cross_entropy_grad", k.cross_entropy_grad(loss, log, labels)
+
+
+def _cross_entropy(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    for shape in ((9000, 10), (4, 17, 41, 20)):
+        x, labels = _x(rng, dtype, layout, *shape), rng.integers(-1, 10, shape[:1] + shape[2:])
+        for smoothing in (0.0, 0.1):
+            loss, tops, logs = k.cross_entropy(x, labels, smoothing)
+            yield "cross_entropy", (loss, tops, logs)
+            yield "cross_entropy_grad", k.cross_entropy_grad(loss, x, labels, smoothing, tops, logs)
+        yield "nll_loss", k.nll_loss(x, labels)
+        yield "nll_loss_grad", k.nll_loss_grad(loss, x, labels)
+
+
+def _losses(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, t = (np.abs(_x(rng, dtype, layout, 4, 17, 41, 40)) / 2 for _ in range(2))
+    g = _x(rng, dtype, "contiguous", 4, 17, 41, 40)
+    one = np.asarray(0.7, dtype)
+    numbers = {"distance": (1.0, 0.2, 0.3, 0.1), "poisson": (0.1,), "hinge": (0.2,), "ranking": (0.2,)}
+    for name in ("bce", "kl", "kl_log", "poisson_log", "bce_logits", "soft_margin", *numbers):
+        operands, more = ((x, t, x) if name == "ranking" else (x, t)), numbers.get(name, ())
+        for factor, upstream in ((None, g), (0.1, one)):
+            yield "element_loss", k.element_loss(name, operands, more, factor)
+            yield "element_loss_grad", k.element_loss_grad(name, upstream, operands, more, factor)
+    for name in ("gaussian", "bce_logits_weighted"):
+        yield "element_loss", k.element_loss(name, (x, t, x), (), 0.1)
+        yield "element_loss_grad", k.element_loss_grad(name, g, (x, t, x), (), None)
+    yield "element_loss_grad", k.element_loss_grad("gaussian_var", g, (x, t, x), (), None)
+
+
+def _margins(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, g, labels = _x(rng, dtype, layout, 700, 50), _x(rng, dtype, layout, 700), rng.integers(0, 50, 700)
+    targets = np.where(np.arange(50) < 4, rng.integers(0, 50, (700, 50)), -1)
+    yield "multi_margin_loss", k.multi_margin_loss(x, labels, 2, 0.5)
+    yield "multi_margin_loss_grad", k.multi_margin_loss_grad(g, x, labels, 2, 0.5)
+    yield "multilabel_margin_loss", k.multilabel_margin_loss(x, targets)
+    yield "multilabel_margin_loss_grad", k.multilabel_margin_loss_grad(g, x, targets)
+
+
+def _distances(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, y = _x(rng, dtype, layout, 700, 50), _x(rng, dtype, layout, 700, 50)
+    yield "row_products", k.row_products(x, y)
+    yield "row_squares", (z := k.row_squares(x, y, 0.1))
+    yield "row_combination", k.row_combination(z, x, -z, y, z)
+
+
+def _ctc(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, targets = _x(rng, dtype, layout, 30, 9, 20), rng.integers(1, 20, (9, 7))
+    inputs, lengths = rng.integers(14, 31, 9), rng.integers(0, 8, 9)
+    loss, alpha = k.ctc_loss(x, targets, inputs, lengths, 0)
+    yield "ctc_loss", (loss, alpha)
+    yield "ctc_loss_grad", k.ctc_loss_grad(loss, x, targets, inputs, lengths, 0, loss, alpha, False)
+
+
+def _attention(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    q, g = _x(rng, dtype, layout, 2, 4, 90, 24), _x(rng, dtype, layout, 2, 4, 90, 24)
+    key, value = _x(rng, dtype, layout, 2, 2, 110, 24), _x(rng, dtype, layout, 2, 2, 110, 24)
+    y, log_sum = k.attention(q, key, value, None, 0.2, True)
+    yield "attention", (y, log_sum)
+    yield "attention_grad", k.attention_grad(g, q, key, value, y, log_sum, None, 0.2, True, (True, True, True))
 
 
 def _reductions(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -145,10 +205,30 @@ def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
     shapes = [(300, 301), (64, 17, 3, 3), (7,), (1,)]
     p, g, m = ([_x(rng, dtype, "contiguous", *shape) for shape in shapes] for _ in range(3))
     v = [np.abs(x) for x in m]
-    k.sgd_step(p, g, m, lr=0.1, momentum=0.9, weight_decay=0.01)
+    w = [np.abs(x) for x in m]
+    momentum = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "maximize": False}
+    betas = {"step": 2, "lr": 0.1, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01, "maximize": False}
+    k.sgd_step(p, g, m, dampening=0.1, nesterov=False, **momentum)
     yield "sgd_step", (*p, *m)
-    k.adam_step(p, g, m, v, step=2, lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01)
-    yield "adam_step", (*p, *m, *v)
+    k.adam_step(p, g, m, v, w, decoupled=False, **betas)
+    yield "adam_step", (*p, *m, *v, *w)
+    k.adamax_step(p, g, m, v, **betas)
+    yield "adamax_step", (*p, *m, *v)
+    k.nadam_step(p, g, m, v, mu=0.8, mu_next=0.85, mu_product=0.7, decoupled=True, **betas)
+    yield "nadam_step", (*p, *m, *v)
+    k.radam_step(p, g, m, v, rectification=0.5, decoupled=True, **betas)
+    yield "radam_step", (*p, *m, *v)
+    k.rmsprop_step(p, g, v, m, w, alpha=0.9, eps=1e-3, **momentum)
+    yield "rmsprop_step", (*p, *m, *v, *w)
+    k.adagrad_step(p, g, v, lr=0.1, eps=1e-3, weight_decay=0.1, maximize=True)
+    yield "adagrad_step", (*p, *v)
+    k.adadelta_step(p, g, v, w, lr=0.1, rho=0.9, eps=1e-3, weight_decay=0.1, maximize=True)
+    yield "adadelta_step", (*p, *v, *w)
+    k.average_step(p, g, weight=0.3)
+    yield "average_step", (*p,)
+    k.limit_step(p, factor=1.7, most=1.0)
+    yield "limit_step", (*p,)
+    yield "norm_of_all", (np.array([k.norm_of_all(p, largest=False), k.norm_of_all(p, largest=True)]),)
 
 
 _ONE = ("neg", "exp", "log", "sqrt", "relu", "sigmoid", "tanh")
@@ -174,6 +254,12 @@ FAMILIES = {
     "pooling": _pooling,
     "normalization": _batch_norm,
     "softmax": _softmax,
+    "attention": _attention,
+    "cross_entropy": _cross_entropy,
+    "loss": _losses,
+    "margin": _margins,
+    "ctc": _ctc,
+    "distance": _distances,
     "optimizer": _steps,
 }
 

@@ -79,6 +79,24 @@ assert right and status == 0, (right, status)
     subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", code], check=True, timeout=120)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_any_thread_of_a_forked_child_can_load_kernels() -> None:
+    code = """
+import os, threading, numpy as np
+from retrograd.kernels import relu, sqrt
+x = np.ones(10, np.float32)
+relu(x)
+child = os.fork()
+if child == 0:
+    thread = threading.Thread(target=lambda: sqrt(x) is not None and os._exit(0), daemon=True)
+    thread.start()
+    thread.join(60)
+    os._exit(1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", code], check=True, timeout=120)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

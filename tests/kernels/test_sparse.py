@@ -13,9 +13,7 @@ from comparison import assert_sums, run
 from strategies import DTYPES, LAYOUTS, Source, examples, numbers, shapes, sources
 
 
-def product(
-    x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
+def product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
     lines = np.moveaxis(x, axis, 0).astype(np.float64)
     y = np.zeros((starts.size - 1, *lines.shape[1:]))
     for row in range(starts.size - 1):

@@ -37,6 +37,8 @@ def text() -> str:
 def _parameters(name: str, method: object) -> str:
     parts, keyword_only = ["self"], False
     for p in list(inspect.signature(method).parameters.values())[1:]:
+        if name.startswith("__") and p.default is not p.empty:
+            continue  # Python calls an operator with its operands alone
         if p.kind is p.KEYWORD_ONLY and not keyword_only:
             parts.append("*")
             keyword_only = True

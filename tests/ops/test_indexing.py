@@ -140,7 +140,9 @@ def test_ellipsis_and_numbers() -> None:
     np.testing.assert_array_equal(x[range(2)].data, X[:2])
     np.testing.assert_array_equal(x[[Tensor(np.array(1)), 2]].data, X[[1, 2]])
     labels = Tensor(np.array([1, 0, 3]))
-    np.testing.assert_array_equal(x[Tensor(np.arange(3)), labels].data, np.stack([X[i, k] for i, k in enumerate((1, 0, 3))]))
+    np.testing.assert_array_equal(
+        x[Tensor(np.arange(3)), labels].data, np.stack([X[i, k] for i, k in enumerate((1, 0, 3))])
+    )
 
 
 def test_gradients_of_repeated_indices_accumulate() -> None:
@@ -200,7 +202,11 @@ def test_views_share_memory_and_picked_elements_do_not() -> None:
 @pytest.mark.parametrize(
     ("index", "error", "message"),
     [
-        (0.5, TypeError, "getitem: an index is an int, a slice, None, ..., or an array (list, Tensor) of int64 or bool"),
+        (
+            0.5,
+            TypeError,
+            "getitem: an index is an int, a slice, None, ..., or an array (list, Tensor) of int64 or bool",
+        ),
         ("a", TypeError, "got str"),
         (Tensor(np.array([1.0])), TypeError, "got Tensor of float64"),
         ([0.5], TypeError, "got list of float64"),

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from ops.battery import check, kernels_of_backward, numbers
-from retrograd.autograd import gradcheck, gradgradcheck
+from retrograd.autograd import grad, gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.loss import CrossEntropy, CrossEntropyGrad
+from retrograd.ops import loss
+from retrograd.ops.loss.classification import CrossEntropy, CrossEntropyGrad
 from retrograd.ops.softmax import LogSoftmaxGrad, SoftmaxGrad
 
 
@@ -51,16 +52,15 @@ LABELS = np.array([2, 0, 1, 2])
 
 
 def test_cross_entropy_of_rows() -> None:
-    picked = lambda a: -logs(a)[np.arange(4), LABELS]  # noqa: E731
-    x = numbers(4, 3)
-    check(lambda t: CrossEntropy.apply(t, Tensor(LABELS)), (x,), picked, rtol=1e-11)
-    onehot = np.eye(3)[LABELS]
-    check(
-        lambda g, p: CrossEntropyGrad.apply(g, p, Tensor(LABELS)),
-        (numbers(4), logs(x)),
-        lambda g, p: g[:, None] * (np.exp(p) - onehot),
-        rtol=1e-11,
-    )
+    x, labels = numbers(4, 3), np.array([2, -1, 1, 2])
+    counted, goal = (labels >= 0) * 1.0, 0.8 * (np.arange(3) == labels[:, None]) + 0.2 / 3
+    check(lambda t: CrossEntropy.apply(t, labels, None, 0.2), (x,), lambda a: -(goal * logs(a)).sum(1) * counted, rtol=1e-11)
+
+    def of(g: Tensor, x: Tensor) -> Tensor:
+        tops = x.data.max(1)
+        return CrossEntropyGrad.apply(g, x, labels, tops, np.log(np.exp(x.data - tops[:, None]).sum(1)), 0.2)
+
+    check(of, (numbers(4), x), lambda g, x: (g * counted)[:, None] * (np.exp(logs(x)) - goal), rtol=1e-11)
 
 
 def expected_loss(x, t, weight, ignore, reduction, smoothing):
@@ -228,3 +228,172 @@ def test_messages(call, error: type[Exception], message: str | None) -> None:
         return
     with pytest.raises(error, match=re.escape(message)):
         call(x, t)
+
+
+def test_losses_warn_before_they_broadcast() -> None:
+    x, t = Tensor(np.zeros((2, 1))), Tensor(np.array([1.0, 3.0]))
+    for name in ("l1_loss", "smooth_l1_loss", "huber_loss"):
+        with pytest.warns(UserWarning, match=re.escape(f"{name}: input.shape=(2, 1) and target.shape=(2,) differ")):
+            assert getattr(F, name)(x, t).data.shape == ()
+    with pytest.warns(UserWarning, match="kl_div: reduction='mean' divides by the number of elements"):
+        F.kl_div(x, x)
+
+
+def test_an_unknown_reduction_is_refused_by_all() -> None:
+    x, t, labels = Tensor(np.full((2, 3), 0.5)), Tensor(np.ones((2, 3))), Tensor(np.array([0, 1]))
+    three = {"gaussian_nll_loss", "margin_ranking_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"}
+    of_labels = {"cross_entropy", "nll_loss", "multi_margin_loss"}
+    for name in loss.__all__:
+        args = (x, t, t) if name in three else (x, labels) if name in of_labels else (x, t)
+        if name == "multilabel_margin_loss":
+            args = (x, Tensor(np.zeros((2, 3), np.int64)))
+        if name == "cosine_embedding_loss":
+            args = (x, t, labels)
+        if name == "ctc_loss":
+            args = (x, labels, [2], [2])
+        with pytest.raises(ValueError, match=f"{name}: reduction='batch' must be .*'mean', 'sum' or 'none'"):
+            getattr(F, name)(*args, reduction="batch")
+
+
+def test_values_by_hand() -> None:
+    """An answer for each loss that can be checked on paper."""
+    x, t = Tensor(np.array([0.5, -2.0])), Tensor(np.array([0.0, 1.0]))
+    signs = Tensor(np.array([1, -1]))
+
+    def of(name: str, *args: Tensor, **options: object) -> list[float]:
+        return getattr(F, name)(*args, reduction="none", **options).data.tolist()
+
+    assert of("mse_loss", x, t) == [0.25, 9]
+    assert of("l1_loss", x, t) == [0.5, 3]
+    assert of("smooth_l1_loss", x, t) == [0.125, 2.5] and of("smooth_l1_loss", x, t, beta=2.0) == [0.0625, 2]
+    assert of("huber_loss", x, t) == [0.125, 2.5] and of("huber_loss", x, t, delta=2.0) == [0.125, 4]
+    assert of("hinge_embedding_loss", x, signs) == [0.5, 3]
+    assert of("margin_ranking_loss", x, t, signs, margin=0.25) == [0, 0]
+    assert of("gaussian_nll_loss", x, t, Tensor(np.ones(2))) == [0.125, 4.5]
+    assert of("poisson_nll_loss", x, t, log_input=False, eps=3.0) == [0.5, -2]
+    zero, half = Tensor(np.zeros(2)), Tensor(np.full(2, 0.5))
+    two = np.log(2)
+    for name in ("binary_cross_entropy_with_logits", "soft_margin_loss"):
+        np.testing.assert_allclose(of(name, zero, half if name[0] == "b" else signs), [two, two], rtol=1e-15)
+    np.testing.assert_allclose(of("binary_cross_entropy", half, t), [two, two], rtol=1e-15)
+    np.testing.assert_allclose(of("kl_div", zero, half), [-two / 2, -two / 2], rtol=1e-15)
+    rows = Tensor(np.array([[0.0, 1.0, 3.0]]))
+    assert of("multi_margin_loss", rows, Tensor(np.array([1]))) == [1.0]  # 3 / 3
+    assert of("multilabel_margin_loss", rows, Tensor(np.array([[1, -1, 0]]))) == [1.0]
+    right = Tensor(np.array([[3.0, 0.0], [0.0, 4.0]]))
+    other = Tensor(np.array([[0.0, 4.0], [0.0, 1.0]]))
+    np.testing.assert_allclose(of("cosine_embedding_loss", right, other, signs), [1, 1], rtol=1e-12)
+    assert of("triplet_margin_loss", right, right, other, eps=0.0, p=1.0) == [0, 0]
+    assert of("triplet_margin_loss", right, other, right, eps=0.0, p=2.0) == [6, 4]
+    # two times, classes of 1/2: of the four paths, three read as (1)
+    even = Tensor(np.log(np.full((2, 1, 2), 0.5)))
+    found = F.ctc_loss(even, Tensor(np.array([[1]])), [2], [1], reduction="sum")
+    np.testing.assert_allclose(found.data, -np.log(3 / 4), rtol=1e-14)
+
+
+def test_integers_and_numbers_where_they_are_welcome() -> None:
+    x, signs = Tensor(numbers(3)), np.array([1, -1, 1])
+    for name in ("soft_margin_loss", "hinge_embedding_loss"):
+        a, b = (getattr(F, name)(x, Tensor(s)).data for s in (signs, signs.astype(np.float64)))
+        assert a == b
+    assert F.gaussian_nll_loss(x, x, 2.0).data == pytest.approx(np.log(2) / 2)
+    assert F.gaussian_nll_loss(x, x, 0.0, eps=1.0).data == 0
+
+
+def test_gradients_reach_weights_and_targets() -> None:
+    """Where PyTorch has them; elsewhere they are refused, see below."""
+    x, t, w = (Tensor(numbers(2, 3, seed=k, low=0.2), requires_grad=True) for k in range(3))
+    assert gradcheck(lambda x, t, w: F.mse_loss(x, t, weight=w), [x, t, w])
+    assert gradcheck(lambda x, t, w: F.huber_loss(x, t, weight=w, delta=0.3), [x, t, w])
+    assert gradcheck(lambda x, t, w: F.multilabel_soft_margin_loss(x, t, w), [x, t, w])
+    per_class = Tensor(numbers(3, low=0.5), requires_grad=True)
+    assert gradgradcheck(lambda x, t, w: F.cross_entropy(x, t, w, label_smoothing=0.1), [x, t, per_class])
+
+
+def test_a_loss_and_its_gradient_are_one_kernel_each() -> None:
+    x, t = numbers(4, 3), Tensor(numbers(4, 3, seed=1, low=0.1))
+    for name in ("mse_loss", "binary_cross_entropy_with_logits", "poisson_nll_loss", "gaussian_nll_loss"):
+        more = (t,) if name == "gaussian_nll_loss" else ()
+        found = kernels_of_backward(lambda v, n=name, m=more: getattr(F, n)(v, t, *m), (x,), {0})
+        assert found == ["element_loss_grad"], name
+
+
+def test_ctc_has_no_second_derivative_and_says_so() -> None:
+    x = Tensor(logs(numbers(4, 1, 3), 2), requires_grad=True)
+    y = F.ctc_loss(x, Tensor(np.array([[1, 2]])), [4], [2])
+    (gx,) = grad([y], [x], create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        grad([gx.sum()], [x])
+
+
+ONE = Tensor(np.zeros((2, 1, 3)))
+NEW_MESSAGES = [
+    (lambda x: F.smooth_l1_loss(x, x, beta=-1), ValueError, "smooth_l1_loss: beta=-1 must be at least 0"),
+    (lambda x: F.huber_loss(x, x, delta=0), ValueError, "huber_loss: delta=0 must be above 0"),
+    (lambda x: F.mse_loss(x, x, weight=x[0]), ValueError, "mse_loss: weight.shape=(3,) and input.shape=(4, 3) must"),
+    (lambda x: F.mse_loss(x, x.float()), TypeError, "mse_loss: input is float64, target is float32"),
+    (lambda x: F.binary_cross_entropy(x - 0.5, x), ValueError, "binary_cross_entropy: input[0, 0] = -0.5 must lie in"),
+    (lambda x: F.binary_cross_entropy(x, x, x[:, :2]), ValueError, "shapes (4, 3) and (4, 2) do not broadcast"),
+    (
+        lambda x: F.binary_cross_entropy(x, x, Tensor(np.ones((2, 4, 3)))),
+        ValueError,
+        "weight.shape=(2, 4, 3) does not broadcast to input.shape=(4, 3)",
+    ),
+    (
+        lambda x: F.binary_cross_entropy(x, x, x.clone().requires_grad_()),
+        ValueError,
+        "binary_cross_entropy: weight requires a gradient, which this loss does not give; use weight.detach()",
+    ),
+    (
+        lambda x: F.binary_cross_entropy_with_logits(x, x, pos_weight=Tensor(np.ones((2, 4, 3)))),
+        ValueError,
+        "pos_weight.shape=(2, 4, 3) does not broadcast to (4, 3)",
+    ),
+    (lambda x: F.multilabel_soft_margin_loss(x[0, 0], x[0, 0]), ValueError, "input has no axes, needs (..., C)"),
+    (lambda x: F.gaussian_nll_loss(x, x, -1.0), ValueError, "gaussian_nll_loss: var has an entry of -1"),
+    (
+        lambda x: F.soft_margin_loss(x, x.clone().requires_grad_()),
+        ValueError,
+        "soft_margin_loss: target requires a gradient",
+    ),
+    (
+        lambda x: F.hinge_embedding_loss(x, x.clone().requires_grad_()),
+        ValueError,
+        "hinge_embedding_loss: target requires a gradient",
+    ),
+    (lambda x: F.margin_ranking_loss(x, x, x[0]), ValueError, "target.shape=(3,) must have the same number of axes"),
+    (lambda x: F.multi_margin_loss(x, x), TypeError, "multi_margin_loss: target is float64"),
+    (
+        lambda x: F.multi_margin_loss(x, Tensor(LABELS), weight=x[0, :2]),
+        ValueError,
+        "multi_margin_loss: weight.shape=(2,), needs (3,), one per class",
+    ),
+    (
+        lambda x: F.multi_margin_loss(x.reshape(2, 2, 3), Tensor(LABELS)),
+        ValueError,
+        "input.shape=(2, 2, 3) must be (N, C) or (C,)",
+    ),
+    (lambda x: F.triplet_margin_loss(x, x, x[0]), ValueError, "negative.shape=(3,) must have the same number of axes"),
+    (lambda x: F.pairwise_distance(x, x, p=0), ValueError, "pairwise_distance: p=0 must be above 0"),
+    (lambda x: F.pairwise_distance(x[0, 0], x[0, 0]), ValueError, "x1 and x2 have no axes, need (..., D)"),
+    (lambda x: F.ctc_loss(x[0], x, [1], [1]), ValueError, "ctc_loss: log_probs.shape=(3,) must be (T, N, C)"),
+    (lambda x: F.ctc_loss(ONE, x, [1], [1]), TypeError, "ctc_loss: targets is float64, needs a Tensor of int64"),
+    (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1], [1], 3), ValueError, "blank=3 is no class: log_probs.shape=(2, 1"),
+    (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [3], [1]), ValueError, "input_lengths has 3, but log_probs.shape="),
+    (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1, 1], [1]), ValueError, "input_lengths has 2 entries, log_probs has"),
+    (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1.5], [1]), TypeError, "input_lengths is float64, needs integers"),
+    (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1], [-1]), ValueError, "target_lengths has -1; a length is at least 0"),
+    (lambda x: F.ctc_loss(ONE, Tensor(LABELS), [1], [3]), ValueError, "targets.shape=(4,), needs (N, S) or (3,)"),
+    (
+        lambda x: F.ctc_loss(ONE, Tensor(LABELS.reshape(2, 2)), [1], [3]),
+        ValueError,
+        "targets.shape=(2, 2), needs (1, S) with S at least 3, the greatest of target_lengths",
+    ),
+    (lambda x: F.ctc_loss(ONE, Tensor(LABELS + 1), [1], [4]), IndexError, "label 0 of target 0 is 3: there are"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), NEW_MESSAGES)
+def test_more_messages(call, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        call(Tensor(np.zeros((4, 3))))

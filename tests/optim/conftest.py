@@ -1,4 +1,4 @@
-"""Every optimiser test runs on both kernel sets."""
+"""Every optimiser test runs on both kernel sets, but for those that call no kernel."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ import pytest
 
 from retrograd.ops.kernel_set import use_kernels
 
+WITHOUT_KERNELS = {"test_lr_scheduler"}
 
-@pytest.fixture(params=["textbook", "compiled"], autouse=True)
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    sets = ["compiled"] if metafunc.module.__name__.split(".")[-1] in WITHOUT_KERNELS else ["textbook", "compiled"]
+    metafunc.parametrize("kernel_set", sets, indirect=True)
+
+
+@pytest.fixture(autouse=True)
 def kernel_set(request: pytest.FixtureRequest) -> Iterator[str]:
     with use_kernels(request.param):
         yield request.param

@@ -15,8 +15,15 @@ from retrograd.nn.parameter import Parameter, empty_weight
 
 Make = Callable[[Any], optim.Optimizer]
 MAKERS: list[Make] = [
-    lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.01),
     lambda p: optim.Adam(p, lr=0.1, weight_decay=0.01),
+    lambda p: optim.AdamW(p, lr=0.1, amsgrad=True),
+    lambda p: optim.Adamax(p, lr=0.1),
+    lambda p: optim.NAdam(p, lr=0.1),
+    lambda p: optim.RAdam(p, lr=0.1, betas=(0.8, 0.9)),
+    lambda p: optim.RMSprop(p, lr=0.1, momentum=0.9, centered=True),
+    lambda p: optim.Adagrad(p, lr=0.1, lr_decay=0.1, initial_accumulator_value=0.2),
+    lambda p: optim.Adadelta(p, lr=0.1),
 ]
 
 
@@ -88,15 +95,32 @@ def test_a_parameter_belongs_to_one_group_once() -> None:
         (lambda p: optim.SGD(p, lr="0.1"), "SGD: lr='0.1' is invalid"),
         (lambda p: optim.SGD(p, momentum=-1), "SGD: momentum=-1 is invalid"),
         (lambda p: optim.SGD(p, weight_decay=-1), "SGD: weight_decay=-1 is invalid"),
-        (lambda p: optim.SGD(p, dampening=0.1), "SGD: dampening=0.1 is not supported"),
-        (lambda p: optim.SGD(p, momentum=0.9, nesterov=True), "SGD: nesterov=True is not supported"),
+        (lambda p: optim.SGD(p, dampening=float("nan")), "SGD: dampening=nan is invalid"),
+        (lambda p: optim.SGD(p, nesterov=True), "SGD: nesterov=True with momentum=0.0 and .* needs momentum"),
+        (lambda p: optim.SGD(p, momentum=0.9, dampening=0.1, nesterov=True), "nesterov needs .* no dampening"),
+        (lambda p: optim.SGD(p, maximize="yes"), "SGD: maximize='yes' is invalid; it must be True or False"),
         (lambda p: optim.Adam(p, lr=-1), "Adam: lr=-1 is invalid"),
         (lambda p: optim.Adam(p, eps=-1), "Adam: eps=-1 is invalid"),
         (lambda p: optim.Adam(p, betas=(1.0, 0.9)), r"Adam: betas\[0\]=1.0 is invalid; .* below 1.0"),
         (lambda p: optim.Adam(p, betas=(0.9, -0.1)), r"Adam: betas\[1\]=-0.1 is invalid"),
         (lambda p: optim.Adam(p, betas=0.9), "Adam: betas=0.9 is invalid; it must be two numbers"),
         (lambda p: optim.Adam(p, weight_decay=-1), "Adam: weight_decay=-1 is invalid"),
-        (lambda p: optim.Adam(p, amsgrad=True), "Adam: amsgrad=True is not supported"),
+        (lambda p: optim.Adam(p, amsgrad=1), "Adam: amsgrad=1 is invalid; it must be True or False"),
+        (lambda p: optim.AdamW(p, lr=-1), "AdamW: lr=-1 is invalid"),
+        (lambda p: optim.AdamW([{"params": p, "decoupled_weight_decay": False}]), "AdamW: .*False is Adam; use Adam"),
+        (lambda p: optim.Adamax(p, eps=-1), "Adamax: eps=-1 is invalid"),
+        (lambda p: optim.Adamax(p, betas=(0.9, 1.5)), r"Adamax: betas\[1\]=1.5 is invalid"),
+        (lambda p: optim.NAdam(p, momentum_decay=-1), "NAdam: momentum_decay=-1 is invalid"),
+        (lambda p: optim.NAdam(p, betas=(0.9,)), r"NAdam: betas=\(0.9,\) is invalid"),
+        (lambda p: optim.RAdam(p, weight_decay=-1), "RAdam: weight_decay=-1 is invalid"),
+        (lambda p: optim.RAdam(p, betas=(-1, 0)), r"RAdam: betas\[0\]=-1 is invalid"),
+        (lambda p: optim.RMSprop(p, alpha=1.1), "RMSprop: alpha=1.1 is invalid; .* at most 1.0"),
+        (lambda p: optim.RMSprop(p, momentum=-1), "RMSprop: momentum=-1 is invalid"),
+        (lambda p: optim.RMSprop(p, centered=None), "RMSprop: centered=None is invalid"),
+        (lambda p: optim.Adagrad(p, lr_decay=-1), "Adagrad: lr_decay=-1 is invalid"),
+        (lambda p: optim.Adagrad(p, initial_accumulator_value=-1), "Adagrad: initial_accumulator_value=-1 is invalid"),
+        (lambda p: optim.Adadelta(p, rho=1.5), "Adadelta: rho=1.5 is invalid; .* at most 1.0"),
+        (lambda p: optim.Adadelta(p, lr=None), "Adadelta: lr=None is invalid"),
     ],
 )
 def test_options_are_checked(make: Make, message: str) -> None:
@@ -118,10 +142,10 @@ def test_a_gradient_that_no_longer_fits_stops_the_step_before_any_update() -> No
         np.testing.assert_array_equal(p.data, values)
 
 
-def test_optimizer_without_update_says_so() -> None:
+def test_an_optimizer_without_a_step_says_so() -> None:
     a = Parameter([1.0])
     a.grad = Tensor([1.0])
-    with pytest.raises(NotImplementedError, match="Optimizer has no update"):
+    with pytest.raises(NotImplementedError, match="Optimizer has no kernel; give it one, or a step of its own"):
         optim.Optimizer([a], {}).step()
 
 
@@ -129,10 +153,10 @@ def test_repr() -> None:
     a, b, _ = parameters()
     assert repr(optim.SGD([{"params": [a]}, {"params": [b], "lr": 1.0}], lr=0.1)) == (
         "SGD (\n"
-        "Parameter Group 0\n    dampening: 0.0\n    lr: 0.1\n    momentum: 0.0\n    nesterov: False\n"
-        "    weight_decay: 0.0\n"
-        "Parameter Group 1\n    dampening: 0.0\n    lr: 1.0\n    momentum: 0.0\n    nesterov: False\n"
-        "    weight_decay: 0.0\n)"
+        "Parameter Group 0\n    dampening: 0.0\n    lr: 0.1\n    maximize: False\n    momentum: 0.0\n"
+        "    nesterov: False\n    weight_decay: 0.0\n"
+        "Parameter Group 1\n    dampening: 0.0\n    lr: 1.0\n    maximize: False\n    momentum: 0.0\n"
+        "    nesterov: False\n    weight_decay: 0.0\n)"
     )
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import math
+import weakref
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -194,3 +200,177 @@ def test_a_layer_learns() -> None:
             optimizer.step()
         assert value.item() < 1e-4
         np.testing.assert_allclose(layer.weight.data, [[1.0, -2.0, 0.5]], atol=0.02)
+
+
+# ---------------------------------------------------------------- what is kept from step to step
+
+
+MOVING: list[Callable[[Any], optim.Optimizer]] = [
+    lambda p: optim.SGD(p, lr=0.1),
+    lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5),
+    lambda p: optim.AdamW(p, lr=0.1, amsgrad=True),
+    lambda p: optim.NAdam(p, lr=0.1),
+]
+
+
+def replaced(turn: int, parameters: list[Parameter], optimizer: optim.Optimizer) -> None:
+    """What a user may do between steps; each time some array that a step was prepared for is gone."""
+    first = parameters[0]
+    if turn == 2:
+        first.data = first.data.copy()
+    elif turn == 3:
+        first.data = np.asfortranarray(first.data)
+    elif turn == 4:
+        for entries in optimizer.state.values():
+            for name, entry in entries.items():
+                if isinstance(entry, Tensor):
+                    entries[name] = Tensor(entry.data.copy() * 0.5)
+    elif turn == 5:
+        parameters[1].grad = None
+    elif turn == 6:
+        optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    elif turn == 7:
+        optimizer.param_groups[0]["params"].reverse()
+    elif turn == 8:
+        optimizer.state.pop(first, None)
+    elif turn == 9 and isinstance(optimizer, optim.SGD):
+        optimizer.param_groups[0]["momentum"] = 0.3
+    gradient = parameters[2].grad
+    if turn == 10:
+        parameters[2].data = parameters[2].data.astype(np.float32)
+        assert gradient is not None
+        parameters[2].grad = Tensor(gradient.data.astype(np.float32))
+
+
+@pytest.mark.parametrize("make", MOVING)
+def test_no_step_uses_what_was_there_before(make: Callable[[Any], optim.Optimizer]) -> None:
+    """The same as an optimiser that is made anew, with its state, for every step."""
+    ours, theirs = (make_parameters() for _ in range(2))
+    optimizer = make(ours)
+    fresh = make(theirs)
+    for turn in range(13):
+        for parameters in (ours, theirs):
+            rng = np.random.default_rng(turn)
+            for parameter in parameters:
+                parameter.grad = Tensor(rng.normal(size=parameter.shape).astype(parameter.dtype))
+        replaced(turn, ours, optimizer)
+        replaced(turn, theirs, fresh)
+        optimizer.step()
+        state, order = fresh.state_dict(), list(fresh.param_groups[0]["params"])
+        fresh = make(order)
+        fresh.load_state_dict(state)
+        fresh.step()
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(a.data, b.data, err_msg=f"turn {turn}")
+
+
+def make_parameters() -> list[Parameter]:
+    rng = np.random.default_rng(3)
+    return [Parameter(rng.normal(size=shape)) for shape in ((4, 3), (5,), (2, 2))]
+
+
+def test_a_copy_of_an_optimizer_goes_its_own_way() -> None:
+    parameters = make_parameters()
+    optimizer = optim.Adam(parameters, lr=0.1)
+    for _ in range(3):
+        give_gradients(parameters, np.random.default_rng(0))
+        optimizer.step()
+    other = copy.deepcopy(optimizer)
+    before = [p.data.copy() for p in parameters]
+    other.step()
+    for ours, theirs, old in zip(parameters, other.param_groups[0]["params"], before, strict=True):
+        np.testing.assert_array_equal(ours.data, old)
+        assert (theirs.data != old).all()
+
+
+def test_gradients_are_not_kept_alive() -> None:
+    parameter = Parameter(np.ones(1000))
+    optimizer = optim.Adam([parameter])
+    for _ in range(4):
+        parameter.grad = Tensor(np.ones(1000))
+        reference = weakref.ref(parameter.grad.data)
+        optimizer.step()
+        optimizer.zero_grad()
+        assert reference() is None
+
+
+def test_a_gradient_of_another_shape_or_dtype_is_seen_after_many_steps() -> None:
+    a, b = Parameter(np.ones(4)), Parameter(np.ones(6))
+    optimizer = optim.SGD([a, b], lr=0.1)
+    for _ in range(3):
+        a.grad, b.grad = Tensor(np.ones(4)), Tensor(np.ones(6))
+        optimizer.step()
+    before = a.data.copy()
+    for wrong in (np.ones(5), np.ones(6, np.float32), np.ones((6, 1))):
+        b.grad.data = wrong
+        with pytest.raises(RuntimeError, match="SGD: a parameter has shape .* but its grad has"):
+            optimizer.step()
+        np.testing.assert_array_equal(a.data, before)
+
+
+def test_a_buffer_that_no_longer_fits_stops_the_step_before_any_update() -> None:
+    a, b = Parameter(np.ones(4)), Parameter(np.ones(6))
+    optimizer = optim.Adam([{"params": [a]}, {"params": [b]}], lr=0.1)
+    give_gradients([a, b], np.random.default_rng(0))
+    optimizer.step()
+    before = a.data.copy()
+    b.grad, b.data = None, np.ones(7)
+    give_gradients([a, b], np.random.default_rng(0))
+    with pytest.raises(RuntimeError, match=r"Adam: a parameter has shape \(7,\), but its exp_avg has"):
+        optimizer.step()
+    np.testing.assert_array_equal(a.data, before)
+
+
+def test_the_first_momentum_is_not_dampened() -> None:
+    """As in PyTorch, also for a parameter that comes later."""
+    a, b = Parameter(np.zeros(1)), Parameter(np.zeros(1))
+    optimizer = optim.SGD([a, b], lr=1.0, momentum=0.5, dampening=0.75)
+    a.grad = Tensor(np.array([1.0]))
+    optimizer.step()  # m = 1
+    b.grad = Tensor(np.array([2.0]))
+    optimizer.step()  # a: m = 0.5 + 0.25; b: m = 2
+    optimizer.step()  # a: m = 0.375 + 0.25; b: m = 1 + 0.5
+    np.testing.assert_array_equal([a.data[0], b.data[0]], [-(1 + 0.75 + 0.625), -(2 + 1.5)])
+
+
+def test_adagrad_begins_with_what_it_was_given() -> None:
+    a, b = Parameter(np.zeros(2, np.float32)), Parameter(np.zeros(1))
+    optimizer = optim.Adagrad([a], lr=1.0, initial_accumulator_value=3.0, eps=0.0, lr_decay=1.0)
+    assert optimizer.state[a]["step"] == 0 and (optimizer.state[a]["sum"].data == 3).all()
+    optimizer.add_param_group({"params": [b], "initial_accumulator_value": 8.0})
+    for _ in range(2):
+        a.grad, b.grad = Tensor(np.ones(2, np.float32)), Tensor(np.ones(1))
+        optimizer.step()
+    np.testing.assert_allclose(a.data, -(1 / 2 + 0.5 / math.sqrt(5)), rtol=1e-6)
+    np.testing.assert_allclose(b.data, -(1 / 3 + 0.5 / math.sqrt(10)), rtol=1e-12)
+
+
+def test_a_graph_that_needs_the_old_values_refuses_to_run() -> None:
+    for make in (lambda p: optim.SGD(p, lr=0.1), lambda p: optim.LBFGS(p, lr=0.1, max_iter=1)):
+        parameter = Parameter(np.array([3.0, -2.0]))
+        optimizer = make([parameter])
+        held = (parameter * parameter).sum()
+
+        def closure(optimizer: Any = optimizer, parameter: Any = parameter) -> Tensor:
+            optimizer.zero_grad()
+            loss = (parameter * parameter).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        with pytest.raises(RuntimeError, match=rf"changed by {type(optimizer).__name__}.step at"):
+            held.backward()
+
+
+@pytest.mark.parametrize("name", ["AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta"])
+def test_each_of_them_goes_down(name: str) -> None:
+    parameter = Parameter(np.array([3.0, -2.0]))
+    optimizer = getattr(optim, name)([parameter], lr=1.0 if name == "Adadelta" else 0.05)
+    losses = []
+    for _ in range(50):
+        optimizer.zero_grad()
+        loss = (parameter * parameter).sum()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert all(later < earlier for earlier, later in zip(losses, losses[1:], strict=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as peer
@@ -19,6 +20,7 @@ WINDOWS = [
     {"kernel_size": 3, "stride": 1},
     {"kernel_size": 2, "stride": 3},
     {"kernel_size": 3, "stride": 2, "ceil_mode": True},
+    {"kernel_size": 3, "stride": 3, "padding": 1, "ceil_mode": True},
 ]
 
 
@@ -53,3 +55,69 @@ def test_max_pool_indices(ndim: int) -> None:
 def test_avg_pool(ndim: int, window: dict[str, Any], count_include_pad: bool) -> None:
     options = {**window, "count_include_pad": count_include_pad}
     assert_agree(_pool(ours, "avg", ndim, **options), _pool(peer, "avg", ndim, **options), normal(2, 3, *SIZES[ndim]))
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_divisor_override(ndim: int) -> None:
+    options = {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True, "divisor_override": 5}
+    assert_agree(_pool(ours, "avg", ndim, **options), _pool(peer, "avg", ndim, **options), normal(2, 3, *SIZES[ndim]))
+
+
+@pytest.mark.parametrize("ndim", SIZES)
+@pytest.mark.parametrize("output_size", [1, 2, 3, 8, None])
+def test_adaptive(ndim: int, output_size: int | None) -> None:
+    x = distinct(2, 3, *SIZES[ndim])
+    given = output_size if output_size is not None or ndim == 1 else (None,) * (ndim - 1) + (2,)
+    if given is None:
+        given = 13
+    for kind, second in (("avg", True), ("max", False)):  # PyTorch has no second derivative of the latter
+        mine, yours = (getattr(library, f"adaptive_{kind}_pool{ndim}d") for library in (ours, peer))
+        assert_agree(lambda x, f=mine: f(x, given), lambda x, f=yours: f(x, given), x, second=second)
+        assert_agree(lambda x, f=mine: f(x, given), lambda x, f=yours: f(x, given), x[0], second=False)
+    mine, yours = (getattr(library, f"adaptive_max_pool{ndim}d") for library in (ours, peer))
+    places = mine(retrograd.tensor(x), given, return_indices=True)[1]
+    assert_close(places, yours(torch.tensor(x), given, return_indices=True)[1], "indices")
+
+
+@pytest.mark.parametrize("ndim", SIZES)
+@pytest.mark.parametrize("norm_type", [1, 2, 3.0, float("inf"), -float("inf")])
+@pytest.mark.parametrize("options", [{}, {"stride": 1}, {"stride": 2, "ceil_mode": True}], ids=str)
+def test_lp_pool(ndim: int, norm_type: float, options: dict[str, Any]) -> None:
+    x = np.abs(distinct(2, 3, *SIZES[ndim])) + 0.1 * normal(2, 3, *SIZES[ndim]) ** 2 + 0.1
+    mine, yours = (getattr(library, f"lp_pool{ndim}d") for library in (ours, peer))
+    second = not np.isinf(norm_type)
+    assert_agree(
+        lambda x: mine(x, norm_type, 3, **options), lambda x: yours(x, norm_type, 3, **options), x, second=second
+    )
+
+
+@pytest.mark.parametrize("ndim", SIZES)
+def test_max_unpool(ndim: int) -> None:
+    x = distinct(2, 3, *SIZES[ndim])
+    _, places = _pool(peer, "max", ndim, kernel_size=2, return_indices=True)(torch.tensor(x))
+    values = normal(*places.shape, seed=4)
+    mine, yours = (getattr(library, f"max_unpool{ndim}d") for library in (ours, peer))
+    assert_agree(
+        lambda v: mine(v, retrograd.tensor(places.numpy()), 2, output_size=x.shape[2:]),
+        lambda v: yours(v, places, 2, output_size=x.shape[2:]),
+        values,
+        second=False,
+    )
+
+
+@pytest.mark.parametrize("ndim", SIZES)
+def test_text_of_the_layers(ndim: int) -> None:
+    for name, arguments in (
+        ("MaxPool", (2,)),
+        ("MaxPool", (3, 2, 1)),
+        ("AvgPool", (2,)),
+        ("AvgPool", (3, 2, 1)),
+        ("LPPool", (2, 3)),
+        ("LPPool", (1.5, 3, 2, True)),
+        ("AdaptiveAvgPool", (3,)),
+        ("AdaptiveMaxPool", ((3,) * ndim,)),
+        ("MaxUnpool", (2,)),
+        ("MaxUnpool", (3, 2, 1)),
+    ):
+        mine, yours = (getattr(library.nn, f"{name}{ndim}d")(*arguments) for library in (retrograd, torch))
+        assert repr(mine) == repr(yours)

@@ -75,18 +75,33 @@ SHAPES: dict[str, tuple[tuple[Any, Any], tuple[np.ndarray, ...]]] = {
     "unfold": (both("unfold", 2, 3, 2), (X,)),
     "take": (both("take", np.array([[0, -1], [7, 7]])), (X,)),
     "index_select": (both("index_select", 0, INDEX), (X,)),
-    "index_add": ((lambda x, s: x.index_add(0, retrograd.tensor(INDEX), s, alpha=2),
-                   lambda x, s: x.index_add(0, torch.tensor(INDEX), s, alpha=2)), (X, X + 1)),
-    "index_copy": ((lambda x, s: x.index_copy(0, retrograd.tensor(INDEX[1:]), s),
-                    lambda x, s: x.index_copy(0, torch.tensor(INDEX[1:]), s)), (X, X[:2] + 1)),
+    "index_add": (
+        (
+            lambda x, s: x.index_add(0, retrograd.tensor(INDEX), s, alpha=2),
+            lambda x, s: x.index_add(0, torch.tensor(INDEX), s, alpha=2),
+        ),
+        (X, X + 1),
+    ),
+    "index_copy": (
+        (
+            lambda x, s: x.index_copy(0, retrograd.tensor(INDEX[1:]), s),
+            lambda x, s: x.index_copy(0, torch.tensor(INDEX[1:]), s),
+        ),
+        (X, X[:2] + 1),
+    ),
     "index_fill": (both("index_fill", 1, np.array([-1, 0]), 3.0), (X,)),
     "masked_fill": (both("masked_fill", MASK, 3.0), (X,)),
     "masked_select": (both("masked_select", MASK), (X,)),
-    "masked_scatter": ((lambda x, s: x.masked_scatter(retrograd.tensor(MASK), s),
-                        lambda x, s: x.masked_scatter(torch.tensor(MASK), s)), (X, X * 2)),
+    "masked_scatter": (
+        (
+            lambda x, s: x.masked_scatter(retrograd.tensor(MASK), s),
+            lambda x, s: x.masked_scatter(torch.tensor(MASK), s),
+        ),
+        (X, X * 2),
+    ),
     "gather": (both("gather", 1, np.array([[[3, 1], [0, 0], [2, 2]]])), (X,)),
     "take_along_dim": (both("take_along_dim", np.array([[[3], [1]]]), 1), (X,)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -115,10 +130,21 @@ def test_scatter(name: str) -> None:
 
 
 INDICES: list[Any] = [
-    ([0, 2, 1],), ([0, 1], slice(None), [1, 0]), (0, slice(None), [0, 1]), ([0, 1], 2, [1, 1]), (None, [0, 1], None),
-    (slice(1, None), [[0], [3]], [1, 4]), (..., [0, 1]), ([[0], [2]], ..., 1), (MASK,), (MASK[:, 0, 0], [1, 2]),
-    (slice(None), MASK[0, :, 0]), ([], 1), (True, 0), (1, None, [True, False, True, True]),
-]  # fmt: skip
+    ([0, 2, 1],),
+    ([0, 1], slice(None), [1, 0]),
+    (0, slice(None), [0, 1]),
+    ([0, 1], 2, [1, 1]),
+    (None, [0, 1], None),
+    (slice(1, None), [[0], [3]], [1, 4]),
+    (..., [0, 1]),
+    ([[0], [2]], ..., 1),
+    (MASK,),
+    (MASK[:, 0, 0], [1, 2]),
+    (slice(None), MASK[0, :, 0]),
+    ([], 1),
+    (True, 0),
+    (1, None, [True, False, True, True]),
+]
 
 
 @pytest.mark.parametrize("index", INDICES, ids=lambda i: str(i)[:40])
@@ -139,11 +165,19 @@ def test_index(index: Any) -> None:
 
 
 EQUATIONS = {
-    "ij,jk->ik": ((3, 4), (4, 5)), "bij,bjk": ((2, 3, 4), (2, 4, 5)), "ii": ((3, 3),), "ii->i": ((3, 3),),
-    "...ij->...ji": ((2, 3, 4),), "i...,i...->...": ((3, 4), (3, 1)), "ab,bc,cd->da": ((2, 3), (3, 4), (4, 5)),
-    "bhqd,bhkd->bhqk": ((2, 2, 3, 4), (2, 2, 5, 4)), "i,j": ((3,), (4,)), "ij,ij->": ((3, 4), (3, 4)),
-    "b...j,jk": ((2, 3, 4), (4, 2)), "ij,k->kij": ((2, 3), (4,)),
-}  # fmt: skip
+    "ij,jk->ik": ((3, 4), (4, 5)),
+    "bij,bjk": ((2, 3, 4), (2, 4, 5)),
+    "ii": ((3, 3),),
+    "ii->i": ((3, 3),),
+    "...ij->...ji": ((2, 3, 4),),
+    "i...,i...->...": ((3, 4), (3, 1)),
+    "ab,bc,cd->da": ((2, 3), (3, 4), (4, 5)),
+    "bhqd,bhkd->bhqk": ((2, 2, 3, 4), (2, 2, 5, 4)),
+    "i,j": ((3,), (4,)),
+    "ij,ij->": ((3, 4), (3, 4)),
+    "b...j,jk": ((2, 3, 4), (4, 2)),
+    "ij,k->kij": ((2, 3), (4,)),
+}
 
 
 @pytest.mark.parametrize("equation", EQUATIONS)
@@ -165,11 +199,19 @@ PRODUCTS: dict[str, tuple[tuple[Any, Any], tuple[np.ndarray, ...]]] = {
     "addbmm": (both("addbmm", beta=2, alpha=0.5), (normal(3, 5), normal(2, 3, 4), normal(2, 4, 5))),
     "baddbmm": (both("baddbmm", beta=2, alpha=0.5), (normal(3, 5), normal(2, 3, 4), normal(2, 4, 5))),
     "addr": (both("addr", beta=2, alpha=0.5), (normal(3, 5), U, B[0])),
-    "cross": ((lambda x, y: retrograd.cross(x, y, 1), lambda x, y: torch.cross(x, y, 1)), (normal(2, 3), normal(2, 3, seed=1))),
-    "tensordot": ((lambda x, y: retrograd.tensordot(x, y, ([1, 2], [1, 0])),
-                   lambda x, y: torch.tensordot(x, y, ([1, 2], [1, 0]))), (X, normal(5, 4, 2))),
+    "cross": (
+        (lambda x, y: retrograd.cross(x, y, 1), lambda x, y: torch.cross(x, y, 1)),
+        (normal(2, 3), normal(2, 3, seed=1)),
+    ),
+    "tensordot": (
+        (
+            lambda x, y: retrograd.tensordot(x, y, ([1, 2], [1, 0])),
+            lambda x, y: torch.tensordot(x, y, ([1, 2], [1, 0])),
+        ),
+        (X, normal(5, 4, 2)),
+    ),
     "bilinear": ((ours.bilinear, peer.bilinear), (A, normal(3, 5), normal(2, 4, 5), normal(2))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -194,7 +236,11 @@ def test_pad(mode: str, pad: tuple[int, ...], batch: bool) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"kernel_size": 2}, {"kernel_size": (2, 3), "padding": (1, 0), "stride": 2}, {"kernel_size": 2, "dilation": (2, 1)}],
+    [
+        {"kernel_size": 2},
+        {"kernel_size": (2, 3), "padding": (1, 0), "stride": 2},
+        {"kernel_size": 2, "dilation": (2, 1)},
+    ],
     ids=str,
 )
 def test_unfold_and_fold(options: dict[str, Any]) -> None:
@@ -208,18 +254,29 @@ def test_unfold_and_fold(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["pixel_shuffle", "pixel_unshuffle", "channel_shuffle"])
 def test_pixels(name: str) -> None:
     x = normal(2, 8, 4, 6)
-    assert_agree(lambda t: getattr(ours, name)(t, 2), lambda t: getattr(peer, name)(t, 2), x, second=name != "channel_shuffle")
+    assert_agree(
+        lambda t: getattr(ours, name)(t, 2), lambda t: getattr(peer, name)(t, 2), x, second=name != "channel_shuffle"
+    )
 
 
 RESAMPLED = [
     (mode, options)
     for mode in ("nearest", "nearest-exact", "area", "linear", "bicubic")
     for options in (
-        {"size": 7}, {"size": 3}, {"scale_factor": 2}, {"scale_factor": 1.7}, {"scale_factor": 0.6},
-        {"scale_factor": 1.7, "recompute_scale_factor": True}, {"size": 5},
-        *([{"size": 8, "align_corners": True}, {"size": 1, "align_corners": True}] if mode in ("linear", "bicubic") else []),
+        {"size": 7},
+        {"size": 3},
+        {"scale_factor": 2},
+        {"scale_factor": 1.7},
+        {"scale_factor": 0.6},
+        {"scale_factor": 1.7, "recompute_scale_factor": True},
+        {"size": 5},
+        *(
+            [{"size": 8, "align_corners": True}, {"size": 1, "align_corners": True}]
+            if mode in ("linear", "bicubic")
+            else []
+        ),
     )
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("mode", "options"), RESAMPLED, ids=str)
@@ -293,8 +350,14 @@ INDICES_OF_ROWS = np.array([[1, 4, 1], [0, 2, 2]])
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"padding_idx": 2}, {"scale_grad_by_freq": True}, {"padding_idx": -4, "scale_grad_by_freq": True}, {"max_norm": 1.0},
-     {"max_norm": 1.2, "norm_type": 1.0}],
+    [
+        {},
+        {"padding_idx": 2},
+        {"scale_grad_by_freq": True},
+        {"padding_idx": -4, "scale_grad_by_freq": True},
+        {"max_norm": 1.0},
+        {"max_norm": 1.2, "norm_type": 1.0},
+    ],
     ids=str,
 )
 def test_embedding(options: dict[str, Any]) -> None:
@@ -328,9 +391,14 @@ def test_embedding_bag(mode: str, form: str, options: dict[str, Any]) -> None:
     for library, function in ((retrograd, ours), (torch, peer)):
         weight, scale = (library.tensor(a, requires_grad=True) for a in (w, factors))
         y = function.embedding_bag(
-            library.tensor(index), weight, None if offsets is None else library.tensor(offsets), mode=mode,
-            include_last_offset=form == "last", per_sample_weights=scale if weighted else None, **options,
-        )  # fmt: skip
+            library.tensor(index),
+            weight,
+            None if offsets is None else library.tensor(offsets),
+            mode=mode,
+            include_last_offset=form == "last",
+            per_sample_weights=scale if weighted else None,
+            **options,
+        )
         y.backward(library.tensor(normal(*y.shape, seed=5)))
         results.append((y, weight.grad, *([scale.grad] if weighted else [])))
     for mine, yours in zip(*results, strict=True):

@@ -12,10 +12,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from retrograd import textbook
-from retrograd.geometry import conv_window, pool_window
+from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 
 CONV, POOL = conv_window((5, 4), 3, stride=(2, 1), padding=1, groups=2), pool_window((5, 4), 2, 1, 1)
+ADAPTIVE = AdaptiveWindow((5, 4), (2, 3))
 LABELS, INDICES = np.array([2, 0, 1]), np.random.default_rng(1).integers(0, 20, (3, 4, *POOL.output))
+
+TARGETS = np.array([[2, 0, -1, 1], [-1, 0, 0, 0], [3, 2, 1, 0]])
+CTC = np.array([[1, 2], [3, 3], [1, 0]]), np.array([5, 4, 3]), np.array([2, 2, 1])
 
 
 def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
@@ -27,6 +31,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
 
     x, w, y, p, v = a(3, 4, 5, 4), a(6, 2, 3, 3), a(3, 6, *CONV.output), a(3, 4, *POOL.output), a(4)
     two, one = (a(3, 4), a(2, 1, 4)), (a(3, 4),)
+    query, key, value, g = a(3, 4, 3, 2), a(3, 2, 5, 2), a(3, 2, 5, 6), a(3, 4, 3, 6)
     return {
         "conv": (x, w, a(6), CONV),
         "conv_input_grad": (y, w, a(4), CONV),
@@ -46,6 +51,9 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "max_pool_gather": (x, INDICES),
         "avg_pool": (x, POOL, False),
         "avg_pool_grad": (p, POOL, False),
+        "adaptive_max_pool": (x, ADAPTIVE),
+        "adaptive_avg_pool": (x, ADAPTIVE),
+        "adaptive_avg_pool_grad": (a(3, 4, 2, 3), ADAPTIVE),
         "batch_norm": (x, v, a(4), 1e-5),
         "batch_norm_grad": (a(3, 4, 5, 4), x, v, a(4), a(4), 1e-5),
         "channel_affine": (x, v, a(4)),
@@ -53,8 +61,23 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "log_softmax": (x, 1),
         "softmax_grad": (a(3, 4), a(3, 4), 1),
         "log_softmax_grad": (a(3, 4), a(3, 4), 1),
-        "cross_entropy": (a(3, 4), LABELS),
-        "cross_entropy_grad": (a(3), a(3, 4), LABELS),
+        "attention": (query, key, value, None, 0.5, True),
+        "attention_grad": (g, query, key, value, g, a(3, 4, 3), None, 0.5, True, (True, True, True)),
+        "row_products": (a(3, 4), a(3, 4)),
+        "row_squares": (a(3, 4), a(3, 4), 0.1),
+        "row_combination": (a(3), a(3, 4), a(3), a(3, 4), a(3)),
+        "element_loss": ("gaussian", (a(3, 4), a(3, 4), a(3, 4)), (), None),
+        "element_loss_grad": ("distance", a(3, 4), (a(3, 4), a(3, 4)), (1.0, 0.5, 1.0, 0.0), None),
+        "multi_margin_loss": (a(3, 4), LABELS, 2, 0.5),
+        "multi_margin_loss_grad": (a(3), a(3, 4), LABELS, 2, 0.5),
+        "multilabel_margin_loss": (a(3, 4), TARGETS),
+        "multilabel_margin_loss_grad": (a(3), a(3, 4), TARGETS),
+        "ctc_loss": (-a(5, 3, 4), *CTC, 0),
+        "ctc_loss_grad": (a(3), -a(5, 3, 4), *CTC, 0, a(3), -a(3, 5, 5), False),
+        "cross_entropy": (a(3, 4), LABELS, 0.1),
+        "cross_entropy_grad": (a(3), a(3, 4), LABELS, 0.1, a(3), a(3)),
+        "nll_loss": (a(3, 4), LABELS),
+        "nll_loss_grad": (a(3), a(3, 4), LABELS),
     }
 
 
@@ -64,12 +87,21 @@ def run(name: str, arguments: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
 
 
 def with_arrays(arguments: tuple[Any, ...], change: Callable[[np.ndarray], np.ndarray]) -> tuple[Any, ...]:
-    return tuple(change(value) if isinstance(value, np.ndarray) else value for value in arguments)
+    """The arguments, tuples of arrays among them too, with other arrays."""
+    kinds = {np.ndarray: change, tuple: lambda value: with_arrays(value, change)}
+    return tuple(kinds.get(type(value), lambda value: value)(value) for value in arguments)
+
+
+def arrays_of(arguments: tuple[Any, ...]) -> list[np.ndarray]:
+    found: list[np.ndarray] = []
+    with_arrays(arguments, lambda value: found.append(value) or value)  # type: ignore[func-returns-value]
+    return found
 
 
 def test_every_kernel_is_exported_and_covered_here() -> None:
     public = {name for name in vars(textbook) if inspect.isfunction(getattr(textbook, name))}
-    assert public == set(textbook.__all__) == {*calls(np.float64), "sgd_step", "adam_step"}
+    in_place = {name for name in public if name.endswith("_step")}  # tests/kernels/test_optimizer.py
+    assert public == set(textbook.__all__) == {*calls(np.float64), *in_place, "norm_of_all"}
 
 
 @pytest.mark.parametrize("name", calls(np.float64))
@@ -84,10 +116,9 @@ class TestEveryKernel:
         arguments = calls(np.float64)[name]
         before = with_arrays(arguments, np.copy)
         results = run(name, arguments)
-        for value, copy in zip(arguments, before, strict=True):
-            if isinstance(value, np.ndarray):
-                assert_array_equal(value, copy)
-                assert not any(np.shares_memory(value, result) for result in results)
+        for value, copy in zip(arrays_of(arguments), arrays_of(before), strict=True):
+            assert_array_equal(value, copy)
+            assert not any(np.shares_memory(value, result) for result in results)
 
     def test_takes_any_strides(self, name: str) -> None:
         def channels_last(value: np.ndarray) -> np.ndarray:
@@ -120,9 +151,13 @@ def test_result_without_axes_is_an_array(name: str) -> None:
 
 # Kernels whose result has the batch in front, by how many of their arguments have it.
 BATCHED = {
-    1: ["conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"],
-    2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy"],
-    3: ["cross_entropy_grad"],
+    1: [
+        *("conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"),
+        *("adaptive_max_pool", "adaptive_avg_pool", "adaptive_avg_pool_grad"),
+    ],
+    2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy", "nll_loss"],
+    3: ["nll_loss_grad", "multi_margin_loss_grad", "multilabel_margin_loss_grad", "attention"],
+    6: ["attention_grad"],
 }
 
 

@@ -347,43 +347,55 @@ class TestSoftmax:
 
     def test_cross_entropy(self) -> None:
         labels = np.array([1, 0])
-        loss, log_probabilities = textbook.cross_entropy(np.log(array([[1, 3], [1, 1]])), labels)
+        x = np.log(array([[1, 3], [1, 1]]))
+        loss, tops, logs = textbook.cross_entropy(x, labels, 0.0)
         assert_allclose(loss, [-np.log(0.75), np.log(2)], rtol=1e-15)
-        assert_allclose(log_probabilities, np.log([[0.25, 0.75], [0.5, 0.5]]), rtol=1e-15)
-        gx = textbook.cross_entropy_grad(array([4, 2]), log_probabilities, labels)
+        assert_allclose((tops, logs), [[np.log(3), 0], [np.log(4 / 3), np.log(2)]], rtol=1e-15)
+        gx = textbook.cross_entropy_grad(array([4, 2]), x, labels, 0.0, tops, logs)
         assert_allclose(gx, [[1, -1], [-1, 1]], rtol=1e-15)
+        # a half of the label and a quarter of each class; the second place does not count
+        loss, tops, logs = textbook.cross_entropy(x, np.array([1, -1]), 0.5)
+        assert_allclose(loss, [-0.75 * np.log(0.75) - 0.25 * np.log(0.25), 0], rtol=1e-14)
+        gx = textbook.cross_entropy_grad(array([4, 2]), x, np.array([1, -1]), 0.5, tops, logs)
+        assert_allclose(gx, [[0, 0], [0, 0]], atol=1e-15)
+        assert_array_equal(textbook.nll_loss(array([[5, 7], [2, 3]]), np.array([1, -1])), [-7, 0])
+        assert_array_equal(textbook.nll_loss_grad(array([4, 2]), x, np.array([1, -1])), [[0, -4], [0, 0]])
+
+
+PLAIN = {"dampening": 0.0, "nesterov": False, "maximize": False}  # SGD
+COUPLED = {"decoupled": False, "maximize": False}  # Adam
 
 
 class TestOptimizer:
     def test_sgd(self) -> None:
         p, q = array([1, 2]), array([[8]])
         gradients = [array([0.5, -1]), array([[4]])]
-        textbook.sgd_step([p, q], gradients, [], lr=0.5, momentum=0.0, weight_decay=0.0)
+        textbook.sgd_step([p, q], gradients, [], lr=0.5, momentum=0.0, weight_decay=0.0, **PLAIN)
         assert_array_equal(p, [0.75, 2.5])
         assert_array_equal(q, [[6]])
 
     def test_sgd_momentum_and_weight_decay(self) -> None:
         p, m, g = array([4]), array([0]), array([1])
-        textbook.sgd_step([p], [g], [m], lr=0.5, momentum=0.5, weight_decay=0.25)  # d = m = 2
+        textbook.sgd_step([p], [g], [m], lr=0.5, momentum=0.5, weight_decay=0.25, **PLAIN)  # d = m = 2
         assert (p[0], m[0], g[0]) == (3, 2, 1)
-        textbook.sgd_step([p], [g], [m], lr=0.5, momentum=0.5, weight_decay=1.0)  # d = 4, m = 5
+        textbook.sgd_step([p], [g], [m], lr=0.5, momentum=0.5, weight_decay=1.0, **PLAIN)  # d = 4, m = 5
         assert (p[0], m[0], g[0]) == (0.5, 5, 1)
 
     def test_adam(self) -> None:
         p, m, v = array([4]), array([0]), array([0])
         constants = {"lr": 1.0, "beta1": 0.5, "beta2": 0.75, "eps": 2.0}
         # d = 2, m = 1, v = 1: 1/0.5 * 1 / (1/0.5 + 2)
-        textbook.adam_step([p], [array([0])], [m], [v], step=1, weight_decay=0.5, **constants)
+        textbook.adam_step([p], [array([0])], [m], [v], [], step=1, weight_decay=0.5, **constants, **COUPLED)
         assert (p[0], m[0], v[0]) == (3.5, 1, 1)
         # d = 0, m = 1/2, v = 3/4: 1/0.75 * 0.5 / (sqrt(0.75/0.4375) + 2)
-        textbook.adam_step([p], [array([0])], [m], [v], step=2, weight_decay=0.0, **constants)
+        textbook.adam_step([p], [array([0])], [m], [v], [], step=2, weight_decay=0.0, **constants, **COUPLED)
         assert (m[0], v[0]) == (0.5, 0.75)
         assert_allclose(p[0], 3.5 - 2 / 3 / (np.sqrt(12 / 7) + 2), rtol=1e-15)
 
     def test_steps_keep_float32(self) -> None:
         p, g, m, v = (np.ones(2, np.float32) for _ in range(4))
-        textbook.sgd_step([p], [g], [m], lr=0.1, momentum=0.9, weight_decay=0.1)
+        textbook.sgd_step([p], [g], [m], lr=0.1, momentum=0.9, weight_decay=0.1, **PLAIN)
         constants = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.1}
-        textbook.adam_step([p], [g], [m], [v], step=1, **constants)
+        textbook.adam_step([p], [g], [m], [v], [], step=1, **constants, **COUPLED)
         assert p.dtype == m.dtype == v.dtype == np.float32
         assert_array_equal(g, [1, 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,15 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..ops.random import default_generator
 
-__all__ = ["ConcatDataset", "Dataset", "Subset", "TensorDataset", "random_split"]
+__all__ = [
+    "ChainDataset",
+    "ConcatDataset",
+    "Dataset",
+    "IterableDataset",
+    "Subset",
+    "TensorDataset",
+    "random_split",
+]
 
 
 class Dataset:
@@ -29,6 +37,41 @@ class Dataset:
 
     def __add__(self, other: Dataset) -> ConcatDataset:
         return ConcatDataset([self, other])
+
+
+class IterableDataset:
+    """Samples one after the other, where there are no positions: a subclass defines ``__iter__()``.
+
+    With worker processes each has its own copy, and iterates over it: use ``get_worker_info()`` in ``__iter__`` to give
+    each its share, or samples come once from every worker.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__()")
+
+    def __add__(self, other: IterableDataset) -> ChainDataset:
+        return ChainDataset([self, other])
+
+
+class ChainDataset(IterableDataset):
+    """The samples of several IterableDatasets, one dataset after the other.
+
+    Raises:
+        TypeError: one is no IterableDataset.
+    """
+
+    def __init__(self, datasets: Iterable[IterableDataset]) -> None:
+        self.datasets = list(datasets)
+        for position, dataset in enumerate(self.datasets):
+            if not isinstance(dataset, IterableDataset):
+                raise TypeError(
+                    f"ChainDataset: datasets[{position}] is {type(dataset).__name__}, expected an IterableDataset; "
+                    "ConcatDataset is for the others"
+                )
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            yield from dataset
 
 
 class TensorDataset(Dataset):
@@ -85,7 +128,10 @@ class Subset(Dataset):
         if outside.any():
             raise IndexError(f"Subset: index {self.indices[outside][0]} is outside a dataset of {len(dataset)} samples")
         if hasattr(dataset, "take"):  # only then can a whole batch be taken at once
-            self.take = lambda indices: dataset.take(self.indices[np.asarray(indices, dtype=np.int64)])
+            self.take = self._take
+
+    def _take(self, indices: Sequence[int] | np.ndarray) -> Any:
+        return self.dataset.take(self.indices[np.asarray(indices, dtype=np.int64)])  # type: ignore[attr-defined]
 
     def __getitem__(self, index: int) -> Any:
         return self.dataset[int(self.indices[_checked_index(index, len(self), "Subset")])]
@@ -99,12 +145,15 @@ class ConcatDataset(Dataset):
 
     Raises:
         ValueError: there is no dataset.
+        TypeError: one is an IterableDataset.
     """
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise ValueError("ConcatDataset: give at least one dataset")
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
+            raise TypeError("ConcatDataset: an IterableDataset has no positions; use ChainDataset")
         self.cumulative_sizes = [int(end) for end in np.cumsum([len(dataset) for dataset in self.datasets])]
 
     def __getitem__(self, index: int) -> Any:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
 
 from ..ops.random import default_generator
-from .collate import default_collate
-from .dataset import Dataset
+from .dataset import Dataset, IterableDataset
+from .fetch import END, Fetcher, next_seed
+from .processes import Workers, start_method
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, checked_generator
 
 __all__ = ["DataLoader"]
@@ -18,50 +20,66 @@ __all__ = ["DataLoader"]
 class DataLoader:
     """Iterating over it once is one epoch of batches.
 
-    dataset: has ``__len__`` and ``__getitem__``.
+    dataset: has ``__len__`` and ``__getitem__``, or is an IterableDataset.
     batch_size: samples per batch; None hands out single samples as they are.
     shuffle: visit the samples in a new random order each epoch.
     sampler, batch_sampler: an order of your own, instead of shuffle (and batch_size, drop_last for the latter).
+    num_workers: processes that make batches ahead of time; 0 makes each in this process when it is asked for.
     collate_fn: makes a batch from a list of samples; None stacks them (``default_collate``).
     drop_last: leave out the last batch of an epoch if it is shorter.
+    timeout: seconds that a worker may take for a batch; 0 waits for ever.
+    worker_init_fn: called with the worker's number in each worker process, before it loads anything.
+    multiprocessing_context: how workers are started, "spawn" (None means that) or "forkserver". They are never forked
+        from a process whose threads may hold locks, so what they work on must be picklable, and a script needs
+        ``if __name__ == "__main__":``.
     generator: where the random order comes from; None takes the one that ``retrograd.manual_seed`` seeds.
+    prefetch_factor: batches per worker that are made ahead of time; None means 2.
+    persistent_workers: keep the processes from epoch to epoch.
     seed: shorthand for a generator of the loader's own.
-    num_workers, pin_memory, timeout: batches are made in the calling process, so only 0, False and 0 are possible.
+
+    Batches, their order and the numbers that the dataset draws from retrograd's generator are the same for any
+    num_workers: each batch has random numbers of its own, which follow from the generator's state when the epoch
+    began. If any were drawn, the generator moves on by one draw.
 
     ``state_dict()`` says where the loader stands: after ``load_state_dict`` of it, the next iteration hands out exactly
     the batches that were still to come in that epoch, and then new epochs follow as they would have. Where the random
-    order comes from the common generator (no generator, no seed), its state is restored by whoever saved it.
+    order comes from the common generator (no generator, no seed), its state is restored by whoever saved it. An
+    IterableDataset has no positions: the batches before are made again and dropped.
 
     Raises:
         TypeError: the dataset has no length, or generator is no numpy.random.Generator.
-        ValueError: batch_size is no positive int; options exclude each other or are not supported.
+        ValueError: batch_size is no positive int; options are out of range or exclude each other.
     """
 
     def __init__(
         self,
-        dataset: Dataset | Any,
+        dataset: Dataset | IterableDataset | Any,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[int] | None = None,
         batch_sampler: Iterable[list[int]] | None = None,
         num_workers: int = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None,
-        pin_memory: bool = False,
+        *,
         drop_last: bool = False,
         timeout: float = 0,
-        *,
+        worker_init_fn: Callable[[int], object] | None = None,
+        multiprocessing_context: Any = None,
         generator: np.random.Generator | None = None,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
         seed: int | None = None,
     ) -> None:
-        fixed = ("num_workers", num_workers, 0), ("pin_memory", pin_memory, False), ("timeout", timeout, 0)
-        for name, value, only in fixed:
-            if value != only:
-                raise ValueError(
-                    f"DataLoader: {name}={value!r} is not supported, batches are made in the calling process; "
-                    f"leave it at {only!r}"
-                )
-        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-            raise TypeError(f"DataLoader: dataset is {type(dataset).__name__}, which lacks __len__ or __getitem__")
+        iterable = isinstance(dataset, IterableDataset)
+        if not iterable and not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+            raise TypeError(
+                f"DataLoader: dataset is {type(dataset).__name__}, which lacks __len__ or __getitem__ and is no "
+                "IterableDataset"
+            )
+        if iterable and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError(
+                "DataLoader: an IterableDataset sets its order itself; leave out shuffle, sampler and batch_sampler"
+            )
         if generator is not None and seed is not None:
             raise ValueError("DataLoader: give generator or seed, not both")
         if (sampler is not None or batch_sampler is not None) and shuffle:
@@ -70,57 +88,102 @@ class DataLoader:
             raise ValueError("DataLoader: batch_sampler excludes batch_size, sampler and drop_last")
         if batch_size is None and drop_last:
             raise ValueError("DataLoader: batch_size=None hands out single samples; drop_last has no meaning then")
+        _check_workers(num_workers, timeout, multiprocessing_context, prefetch_factor, persistent_workers)
         self.dataset = dataset
         self.shuffle = bool(shuffle)
         self.generator = np.random.Generator(np.random.PCG64(seed)) if seed is not None else generator
         self._generator = checked_generator("DataLoader", self.generator)
-        self._order_is_own = sampler is not None or batch_sampler is not None
-        if sampler is None:
-            sampler = RandomSampler(dataset, generator=self._generator) if shuffle else SequentialSampler(dataset)
-        self.sampler = sampler
-        self.batch_sampler = batch_sampler
+        self._generators = self._all_generators(batch_sampler if sampler is None else sampler)
+        if sampler is None and not iterable:
+            source: Any = dataset
+            sampler = RandomSampler(source, generator=self._generator) if shuffle else SequentialSampler(source)
         if batch_sampler is None and batch_size is not None:
-            self.batch_sampler = BatchSampler(sampler, batch_size, drop_last)
-        self.batch_size, self.drop_last = batch_size, drop_last
+            batch_sampler = BatchSampler(() if sampler is None else sampler, batch_size, drop_last)
+        self.sampler, self.batch_sampler = sampler, None if iterable else batch_sampler
+        self.batch_size, self.drop_last = batch_size, bool(drop_last)
         self.collate_fn = collate_fn
+        self.num_workers, self.timeout = num_workers, timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = start_method(multiprocessing_context) if num_workers else None
+        self.prefetch_factor = (prefetch_factor or 2) if num_workers else None
+        self.persistent_workers = bool(persistent_workers)
+        self._workers: Workers | None = None
         self._position = 0  # batches handed out in the epoch under way
-        self._epoch_start: dict[str, Any] | None = None  # state of the generator then
+        self._drew = False  # whether random numbers were drawn for one of them
+        self._epoch_start: list[dict[str, Any]] | None = None  # states of the generators then
         self._resuming = False
 
     def __len__(self) -> int:
+        """The number of batches.
+
+        Raises:
+            TypeError: the dataset is an IterableDataset without ``__len__``.
+        """
+        if isinstance(self.dataset, IterableDataset):
+            samples = len(self.dataset)  # type: ignore[arg-type]
+            size = self.batch_size or 1
+            return samples // size if self.drop_last else -(-samples // size)
         return len(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
-        order = self._order()
-        for indices in order:
+        order, seed = self._order()
+        skip = self._position if isinstance(self.dataset, IterableDataset) else 0
+        batches = self._batches(order, seed, self._position - skip)
+        for batch, drew in islice(batches, skip, None):
             self._position += 1
-            yield self._load(indices)
-        self._position, self._epoch_start = 0, None
+            if drew and not self._drew:
+                self._drew = True
+                self._generator.integers(2**63)  # the next epoch's numbers are others
+            yield batch
+        self._position, self._drew, self._epoch_start = 0, False, None
 
-    def _order(self) -> Iterator[Any]:
-        """The indices of this epoch's batches; after load_state_dict, those that are left of it."""
-        generator = self._generator
-        batches = self.sampler if self.batch_sampler is None else self.batch_sampler
+    def _order(self) -> tuple[Iterator[Any], int]:
+        """The indices of this epoch's batches, after load_state_dict those that are left of it, and its seed."""
         if not self._resuming:
-            self._position, self._epoch_start = 0, _state(generator)
-            return iter(batches)
+            self._position, self._drew, self._epoch_start = 0, False, self._states()
+            return self._indices(), next_seed(self._generator)
         self._resuming = False
-        now = _state(generator)
-        generator.bit_generator.state = self._epoch_start or now
-        order = iter(batches)
-        for _ in range(self._position):  # drawn again, not loaded
-            next(order, None)
-        generator.bit_generator.state = now
-        return order
+        now = self._states()
+        self._set_states(self._epoch_start or now)
+        seed, order = next_seed(self._generator), self._indices()
+        if not isinstance(self.dataset, IterableDataset):
+            for _ in range(self._position):  # drawn again, not loaded
+                next(order, None)
+        self._set_states(now)
+        return order, seed
 
-    def _load(self, indices: Any) -> Any:
-        dataset = self.dataset
-        if self.batch_sampler is None:
-            return dataset[indices]
-        if self.collate_fn is None and hasattr(dataset, "take"):
-            return dataset.take(indices)
-        items = dataset.__getitems__(indices) if hasattr(dataset, "__getitems__") else [dataset[i] for i in indices]
-        return (self.collate_fn or default_collate)(items)
+    def _indices(self) -> Iterator[Any]:
+        if isinstance(self.dataset, IterableDataset):
+            return repeat(None)
+        return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
+
+    def _batches(self, order: Iterator[Any], seed: int, first: int) -> Iterator[tuple[Any, bool]]:
+        """Each batch, with whether random numbers were drawn for it."""
+        fetcher = Fetcher(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
+        if not self.num_workers:
+            fetcher.start(seed)
+            for number, indices in enumerate(order, first):
+                batch, drew = fetcher.fetch(number, indices)
+                if batch is END:
+                    return
+                yield batch, drew
+            return
+        workers = self._workers
+        if workers is None:
+            workers = Workers(
+                fetcher, self.num_workers, self.prefetch_factor or 2, self.timeout, self.worker_init_fn,
+                self.multiprocessing_context, seed,
+            )  # fmt: skip
+        self._workers = workers if self.persistent_workers else None
+        try:
+            yield from workers.epoch(seed, order, first)
+        except Exception:
+            self._workers = None
+            workers.close()
+            raise
+        finally:
+            if not self.persistent_workers:
+                workers.close()
 
     # ---- saving the position -------------------------------------------------------------------------------------
 
@@ -128,17 +191,19 @@ class DataLoader:
         """Where the loader stands: JSON-able numbers, no samples.
 
         Raises:
-            RuntimeError: the order comes from a sampler or batch_sampler of the caller's, whose state is unknown here.
+            RuntimeError: the order comes from a sampler or batch_sampler that is neither one of this package's nor a
+                list, so that its state is unknown here.
         """
-        if self._order_is_own:
+        if self._generators is None:
             raise RuntimeError(
                 "DataLoader.state_dict: the order comes from a sampler of your own, whose state the loader "
-                "cannot know; use shuffle=True with a generator, or save the sampler yourself"
+                "cannot know; use one of retrograd.data's samplers, or save the sampler yourself"
             )
         return {
             "position": self._position,
+            "drew": self._drew,
             "epoch_start": self._epoch_start,
-            "generator": _state(self._generator) if self._generator is not default_generator else None,
+            "generators": [None if one is default_generator else _state(one) for one in self._generators],
             **self._layout(),
         }
 
@@ -149,7 +214,8 @@ class DataLoader:
             ValueError: it is no such state, or that of a loader with another dataset size, batch size or order.
         """
         own = self._layout()
-        if not isinstance(state_dict, Mapping) or {"position", "epoch_start", "generator", *own} - state_dict.keys():
+        names = {"position", "drew", "epoch_start", "generators", *own}
+        if not isinstance(state_dict, Mapping) or names - state_dict.keys():
             raise ValueError("DataLoader.load_state_dict: this is no state of a DataLoader")
         for name, value in own.items():
             if state_dict[name] != value:
@@ -157,28 +223,50 @@ class DataLoader:
                     f"DataLoader.load_state_dict: the saved loader has {name}={state_dict[name]!r}, this one has "
                     f"{name}={value!r}; build it with the same dataset and options"
                 )
-        position, epoch_start, saved = state_dict["position"], state_dict["epoch_start"], state_dict["generator"]
-        if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position <= len(self):
-            raise ValueError(f"DataLoader.load_state_dict: position={position!r} must be an int from 0 to {len(self)}")
-        if (epoch_start is None and position) or (saved is None) != (self._generator is default_generator):
+        position, epoch_start, saved = state_dict["position"], state_dict["epoch_start"], state_dict["generators"]
+        last = position if own["samples"] is None else len(self)
+        if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position <= last:
+            raise ValueError(f"DataLoader.load_state_dict: position={position!r} must be an int from 0 to {last}")
+        generators = self._generators or []
+        lists = [saved] if epoch_start is None else [saved, epoch_start]
+        if (
+            (epoch_start is None and position)
+            or not all(isinstance(one, list) and len(one) == len(generators) for one in lists)
+            or [one is None for one in saved] != [one is default_generator for one in generators]
+        ):
             raise ValueError(
                 "DataLoader.load_state_dict: the state of the random generator is missing or was not its own"
             )
-        before = _state(self._generator)
+        before = self._states()
         try:
-            for state in (epoch_start, saved):
-                if state is not None:
-                    self._generator.bit_generator.state = state
+            for states in lists[::-1]:
+                self._set_states([now if state is None else state for state, now in zip(states, before, strict=True)])
         except (TypeError, ValueError, KeyError, OverflowError) as error:
-            self._generator.bit_generator.state = before
+            self._set_states(before)
             raise ValueError(f"DataLoader.load_state_dict: not a state of its random generator: {error!r}") from None
-        if saved is None:
-            self._generator.bit_generator.state = before
-        self._position, self._epoch_start, self._resuming = position, epoch_start, position > 0
+        self._position, self._drew, self._epoch_start = position, bool(state_dict["drew"]), epoch_start
+        self._resuming = position > 0
+
+    def _all_generators(self, order: Any) -> list[np.random.Generator] | None:
+        """What an epoch's order and seed are drawn from; None if the caller's ``order`` may depend on more."""
+        if isinstance(order, BatchSampler):
+            order = order.sampler
+        own = getattr(order, "generator", None)
+        if isinstance(own, np.random.Generator) and own is not self._generator:
+            return [self._generator, own]
+        fixed = isinstance(order, (SequentialSampler, list, tuple, range, np.ndarray))
+        return [self._generator] if order is None or own is not None or fixed else None
+
+    def _states(self) -> list[dict[str, Any]]:
+        return [_state(generator) for generator in self._generators or [self._generator]]
+
+    def _set_states(self, states: list[dict[str, Any]]) -> None:
+        for generator, state in zip(self._generators or [self._generator], states, strict=True):
+            generator.bit_generator.state = state
 
     def _layout(self) -> dict[str, Any]:
         return {
-            "samples": len(self.dataset),
+            "samples": len(self.dataset) if hasattr(self.dataset, "__len__") else None,
             "batch_size": self.batch_size,
             "shuffle": self.shuffle,
             "drop_last": self.drop_last,
@@ -187,3 +275,17 @@ class DataLoader:
 
 def _state(generator: np.random.Generator) -> dict[str, Any]:
     return dict(generator.bit_generator.state)
+
+
+def _check_workers(workers: Any, timeout: Any, context: Any, prefetch: Any, persistent: bool) -> None:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+        raise ValueError(f"DataLoader: num_workers={workers!r} must be an int of at least 0")
+    if not isinstance(timeout, (int, float)) or not 0 <= timeout < float("inf"):
+        raise ValueError(f"DataLoader: timeout={timeout!r} must be a number of seconds of at least 0")
+    if prefetch is not None and (isinstance(prefetch, bool) or not isinstance(prefetch, int) or prefetch < 1):
+        raise ValueError(f"DataLoader: prefetch_factor={prefetch!r} must be a positive int")
+    if not workers:
+        options = ("timeout", timeout), ("multiprocessing_context", context), ("prefetch_factor", prefetch)
+        for name, value in (*options, ("persistent_workers", persistent)):
+            if value:
+                raise ValueError(f"DataLoader: {name}={value!r} is about worker processes; set num_workers too")

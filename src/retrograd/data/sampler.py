@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from ..ops.random import default_generator
 
-__all__ = ["BatchSampler", "RandomSampler", "Sampler", "SequentialSampler"]
+__all__ = [
+    "BatchSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]
 
 
 class Sampler:
@@ -51,8 +58,8 @@ class RandomSampler(Sampler):
         num_samples: int | None = None,
         generator: np.random.Generator | None = None,
     ) -> None:
-        if num_samples is not None and num_samples <= 0:
-            raise ValueError(f"RandomSampler: num_samples={num_samples} must be positive")
+        if num_samples is not None:
+            _check_count("RandomSampler", num_samples)
         self.data_source, self.replacement, self._num_samples = data_source, replacement, num_samples
         self.generator = checked_generator("RandomSampler", generator)
 
@@ -71,6 +78,69 @@ class RandomSampler(Sampler):
             rounds = [self.generator.permutation(size) for _ in range(-(-wanted // size))] if size else []
             order = np.concatenate(rounds)[:wanted] if rounds else np.empty(0, np.int64)
         return iter(order.tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """The given indices, each once, in an order that is drawn anew for each epoch.
+
+    indices: positions of samples.
+    generator: where the order comes from; None takes the one that ``retrograd.manual_seed`` seeds.
+
+    Raises:
+        TypeError: generator is no numpy.random.Generator.
+    """
+
+    def __init__(self, indices: Sequence[int], generator: np.random.Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = checked_generator("SubsetRandomSampler", generator)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([int(self.indices[place]) for place in self.generator.permutation(len(self.indices))])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """Indices 0 to len(weights) - 1, drawn anew for each epoch with probabilities proportional to the weights.
+
+    weights: numbers of at least 0, of which at least one is greater.
+    num_samples: how many are drawn.
+    replacement: False draws no index twice; there must be num_samples weights greater than 0 then.
+    generator: where they come from; None takes the one that ``retrograd.manual_seed`` seeds.
+
+    Raises:
+        ValueError: num_samples is no positive int, a weight is negative or not finite, or too few are greater than 0.
+        TypeError: generator is no numpy.random.Generator.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float] | np.ndarray,
+        num_samples: int,
+        replacement: bool = True,
+        generator: np.random.Generator | None = None,
+    ) -> None:
+        _check_count("WeightedRandomSampler", num_samples)
+        self.weights = np.asarray(getattr(weights, "data", weights), np.float64)  # of a Tensor, its array
+        if self.weights.ndim != 1 or not (np.isfinite(self.weights) & (self.weights >= 0)).all():
+            raise ValueError("WeightedRandomSampler: weights must be one row of finite numbers of at least 0")
+        available = int((self.weights > 0).sum())
+        if available < (1 if replacement else num_samples):
+            raise ValueError(
+                f"WeightedRandomSampler: {available} weights are greater than 0, which is too few for "
+                f"num_samples={num_samples} with replacement={replacement}"
+            )
+        self.num_samples, self.replacement = num_samples, bool(replacement)
+        self.generator = checked_generator("WeightedRandomSampler", generator)
+
+    def __iter__(self) -> Iterator[int]:
+        shares = self.weights / self.weights.sum()
+        drawn = self.generator.choice(len(shares), self.num_samples, self.replacement, shares)
+        return iter(drawn.tolist())
 
     def __len__(self) -> int:
         return self.num_samples
@@ -101,6 +171,11 @@ class BatchSampler(Sampler):
     def __len__(self) -> int:
         samples = len(self.sampler)  # type: ignore[arg-type]
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+
+def _check_count(name: str, num_samples: Any) -> None:
+    if isinstance(num_samples, bool) or not isinstance(num_samples, (int, np.integer)) or num_samples <= 0:
+        raise ValueError(f"{name}: num_samples={num_samples!r} must be a positive int")
 
 
 def checked_generator(name: str, generator: np.random.Generator | None) -> np.random.Generator:

@@ -14,6 +14,7 @@ import itertools
 import sys
 import weakref
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,11 +31,15 @@ next_order = itertools.count(0, -1).__next__
 
 
 class _Clock:
+    """`latest`: the number of the latest change; a node with a larger one is older."""
+
     __slots__ = ("latest",)
+
+    def __init__(self) -> None:
+        self.latest = sys.maxsize
 
 
 clock = _Clock()
-clock.latest = sys.maxsize  # the number of the latest change; a node with a larger one is older
 
 # id of a tensor -> [weak reference to it, number of its latest detach_, the user's line]
 _detached: dict[int, tuple[Any, int, Place]] = {}
@@ -54,6 +59,10 @@ def memory(array: np.ndarray) -> np.ndarray:
     return owner
 
 
+def _forget(key: int, _: Any) -> None:
+    _changes.pop(key, None)
+
+
 def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None) -> None:
     """Note that `operator` has changed the memory of `arrays`, called from the user's line `place`."""
     place = user_place() if place is None else place
@@ -63,7 +72,7 @@ def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None
         key = id(owner)
         change = _changes.get(key)
         if change is None:
-            _changes[key] = [weakref.ref(owner, lambda _, key=key: _changes.pop(key, None)), order, operator, place]
+            _changes[key] = [weakref.ref(owner, partial(_forget, key)), order, operator, place]
         else:
             change[1:] = order, operator, place
     clock.latest = order

@@ -23,11 +23,9 @@ from typing import Any
 
 from .changes import next_order
 from .grad_mode import INFERENCE, thread
-from .line import inside
+from .line import inside, user_place
 from .node import Node, classify_saved
 from .tensor import Tensor, wrap
-
-_getframe = sys._getframe
 
 
 class Function:
@@ -130,13 +128,8 @@ class Function:
                         item._grad_req = INFERENCE
             return result
         if node.saved:
-            try:
-                frame: Any = _getframe(cls._depth)
-            except ValueError:
-                frame = _getframe(1)
-            while inside[frame.f_code.co_filename] and frame.f_back is not None:
-                frame = frame.f_back
-            node.place = frame.f_code, frame.f_lasti
+            place = mode.site
+            node.place = user_place(cls._depth) if place is None else place
         if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
             return _record_outputs(node, edges, output, args)
         for arg in args:

@@ -26,11 +26,13 @@ INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode,
 
 
 class _Mode:
-    __slots__ = ("enabled", "inference", "watch")
+    __slots__ = ("enabled", "inference", "site", "sweeping", "watch")
 
     def __init__(self) -> None:
         self.enabled = True
         self.inference = False
+        self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
+        self.sweeping = False  # a backward sweep that is not recorded is running
         self.watch: Callable[..., Any] | None = None  # what runs instead of Function.apply, see anomaly.py
 
 
@@ -162,8 +164,8 @@ class inference_mode:  # noqa: N801
     """As no_grad, and the tensors made inside can never take part in a graph: ``with inference_mode(): ...``.
 
     Such a tensor is refused where it would be saved for a backward, changed in place outside, or made to require
-    a gradient; ``clone()`` outside makes an ordinary one. Views of ordinary tensors stay ordinary. It is a decorator
-    too: ``@inference_mode()`` or ``@inference_mode``.
+    a gradient; ``clone()`` outside makes an ordinary one. Views of ordinary tensors stay ordinary. A
+    decorator is ``@inference_mode()`` or ``@inference_mode``.
 
     mode: False switches the mode off inside an outer inference_mode, and turns recording on.
 

@@ -23,11 +23,15 @@ _next_id = itertools.count().__next__
 
 
 class _Registered:
+    """`leaves`: whether any leaf has ever had a hook; a sweep looks for them only then."""
+
     __slots__ = ("leaves",)
+
+    def __init__(self) -> None:
+        self.leaves = False
 
 
 registered = _Registered()
-registered.leaves = False  # whether any leaf has ever had a hook: a sweep looks for them only then
 
 
 class HookDict(dict[int, Any]):
@@ -78,12 +82,11 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHan
         raise RuntimeError("register_hook: the tensor does not require a gradient, so none will come")
     if tensor._edge is None:
         registered.leaves = True
-        hooks = getattr(tensor, "_hooks", None)
-        if hooks is None:
-            hooks = tensor._hooks = HookDict()
-        return RemovableHandle(hooks, hook)
+        if not hasattr(tensor, "_hooks"):
+            tensor._hooks = HookDict()
+        return RemovableHandle(tensor._hooks, hook)
     node, index, shape, dtype = tensor._edge
-    hooks = next((found for output, found in node.hooks if output == index), None)
+    hooks: Any = next((found for output, found in node.hooks if output == index), None)
     if hooks is None:
         hooks = HookDict()
         node.hooks = (*node.hooks, (index, hooks))
@@ -106,10 +109,9 @@ def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], 
             "use register_hook for results of operations"
         )
     registered.leaves = True
-    hooks = getattr(tensor, "_post_hooks", None)
-    if hooks is None:
-        hooks = tensor._post_hooks = HookDict()
-    return RemovableHandle(hooks, hook)
+    if not hasattr(tensor, "_post_hooks"):
+        tensor._post_hooks = HookDict()
+    return RemovableHandle(tensor._post_hooks, hook)
 
 
 def _require_callable(name: str, hook: Any) -> None:
@@ -125,7 +127,6 @@ def run_hooks(node: Node, entry: list[Any]) -> None:
     for output, hooks in node.hooks:
         gradient = entry[output + 1]
         if gradient is not None:
-            entry[output + 1] = None
             entry[output + 1] = _through(hooks, gradient)
 
 
@@ -134,12 +135,7 @@ def run_leaf_hooks(entries: Iterable[list[Any]]) -> None:
     for entry in entries:
         hooks = getattr(entry[0], "_hooks", None)
         if hooks:
-            gradient = entry[1]
-            entry[1] = None
-            replaced = _through(hooks, gradient)
-            entry[2] = entry[2] and replaced is gradient
-            entry[1] = replaced
-            gradient = replaced = None
+            entry[1] = _through(hooks, entry[1])
 
 
 def run_post_hooks(entries: Iterable[list[Any]]) -> None:

@@ -18,9 +18,9 @@ import numpy as np
 from .changes import mark, memory, next_order
 from .function import Function
 from .grad_mode import INFERENCE, enable_grad, thread
-from .node import FREED, Node
+from .node import Node
 from .tensor import Tensor, wrap
-from .views import UNTRACKED, Overwrite, replay
+from .views import UNTRACKED, Overwrite, replay, views_of
 
 
 def modify(
@@ -55,7 +55,7 @@ def modify(
     enabled = thread.mode.enabled
     array = x.data
     check_changeable(x, operator, enabled)
-    if write is not None and not (enabled and _any_requires_grad((x, *operands))):
+    if write is not None and thread.mode.watch is None and not (enabled and _any_requires_grad((x, *operands))):
         write(array)
         mark((array,), operator)
         return x
@@ -134,8 +134,8 @@ def rebase(x: Tensor, edge: Any) -> None:
         with enable_grad():
             changed = Overwrite.apply(_alias(root), value, view, True)
         _set_edge(root, changed._edge)
-    for other in [reference() for reference in getattr(root, "_views", ())]:
-        if other is not None and other is not x:
+    for other in views_of(root):
+        if other is not x:
             with enable_grad():
                 _set_edge(other, replay(other._view, root)._edge)
 
@@ -149,8 +149,8 @@ def _check_family(x: Tensor, operator: str) -> None:
             "of a change that gradients flow through; make the view outside, or use x.clone()"
         )
     root = view[0] if view is not None else x
-    for other in [reference() for reference in getattr(root, "_views", ())]:
-        if other is not None and other._requires_grad and other._edge is None:
+    for other in views_of(root):
+        if other._requires_grad and other._edge is None:
             raise RuntimeError(
                 f"{operator}: another view of this memory was made a leaf that requires a gradient, which cannot get "
                 "the history of this change; call requires_grad_() on a clone()"
@@ -188,7 +188,7 @@ def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
         seen.add(node.order)
         waiting.extend(edge[0] for edge in node.edges if type(edge) is tuple)
         saved = node.saved
-        if saved and saved is not FREED and any(_lies_in(item, owner) for item in saved):
+        if type(saved) in (tuple, list) and any(_lies_in(item, owner) for item in saved):
             node.saved = type(saved)([_copied(item) if _lies_in(item, owner) else item for item in saved])
 
 

@@ -2,6 +2,9 @@
 
 A place is (code, offset of the instruction in it), which costs less to keep than a file and a number and holds nothing
 alive but code. It is turned into words only where a message needs them.
+
+Looking up the callers costs a quarter of a microsecond each. A layer of this package therefore notes the line that
+called it as the `site` of the thread, and all that runs inside takes it from there.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Retained = tuple[tuple[int, Callable[[], Tensor | None]], ...]  # (output, weak 
 Hooks = tuple[tuple[int, dict[int, Callable[[Tensor], Any]]], ...]  # (output, its hooks), see register_hook
 
 
-class _SavedOutput:
+class SavedOutput:
     """Stands for an output among the saved tensors: the tensor itself would hold the node that holds it."""
 
     __slots__ = ("data", "index")
@@ -30,7 +30,7 @@ class _SavedOutput:
         self.index = index
 
 
-class _SavedIntermediate:
+class SavedIntermediate:
     """Stands for a floating tensor made inside forward: its own dependence on the inputs was not recorded."""
 
     __slots__ = ("data",)
@@ -69,7 +69,7 @@ class Node:
     edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
     outputs: Any  # shape and dtype of each; None if there is one and nothing is special about it
     place: Place  # the user's line; set if anything was saved
-    saved: Any  # a tuple; a list if it holds stand-ins
+    saved: Any  # a tuple; a list if it holds stand-ins; FREED, or a Deferred
 
     def save_for_backward(self, *tensors: Tensor | np.ndarray | None) -> None:
         """Keep inputs, outputs or constants for backward; call once, in forward or setup_context.
@@ -94,6 +94,8 @@ class Node:
                 f"{self!r}: the saved tensors were freed by an earlier backward through this graph; "
                 "pass retain_graph=True to the first backward, or run forward again"
             )
+        if type(saved) is not tuple and type(saved) is not list:
+            saved = saved.restore(self)  # it was dropped, see recompute.py
         try:
             late = self.order > clock.latest
         except AttributeError:  # forward is still running
@@ -160,12 +162,12 @@ def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...
                 for index, output in enumerate(outputs):
                     if output is item:
                         if node.outputs is None or output._edge is not None:
-                            stand_in = _SavedOutput(item.data, index)
+                            stand_in = SavedOutput(item.data, index)
                         break
                 else:
                     # One that requires a gradient came from outside forward and has its own history.
                     if not item._requires_grad and item.data.dtype.kind == "f":
-                        stand_in = _SavedIntermediate(item.data)
+                        stand_in = SavedIntermediate(item.data)
                 if stand_in is not None:
                     if kept is None:
                         kept = list(saved)
@@ -182,12 +184,12 @@ def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...
 def _restore(node: Node, item: Any) -> Any:
     """The saved tensor for a stand-in."""
     kind = type(item)
-    if kind is _SavedOutput:
+    if kind is SavedOutput:
         tensor = wrap(item.data)
         tensor._requires_grad = True
         tensor._edge = (node, item.index, item.data.shape, item.data.dtype)
         return tensor
-    if kind is _SavedIntermediate:
+    if kind is SavedIntermediate:
         if thread.mode.enabled:
             from .once import Intermediate, refusing  # they are Functions, which are made of Nodes
 

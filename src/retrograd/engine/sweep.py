@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .anomaly import origin
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
 from .grad_mode import set_grad_enabled, thread
@@ -149,8 +150,9 @@ def _sweep(
     edges: Any = [root._edge or root for root in roots]
     grads: Any = upstream
     mode = thread.mode
-    enabled = mode.enabled
-    mode.enabled = create_graph
+    found = mode.enabled, mode.watch, mode.sweeping
+    mode.enabled, mode.watch, mode.sweeping = create_graph, None, not create_graph
+    inspect = getattr(found[1], "after_backward", None)  # anomaly detection
     try:
         while True:
             # Hand the gradients on. Extra ones were checked to be None, missing ones to be unneeded.
@@ -225,8 +227,10 @@ def _sweep(
                         if result is not None and entry[output + 1] is not None:
                             retained.append([result, entry[output + 1], False])
                     grads = node.function.backward(node, *_all_outputs(node, entry))
+                if inspect is not None:
+                    inspect(node, entry, grads)
             except Exception as error:
-                error.add_note(f"raised in the backward of {node.function.__qualname__}")
+                error.add_note(f"raised in the backward of {node.function.__qualname__}{origin(node)}")
                 raise
             if type(grads) is not tuple:
                 grads = tuple(grads) if type(grads) is list else (grads,)
@@ -237,7 +241,7 @@ def _sweep(
         if registered.leaves:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled = enabled
+        mode.enabled, mode.watch, mode.sweeping = found
     return [*leaves.values(), *retained], captured
 
 

@@ -18,16 +18,15 @@ from .grad_mode import INFERENCE, thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .hooks import RemovableHandle
+    from .hooks import HookDict, RemovableHandle
     from .node import Node
 
     # (node that made the tensor, which of its outputs, shape, dtype)
     Edge = tuple[Node, int, tuple[int, ...], np.dtype[Any]]
-    Hook = Callable[[Tensor], Any]
+    Hook = Callable[["Tensor"], Any]
 
 GRADIENT_REQUESTS = ("add", "write", "null")
-_ndarray = np.ndarray
-_new = object.__new__
+_ndarray, _new = np.ndarray, object.__new__
 
 
 class Tensor(Attached):
@@ -46,7 +45,7 @@ class Tensor(Attached):
     `data` is the array itself; `grad` the accumulated gradient (Tensor or None) of the same shape and dtype.
     """
 
-    # Those of the second line are set where they are needed and missing otherwise: most tensors live for a moment.
+    # Those of the second line are missing until they are needed: most tensors live for a moment.
     __slots__ = (
         *("__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "data"),
         *("_hooks", "_post_hooks", "_view", "_views"),
@@ -59,10 +58,10 @@ class Tensor(Attached):
     _grad: Tensor | None
     _edge: Edge | None
     _grad_req: str
-    _hooks: dict[int, Hook]  # of a leaf, see hooks.py
-    _post_hooks: dict[int, Hook]
+    _hooks: HookDict  # of a leaf, see hooks.py
+    _post_hooks: HookDict
     _view: Any  # how the tensor is a view of another one, see views.py
-    _views: list[weakref.ref[Tensor]]  # its views
+    _views: Any  # its views, see views.py
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
         if type(data) is not _ndarray or dtype is not None or data.dtype not in ALLOWED:
@@ -90,7 +89,6 @@ class Tensor(Attached):
         return self.data.ndim
 
     def dim(self) -> int:
-        """The number of axes."""
         return self.data.ndim
 
     def size(self, dim: int | None = None) -> Any:
@@ -109,7 +107,6 @@ class Tensor(Attached):
         return shape[dim]
 
     def numel(self) -> int:
-        """The number of elements."""
         return self.data.size
 
     def item(self) -> Any:
@@ -237,7 +234,6 @@ class Tensor(Attached):
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Set `requires_grad` and return the tensor."""
         self.requires_grad = requires_grad
         return self
 
@@ -246,8 +242,7 @@ class Tensor(Attached):
         """The gradient that backward sweeps have delivered, or None.
 
         Setting it raises:
-            TypeError: not a Tensor or None.
-            ValueError: another shape or dtype than this tensor's.
+            TypeError, ValueError: not a Tensor or None, or another shape or dtype than this tensor's.
         """
         return self._grad
 
@@ -311,8 +306,7 @@ class Tensor(Attached):
     def detach(self) -> Tensor:
         """A tensor that shares the array and has no history."""
         result = wrap(self.data)
-        if self._grad_req is INFERENCE:
-            result._grad_req = INFERENCE
+        result._grad_req = INFERENCE if self._grad_req is INFERENCE else "add"
         return result
 
     def detach_(self) -> Self:

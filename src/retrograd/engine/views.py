@@ -6,8 +6,8 @@ of them is changed in place, the others get the history that belongs to their ne
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
+from weakref import ref as _reference
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from .function import Function
 from .grad_mode import INFERENCE, thread
 from .tensor import Tensor, wrap
 
-# (base, the Link of the tensor that this is a view of, the View that made it, its further arguments, which output)
-Link = tuple[Tensor, Any, "type[View]", tuple[Any, ...], int]
+# (base, the View that made it, the arguments of that call, which output): the first argument may be a view itself
+Link = tuple[Tensor, "type[View]", tuple[Any, ...], int]
 UNTRACKED = "made while nothing was recorded"
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
@@ -33,46 +33,81 @@ class View(Function):
     @classmethod
     def apply(cls, *args: Any) -> Any:
         output = _apply(cls, *args)
-        if type(output) is tuple:
-            for index, item in enumerate(output):
-                _link(args[0], cls, args[1:], item, index)
-        else:
-            _link(args[0], cls, args[1:], output, 0)
+        if type(output) is Tensor and output._requires_grad:  # recorded; the usual cases of _link at once
+            x = args[0]
+            owner = x.data.base
+            if output.data.base is (x.data if owner is None else owner) and getattr(x, "_view", None) is None:
+                output._view = x, cls, args, 0
+                views = getattr(x, "_views", None)
+                if views is None or (type(views) is _reference and views() is None):
+                    x._views = _reference(output)
+                else:
+                    _register(x, output)
+                return output
+        mode = thread.mode
+        if mode.enabled:
+            if type(output) is not tuple:
+                _link(cls, args, output, 0)
+            else:
+                for index, item in enumerate(output):
+                    _link(cls, args, item, index)
+        elif not mode.sweeping:  # the gradients in a sweep share memory with nothing that lasts
+            for item in output if type(output) is tuple else (output,):
+                if _is_shown(args[0].data, item.data):
+                    item._view = UNTRACKED
+                    if args[0]._grad_req is not INFERENCE and item._grad_req is INFERENCE:
+                        item._grad_req = "add"
         return output
 
 
-def _link(x: Any, cls: type[View], rest: tuple[Any, ...], output: Tensor, index: int) -> None:
+def _is_shown(array: np.ndarray, view: np.ndarray) -> bool:
+    """Whether the memory of `view` is that of `array`."""
+    base, owner = view.base, array.base
+    return base is (array if owner is None else owner) or (base is not None and memory(base) is memory(array))
+
+
+def _link(cls: type[View], args: tuple[Any, ...], output: Tensor, index: int) -> None:
+    x = args[0]
     array, base = x.data, output.data.base
-    owner = array if array.base is None else array.base
-    if base is not owner and (base is None or memory(base) is not memory(owner)):
-        return
-    mode = thread.mode
-    if not mode.enabled:
-        output._view = UNTRACKED
-        if x._grad_req is not INFERENCE and output._grad_req is INFERENCE:
-            output._grad_req = "add"
+    owner = array.base
+    if base is not (array if owner is None else owner) and not _is_shown(array, output.data):
         return
     way = getattr(x, "_view", None)
-    root = x
-    if way is not None:
-        if way is UNTRACKED:
-            output._view = UNTRACKED
-            return
-        root = way[0]
-    output._view = root, way, cls, rest, index
-    views = getattr(root, "_views", None)
-    if views is None:
-        root._views = [weakref.ref(output)]
+    if way is None:
+        root = x
+    elif way is UNTRACKED:
+        output._view = UNTRACKED
         return
-    if not len(views) % 32:
-        views[:] = [view for view in views if view() is not None]
-    views.append(weakref.ref(output))
+    else:
+        root = way[0]
+    output._view = root, cls, args, index
+    _register(root, output)
+
+
+def _register(root: Tensor, view: Tensor) -> None:
+    """Note weakly that root has a view: one reference, or a list of them."""
+    views: Any = getattr(root, "_views", None)
+    if views is None:
+        root._views = _reference(view)
+    elif type(views) is not list:
+        root._views = [views, _reference(view)]
+    else:
+        if not len(views) % 32:
+            views[:] = [reference for reference in views if reference() is not None]
+        views.append(_reference(view))
+
+
+def views_of(root: Tensor) -> list[Tensor]:
+    """The views of a base that are still there."""
+    views = getattr(root, "_views", ())
+    found = [view() for view in (views if isinstance(views, list | tuple) else (views,))]
+    return [view for view in found if view is not None]
 
 
 def replay(link: Link, x: Tensor) -> Tensor:
     """What `link` shows of its base, of x instead."""
-    _, way, cls, rest, index = link
-    result = _apply(cls, x if way is None else replay(way, x), *rest)
+    base, cls, args, index = link
+    result = _apply(cls, x if args[0] is base else replay(args[0]._view, x), *args[1:])
     return result[index] if type(result) is tuple else result
 
 
@@ -90,7 +125,7 @@ class Overwrite(Function):
         y = wrap(_copy_as(base.data, link[0].data))
         part = replay(link, y).data
         if memory(part) is not memory(y.data):
-            raise RuntimeError(f"{link[2].__name__}: not a view of a tensor with the strides {y.data.strides}")
+            raise RuntimeError(f"{link[1].__name__}: not a view of a tensor with the strides {y.data.strides}")
         np.copyto(part, value.data)
         return y
 

@@ -8,30 +8,48 @@ on disk. Importing this package imports neither Numba nor any machine code.
 
 import sys
 
+from .activation import *
+from .attention import *
 from .convolution import *
+from .cross_entropy import *
+from .ctc import *
+from .distance import *
 from .elementwise import *
 from .launch import get_num_threads, set_num_threads
+from .loss import *
+from .margin import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
+from .piecewise import *
 from .pooling import *
 from .precompile import warmup
 from .random import *
 from .reduction import *
 from .softmax import *
 from .sparse import *
+from .transcendental import *
 
 _FAMILIES = (
+    "attention",
+    "activation",
     "convolution",
+    "cross_entropy",
+    "ctc",
+    "distance",
     "elementwise",
+    "loss",
+    "margin",
     "matmul",
     "normalization",
     "optimizer",
+    "piecewise",
     "pooling",
     "random",
     "reduction",
     "softmax",
     "sparse",
+    "transcendental",
 )
 __all__ = ["get_num_threads", "set_num_threads", "warmup"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -46,6 +46,12 @@ def dense(x: np.ndarray) -> np.ndarray:
     return x if is_dense(x.shape, x.strides, x.itemsize) else x.copy(order="K")
 
 
+@lru_cache(maxsize=4096)
+def same_order(shape: Shape, strides: Shape, others: Shape) -> bool:
+    """Whether two arrays of a shape have their elements in the same places: steps along extents of 1 do not matter."""
+    return all(extent <= 1 or step == other for extent, step, other in zip(shape, strides, others, strict=True))
+
+
 def like(x: np.ndarray, model: np.ndarray) -> np.ndarray:
     """``x`` where its strides are those of the dense ``model``, else a copy of it that has them."""
     if x.strides == model.strides:

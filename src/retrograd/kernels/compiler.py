@@ -4,10 +4,11 @@ A kernel is a serial function ``body(task, worker, ...)``; its annotations are i
 
     def relu(task: int, worker: int, x: Array, y: Array, n: int): ...
 
-``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``int`` an int64
-and ``float`` a float64. The compiled entry point is ``void (int64 task, int64 worker, int64 *record)``; one slot of the
-record is the integer itself, the bits of a float, or the *object* of an array (``id(array)``), whose data pointer the
-entry point reads: asking NumPy for an address takes longer than a small kernel runs.
+``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``Truth`` one to
+truth values of one byte, ``int`` an int64 and ``float`` a float64. The compiled entry point is
+``void (int64 task, int64 worker, int64 *record)``; one slot of the record is the integer itself, the bits of a float,
+or the *object* of an array (``id(array)``), whose data pointer the entry point reads: asking NumPy for an address takes
+longer than a small kernel runs.
 
 This module imports Numba: only code that is about to compile a kernel imports it.
 """
@@ -33,6 +34,7 @@ from .target import target_machine
 types: Any = numba_types  # its names are made when it is imported
 Array = "Array"
 Table = "Table"
+Truth = "Truth"
 ELEMENT = {"f": types.float32, "d": types.float64}
 DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array object: the first field behind the header
 _PARTS = attrgetter("fndesc", "library")  # of what Numba gives back: the description of a function, and its code
@@ -132,7 +134,7 @@ def _flags() -> Any:
 
 
 def parameters(body: Callable[..., None]) -> list[str]:
-    """The annotations behind ``task`` and ``worker``: "Array", "Table", "int" or "float" each."""
+    """The annotations behind ``task`` and ``worker``: "Array", "Table", "Truth", "int" or "float" each."""
     # the annotations are texts (from __future__ import annotations)
     return [parameter.annotation for parameter in inspect.signature(body).parameters.values()][2:]
 
@@ -144,6 +146,7 @@ def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
     argtypes = {
         "Array": types.CPointer(ELEMENT[dtype]),
         "Table": types.CPointer(types.int64),
+        "Truth": types.CPointer(types.uint8),
         "int": types.int64,
         "float": types.float64,
     }
@@ -193,7 +196,7 @@ def _entry(context: Any, description: Any, kinds: list[str], symbol: str) -> ir.
     values = [task, worker]
     for slot, kind in enumerate(kinds):
         value = builder.load(builder.gep(record, [word(slot)]))
-        if kind in ("Array", "Table"):
+        if kind in ("Array", "Table", "Truth"):
             field = builder.inttoptr(builder.add(value, word(DATA_OFFSET)), word.as_pointer())
             pointer = context.get_value_type(description.argtypes[2 + slot])
             value = builder.inttoptr(builder.load(field), pointer)

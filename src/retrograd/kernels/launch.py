@@ -139,7 +139,7 @@ class _Method(ctypes.Structure):
 
 
 _METH_FASTCALL = 0x80
-_KINDS = {"Array": 0, "Table": 0, "int": 1, "float": 2}  # compiled/pool.py
+_KINDS = {"Array": 0, "Table": 0, "Truth": 0, "int": 1, "float": 2}  # compiled/pool.py
 _forever: list[Any] = []  # what machine code holds addresses of
 
 
@@ -259,11 +259,12 @@ class _Pool:
             self._words[_READY] = self.threads == 1
 
     def forget(self) -> None:
-        """In a forked child the threads are gone: begin with fresh state."""
+        """In a forked child the threads are gone: begin with fresh state; leave the lock that the fork waited for."""
         ctypes.memset(self.address, 0, 8 * _WORDS)
         self._words[_THREADS] = 1
         self._workers.clear()
         self._words[_READY] = self.threads == 1
+        _loading.release()
 
 
 def _default_threads() -> int:

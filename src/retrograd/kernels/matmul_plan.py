@@ -1,7 +1,8 @@
 """How a matrix product is cut into tasks: integers only, made once per shape and read by compiled/matmul.py.
 
 All steps are in elements. C is cut into tiles of rows and panels of columns; a part is a range of both in one matrix of
-the batch, and a task one part, or several of small matrices. A task packs a block of some panels of B, which then stays in the second-level cache while the rows of A
+the batch, and a task one part, or several of small matrices. A task packs a block of some panels of B, which then
+stays in the second-level cache while the rows of A
 stream by.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..geometry import Window
+from ..geometry import AdaptiveWindow, Window
 from .microkernel import Tile, micro
 
 LARGE_WEIGHTS = 640 << 10  # bytes of weights that no longer stay in the second-level cache while pixels stream by
@@ -16,7 +16,10 @@ MOST_TASKS = 32
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a window: input, kernel and output extent, stride, dilation, zeros in front."""
+    """One axis of a window: input, kernel and output extent, stride, dilation, zeros in front.
+
+    A stride of 0: the windows share the input out evenly, see AdaptiveWindow; ``kernel`` is then the largest one's.
+    """
 
     input: int
     kernel: int
@@ -26,8 +29,12 @@ class Axis:
     low: int
 
 
-def three_axes(window: Window) -> list[Axis]:
+def three_axes(window: Window | AdaptiveWindow) -> list[Axis]:
     """The axes of a window, filled up in front to three."""
+    if isinstance(window, AdaptiveWindow):
+        sizes = zip(window.input, window.kernel, window.output, strict=True)
+        axes = [Axis(i, r, o, 0 if i % o else r, 1, 0) for i, r, o in sizes]
+        return [Axis(1, 1, 1, 1, 1, 0)] * (3 - len(axes)) + axes
     axes = [
         Axis(i, r, o, s, d, lo)
         for i, r, o, s, d, (lo, _) in zip(

@@ -12,14 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..geometry import Window
+from ..geometry import AdaptiveWindow, Window
 from .arrays import CHUNK, Shape
 from .launch import kernel
 from .layout import channels_last, empty, memory_of
 from .plan import Axis, three_axes
 from .scratch import per_thread
 
-__all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_gather", "max_pool_grad"]
+__all__ = [
+    "adaptive_avg_pool", "adaptive_avg_pool_grad", "adaptive_max_pool", "avg_pool", "avg_pool_grad", "max_pool",
+    "max_pool_gather", "max_pool_grad",
+]  # fmt: skip
 
 _MAX, _AVG, _AVG_GRAD = kernel("pooling.max_pool"), kernel("pooling.avg_pool"), kernel("pooling.avg_pool_grad")
 _MAX_GRAD, _MAX_GATHER = kernel("pooling.max_pool_grad"), kernel("pooling.max_pool_gather")
@@ -61,7 +64,7 @@ class _Places(NamedTuple):
     blocks: int
 
 
-def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
+def max_pool(x: np.ndarray, window: Window | AdaptiveWindow) -> tuple[np.ndarray, np.ndarray]:
     """y[n, c, o] = max over r of x[n, c, i], and its flat position in *I (int64): x (N,C,*I) -> (N,C,*O) twice.
 
     Of equal maxima the first tap (row-major) counts; if there is a NaN, the first NaN is the maximum. No window lies
@@ -75,8 +78,11 @@ def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
     return y, indices
 
 
-def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window) -> np.ndarray:
-    """gx[n, c, i] = sum of g[n, c, o] over all o whose maximum was at i: g, indices (N,C,*O) -> (N,C,*I)."""
+def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveWindow) -> np.ndarray:
+    """gx[n, c, i] = sum of g[n, c, o] over all o whose maximum was at i: g, indices (N,C,*O) -> (N,C,*I).
+
+    ``indices`` may point to any place in *I, also outside of the window.
+    """
     g, indices = channels_last(g), channels_last(indices)
     words, tasks, scratch, memory = _plan(window, g.shape, True, True)
     gx = empty(memory, g.dtype)
@@ -95,7 +101,7 @@ def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     return y
 
 
-def avg_pool(x: np.ndarray, window: Window, count_include_pad: bool) -> np.ndarray:
+def avg_pool(x: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: bool) -> np.ndarray:
     """y[n, c, o] = (sum over r of x[n, c, i]) / count[o]: x (N,C,*I) -> (N,C,*O).
 
     count: all taps of the window, or only those inside of the input.
@@ -108,7 +114,7 @@ def avg_pool(x: np.ndarray, window: Window, count_include_pad: bool) -> np.ndarr
     return y
 
 
-def avg_pool_grad(g: np.ndarray, window: Window, count_include_pad: bool) -> np.ndarray:
+def avg_pool_grad(g: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: bool) -> np.ndarray:
     """gx[n, c, i] = sum of g[n, c, o] / count[o] over all o, r that read i: g (N,C,*O) -> (N,C,*I)."""
     g = channels_last(g)
     words, tasks, scratch, memory = _plan(window, g.shape, True, count_include_pad)
@@ -118,8 +124,23 @@ def avg_pool_grad(g: np.ndarray, window: Window, count_include_pad: bool) -> np.
     return gx
 
 
+def adaptive_max_pool(x: np.ndarray, window: AdaptiveWindow) -> tuple[np.ndarray, np.ndarray]:
+    """``max_pool`` over windows that share the input out evenly; the gradient is ``max_pool_grad``."""
+    return max_pool(x, window)
+
+
+def adaptive_avg_pool(x: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
+    """y[n, c, o] = the mean of x[n, c, i] over the window of o: x (N,C,*I) -> (N,C,*O)."""
+    return avg_pool(x, window, False)
+
+
+def adaptive_avg_pool_grad(g: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
+    """gx[n, c, i] = sum of g[n, c, o] / (size of the window of o) over all o that read i: g (N,C,*O) -> (N,C,*I)."""
+    return avg_pool_grad(g, window, False)
+
+
 @lru_cache(maxsize=4096)
-def _plan(window: Window, shape: Shape, gradient: bool, count_include_pad: bool) -> _Plan:
+def _plan(window: Window | AdaptiveWindow, shape: Shape, gradient: bool, count_include_pad: bool) -> _Plan:
     """The plan of a pass from x to y, or (``gradient``) from g to gx; ``shape`` is that of the array that is read."""
     (batch, channels), axes = shape[:2], three_axes(window)
     memory = (batch, *(window.input if gradient else window.output), channels)
@@ -138,7 +159,8 @@ def _plan(window: Window, shape: Shape, gradient: bool, count_include_pad: bool)
     words = [value for word in zip(*sizes, strict=True) for value in word]
     words += [depth * height * width * channels, height * width * channels, width * channels, channels]
     words += [channels, block, blocks, batch * rows, per_task]
-    words += [window.taps if count_include_pad or not any(map(any, window.padding)) else 0]
+    uneven = isinstance(window, AdaptiveWindow)
+    words += [0 if uneven or not count_include_pad and any(map(any, window.padding)) else window.taps]
     apart = all(map(_apart, axes))
     words += [apart, all(map(_whole, axes)), apart and window.taps <= _FEW_TAPS and channels >= _MANY_CHANNELS]
     tasks = blocks * -(-batch * rows // per_task)

@@ -1,4 +1,4 @@
-"""Softmax, its logarithm, and the cross entropy of class labels.
+"""Softmax and its logarithm.
 
 The maximum is subtracted first: it cancels, and no exponential is then above 1.
 """
@@ -12,14 +12,13 @@ import numpy as np
 from .arrays import CHUNK, Shape, around, dense, like
 from .launch import Kernel, kernel
 
-__all__ = ["cross_entropy", "cross_entropy_grad", "log_softmax", "log_softmax_grad", "softmax", "softmax_grad"]
+__all__ = ["log_softmax", "log_softmax_grad", "softmax", "softmax_grad"]
 
 Pair = tuple[Kernel, Kernel]  # for an axis that is innermost in memory, and for one that is not
 _SOFTMAX = kernel("softmax.softmax_rows"), kernel("softmax.softmax_columns")
 _LOG_SOFTMAX = kernel("softmax.log_softmax_rows"), kernel("softmax.log_softmax_columns")
 _SOFTMAX_GRAD = kernel("softmax.softmax_grad_rows"), kernel("softmax.softmax_grad_columns")
 _LOG_SOFTMAX_GRAD = kernel("softmax.log_softmax_grad_rows"), kernel("softmax.log_softmax_grad_columns")
-_CROSS_ENTROPY, _CROSS_ENTROPY_GRAD = kernel("softmax.cross_entropy"), kernel("softmax.cross_entropy_grad")
 
 
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
@@ -42,37 +41,8 @@ def log_softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
     return _backward(_LOG_SOFTMAX_GRAD, g, y, axis)
 
 
-def cross_entropy(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """loss[n] = -log_probabilities[n, labels[n]], with log_probabilities = log_softmax(x)
-
-    x (N, C), labels (N,) int64  ->  loss (N,), log_probabilities (N, C)
-    """
-    y = _forward(_LOG_SOFTMAX, np.ascontiguousarray(x), 1)
-    rows, length = y.shape
-    loss = np.empty(rows, y.dtype)
-    if y.size:
-        labels = np.ascontiguousarray(labels, np.int64)
-        _CROSS_ENTROPY[y.dtype.char](1, y, labels, loss, rows, length, rows)
-    return loss, y
-
-
-def cross_entropy_grad(g: np.ndarray, log_probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """gx[n, c] = g[n] (probability[n, c] - 1 if c is the label of n, else g[n] probability[n, c])
-
-    g (N,), log_probabilities (N, C), labels (N,) int64  ->  gx (N, C)
-    """
-    y = np.ascontiguousarray(log_probabilities)
-    gx = np.empty_like(y)
-    rows, length = y.shape
-    if y.size:
-        per_task = CHUNK // length or 1
-        g, labels = np.ascontiguousarray(g), np.ascontiguousarray(labels, np.int64)
-        _CROSS_ENTROPY_GRAD[y.dtype.char](-(-rows // per_task), g, y, labels, gx, rows, length, per_task)
-    return gx
-
-
 @lru_cache(maxsize=4096)
-def _plan(shape: Shape, strides: Shape, axis: int) -> tuple[bool, int, tuple[int, ...]]:
+def softmax_plan(shape: Shape, strides: Shape, axis: int) -> tuple[bool, int, tuple[int, ...]]:
     """Whether the axis of a dense array is innermost, the tasks and the numbers of the kernel."""
     outer, length, inner = around(shape, strides, axis)
     if 0 in shape:
@@ -90,7 +60,7 @@ def _plan(shape: Shape, strides: Shape, axis: int) -> tuple[bool, int, tuple[int
 def _forward(kernels: Pair, x: np.ndarray, axis: int) -> np.ndarray:
     x = dense(x)
     y = np.empty_like(x)
-    rows, tasks, numbers = _plan(x.shape, x.strides, axis)
+    rows, tasks, numbers = softmax_plan(x.shape, x.strides, axis)
     kernels[0 if rows else 1][x.dtype.char](tasks, x, y, *numbers)
     return y
 
@@ -98,6 +68,6 @@ def _forward(kernels: Pair, x: np.ndarray, axis: int) -> np.ndarray:
 def _backward(kernels: Pair, g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
     y = dense(y)
     gx = np.empty_like(y)
-    rows, tasks, numbers = _plan(gx.shape, gx.strides, axis)
+    rows, tasks, numbers = softmax_plan(gx.shape, gx.strides, axis)
     kernels[0 if rows else 1][y.dtype.char](tasks, like(g, gx), like(y, gx), gx, *numbers)
     return gx

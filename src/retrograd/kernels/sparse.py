@@ -33,6 +33,14 @@ def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarra
         else:
             per_task = CHUNK // inner or 1
             _PRODUCT[x.dtype.char](
-                -(-total // per_task), x, *map(np.ascontiguousarray, (weights, starts, indices)), y, rows, extent, inner, total, per_task
+                -(-total // per_task),
+                x,
+                *map(np.ascontiguousarray, (weights, starts, indices)),
+                y,
+                rows,
+                extent,
+                inner,
+                total,
+                per_task,
             )
     return y.transpose(back) if back else y

@@ -2,6 +2,7 @@
 
 from . import (
     activation,
+    attention,
     container,
     convolution,
     dropout,
@@ -13,10 +14,14 @@ from . import (
     module,
     normalization,
     padding,
+    parameter_container,
     pooling,
+    rectifier,
     resolution,
+    utils,
 )
 from .activation import *
+from .attention import *
 from .container import *
 from .convolution import *
 from .dropout import *
@@ -27,11 +32,14 @@ from .module import *
 from .normalization import *
 from .padding import *
 from .parameter import Parameter
+from .parameter_container import *
 from .pooling import *
+from .rectifier import *
 from .resolution import *
 
-__all__ = ["Parameter", "functional", "init"]
+__all__ = ["Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
+__all__ += attention.__all__
 __all__ += container.__all__
 __all__ += convolution.__all__
 __all__ += dropout.__all__
@@ -41,5 +49,7 @@ __all__ += loss.__all__
 __all__ += module.__all__
 __all__ += normalization.__all__
 __all__ += padding.__all__
+__all__ += parameter_container.__all__
 __all__ += pooling.__all__
+__all__ += rectifier.__all__
 __all__ += resolution.__all__

@@ -1,35 +1,36 @@
-"""Activations as layers."""
+"""Smooth activations, softmax and its kin as layers. ``inplace=True`` changes the input, as PyTorch does."""
 
 from __future__ import annotations
 
 from ..engine.tensor import Tensor
-from ..ops.elementwise import relu, sigmoid, tanh
-from ..ops.softmax import log_softmax, softmax
+from . import functional
 from .module import Module
 
-__all__ = ["LogSoftmax", "ReLU", "Sigmoid", "Softmax", "Tanh"]
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "SELU",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmax2d",
+    "Softmin",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+]
 
 
 def refuse_inplace(layer: str, inplace: bool) -> None:
     """Raise ValueError if inplace is asked for."""
     if inplace:
         raise ValueError(f"{layer}: inplace=True is not supported; leave it out, the result is the same")
-
-
-class ReLU(Module):
-    """y = max(x, 0); NaN stays NaN.
-
-    Raises:
-        ValueError: inplace is True, which is not supported.
-        TypeError: x is no floating point Tensor.
-    """
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        refuse_inplace("ReLU", inplace)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return relu(input)
 
 
 class Sigmoid(Module):
@@ -40,7 +41,7 @@ class Sigmoid(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return sigmoid(input)
+        return functional.sigmoid(input)
 
 
 class Tanh(Module):
@@ -51,7 +52,191 @@ class Tanh(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return tanh(input)
+        return functional.tanh(input)
+
+
+class SiLU(Module):
+    """y = x * sigmoid(x).
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.silu(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return inplace_text(self.inplace)
+
+
+class Mish(Module):
+    """y = x * tanh(log(1 + exp(x))).
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.mish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return inplace_text(self.inplace)
+
+
+class GELU(Module):
+    """y = x * P(X <= x) for a normal X; approximate="tanh" takes a formula with tanh instead.
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+        ValueError: approximate is neither "none" nor "tanh".
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.gelu(input, self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class ELU(Module):
+    """y = x where x > 0, alpha * (exp(x) - 1) elsewhere.
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.elu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}" + inplace_text(self.inplace, ", ")
+
+
+class SELU(Module):
+    """y = scale * x where x > 0, scale * alpha * (exp(x) - 1) elsewhere, with alpha = 1.6733 and scale = 1.0507.
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.selu(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return inplace_text(self.inplace)
+
+
+class CELU(Module):
+    """y = x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere.
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+        ValueError: alpha is 0.
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}" + inplace_text(self.inplace, ", ")
+
+
+class Softplus(Module):
+    """y = log(1 + exp(beta * x)) / beta, and x where beta * x > threshold.
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+    """
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class LogSigmoid(Module):
+    """y = log(sigmoid(x)), computed without overflow.
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.logsigmoid(input)
+
+
+class Softsign(Module):
+    """y = x / (1 + |x|).
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.softsign(input)
+
+
+class Tanhshrink(Module):
+    """y = x - tanh(x).
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.tanhshrink(input)
+
+
+class GLU(Module):
+    """y = a * sigmoid(b), where a and b are the halves of x along the axis dim.
+
+    Raises:
+        TypeError: x is no floating point Tensor.
+        IndexError: x has no axis dim.
+        ValueError: its extent is odd.
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
 
 
 class _AlongAxis(Module):
@@ -77,7 +262,7 @@ class Softmax(_AlongAxis):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return softmax(input, self.dim)
+        return functional.softmax(input, self.dim)
 
 
 class LogSoftmax(_AlongAxis):
@@ -90,4 +275,36 @@ class LogSoftmax(_AlongAxis):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return log_softmax(input, self.dim)
+        return functional.log_softmax(input, self.dim)
+
+
+class Softmin(_AlongAxis):
+    """y = softmax(-x) along the axis dim.
+
+    Raises:
+        ValueError: dim is missing.
+        IndexError: x has no axis dim.
+        TypeError: x is no floating point Tensor.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.softmin(input, self.dim)
+
+
+class Softmax2d(Module):
+    """y = softmax of x (N, C, H, W) or (C, H, W) over the channels, at every place.
+
+    Raises:
+        ValueError: x has another number of axes.
+        TypeError: x is no floating point Tensor.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: input.shape={tuple(input.shape)}, needs (N, C, H, W) or (C, H, W)")
+        return functional.softmax(input, -3)
+
+
+def inplace_text(inplace: bool, before: str = "") -> str:
+    """What a repr says of the option."""
+    return f"{before}inplace=True" if inplace else ""

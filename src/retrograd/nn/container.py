@@ -1,15 +1,15 @@
-"""Containers of modules: Sequential calls them in turn, ModuleList only holds them."""
+"""Containers of modules: Sequential calls them in turn, ModuleList and ModuleDict only hold them."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import groupby
 from typing import Any, Self, SupportsIndex, overload
 
 from .module import Module, indented
 
-__all__ = ["ModuleList", "Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
 class _Indexed(Module):
@@ -84,6 +84,19 @@ class _Indexed(Module):
         del self[:]
         return self.extend(modules)
 
+    def pop(self, key: SupportsIndex) -> Module:
+        """Remove the module at position key and return it.
+
+        Raises:
+            IndexError: key is out of range.
+        """
+        module: Module = self[key]
+        del self[key]
+        return module
+
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
+        return self.extend(modules)
+
     def _of(self, children: Mapping[str, Module]) -> Self:
         raise NotImplementedError
 
@@ -109,6 +122,24 @@ class Sequential(_Indexed):
     def _of(self, children: Mapping[str, Module]) -> Self:
         return type(self)(children)
 
+    def __add__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            return NotImplemented
+        return Sequential(*self, *other)
+
+    def __mul__(self, times: int) -> Sequential:
+        """The modules several times over: the same objects, which share their parameters."""
+        if isinstance(times, bool) or not isinstance(times, int):
+            return NotImplemented
+        if times < 1:
+            raise ValueError(f"Sequential: times={times} must be at least 1")
+        return Sequential(*list(self) * times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Self:
+        return self.extend(list((self * times)[len(self) :]))
+
     def forward(self, input: Any) -> Any:
         members = self.__dict__
         for name in self._child_names:
@@ -131,9 +162,6 @@ class ModuleList(_Indexed):
     def _of(self, children: Mapping[str, Module]) -> Self:
         return type(self)(children.values())
 
-    def __iadd__(self, modules: Iterable[Module]) -> Self:
-        return self.extend(modules)
-
     def __add__(self, modules: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *modules])
 
@@ -148,6 +176,76 @@ class ModuleList(_Indexed):
             lines.append("\n  " + indented(label))
             position += count
         return f"{type(self).__name__}({''.join(lines)}\n)" if lines else f"{type(self).__name__}()"
+
+
+class ModuleDict(Module):
+    """A dict of modules, in the order they were added, registered so that their parameters are found; no forward.
+
+    modules: a mapping of name -> module, or pairs of these.
+
+    Raises:
+        TypeError: a value is no Module or a key no str.
+        KeyError: a key is empty, has a dot, or is the name of an attribute.
+    """
+
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._child_names:
+            raise KeyError(f"ModuleDict: there is no module {key!r}; it holds {list(self._child_names)}")
+        return self.__dict__[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        _require_module("ModuleDict", module)
+        self.register_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        self[key]  # a message of its own
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._child_names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._child_names)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._child_names
+
+    def clear(self) -> None:
+        """Remove all modules."""
+        for key in list(self):
+            del self[key]
+
+    def pop(self, key: str) -> Module:
+        """Remove the module under key and return it.
+
+        Raises:
+            KeyError: there is none.
+        """
+        module: Module = self[key]
+        del self[key]
+        return module
+
+    def keys(self) -> KeysView[str]:
+        return {key: self.__dict__[key] for key in self}.keys()
+
+    def items(self) -> ItemsView[str, Module]:
+        return {key: self.__dict__[key] for key in self}.items()
+
+    def values(self) -> ValuesView[Module]:
+        return {key: self.__dict__[key] for key in self}.values()
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add modules, or put them in the places of those with the same names."""
+        added = dict(modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules)
+        for module in added.values():
+            _require_module("ModuleDict", module)
+        for key, module in added.items():
+            self[key] = module
 
 
 def _require_module(container: str, module: object) -> None:

@@ -129,13 +129,19 @@ class Embedding(_Table):
         """
         rows, columns = _table_shape(cls.__name__, embeddings)
         return cls(
-            rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze
+            rows,
+            columns,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight=embeddings,
+            _freeze=freeze,
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        return embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq
-        )
+        return embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
 
 
 class EmbeddingBag(_Table):
@@ -201,9 +207,7 @@ class EmbeddingBag(_Table):
         layer.weight.requires_grad = not freeze
         return layer
 
-    def forward(
-        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return embedding_bag(
             input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
             per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
@@ -216,7 +220,11 @@ class EmbeddingBag(_Table):
 
 def _table_shape(name: str, embeddings: Any) -> tuple[int, int]:
     if not isinstance(embeddings, Tensor) or embeddings.data.ndim != 2:
-        what = f"a Tensor of shape {embeddings.data.shape}" if isinstance(embeddings, Tensor) else type(embeddings).__name__
+        what = (
+            f"a Tensor of shape {embeddings.data.shape}"
+            if isinstance(embeddings, Tensor)
+            else type(embeddings).__name__
+        )
         raise ValueError(f"{name}.from_pretrained: embeddings is {what}, needs a Tensor (V, D)")
     rows, columns = embeddings.data.shape
     return rows, columns

@@ -10,6 +10,8 @@ from itertools import pairwise
 from types import CodeType
 from typing import TYPE_CHECKING
 
+from ..engine.anomaly import modules
+
 if TYPE_CHECKING:
     from .module import Module
 
@@ -60,6 +62,9 @@ def _describe(modules: list[Module]) -> str:
     except Exception:  # a module whose repr does not work yet must not hide its error
         description = type(modules[-1]).__name__
     return f"{'.'.join(names)} ({description})" if names else description
+
+
+modules.describe = _describe
 
 
 def _name_in(outer: Module, inner: Module) -> str:

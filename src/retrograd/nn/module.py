@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from sys import _getframe
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from ..engine import anomaly
 from ..engine.changes import mark
+from ..engine.grad_mode import thread
+from ..engine.line import inside
 from ..engine.tensor import Tensor
 from .error_path import add_module_path
+from .hooks import Hooked
+from .lookup import Lookup
 from .parameter import Parameter, as_float_dtype
 
 __all__ = ["Module"]
@@ -22,7 +28,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class Module:
+class Module(Hooked, Lookup):
     """Holds parameters, buffers and child modules under the names they were assigned to.
 
     A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters,
@@ -43,7 +49,6 @@ class Module:
         def __getattr__(self, name: str) -> Any: ...
 
     # ------------------------------------------------------------------ calling
-
     def _forward_missing(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
             f'{type(self).__name__} has no "forward"; define forward(self, ...) in the class'
@@ -54,6 +59,18 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """forward(...); an exception on its way out gets this module's path put before its message."""
         try:
+            if not self._is_plain:
+                return self._call_specially(args, kwargs)
+            mode = thread.mode
+            if mode.site is None:
+                frame = _getframe(1)
+                code = frame.f_code
+                if not inside[code.co_filename]:
+                    mode.site = code, frame.f_lasti  # the user's line, see engine/line.py
+                    try:
+                        return self.forward(*args, **kwargs)
+                    finally:
+                        mode.site = None
             return self.forward(*args, **kwargs)
         except Exception as error:
             add_module_path(error, Module.__call__.__code__)
@@ -278,7 +295,6 @@ class Module:
         return self.to(np.float64)
 
     # ------------------------------------------------------------------ state
-
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
@@ -298,12 +314,15 @@ class Module:
                 child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         return destination
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
         """Copy the values of state_dict (Tensors or arrays) into the parameters and buffers.
 
         Everything is checked before the first value is written: a call that fails has changed nothing. The
         existing memory, with its order and dtype, is kept. strict=False passes over missing and unexpected
-        keys and returns them; values of a wrong shape or kind are refused all the same.
+        keys and returns them; values of a wrong shape or kind are refused all the same. assign=True takes over
+        the memory and the dtype of the values instead of copying and drops gradients; parameters stay the same objects.
 
         Raises:
             TypeError: state_dict is no mapping.
@@ -325,7 +344,7 @@ class Module:
         for key in (key for key in own if key in state_dict):
             value = state_dict[key]
             array = value.data if isinstance(value, Tensor) else value
-            problem = _misfit(key, array, own[key].data)
+            problem = _misfit(key, array, own[key].data, assign)
             if problem:
                 problems.append(problem)
             arrays[key] = array
@@ -335,12 +354,14 @@ class Module:
                 + "".join(f"\n\t{problem}" for problem in problems)
             )
         for key, array in arrays.items():
-            np.copyto(own[key].data, array, casting="same_kind")
+            if assign:
+                own[key].data, own[key].grad = array, None
+            else:
+                np.copyto(own[key].data, array, casting="same_kind")
         mark([own[key].data for key in arrays], "load_state_dict")
         return IncompatibleKeys(missing, unexpected)
 
     # ------------------------------------------------------------------ text
-
     def extra_repr(self) -> str:
         """The module's own arguments in its repr; a layer overrides this."""
         return ""
@@ -361,8 +382,8 @@ class Module:
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
 
 
-def _misfit(key: str, array: Any, target: np.ndarray) -> str | None:
-    """Why array cannot be copied into target, or None."""
+def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | None:
+    """Why array cannot be copied into target, or (assign) take its place, or None."""
     if not isinstance(array, (np.ndarray, np.generic)):
         return f'"{key}": expected a Tensor or an array, got {type(array).__name__}.'
     if array.shape != target.shape:
@@ -372,6 +393,9 @@ def _misfit(key: str, array: Any, target: np.ndarray) -> str | None:
         )
     if not np.can_cast(array.dtype, target.dtype, casting="same_kind"):
         return f"dtype mismatch for {key}: {array.dtype} in checkpoint cannot be copied to {target.dtype}."
+    fresh = isinstance(array, np.ndarray) and array.flags.writeable
+    if assign and not (fresh and array.dtype.kind == target.dtype.kind):
+        return f"{key}: assign=True takes a writable array of kind {target.dtype}, got {array.dtype}; leave assign out."
     return None
 
 
@@ -381,3 +405,6 @@ def _quoted(keys: list[str]) -> str:
 
 def indented(text: str) -> str:
     return text.replace("\n", "\n  ")
+
+
+anomaly.modules.call = Module.__call__.__code__

@@ -19,15 +19,21 @@ from .indexing import *
 from .join import *
 from .kernel_set import active_kernels, use_kernels
 from .matmul import *
+from .pairs import *
+from .piecewise import *
+from .powers import *
 from .products import *
 from .random import *
 from .rearrange import *
 from .reduction import *
+from .rounding import *
 from .sampling import *
 from .selection import *
 from .shape import *
 from .softmax import *
 from .splitting import *
+from .transcendental import *
+from .trigonometry import *
 
 _FAMILIES = (
     "broadcasting",
@@ -40,15 +46,21 @@ _FAMILIES = (
     "indexing",
     "join",
     "matmul",
+    "pairs",
+    "piecewise",
+    "powers",
     "products",
     "random",
     "rearrange",
     "reduction",
+    "rounding",
     "sampling",
     "selection",
     "shape",
     "softmax",
     "splitting",
+    "transcendental",
+    "trigonometry",
 )
 __all__ = ["active_kernels", "use_kernels"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

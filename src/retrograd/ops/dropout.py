@@ -137,7 +137,9 @@ def _channels(name: str, x: Tensor, p: float, training: bool, inplace: bool, cou
         return x
     shape = x.data.shape
     if len(shape) not in (count + 1, count + 2):
-        raise ValueError(f"{name}: input.shape={shape} must have {count} axes behind the channels: (N, C, *I) or (C, *I)")
+        raise ValueError(
+            f"{name}: input.shape={shape} must have {count} axes behind the channels: (N, C, *I) or (C, *I)"
+        )
     return x * wrap(_mask(shape[:-count] + (1,) * count, float(p), x.data.dtype))
 
 

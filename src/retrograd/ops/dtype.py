@@ -127,10 +127,10 @@ def promote(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
         dtype = _common_dtype(x.data, y.data)
         return cast(x, dtype), cast(y, dtype)
     if isinstance(x, Tensor) and is_number(y):
-        dtype = _with_number(x.data.dtype, y)
+        dtype = with_number(x.data.dtype, y)
         return cast(x, dtype), wrap(np.array(y, dtype))
     if isinstance(y, Tensor) and is_number(x):
-        dtype = _with_number(y.data.dtype, x)
+        dtype = with_number(y.data.dtype, x)
         return wrap(np.array(x, dtype)), cast(y, dtype)
     label, wrong = ("other", y) if isinstance(x, Tensor) or is_number(x) else ("input", x)
     raise TypeError(
@@ -153,7 +153,8 @@ def common_dtype(dtype: np.dtype[Any], y: np.ndarray) -> np.dtype[Any]:
     return _common_dtype(np.empty(0, dtype), y if y.ndim else y[np.newaxis])
 
 
-def _with_number(dtype: np.dtype[Any], number: Any) -> np.dtype[Any]:
+def with_number(dtype: np.dtype[Any], number: Any) -> np.dtype[Any]:
+    """The type in which a tensor of ``dtype`` meets a Python number."""
     if dtype.kind == "f" or isinstance(number, (bool, np.bool_)):
         return dtype
     if isinstance(number, (int, np.integer)):

@@ -130,7 +130,9 @@ def _parse(equation: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str
     words = left.split(",")
 
     def wrong(what: str) -> ValueError:
-        return ValueError(f"einsum: equation {equation!r}: {what}; the operands have shapes {', '.join(map(str, shapes))}")
+        return ValueError(
+            f"einsum: equation {equation!r}: {what}; the operands have shapes {', '.join(map(str, shapes))}"
+        )
 
     for word in (*words, output):
         bare = word.replace("...", "", 1)

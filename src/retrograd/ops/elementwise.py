@@ -1,32 +1,38 @@
-"""Arithmetic with broadcasting, exp, log, sqrt, powers, relu, sigmoid and tanh.
+"""Arithmetic with broadcasting.
 
 Each class holds a forward and its backward; the functions below them check operands once and apply the class.
-A backward is made of operators, so it can be differentiated again; ``relu_grad``, ``sigmoid_grad`` and ``tanh_grad``
-are fused kernels and therefore operators with a backward of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, sum_to
-from .dtype import cast, float32, is_number, promote, require_float
+from .dtype import is_number, promote, require_same
 from .kernel_set import kernels
+from .operands import Binary, Gradients, binary, recording, summed, unary
+from .rounding import floor_divide, trunc
 
-__all__ = ["add", "div", "exp", "log", "mul", "neg", "pow", "relu", "sigmoid", "sqrt", "sub", "tanh"]
-
-Gradients = tuple[Tensor | None, ...]
-
-
-class Binary(Function):
-    """An operator of two broadcast operands; ``exact`` computes it for integers, which carry no gradient."""
-
-    exact: ClassVar[Callable[..., Any]]
+__all__ = [
+    "add",
+    "addcdiv",
+    "addcmul",
+    "div",
+    "divide",
+    "lerp",
+    "mul",
+    "multiply",
+    "neg",
+    "negative",
+    "positive",
+    "sub",
+    "subtract",
+    "true_divide",
+]
 
 
 class Add(Binary):
@@ -74,6 +80,9 @@ class Mul(Binary):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        if want_x and want_y and x.data.shape == y.data.shape and not recording():
+            gx, gy = kernels.mul_grad(g.data, x.data, y.data, True, True)
+            return wrap(gx), wrap(gy)
         gx = sum_to(g * y, x.data.shape) if want_x else None
         gy = sum_to(g * x, y.data.shape) if want_y else None
         return gx, gy
@@ -81,8 +90,6 @@ class Mul(Binary):
 
 class Div(Binary):
     """x / y"""
-
-    exact = np.divide
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -92,6 +99,8 @@ class Div(Binary):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        if want_y and x.data.shape == y.data.shape and not recording():
+            return summed(kernels.div_grad(g.data, x.data, y.data, want_x, want_y), x.data.shape, y.data.shape)
         gx = g / y
         gy = sum_to(-gx * (x / y), y.data.shape) if want_y else None
         return sum_to(gx, x.data.shape) if want_x else None, gy
@@ -122,184 +131,125 @@ class Neg(Function):
         return (-g,)
 
 
-class Exp(Function):
-    """e**x"""
+class Lerp(Function):
+    """start + weight * (end - start), three tensors"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.exp(x.data))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        return (g * y,)
-
-
-class Log(Function):
-    """The natural logarithm of x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.log(x.data))
+    def forward(ctx: Any, start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(start, end, weight)
+        return wrap(kernels.lerp(start.data, end.data, weight.data))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        return (g / x,)
+        (want_start, want_end, want_weight), (start, end, weight) = ctx.needs_input_grad, ctx.saved_tensors
+        gs = sum_to(g * (1.0 - weight), start.data.shape) if want_start else None
+        ge = sum_to(g * weight, end.data.shape) if want_end else None
+        return gs, ge, sum_to(g * (end - start), weight.data.shape) if want_weight else None
 
 
-class Sqrt(Function):
-    """The square root of x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.sqrt(x.data))
-        ctx.save_for_backward(y)
-        return y
+class LerpNumber(Function):
+    """start + weight * (end - start) for a Python number, two tensors of one shape"""
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        return (g / y * 0.5,)
-
-
-class Pow(Function):
-    """x**exponent for a Python number"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, exponent: float) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.exponent = exponent
-        return wrap(kernels.power(x.data, exponent))
+    def forward(ctx: Any, start: Tensor, end: Tensor, weight: float) -> Tensor:
+        ctx.weight = weight
+        return wrap(kernels.lerp_number(start.data, end.data, weight))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,), n = ctx.saved_tensors, ctx.exponent
-        if n == 0:  # 0 * x**-1 would be NaN at 0
-            return wrap(np.zeros_like(g.data)), None
-        if n == 1:
-            return g, None
-        slope = x * n if n == 2 else x ** (n - 1) * n
-        return g * slope, None
+        want_start, want_end, _ = ctx.needs_input_grad
+        return g * (1.0 - ctx.weight) if want_start else None, g * ctx.weight if want_end else None, None
 
 
-class Relu(Function):
-    """max(x, 0); NaN stays NaN; the gradient at 0 is 0"""
+class Addcmul(Function):
+    """x + value * y * z"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = kernels.relu(x.data)
-        ctx.save_for_backward(y)
-        return wrap(y)
+    def forward(ctx: Any, x: Tensor, y: Tensor, z: Tensor, value: float) -> Tensor:
+        ctx.save_for_backward(y, z)
+        ctx.shape, ctx.value = x.data.shape, value
+        return wrap(kernels.addcmul(x.data, y.data, z.data, value))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        return (ReluGrad.apply(g, y),)
+        (want_x, want_y, want_z, _), (y, z) = ctx.needs_input_grad, ctx.saved_tensors
+        v = g if ctx.value == 1 else g * ctx.value
+        gx = sum_to(g, ctx.shape) if want_x else None
+        if recording():
+            gy = sum_to(v * z, y.data.shape) if want_y else None
+            return gx, gy, sum_to(v * y, z.data.shape) if want_z else None, None
+        return gx, *summed(kernels.mul_grad(v.data, y.data, z.data, want_y, want_z), y.data.shape, z.data.shape), None
 
 
-class ReluGrad(Function):
-    """g where y > 0, otherwise 0: linear in g; y only says where, so it is an array and has no gradient"""
-
-    @staticmethod
-    def forward(ctx: Any, g: Tensor, y: np.ndarray) -> Tensor:
-        ctx.save_for_backward(y)
-        return wrap(kernels.relu_grad(g.data, y))
-
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        return ReluGrad.apply(v, y), None
-
-
-class Sigmoid(Function):
-    """1 / (1 + exp(-x))"""
+class Addcdiv(Function):
+    """x + value * y / z"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.sigmoid(x.data))
-        ctx.save_for_backward(y)
-        return y
+    def forward(ctx: Any, x: Tensor, y: Tensor, z: Tensor, value: float) -> Tensor:
+        ctx.save_for_backward(y, z)
+        ctx.shape, ctx.value = x.data.shape, value
+        return wrap(kernels.addcdiv(x.data, y.data, z.data, value))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        return (SigmoidGrad.apply(g, y),)
+        (want_x, want_y, want_z, _), (y, z) = ctx.needs_input_grad, ctx.saved_tensors
+        v = g if ctx.value == 1 else g * ctx.value
+        gx = sum_to(g, ctx.shape) if want_x else None
+        if recording():
+            gy = sum_to(v / z, y.data.shape) if want_y else None
+            return gx, gy, sum_to(-(v / z) * (y / z), z.data.shape) if want_z else None, None
+        return gx, *summed(kernels.div_grad(v.data, y.data, z.data, want_y, want_z), y.data.shape, z.data.shape), None
 
 
-class SigmoidGrad(Function):
-    """g * y * (1 - y)"""
-
-    @staticmethod
-    def forward(ctx: Any, g: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(g, y)
-        return wrap(kernels.sigmoid_grad(g.data, y.data))
-
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> Gradients:
-        (want_g, want_y), (g, y) = ctx.needs_input_grad, ctx.saved_tensors
-        gg = SigmoidGrad.apply(v, y) if want_g else None
-        gy = v * g * (1.0 - y * 2.0) if want_y else None
-        return gg, gy
-
-
-class Tanh(Function):
-    """The hyperbolic tangent of x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.tanh(x.data))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        return (TanhGrad.apply(g, y),)
-
-
-class TanhGrad(Function):
-    """g * (1 - y*y)"""
-
-    @staticmethod
-    def forward(ctx: Any, g: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(g, y)
-        return wrap(kernels.tanh_grad(g.data, y.data))
-
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> Gradients:
-        (want_g, want_y), (g, y) = ctx.needs_input_grad, ctx.saved_tensors
-        gg = TanhGrad.apply(v, y) if want_g else None
-        gy = v * g * y * -2.0 if want_y else None
-        return gg, gy
-
-
-def add(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """input + other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
+def add(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    """input + alpha * other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
 
     Raises:
         ValueError: the shapes do not broadcast.
         TypeError: an operand is neither a Tensor nor a number.
     """
-    return _binary(Add, "add", input, other)
+    return binary(Add, "add", input, other if alpha == 1 else mul(other, alpha))
 
 
-def sub(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """input - other; as ``add``."""
-    return _binary(Sub, "sub", input, other)
+def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    """input - alpha * other; as ``add``."""
+    return binary(Sub, "sub", input, other if alpha == 1 else mul(other, alpha))
 
 
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
-    return _binary(Mul, "mul", input, other)
+    if isinstance(input, Tensor):
+        if input.data.dtype.kind == "f" and is_number(other):
+            return Scale.apply(input, float(other))
+    elif isinstance(other, Tensor) and other.data.dtype.kind == "f" and is_number(input):
+        return Scale.apply(other, float(input))
+    return binary(Mul, "mul", input, other)
 
 
-def div(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """input / other; as ``add``, and integers divide to float32."""
-    return _binary(Div, "div", input, other)
+def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other; as ``add``, and integers divide to float32.
+
+    rounding_mode: None; "trunc" rounds the quotient towards 0, "floor" downwards, and the gradient is 0 then.
+
+    Raises:
+        ValueError: ``rounding_mode`` is none of these.
+    """
+    if rounding_mode is None:
+        return binary(Div, "div", input, other)
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode == "trunc":
+        return _truncated(input, other)
+    raise ValueError(f"div: rounding_mode={rounding_mode!r}; choose None, 'trunc' or 'floor'")
+
+
+def _truncated(x: Any, y: Any) -> Tensor:
+    a, b = promote("div", x, y)
+    if a.data.dtype.kind == "f":
+        return trunc(div(a, b))
+    broadcast_shape("div", a.data.shape, b.data.shape)
+    down = floor_divide(a, b)  # towards 0 it is one more where that was negative and not exact
+    return wrap(down.data + ((down.data < 0) & (down.data * b.data != a.data)))
 
 
 def scale(input: Tensor, factor: float) -> Tensor:
@@ -311,74 +261,90 @@ def neg(input: Tensor) -> Tensor:
     """-input"""
     if isinstance(input, Tensor) and input.data.dtype.kind == "i":
         return wrap(np.asarray(np.negative(input.data)))
-    return _unary(Neg, "neg", input)
+    return unary(Neg, "neg", input)
 
 
-def exp(input: Tensor) -> Tensor:
-    """e**input"""
-    return _unary(Exp, "exp", input)
-
-
-def log(input: Tensor) -> Tensor:
-    """The natural logarithm of input: -inf at 0, NaN below."""
-    return _unary(Log, "log", input)
-
-
-def sqrt(input: Tensor) -> Tensor:
-    """The square root of input: NaN below 0."""
-    return _unary(Sqrt, "sqrt", input)
-
-
-def relu(input: Tensor) -> Tensor:
-    """max(input, 0)"""
-    return _unary(Relu, "relu", input)
-
-
-def sigmoid(input: Tensor) -> Tensor:
-    """1 / (1 + exp(-input))"""
-    return _unary(Sigmoid, "sigmoid", input)
-
-
-def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent of input."""
-    return _unary(Tanh, "tanh", input)
-
-
-def pow(input: Tensor, exponent: float) -> Tensor:
-    """input**exponent for a number.
+def positive(input: Tensor) -> Tensor:
+    """input itself.
 
     Raises:
-        TypeError: input is not a floating-point Tensor, or the exponent is no number.
+        TypeError: input is no Tensor, or holds truth values.
     """
-    require_float("pow", input)
-    if not is_number(exponent):
-        raise TypeError(
-            f"pow: exponent is {type(exponent).__name__}, needs a number; "
-            f"input**other of tensors is exp(other * log(input)) for input > 0"
-        )
-    return Pow.apply(input, float(exponent))
+    if not isinstance(input, Tensor) or input.data.dtype.kind == "b":
+        what = "bool" if isinstance(input, Tensor) else type(input).__name__
+        raise TypeError(f"positive: input is {what}, needs a Tensor of numbers")
+    return input
 
 
-def _unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
-    if isinstance(x, Tensor) and x.data.dtype.kind == "f":
-        return operator.apply(x)
-    require_float(name, x)
-    raise AssertionError("unreachable: require_float refuses what is no floating-point Tensor")
+def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
+    """input + weight * (end - input); three operands are broadcast.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand is no floating-point Tensor of input's type, or the weight is no number either.
+    """
+    _same_types("lerp", input=input, end=end)
+    if is_number(weight):
+        if input.data.shape == end.data.shape:
+            return LerpNumber.apply(input, end, float(weight))
+        weight = wrap(np.array(weight, input.data.dtype))
+    _same_types("lerp", input=input, weight=weight)
+    broadcast_shape("lerp", broadcast_shape("lerp", input.data.shape, end.data.shape), weight.data.shape)  # type: ignore[union-attr]
+    return Lerp.apply(input, end, weight)
 
 
-def _binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
-    if isinstance(x, Tensor):
-        dtype = x.data.dtype
-        if isinstance(y, Tensor) and y.data.dtype is dtype and dtype.kind == "f":
-            if x.data.shape != y.data.shape:
-                broadcast_shape(name, x.data.shape, y.data.shape)
-            return operator.apply(x, y)
-        if operator is Mul and dtype.kind == "f" and is_number(y):
-            return Scale.apply(x, float(y))
-    elif operator is Mul and isinstance(y, Tensor) and y.data.dtype.kind == "f" and is_number(x):
-        return Scale.apply(y, float(x))
-    x, y = promote(name, x, y)
-    if operator is Div and x.data.dtype.kind != "f":
-        x, y = cast(x, float32), cast(y, float32)
-    broadcast_shape(name, x.data.shape, y.data.shape)
-    return operator.apply(x, y) if x.data.dtype.kind == "f" else Tensor(np.asarray(operator.exact(x.data, y.data)))
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """input + value * tensor1 * tensor2; three operands are broadcast.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+    """
+    return _three("addcmul", Addcmul, input, tensor1, tensor2, value)
+
+
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """input + value * tensor1 / tensor2; three operands are broadcast.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+    """
+    return _three("addcdiv", Addcdiv, input, tensor1, tensor2, value)
+
+
+def _three(name: str, operator: type[Function], x: Tensor, y: Tensor, z: Tensor, value: float) -> Tensor:
+    _same_types(name, input=x, tensor1=y)
+    _same_types(name, input=x, tensor2=z)
+    broadcast_shape(name, broadcast_shape(name, x.data.shape, y.data.shape), z.data.shape)
+    return operator.apply(x, y, z, float(value))
+
+
+def _same_types(name: str, **operands: Any) -> None:
+    (first, x), (second, y) = operands.items()
+    require_same(name, first, x, second, y)
+
+
+def subtract(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    """``sub``"""
+    return sub(input, other, alpha=alpha)
+
+
+def multiply(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """``mul``"""
+    return mul(input, other)
+
+
+def divide(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    """``div``"""
+    return div(input, other, rounding_mode=rounding_mode)
+
+
+def true_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """``div``"""
+    return div(input, other)
+
+
+def negative(input: Tensor) -> Tensor:
+    """``neg``"""
+    return neg(input)

@@ -130,7 +130,8 @@ def embedding_bag(
     Raises:
         TypeError: input or offsets holds no int64, or the floating-point types differ.
         IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
-        ValueError: the shapes or offsets do not fit, the mode is unknown, an option does not exist for it, or ``sparse``
+        ValueError: the shapes or offsets do not fit, the mode is unknown, an option does not exist for it, or
+        ``sparse``
             is asked for, which does not exist.
     """
     indices, padding = _checked("embedding_bag", input, weight, padding_idx, sparse)
@@ -187,13 +188,16 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes < 1 or (classes.size and (classes.min() < 0 or classes.max() >= num_classes)):
         low, high = (int(classes.min()), int(classes.max())) if classes.size else (0, 0)
         raise ValueError(
-            f"one_hot: num_classes={num_classes} must be at least 1 and above all classes, which are {low} to {high} and "
+            f"one_hot: num_classes={num_classes} must be at least 1 and above all classes, which are {low} to {high} "
+            f"and "
             f"must not be negative"
         )
     return wrap((classes[..., np.newaxis] == np.arange(num_classes)).astype(np.int64))
 
 
-def _checked(name: str, input: Any, weight: Any, padding_idx: int | None, sparse: bool) -> tuple[np.ndarray, int | None]:
+def _checked(
+    name: str, input: Any, weight: Any, padding_idx: int | None, sparse: bool
+) -> tuple[np.ndarray, int | None]:
     """The indices, and the row that gets no gradient, counted from the front."""
     require_tensor(name, input)
     require_float(name, weight, "weight")
@@ -223,9 +227,16 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
     if offsets.data.dtype != int64:
         raise TypeError(f"embedding_bag: offsets is {offsets.data.dtype}, needs int64")
     starts = offsets.data if include_last else np.append(offsets.data, indices.size)
-    if offsets.data.ndim != 1 or not starts.size or starts[0] != 0 or starts[-1] > indices.size or (np.diff(starts) < 0).any():
+    if (
+        offsets.data.ndim != 1
+        or not starts.size
+        or starts[0] != 0
+        or starts[-1] > indices.size
+        or (np.diff(starts) < 0).any()
+    ):
         raise ValueError(
-            f"embedding_bag: offsets={offsets.data.tolist()} must be a vector that begins with 0 and grows to at most the "
+            f"embedding_bag: offsets={offsets.data.tolist()} must be a vector that begins with 0 and grows to at "
+            f"most the "
             f"{indices.size} entries of input"
         )
     return starts

@@ -46,7 +46,8 @@ def grid_sample(
         raise ValueError(f"grid_sample: padding_mode={padding_mode!r} must be one of {', '.join(_PADDINGS)}")
     if count not in (2, 3) or len(sg) != len(sx) or sg[0] != sx[0] or sg[-1] != count or min(sx[2:]) < 1:
         raise ValueError(
-            f"grid_sample: input.shape={sx}, grid.shape={sg} must be (N, C, H, W) and (N, *O, 2), or (N, C, D, H, W) and "
+            f"grid_sample: input.shape={sx}, grid.shape={sg} must be (N, C, H, W) and (N, *O, 2), or (N, C, D, H, W) "
+            f"and "
             f"(N, *O, 3)"
         )
     align, places = bool(align_corners), int(np.prod(sg[1:-1]))

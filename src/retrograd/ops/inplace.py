@@ -1,8 +1,8 @@
 """Methods that change a tensor in its memory: ``x.add_(y)``, ``x += y``, ``x.relu_()``, ``x.copy_(y)``.
 
-Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory and
-sees to the graph. As there: a leaf that requires a gradient changes only while nothing is recorded, and a backward that
-needs the old values refuses to run and says which line saved and which line changed them.
+Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory
+and sees to the graph. As there: a leaf that requires a gradient changes only while nothing is recorded, and a backward
+that needs the old values refuses to run and says which line saved and which line changed them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,25 @@ import numpy as np
 
 from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
-from . import elementwise
+from . import elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .broadcasting import expand
 from .dtype import cast, is_number
 
-# operators of one tensor whose result has its shape and type
-UNARY = ("exp", "log", "neg", "pow", "relu", "sigmoid", "sqrt", "tanh")
+# operators whose result has the shape and type of their first tensor
+UNARY: dict[Any, tuple[str, ...]] = {
+    elementwise: ("addcdiv", "addcmul", "lerp", "neg"),
+    piecewise: ("clamp", "clamp_max", "clamp_min", "clip", "nan_to_num", "relu"),
+    powers: ("hypot", "pow", "reciprocal", "rsqrt", "sqrt", "square"),
+    rounding: (
+        *("abs", "ceil", "fix", "floor", "floor_divide", "fmod", "frac", "remainder", "round", "sgn", "sign", "trunc"),
+    ),
+    transcendental: (
+        *("erf", "erfc", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logit", "sigmoid", "xlogy"),
+    ),
+    trigonometry: (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh"),
+    ),
+}
 
 
 def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None) -> Callable[..., Tensor]:
@@ -43,7 +56,7 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
         return modify(input, operator, compute, (*args, *kwargs.values()), write)
 
     change.__name__ = change.__qualname__ = operator
-    change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``engine.modify``."
+    change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
     return change
 
 
@@ -117,9 +130,11 @@ def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 def _fits(array: np.ndarray, other: Any) -> bool:
     """Whether NumPy may compute array op other in the array: one type, and the array's shape."""
+    if array.dtype.kind != "f":
+        return False
     if isinstance(other, Tensor):
-        return other.data.dtype == array.dtype and _broadcasts(other.data.shape, array.shape) and array.dtype.kind == "f"
-    return is_number(other) and array.dtype.kind == "f"
+        return other.data.dtype == array.dtype and _broadcasts(other.data.shape, array.shape)
+    return is_number(other)
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -132,7 +147,9 @@ def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
         ufunc(array, other, out=array)
 
 
-METHODS: dict[str, Any] = {f"{name}_": in_place(getattr(elementwise, name)) for name in UNARY}
+METHODS: dict[str, Any] = {
+    f"{name}_": in_place(getattr(family, name)) for family, names in UNARY.items() for name in names
+}
 for _name, _sign, _ufunc in (
     *(("add", "+=", np.add), ("sub", "-=", np.subtract)),
     *(("mul", "*=", np.multiply), ("div", "/=", np.true_divide)),

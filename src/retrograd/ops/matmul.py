@@ -70,8 +70,8 @@ class MatMul(Function):
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
         if y.data.ndim == 2:
             return Linear.apply(g, y, None) if want_x else None, LinearWeightGrad.apply(g, x) if want_y else None
-        gx = sum_to(MatMul.apply(g, _swap(y)), x.data.shape) if want_x else None
-        gy = sum_to(MatMul.apply(_swap(x), g), y.data.shape) if want_y else None
+        gx = sum_to(MatMul.apply(g, swap_last(y)), x.data.shape) if want_x else None
+        gy = sum_to(MatMul.apply(swap_last(x), g), y.data.shape) if want_y else None
         return gx, gy
 
 
@@ -155,7 +155,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     s1, s2, sw = input1.data.shape, input2.data.shape, weight.data.shape
     if len(sw) != 3 or not s1 or s1[:-1] != s2[:-1] or (s1[-1], s2[-1]) != sw[1:]:
         raise ValueError(
-            f"bilinear: input1.shape={s1}, input2.shape={s2}, weight.shape={sw} must be (..., I), (..., J) and (Co, I, J)"
+            f"bilinear: input1.shape={s1}, input2.shape={s2}, weight.shape={sw} must be (..., I), (..., J) and (Co, "
+            f"I, J)"
         )
     if bias is not None and bias.data.shape != sw[:1]:
         raise ValueError(f"bilinear: bias.shape={bias.data.shape}, weight.shape={sw} expects ({sw[0]},)")
@@ -166,7 +167,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return y if bias is None else y + bias
 
 
-def _swap(x: Tensor) -> Tensor:
+def swap_last(x: Tensor) -> Tensor:
     """x with its last two axes swapped."""
     last = x.data.ndim - 1
     return Permute.apply(x, tuple(range(last - 1)) + (last, last - 1))

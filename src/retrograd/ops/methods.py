@@ -18,17 +18,22 @@ from . import (
     indexing,
     inplace,
     matmul,
+    piecewise,
+    powers,
     products,
     randomize,
     rearrange,
     reduction,
+    rounding,
     selection,
     shape,
     softmax,
     splitting,
+    transcendental,
+    trigonometry,
     windows,
 )
-from .dtype import bool_, cast, float32, float64, int64
+from .dtype import bool_, cast, float32, float64, int64, is_number
 
 
 def _reflected(function: Any) -> Any:
@@ -37,6 +42,16 @@ def _reflected(function: Any) -> Any:
 
     operator.__name__ = f"r{function.__name__}"
     operator.__doc__ = f"{function.__name__} with its operands swapped."
+    return operator
+
+
+def _comparison(function: Any) -> Any:
+    def operator(x: Tensor, other: Any) -> Any:
+        # anything else: Python tries the reflected comparison, and "x == None" is False
+        return function(x, other) if isinstance(other, Tensor) or is_number(other) else NotImplemented
+
+    operator.__name__ = f"__{function.__name__}__"
+    operator.__doc__ = function.__doc__
     return operator
 
 
@@ -75,6 +90,11 @@ def _matrices_transposed(x: Tensor) -> Tensor:
     return shape.transpose(x, -2, -1)
 
 
+def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """x where the condition holds, other elsewhere."""
+    return piecewise.where(condition, x, other)
+
+
 FAMILIES = (
     broadcasting,
     comparison,
@@ -83,13 +103,18 @@ FAMILIES = (
     gather,
     indexing,
     matmul,
+    piecewise,
+    powers,
     products,
     rearrange,
     reduction,
+    rounding,
     selection,
     shape,
     softmax,
     splitting,
+    transcendental,
+    trigonometry,
 )
 
 METHODS: dict[str, Any] = {
@@ -102,16 +127,30 @@ METHODS: dict[str, Any] = {
     "__truediv__": elementwise.div,
     "__rtruediv__": _reflected(elementwise.div),
     "__neg__": elementwise.neg,
-    "__pow__": elementwise.pow,
+    "__pow__": powers.pow,
+    "__rpow__": _reflected(powers.pow),
+    "__mod__": rounding.remainder,
+    "__rmod__": _reflected(rounding.remainder),
+    "__floordiv__": rounding.floor_divide,
+    "__rfloordiv__": _reflected(rounding.floor_divide),
+    "__abs__": rounding.abs,
+    "__pos__": elementwise.positive,
+    "__invert__": comparison.bitwise_not,
+    "__and__": comparison.bitwise_and,
+    "__rand__": _reflected(comparison.bitwise_and),
+    "__or__": comparison.bitwise_or,
+    "__ror__": _reflected(comparison.bitwise_or),
+    "__xor__": comparison.bitwise_xor,
+    "__rxor__": _reflected(comparison.bitwise_xor),
     "__matmul__": matmul.matmul,
     "__getitem__": indexing.getitem,
     "__iter__": indexing.iterate,
-    "__eq__": comparison.eq,
-    "__ne__": comparison.ne,
-    "__lt__": comparison.lt,
-    "__le__": comparison.le,
-    "__gt__": comparison.gt,
-    "__ge__": comparison.ge,
+    "__eq__": _comparison(comparison.eq),
+    "__ne__": _comparison(comparison.ne),
+    "__lt__": _comparison(comparison.lt),
+    "__le__": _comparison(comparison.le),
+    "__gt__": _comparison(comparison.gt),
+    "__ge__": _comparison(comparison.ge),
     "view": shape.reshape,
     "unfold": windows.sliding,
     "to": _to,
@@ -126,6 +165,7 @@ METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
 METHODS.update(randomize.METHODS)
 METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
+METHODS["where"] = _where  # as a function, it begins with the condition
 
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)

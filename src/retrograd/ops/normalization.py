@@ -11,8 +11,8 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
-from .elementwise import sqrt
 from .kernel_set import kernels
+from .powers import sqrt
 from .reduction import Mean
 from .shape import Reshape
 

@@ -63,7 +63,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     count, axes = len(pad) // 2, len(pairs)
     if not 1 <= count <= 3 or axes not in (count + 1, count + 2):
         raise ValueError(
-            f"pad: mode={mode!r} pads the last 1, 2 or 3 axes of an input with 1 or 2 further ones; pad={tuple(pad)} is "
+            f"pad: mode={mode!r} pads the last 1, 2 or 3 axes of an input with 1 or 2 further ones; pad={tuple(pad)} "
+            f"is "
             f"for {count}, input.shape={input.data.shape}"
         )
     y = input
@@ -100,7 +101,9 @@ def _pairs(shape: tuple[int, ...], pad: Any) -> Pairs:
 
 def _extended(x: Tensor, axis: int, before: int, after: int, mode: str, shape: tuple[int, ...]) -> Tensor:
     if min(before, after) < 0:  # what is cut off is not there to be mirrored
-        x = constant_pad(x, tuple((min(before, 0), min(after, 0)) if a == axis else (0, 0) for a in range(x.data.ndim)), 0)
+        x = constant_pad(
+            x, tuple((min(before, 0), min(after, 0)) if a == axis else (0, 0) for a in range(x.data.ndim)), 0
+        )
         before, after = max(before, 0), max(after, 0)
     extent, lead = x.data.shape[axis], (slice(None),) * axis
     most = {"reflect": extent - 1, "replicate": max(before, after) if extent else 0, "circular": extent}[mode]

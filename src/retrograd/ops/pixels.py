@@ -22,7 +22,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     shape, r = input.data.shape, upscale_factor
     if len(shape) < 3 or r < 1 or shape[-3] % (r * r):
         raise ValueError(
-            f"pixel_shuffle: input.shape={shape} must be (..., C*r*r, H, W) for upscale_factor r={r}, which is at least 1"
+            f"pixel_shuffle: input.shape={shape} must be (..., C*r*r, H, W) for upscale_factor r={r}, which is at "
+            f"least 1"
         )
     *lead, c, h, w = shape
     k = len(lead)
@@ -53,7 +54,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """input (N, C, *I) with its channels, in ``groups`` of neighbours, dealt out: first of all groups, second of all ...
+    """input (N, C, *I) with its channels, in ``groups`` of neighbours, dealt out: first of all groups, second of all
+    ...
 
     Source: X. Zhang et al., "ShuffleNet", 2017.
 

@@ -161,28 +161,51 @@ def avg_pool_nd(
 
     Raises:
         TypeError: x is no floating-point Tensor.
-        ValueError: x does not fit the window, the divisor is 0, or ``ceil_mode`` adds a window that reaches beyond
-            padding which ``count_include_pad`` counts.
+        ValueError: x does not fit the window, or the divisor is 0.
     """
     require_float(name, x)
-    shape = x.data.shape
+    shape, factor = x.data.shape, None
     window, added = _pool_plan(name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), 1, ceil_mode)
     if divisor_override is not None:
         if divisor_override == 0:
             raise ValueError(f"{name}: divisor_override=0 divides by zero; use None to divide by the window's size")
         count_include_pad = True
     elif added and count_include_pad:
-        if any(map(any, as_pairs(freeze(padding), ndim))):
-            raise ValueError(
-                f"{name}: ceil_mode=True with count_include_pad=True and padding={padding} adds windows that are only "
-                f"partly padding; use count_include_pad=False, or give the padding as pairs (low, high)"
-            )
-        count_include_pad = False  # the added windows count what lies inside x
+        # what ceil_mode adds behind x and its padding is not counted
+        factor = wrap(_counted(window, as_pairs(freeze(padding), ndim)).astype(x.data.dtype))
     batch = x if len(shape) == ndim + 2 else Reshape.apply(x, (1,) + shape)
     y = AvgPool.apply(batch, window, count_include_pad)
     if divisor_override is not None:
         y = Scale.apply(y, window.taps / divisor_override)
+    elif factor is not None:
+        y = y * factor
     return y if batch is x else Reshape.apply(y, y.data.shape[1:])
+
+
+@lru_cache(maxsize=1024)
+def _counted(window: Window, padding: tuple[tuple[int, int], ...]) -> np.ndarray:
+    """(*O): all taps of a window / its taps inside of x and the given padding."""
+    factor = np.ones(())
+    for i, r, o, s, (low, high) in zip(window.input, window.kernel, window.output, window.stride, padding, strict=True):
+        starts = np.arange(o) * s - low
+        factor = np.multiply.outer(factor, r / (np.minimum(starts + r, i + high) - starts))
+    return factor
+
+
+def spatial(name: str, ndim: int, xs: tuple[int, ...]) -> tuple[int, ...]:
+    """The extents of positions of an input with or without batch.
+
+    Raises:
+        ValueError: it has another number of axes, or an axis of positions is empty.
+    """
+    if len(xs) not in (ndim + 1, ndim + 2):
+        raise ValueError(
+            f"{name}: x has {len(xs)} axes, needs {ndim + 2} (batch, channels, {ndim} of positions) or {ndim + 1} "
+            f"(without batch); x.shape={xs}"
+        )
+    if 0 in xs[-ndim:]:
+        raise ValueError(f"{name}: an axis of positions is empty; x.shape={xs}")
+    return xs[-ndim:]
 
 
 @lru_cache(maxsize=4096)
@@ -198,10 +221,7 @@ def _pool_plan(
 ) -> tuple[Window, bool]:
     """The window of a checked pooling, and whether ``ceil_mode`` added padding on the high side."""
     if len(xs) not in (ndim + 1, ndim + 2):
-        raise ValueError(
-            f"{name}: x has {len(xs)} axes, needs {ndim + 2} (batch, channels, {ndim} of positions) or {ndim + 1} "
-            f"(without batch); x.shape={xs}"
-        )
+        spatial(name, ndim, xs)
     size = xs[-ndim:]
     try:
         kernel = as_tuple(kernel_size, ndim, "kernel_size", 1)

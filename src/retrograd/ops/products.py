@@ -217,7 +217,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         raise ValueError(f"tensordot: dims={dims} names an axis twice")
     for i, j in zip(of_a, of_b, strict=True):
         if sa[i] != sb[j]:
-            raise ValueError(f"tensordot: axis {i} of a has {sa[i]}, axis {j} of b has {sb[j]}; a.shape={sa}, b.shape={sb}")
+            raise ValueError(
+                f"tensordot: axis {i} of a has {sa[i]}, axis {j} of b has {sb[j]}; a.shape={sa}, b.shape={sb}"
+            )
     left, right = [i for i in range(len(sa)) if i not in of_a], [j for j in range(len(sb)) if j not in of_b]
     depth = _size(tuple(sa[i] for i in of_a))
     rows, columns = tuple(sa[i] for i in left), tuple(sb[j] for j in right)

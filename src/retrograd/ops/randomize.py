@@ -1,4 +1,5 @@
-"""Methods that fill a tensor with random numbers in its memory: ``x.uniform_()``; the gradient to what was there is 0."""
+"""Methods that fill a tensor with random numbers in its memory: ``x.uniform_()``; the gradient to what was there "
+"is 0."""
 
 from __future__ import annotations
 
@@ -68,11 +69,15 @@ def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: 
         ValueError: the range is empty. And as ``engine.modify``.
     """
     if to is None:
-        most = {"f": 1 << (24 if input.data.dtype == np.float32 else 53), "b": 1}.get(input.data.dtype.kind, (1 << 63) - 1)
+        most = {"f": 1 << (24 if input.data.dtype == np.float32 else 53), "b": 1}.get(
+            input.data.dtype.kind, (1 << 63) - 1
+        )
         from_, to = (0, from_) if from_ else (0, most + 1)
     if from_ >= to:
         raise ValueError(f"random_: from_={from_} must be smaller than to={to}")
-    return _fill("random_", input, generator, lambda rng, shape: rng.integers(from_, to - 1, shape, endpoint=True), True)
+    return _fill(
+        "random_", input, generator, lambda rng, shape: rng.integers(from_, to - 1, shape, endpoint=True), True
+    )
 
 
 def _fill(
@@ -85,7 +90,9 @@ def _fill(
     def values() -> np.ndarray:
         return np.asarray(draw(rng, x.data.shape)).astype(kind)
 
-    return modify(x, name, lambda old: Replaced.apply(old, wrap(values())), (), lambda array: np.copyto(array, values()))
+    return modify(
+        x, name, lambda old: Replaced.apply(old, wrap(values())), (), lambda array: np.copyto(array, values())
+    )
 
 
 METHODS: dict[str, Any] = {f.__name__: f for f in (bernoulli_, exponential_, normal_, random_, uniform_)}

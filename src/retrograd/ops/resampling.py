@@ -19,7 +19,8 @@ from .sparse import Matrix, SparseProduct
 __all__ = ["interpolate", "upsample"]
 
 _AXES = {
-    "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,), "bilinear": (2,), "trilinear": (3,),
+    "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,), "bilinear": (2,), "trilinear":
+    (3,),
     "bicubic": (2,),
 }  # fmt: skip
 _LINEAR, _CUBIC = ("linear", "bilinear", "trilinear"), ("bicubic",)
@@ -62,7 +63,8 @@ def interpolate(
         raise ValueError(f"interpolate: align_corners={align_corners} does not exist for mode={mode!r}; leave it out")
     if antialias and (mode not in ("bilinear", "bicubic") or align_corners):
         raise ValueError(
-            f"interpolate: antialias=True exists for mode='bilinear' and 'bicubic' without align_corners; got mode={mode!r}, "
+            f"interpolate: antialias=True exists for mode='bilinear' and 'bicubic' without align_corners; got "
+            f"mode={mode!r}, "
             f"align_corners={align_corners}"
         )
     target, ratios = _target(shape[2:], size, scale_factor, recompute_scale_factor)
@@ -70,7 +72,9 @@ def interpolate(
         raise ValueError(f"interpolate: input.shape={shape} and the new extents {target} must be at least 1")
     y = input
     for k in reversed(range(count)):  # the last axis has the fewest neighbours in memory: while the array is small
-        matrix = _matrix(mode, shape[2 + k], target[k], ratios[k], bool(align_corners), antialias, input.data.dtype.char)
+        matrix = _matrix(
+            mode, shape[2 + k], target[k], ratios[k], bool(align_corners), antialias, input.data.dtype.char
+        )
         if matrix is not None:
             y = SparseProduct.apply(y, matrix, 2 + k)
     return y if y is not input else y.clone()
@@ -103,7 +107,9 @@ def _target(
     label = "size" if factor is None else "scale_factor"
     wrong = [n for n in each if not (isinstance(n, (int, np.integer)) if factor is None else is_number(n))]
     if wrong:
-        raise TypeError(f"interpolate: {label}={given!r} must be {'an int' if factor is None else 'a number'} or several")
+        raise TypeError(
+            f"interpolate: {label}={given!r} must be {'an int' if factor is None else 'a number'} or several"
+        )
     if len(each) != len(extents):
         raise ValueError(f"interpolate: {label}={given} must be one number or one for each of the {len(extents)} axes")
     if factor is None:
@@ -123,18 +129,17 @@ def _matrix(
     """The weights (target, extent) of one axis; None if they are one."""
     step = extent / target if ratio is None else ratio
     if mode == "area":
-        places = np.arange(target)
-        first, last = places * extent // target, -((places + 1) * -extent // target)
+        number = np.arange(target)
+        first, last = number * extent // target, -((number + 1) * -extent // target)
         return _rows(first, last - first, lambda r, k: np.full(k.size, 1.0 / (last[r] - first[r])), extent)
     if mode.startswith("nearest"):
         # in the type of the data, as PyTorch computes it
-        kind = np.float32 if dtype == "f" else np.float64
-        places = (np.arange(target, dtype=kind) + kind(0.5 if mode == "nearest-exact" else 0)) * kind(step)
-        indices = np.minimum(np.floor(places).astype(np.int64), extent - 1)
+        kind: Any = np.float32 if dtype == "f" else np.float64
+        at = (np.arange(target).astype(kind) + kind(0.5 if mode == "nearest-exact" else 0)) * kind(step)
+        indices = np.minimum(np.floor(at).astype(np.int64), extent - 1)
         return None if np.array_equal(indices, np.arange(extent)) else Matrix(indices, extent)
     if align:
-        step = (extent - 1) / (target - 1) if target > 1 else 0.0
-        places = np.arange(target) * step
+        places = np.arange(target) * ((extent - 1) / (target - 1) if target > 1 else 0.0)
     else:
         places = (np.arange(target) + 0.5) * step - 0.5
     if antialias:
@@ -156,7 +161,11 @@ def _dense(indices: np.ndarray, weights: np.ndarray, extent: int) -> Matrix | No
     kept = weights != 0
     starts = np.concatenate([[0], np.cumsum(kept.sum(1))])
     indices, weights = indices[kept], weights[kept]
-    if indices.size == extent == starts.size - 1 and np.array_equal(indices, np.arange(extent)) and (weights == 1).all():
+    if (
+        indices.size == extent == starts.size - 1
+        and np.array_equal(indices, np.arange(extent))
+        and (weights == 1).all()
+    ):
         return None
     return Matrix(indices, extent, starts, weights)
 

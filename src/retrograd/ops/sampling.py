@@ -97,7 +97,8 @@ def randn_like(input: Tensor, generator: Any = None, dtype: Any = None, requires
 
 
 def randint_like(
-    input: Tensor, low: int, high: int | None = None, generator: Any = None, dtype: Any = None, requires_grad: bool = False
+    input: Tensor, low: int, high: int | None = None, generator: Any = None, dtype: Any = None, requires_grad: bool =
+    False
 ) -> Tensor:
     """Uniform random integers in [low, high), or [0, low), of input's shape and type (where ``dtype`` is None).
 
@@ -191,7 +192,8 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         fewest = int((weights > 0).sum(1).min(initial=num_samples))
         if num_samples > fewest:
             raise ValueError(
-                f"multinomial: num_samples={num_samples}, but a row has only {fewest} weights above 0; allow replacement"
+                f"multinomial: num_samples={num_samples}, but a row has only {fewest} weights above 0; allow "
+                f"replacement"
             )
         # the smallest of exponential times come first with these weights
         with np.errstate(divide="ignore"):

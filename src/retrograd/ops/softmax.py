@@ -7,10 +7,10 @@ from typing import Any
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
-from .dtype import require_float
-from .elementwise import exp
+from .dtype import cast, require_float
 from .kernel_set import kernels
 from .shape import axis
+from .transcendental import exp
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -86,23 +86,33 @@ class LogSoftmaxGrad(Function):
         return gg, gy, None
 
 
-def softmax(input: Tensor, dim: int) -> Tensor:
+def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
 
+    dtype: input is converted to this type first, if it is given.
+
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is no floating-point Tensor, or is converted to none.
         IndexError: input has no axis ``dim``.
     """
-    require_float("softmax", input)
+    input = _converted("softmax", input, dtype)
     return Softmax.apply(input, axis("softmax", "dim", dim, input.data.ndim))
 
 
-def log_softmax(input: Tensor, dim: int) -> Tensor:
+def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """input - log(sum(exp(input))) along axis ``dim``, computed without overflow.
 
+    dtype: input is converted to this type first, if it is given.
+
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is no floating-point Tensor, or is converted to none.
         IndexError: input has no axis ``dim``.
     """
-    require_float("log_softmax", input)
+    input = _converted("log_softmax", input, dtype)
     return LogSoftmax.apply(input, axis("log_softmax", "dim", dim, input.data.ndim))
+
+
+def _converted(name: str, x: Tensor, dtype: Any) -> Tensor:
+    x = x if dtype is None else cast(x, dtype)
+    require_float(name, x)
+    return x

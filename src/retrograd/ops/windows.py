@@ -49,11 +49,12 @@ class AddWindows(Function):
     def forward(ctx: Any, g: Tensor, shape: Ints, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> Tensor:
         ctx.geometry = axes, sizes, steps, dilations
         y = np.zeros(shape, g.data.dtype)
-        index = [slice(None)] * len(shape)
+        index: list[Any] = [slice(None)] * len(shape)
         for tap in product(*map(range, sizes)):
             for a, r, step, dilation in zip(axes, tap, steps, dilations, strict=True):
                 index[a] = slice(r * dilation, r * dilation + (g.data.shape[a] - 1) * step + 1, step)
-            y[tuple(index)] += g.data[(..., *tap)]
+            place: Any = (..., *tap)
+            y[tuple(index)] += g.data[place]
         return wrap(y)
 
     @staticmethod
@@ -73,7 +74,8 @@ def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     extent = shape[position] if shape else 1
     if not 0 <= size <= extent or step < 1:
         raise ValueError(
-            f"unfold: size={size} must be from 0 to the extent {extent} of axis dimension={dimension} and step={step} at "
+            f"unfold: size={size} must be from 0 to the extent {extent} of axis dimension={dimension} and "
+            f"step={step} at "
             f"least 1; input.shape={shape}"
         )
     x = input if shape else reshape(input, 1)

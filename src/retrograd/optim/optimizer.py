@@ -1,7 +1,8 @@
-"""Optimizer: parameter groups, state and their saving; what SGD and Adam share."""
+"""Optimizer: parameter groups, state and their saving; what all optimisers share."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -10,11 +11,18 @@ import numpy as np
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
+from ..ops.kernel_set import kernels
+from .batch import Batch, array_of
 
 __all__ = ["Optimizer"]
 
 Group = dict[str, Any]
-Batch = tuple[list[Tensor], list[np.ndarray], list[np.ndarray]]  # parameters, their arrays, their gradients
+State = dict[str, Any]
+
+# what schedulers note in a group
+NOTES = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
+# options of PyTorch's that choose how a step is computed, not what: a state_dict from there may hold them
+_FORMS = ("foreach", "fused", "capturable", "differentiable")
 
 
 class Optimizer:
@@ -24,20 +32,26 @@ class Optimizer:
     defaults: the options of a group that does not set them.
 
     ``param_groups`` is a list of dicts as in PyTorch; options such as ``group["lr"]`` may be changed between
-    steps. ``state`` maps a parameter to its dict of buffers, which keep the parameter's memory order.
+    steps. ``state`` maps a parameter to its dict of counters and buffers, which keep the parameter's memory order.
+
+    A subclass names the ``kernel`` of both kernel sets that does its step for many tensors at once, the buffers that
+    it takes in that order and the counters it starts with, and gives the numbers of a step with ``settings``; or it
+    has a ``step`` of its own.
 
     Raises:
         TypeError: params is one Tensor, a set, or holds something that is no floating point Tensor.
         ValueError: params is empty, or a Tensor is no leaf or comes twice, or an option is out of range.
     """
 
-    buffer_names: tuple[str, ...] = ()  # arrays like the parameter in the state of every parameter
-    counter_names: tuple[str, ...] = ()  # integers there
+    kernel = ""
+    buffer_names: tuple[str, ...] = ()  # arrays like the parameter in its state, as the kernel takes them
+    counters: dict[str, float] = {"step": 0}  # numbers in the state of every parameter, as they start
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
-        self.state: dict[Tensor, dict[str, Any]] = {}
+        self.state: dict[Tensor, State] = {}
         self.param_groups: list[Group] = []
+        self._batches: dict[int, Batch] = {}  # by the place of the group
         if isinstance(params, Tensor):
             raise TypeError("params is one Tensor; give an iterable such as [tensor] or model.parameters()")
         groups = list(params)
@@ -47,6 +61,9 @@ class Optimizer:
             groups = [{"params": params if isinstance(params, (set, frozenset)) else groups}]
         for group in groups:
             self.add_param_group(group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_batches": {}}  # they hold addresses
 
     def add_param_group(self, param_group: Group) -> None:
         """Add ``{"params": tensors, option: value, ...}``, for instance layers that are unfrozen later.
@@ -61,7 +78,7 @@ class Optimizer:
             raise TypeError(f"{name}: params is a set, whose order changes from run to run; use a list")
         parameters = [params] if isinstance(params, Tensor) else list(params)
         group = {**self.defaults, **param_group, "params": parameters}
-        unknown = [option for option in group if option not in self.defaults and option != "params"]
+        unknown = [option for option in group if option not in (*self.defaults, *NOTES, "params")]
         if unknown:
             raise ValueError(f"{name}: there is no option {unknown[0]!r}; a group has {list(self.defaults)}")
         known = {id(parameter) for existing in self.param_groups for parameter in existing["params"]}
@@ -95,56 +112,111 @@ class Optimizer:
         closure: computes the loss again (zero_grad, forward, backward); its result is returned.
 
         Raises:
-            RuntimeError: a gradient has another shape or dtype than its parameter; nothing was updated.
+            RuntimeError: a gradient has another shape or dtype than its parameter, or a buffer another shape; nothing
+                was updated.
         """
+        if not self.kernel:
+            raise NotImplementedError(f"{type(self).__name__} has no kernel; give it one, or a step of its own")
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        work = [(group, self._trained(group)) for group in self.param_groups]
-        changed = []
-        for group, batches in work:
-            for batch in batches:
-                self.update(group, *batch)
-                changed += batch[1]
+        work = []
+        changed: list[np.ndarray] = []
+        for place, group in enumerate(self.param_groups):
+            for batch, gradients in self._collect(place, group):
+                counters = self.count(group, batch.states[0]) if batch.states else {}
+                work.append((batch, gradients, counters, self.settings(group, counters, batch.fresh)))
+        step = getattr(kernels, self.kernel)
+        for batch, gradients, counters, settings in work:
+            step(batch.arrays, gradients, *batch.columns, keep=batch.keep, **settings)
+            for state in batch.states:
+                state.update(counters)
+            changed += batch.arrays
         mark(changed, f"{type(self).__name__}.step")  # a graph that needs the old values refuses to run
         return loss
 
-    def update(
-        self, group: Group, parameters: list[Tensor], arrays: list[np.ndarray], gradients: list[np.ndarray]
-    ) -> None:
-        """Update arrays, those of parameters and all of one dtype, by gradients with the options of group."""
-        raise NotImplementedError(f"{type(self).__name__} has no update(group, parameters, arrays, gradients)")
+    def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
+        """The kernel's keyword arguments with the options of group, for a step with these counters.
 
-    def state_of(self, parameter: Tensor) -> dict[str, Any]:
-        """The buffers and counters of parameter, zeros at first."""
-        state = self.state.get(parameter)
-        if state is None:
-            state = self.state[parameter] = {
-                **dict.fromkeys(self.counter_names, 0),
-                **{name: zeros_like(parameter) for name in self.buffer_names},
-            }
-        return state
+        fresh: it is the first step of these parameters.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has a kernel, but no settings(group, counters, fresh)")
 
-    def _trained(self, group: Group) -> list[Batch]:
-        """The parameters of group that take part in this step, their arrays and gradients, by dtype."""
-        single: Batch = ([], [], [])
-        double: Batch = ([], [], [])
-        for parameter in group["params"]:
-            gradient = parameter.grad
-            if gradient is None or parameter.grad_req == "null":
-                continue
-            array, values = parameter.data, gradient.data
+    def count(self, group: Group, state: State) -> dict[str, Any]:
+        """The counters of the step that is about to be taken."""
+        return {name: state[name] + 1 for name in self.counters}
+
+    def buffers_for(self, group: Group) -> tuple[str, ...]:
+        """Those of ``buffer_names`` that a step with the options of group uses."""
+        return self.buffer_names
+
+    def start_of(self, parameter: Tensor, group: Group) -> Tensor:
+        """What a buffer of parameter starts as."""
+        return zeros_like(parameter)
+
+    def _collect(self, place: int, group: Group) -> list[tuple[Batch, list[np.ndarray]]]:
+        """The parameters of group that take part in this step, as batches with their gradients."""
+        trained = [
+            parameter
+            for parameter in group["params"]
+            if parameter._grad is not None and parameter._grad_req != "null"
+        ]
+        if not trained:
+            return []
+        gradients = [parameter._grad.data for parameter in trained]
+        used = self.buffers_for(group)
+        kept = self._batches.get(place)
+        if kept is not None and kept.takes(gradients) and kept.holds(trained, self.state, self.buffer_names, used):
+            kept.fresh = False
+            return [(kept, gradients)]
+        self._check_gradients(trained, gradients)
+        kinds: dict[tuple[Any, ...], list[int]] = {}
+        states = []
+        for number, parameter in enumerate(trained):
+            state, fresh = self._state_of(parameter, group, used) if used or self.counters else ({}, False)
+            states.append(state)
+            kind = (parameter.data.dtype.char, fresh, *(state[name] for name in self.counters))
+            kinds.setdefault(kind, []).append(number)
+        found = []
+        for (_, fresh, *_), numbers in kinds.items():
+            batch = Batch(
+                [trained[n] for n in numbers], [states[n] for n in numbers],
+                self.buffer_names, used, self.counters, fresh,
+            )  # fmt: skip
+            found.append((batch, [gradients[n] for n in numbers]))
+        if len(found) == 1:
+            self._batches[place] = batch
+        return found
+
+    def _check_gradients(self, parameters: list[Tensor], gradients: list[np.ndarray]) -> None:
+        for array, values in zip(map(array_of, parameters), gradients, strict=True):
             if array.shape != values.shape or array.dtype != values.dtype:
                 raise RuntimeError(
                     f"{type(self).__name__}: a parameter has shape {array.shape} and dtype {array.dtype}, "
                     f"but its grad has {values.shape} and {values.dtype}; set grad to None or one that fits"
                 )
-            parameters, arrays, gradients = single if array.itemsize == 4 else double
-            parameters.append(parameter)
-            arrays.append(array)
-            gradients.append(values)
-        return [batch for batch in (single, double) if batch[0]]
+
+    def _state_of(self, parameter: Tensor, group: Group, used: tuple[str, ...]) -> tuple[State, bool]:
+        """Counters and buffers of parameter, and whether a buffer was made just now."""
+        state = self.state.get(parameter)
+        if state is None:
+            state = self.state[parameter] = dict(self.counters)
+        missing = [name for name in used if name not in state]
+        for name in missing:
+            state[name] = self.start_of(parameter, group)
+        array = parameter.data
+        for name in used:
+            buffer = state[name].data
+            if buffer.shape != array.shape:
+                raise RuntimeError(
+                    f"{type(self).__name__}: a parameter has shape {array.shape}, but its {name} has {buffer.shape}; "
+                    "it was changed after earlier steps: make a new optimizer"
+                )
+            if buffer.dtype != array.dtype:  # the parameter was converted
+                state[name] = zeros_like(parameter)
+                state[name].data[...] = buffer
+        return state, bool(missing)
 
     # ------------------------------------------------------------------ state
 
@@ -180,6 +252,7 @@ class Optimizer:
                 f"this optimizer has {len(self.param_groups)}"
             )
         parameters: dict[Any, Tensor] = {}
+        owners: dict[Any, Group] = {}
         groups = []
         for position, (group, saved) in enumerate(zip(self.param_groups, saved_groups, strict=True)):
             if len(saved["params"]) != len(group["params"]):
@@ -187,38 +260,51 @@ class Optimizer:
                     f"optimizer state_dict: group {position} holds {len(saved['params'])} parameters, "
                     f"this optimizer's holds {len(group['params'])}"
                 )
-            if saved.keys() != group.keys():
-                raise ValueError(
-                    f"optimizer state_dict: group {position} has the options "
-                    f"{sorted(saved.keys() - {'params'})}, "
-                    f"{type(self).__name__} has {sorted(group.keys() - {'params'})}"
-                )
+            options = self._checked_options(position, saved)
             parameters.update(zip(saved["params"], group["params"], strict=True))
-            groups.append({**saved, "params": group["params"]})
+            groups.append({**options, "params": group["params"]})
+            owners.update(dict.fromkeys(saved["params"], groups[-1]))
             self.check_options(groups[-1])
         state = {}
         for number, entries in saved_state.items():
             if number not in parameters:
                 raise ValueError(f"optimizer state_dict: state of parameter {number!r}, which is in no group")
-            state[parameters[number]] = self._checked_state(number, parameters[number], entries)
+            used = self.buffers_for(owners[number])
+            state[parameters[number]] = self._checked_state(number, parameters[number], entries, used)
         self.param_groups[:] = groups
         self.state = state
+        self._batches.clear()
 
-    def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked_options(self, position: int, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a saved group. One that is off by default may be missing: it is younger than the file."""
+        younger = {option: False for option, value in self.defaults.items() if value is False}
+        options = {option: value for option, value in saved.items() if option not in (*_FORMS, "params")}
+        options = {**{name: value for name, value in younger.items() if name not in options}, **options}
+        if options.keys() - set(NOTES) != self.defaults.keys():
+            raise ValueError(
+                f"optimizer state_dict: group {position} has the options {sorted(saved.keys() - {'params'})}, "
+                f"{type(self).__name__} has {sorted(self.defaults)}"
+            )
+        return options
+
+    def _checked_state(
+        self, number: Any, parameter: Tensor, entries: Mapping[str, Any], used: tuple[str, ...]
+    ) -> State:
         """A copy of entries with buffers in parameter's memory order and dtype."""
         where = f"optimizer state_dict: state of parameter {number}"
-        if set(entries) != {*self.buffer_names, *self.counter_names}:
+        entries = {name: value for name, value in entries.items() if value is not None}  # PyTorch's SGD saves None
+        names = {*self.buffer_names, *self.counters}
+        if not {*used, *self.counters} <= set(entries) <= names:
             raise ValueError(
                 f"{where} has the entries {sorted(entries)}, "
-                f"{type(self).__name__} needs {sorted((*self.buffer_names, *self.counter_names))}"
+                f"{type(self).__name__} needs {sorted({*used, *self.counters})}"
             )
-        checked: dict[str, Any] = {}
-        for name in self.counter_names:
-            count = np.asarray(entries[name].data if isinstance(entries[name], Tensor) else entries[name])
-            if count.size != 1 or count.dtype.kind not in "iuf" or count.item() < 0 or count.item() % 1:
-                raise ValueError(f"{where}: {name}={entries[name]!r} is no count; expected an integer >= 0")
-            checked[name] = int(count.item())
+        checked: State = {}
+        for name, start in self.counters.items():
+            checked[name] = _checked_number(f"{where}: {name}", entries[name], isinstance(start, int))
         for name in self.buffer_names:
+            if name not in entries:
+                continue
             value = entries[name]
             array = value.data if isinstance(value, Tensor) else np.asarray(value)
             if array.shape != parameter.data.shape or array.dtype.kind != "f":
@@ -243,8 +329,40 @@ def zeros_like(parameter: Tensor) -> Tensor:
     return Tensor(np.zeros_like(parameter.data))
 
 
-def require_number(name: str, value: Any, low: float = 0.0, below: float = float("inf")) -> None:
-    """Raise ValueError unless value is a number with low <= value < below (NaN is none)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not low <= value < below:
-        limit = f"below {below}" if below < float("inf") else "finite"
+def _checked_number(name: str, value: Any, integer: bool) -> Any:
+    number = np.asarray(value.data if isinstance(value, Tensor) else value)
+    if number.size != 1 or number.dtype.kind not in "iuf" or not math.isfinite(number.item()):
+        raise ValueError(f"{name}={value!r} is no {'count' if integer else 'finite number'}")
+    if not integer:
+        return float(number.item())
+    if number.item() < 0 or number.item() % 1:
+        raise ValueError(f"{name}={value!r} is no count; expected an integer >= 0")
+    return int(number.item())
+
+
+def require_number(
+    name: str, value: Any, low: float = 0.0, below: float = math.inf, upto: float = math.inf
+) -> None:
+    """Raise ValueError unless value is a number with low <= value < below and value <= upto (NaN is none)."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float, np.number))
+        or not (low <= value < below and value <= upto)
+    ):
+        limit = f"below {below}" if below < math.inf else f"at most {upto}" if upto < math.inf else "finite"
         raise ValueError(f"{name}={value!r} is invalid; it must be a number of at least {low} and {limit}")
+
+
+def require_betas(name: str, betas: Any) -> None:
+    """Raise ValueError unless betas are two numbers in [0, 1)."""
+    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+        raise ValueError(f"{name}: betas={betas!r} is invalid; it must be two numbers")
+    for position, beta in enumerate(betas):
+        require_number(f"{name}: betas[{position}]", beta, below=1.0)
+
+
+def require_flags(name: str, group: Group, *options: str) -> None:
+    """Raise ValueError unless these options of group are True or False."""
+    for option in options:
+        if not isinstance(group[option], (bool, np.bool_)):
+            raise ValueError(f"{name}: {option}={group[option]!r} is invalid; it must be True or False")

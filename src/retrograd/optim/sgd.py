@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from ..engine.tensor import Tensor
-from ..ops.kernel_set import kernels
-from .optimizer import Group, Optimizer, require_number
+from .optimizer import Group, Optimizer, require_flags, require_number
 
 __all__ = ["SGD"]
 
@@ -18,18 +14,23 @@ class SGD(Optimizer):
     """For every parameter p with gradient g:
 
         d = g + weight_decay * p
-        m = momentum * m + d;  d = m        (only with momentum; m starts as zeros)
+        m = momentum * m + (1 - dampening) * d        (only with momentum; m = d in the first step)
+        d = m, or with nesterov d + momentum * m
         p = p - lr * d
+
+    maximize: climb instead, as if the gradient had the other sign.
 
     Source: Sutskever et al. 2013, in PyTorch's form, where lr multiplies the momentum.
 
     Raises:
-        ValueError: lr, momentum or weight_decay is negative or no number, or dampening or nesterov is set,
-            which this class does not have.
+        ValueError: lr, momentum or weight_decay is negative or no number, dampening is no number, a flag is no bool,
+            or nesterov comes without momentum or with dampening.
         TypeError, ValueError: for params, see Optimizer.
     """
 
+    kernel = "sgd_step"
     buffer_names = ("momentum_buffer",)
+    counters: dict[str, float] = {}
 
     def __init__(
         self,
@@ -39,6 +40,8 @@ class SGD(Optimizer):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -46,29 +49,30 @@ class SGD(Optimizer):
             "dampening": dampening,
             "weight_decay": weight_decay,
             "nesterov": nesterov,
+            "maximize": maximize,
         }
         super().__init__(params, defaults)
 
     def check_options(self, group: Group) -> None:
         for option in ("lr", "momentum", "weight_decay"):
             require_number(f"SGD: {option}", group[option])
-        if group["dampening"] != 0:
-            raise ValueError(f"SGD: dampening={group['dampening']} is not supported; leave it at 0")
-        if group["nesterov"]:
-            raise ValueError("SGD: nesterov=True is not supported; leave it at False")
+        require_number("SGD: dampening", group["dampening"], low=float("-inf"))
+        require_flags("SGD", group, "nesterov", "maximize")
+        if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
+            raise ValueError(
+                f"SGD: nesterov=True with momentum={group['momentum']} and dampening={group['dampening']}; "
+                "nesterov needs momentum above 0 and no dampening"
+            )
 
-    def update(
-        self, group: Group, parameters: list[Tensor], arrays: list[np.ndarray], gradients: list[np.ndarray]
-    ) -> None:
-        momentum = float(group["momentum"])
-        momenta = []
-        if momentum:
-            momenta = [self.state_of(parameter)["momentum_buffer"].data for parameter in parameters]
-        kernels.sgd_step(
-            arrays,
-            gradients,
-            momenta,
-            lr=float(group["lr"]),
-            momentum=momentum,
-            weight_decay=float(group["weight_decay"]),
-        )
+    def buffers_for(self, group: Group) -> tuple[str, ...]:
+        return self.buffer_names if group["momentum"] else ()
+
+    def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
+        return {
+            "lr": float(group["lr"]),
+            "momentum": float(group["momentum"]),
+            "dampening": 0.0 if fresh else float(group["dampening"]),
+            "weight_decay": float(group["weight_decay"]),
+            "nesterov": bool(group["nesterov"]),
+            "maximize": bool(group["maximize"]),
+        }

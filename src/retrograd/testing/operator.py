@@ -214,7 +214,7 @@ class _Operator:
             tensors[k].grad_req = wish
             tensors[k].grad = Tensor(start.reshape(tensors[k].shape).copy())
         roots = [y for y in self.call.outputs(tensors) if y.requires_grad]
-        if roots:  # in one sweep: "write" keeps what the last one brings
+        if roots:  # one sweep: a second one would write over what the first one wrote
             backward(roots, [Tensor(np.cos(np.arange(y.data.size) + 1.0).reshape(y.shape)) for y in roots])
         delivered = [tensors[k].grad for k in self.call.floating]
         return [np.zeros(0) if g is None else g.data.reshape(-1) for g in delivered]

@@ -6,27 +6,47 @@ have checked shapes and types. Inputs are never changed (but by optimiser steps)
 
 import sys
 
+from .activation import *
+from .adaptive_pooling import *
+from .attention import *
 from .convolution import *
+from .cross_entropy import *
+from .ctc import *
+from .distance import *
 from .elementwise import *
+from .loss import *
+from .margin import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
+from .piecewise import *
 from .pooling import *
 from .random import *
 from .reduction import *
 from .softmax import *
 from .sparse import *
+from .transcendental import *
 
 _FAMILIES = (
+    "adaptive_pooling",
+    "attention",
+    "activation",
     "convolution",
+    "cross_entropy",
+    "ctc",
+    "distance",
     "elementwise",
+    "loss",
+    "margin",
     "matmul",
     "normalization",
     "optimizer",
+    "piecewise",
     "pooling",
     "random",
     "reduction",
     "softmax",
     "sparse",
+    "transcendental",
 )
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -1,7 +1,7 @@
-"""Functions of single numbers, applied to every element.
+"""Arithmetic, powers and roots of every element.
 
-Two operands are broadcast by NumPy's rules. Where the gradient is simplest in terms of the result, it takes y
-and not x. (NumPy makes a scalar of a result without axes: asarray keeps it an array.)
+Two operands are broadcast by NumPy's rules. Where the gradient is simplest in terms of the result, it takes y and not
+x. (NumPy makes a scalar of a result without axes: asarray keeps it an array.)
 """
 
 from __future__ import annotations
@@ -12,21 +12,29 @@ from .ieee import ieee
 
 __all__ = [
     "add",
+    "addcdiv",
+    "addcmul",
     "div",
-    "exp",
-    "log",
+    "div_grad",
+    "hypot",
+    "hypot_grad",
+    "lerp",
+    "lerp_number",
     "mul",
+    "mul_grad",
     "neg",
+    "pow",
     "power",
-    "relu",
-    "relu_grad",
+    "reciprocal",
+    "reciprocal_grad",
+    "rsqrt",
+    "rsqrt_grad",
     "scale",
-    "sigmoid",
-    "sigmoid_grad",
+    "scaled_div",
+    "scaled_mul",
     "sqrt",
     "sub",
-    "tanh",
-    "tanh_grad",
+    "zeros",
 ]
 
 
@@ -55,6 +63,24 @@ def div(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @ieee
+def mul_grad(
+    g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """gx = g y and gy = g x, those that are wanted, in the shape of g."""
+    gx = np.asarray(g * y, g.dtype) if want_x else None
+    return gx, np.asarray(g * x, g.dtype) if want_y else None
+
+
+@ieee
+def div_grad(
+    g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """gx = g / y and gy = -g x / y^2, those that are wanted, in the shape of g."""
+    gx = np.asarray(g / y, g.dtype) if want_x else None
+    return gx, np.asarray(-(g / y) * (x / y), g.dtype) if want_y else None
+
+
+@ieee
 def neg(x: np.ndarray) -> np.ndarray:
     """-x"""
     return np.asarray(-x)
@@ -73,58 +99,93 @@ def power(x: np.ndarray, exponent: float) -> np.ndarray:
 
 
 @ieee
+def pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x ** y"""
+    return np.asarray(np.power(x, y))
+
+
+@ieee
+def zeros(x: np.ndarray) -> np.ndarray:
+    """0 for every element."""
+    return np.asarray(np.zeros_like(x))
+
+
+@ieee
 def sqrt(x: np.ndarray) -> np.ndarray:
     """The square root of x."""
     return np.asarray(np.sqrt(x))
 
 
 @ieee
-def exp(x: np.ndarray) -> np.ndarray:
-    """e ** x"""
-    return np.asarray(np.exp(x))
+def rsqrt(x: np.ndarray) -> np.ndarray:
+    """1 / sqrt(x)"""
+    return np.asarray(1 / np.sqrt(x), x.dtype)
 
 
 @ieee
-def log(x: np.ndarray) -> np.ndarray:
-    """The natural logarithm: log(0) = -inf, and NaN below."""
-    return np.asarray(np.log(x))
+def rsqrt_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """gx = -g y^3 / 2, with y = rsqrt(x)"""
+    return np.asarray(g * y * y * y * -0.5, g.dtype)
 
 
 @ieee
-def relu(x: np.ndarray) -> np.ndarray:
-    """max(x, 0); relu(NaN) = NaN"""
-    return np.asarray(np.maximum(x, 0))
+def reciprocal(x: np.ndarray) -> np.ndarray:
+    """1 / x"""
+    return np.asarray(1 / x)
 
 
 @ieee
-def relu_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """gx = g where y = relu(x) is above 0, else 0"""
-    return np.asarray(np.where(y > 0, g, 0), g.dtype)
+def reciprocal_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """gx = -g y^2, with y = 1 / x"""
+    return np.asarray(-g * y * y)
 
 
 @ieee
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-x)), which for negative x is exp(x) / (1 + exp(x))
-
-    Each sign has the form whose exponential is at most 1 and cannot overflow.
-    """
-    e = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1, e) / (1 + e), x.dtype)
+def scaled_mul(x: np.ndarray, y: np.ndarray, factor: float) -> np.ndarray:
+    """factor x y, of one shape"""
+    return np.asarray(x * y * factor, x.dtype)
 
 
 @ieee
-def sigmoid_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """gx = g y (1 - y), with y = sigmoid(x)"""
-    return np.asarray(g * y * (1 - y))
+def scaled_div(x: np.ndarray, y: np.ndarray, factor: float) -> np.ndarray:
+    """factor x / y, of one shape"""
+    return np.asarray(x / y * factor, x.dtype)
 
 
 @ieee
-def tanh(x: np.ndarray) -> np.ndarray:
-    """(exp(x) - exp(-x)) / (exp(x) + exp(-x))"""
-    return np.asarray(np.tanh(x))
+def addcmul(x: np.ndarray, y: np.ndarray, z: np.ndarray, value: float) -> np.ndarray:
+    """x + value y z"""
+    return np.asarray(x + y * z * value, x.dtype)
 
 
 @ieee
-def tanh_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """gx = g (1 - y^2), with y = tanh(x)"""
-    return np.asarray(g * (1 - y * y))
+def addcdiv(x: np.ndarray, y: np.ndarray, z: np.ndarray, value: float) -> np.ndarray:
+    """x + value y / z"""
+    return np.asarray(x + y / z * value, x.dtype)
+
+
+@ieee
+def lerp(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """x + weight (y - x), from the nearer end"""
+    return np.asarray(np.where(np.abs(weight) < 0.5, x + weight * (y - x), y - (y - x) * (1 - weight)), x.dtype)
+
+
+@ieee
+def lerp_number(x: np.ndarray, y: np.ndarray, weight: float) -> np.ndarray:
+    """As ``lerp`` of one shape, with one weight for all."""
+    return np.asarray(lerp(x, y, np.array(weight, x.dtype)), x.dtype)
+
+
+@ieee
+def hypot(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """sqrt(x^2 + y^2)"""
+    return np.asarray(np.hypot(x, y))
+
+
+@ieee
+def hypot_grad(
+    g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """gx = g x / hypot(x, y) and gy = g y / hypot(x, y), those that are wanted, in the shape of g."""
+    gx = np.asarray(g * (x / np.hypot(x, y)), g.dtype) if want_x else None
+    return gx, np.asarray(g * (y / np.hypot(x, y)), g.dtype) if want_y else None

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from ..geometry import Window
+from ..geometry import AdaptiveWindow, Window
 from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps
 
@@ -42,7 +42,7 @@ def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
 
 
 @ieee
-def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window) -> np.ndarray:
+def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveWindow) -> np.ndarray:
     """gx[n, c, i] = the sum of g[n, c, o] over all o whose maximum was at i.
 
     g, indices (N, C, *O)  ->  gx (N, C, *I)

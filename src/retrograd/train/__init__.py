@@ -1,7 +1,9 @@
 """Training from the command line: tasks, the trainer, checkpoints and the report."""
 
+from .callbacks import BestWeights, Callback, CosineSchedule, EarlyStopping, LRScheduler, ModelCheckpoint
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from .faults import TrainingError
+from .fit import Fit, History, fit
 from .interrupt import Stopped
 from .profile import LayerTime, profile
 from .progress import Progress, make_progress
@@ -9,14 +11,23 @@ from .task import Settings, Task
 from .trainer import Trainer
 
 __all__ = [
+    "BestWeights",
+    "Callback",
     "CheckpointError",
+    "CosineSchedule",
+    "EarlyStopping",
+    "Fit",
+    "History",
+    "LRScheduler",
     "LayerTime",
+    "ModelCheckpoint",
     "Progress",
     "Settings",
     "Stopped",
     "Task",
     "Trainer",
     "TrainingError",
+    "fit",
     "load_checkpoint",
     "make_progress",
     "profile",

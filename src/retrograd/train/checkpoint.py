@@ -4,7 +4,7 @@ A checkpoint is an uncompressed .npz: ``numpy.load(path, allow_pickle=False)`` o
 text (as bytes) with the format's name, its version and the tree of values; the arrays in the tree are entries of their
 own; ``sha256`` is the digest of all other entries. Nothing in it is ever unpickled.
 
-It is written beside its place and moved there when it is safe on the disk (atomic.py).
+It is written beside its place and moved there when it is safe on the disk (retrograd.atomic).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..atomic import why_not_written, write_atomically
 from ..engine.tensor import Tensor
-from .atomic import why_not_written, write_atomically
 
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
 

@@ -21,6 +21,8 @@ def versions() -> dict[str, str]:
         ("llvmlite", "llvmlite"),
         ("tqdm", "tqdm"),
         ("Matplotlib", "matplotlib"),
+        ("Pillow", "pillow"),
+        ("safetensors", "safetensors"),
     ):
         try:
             found[name] = version(package)

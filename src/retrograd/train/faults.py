@@ -11,6 +11,7 @@ from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from .leaves import Forward, unchanged, wrapped_forwards
+from .task import ByteImages
 
 __all__ = ["TrainingError", "bad_parameter", "check_dataset", "first_not_finite"]
 
@@ -25,10 +26,13 @@ def check_dataset(name: str, dataset: TensorDataset, classes: int) -> None:
     Raises:
         TrainingError: there are no samples, an image holds NaN or infinity, or a label is no class; says which.
     """
-    if len(dataset.tensors) != 2:
-        raise TrainingError(f"{name}: a sample has {len(dataset.tensors)} parts, expected an image and a label")
-    images, labels = (tensor.data for tensor in dataset.tensors)
-    if not len(images):
+    arrays = [tensor.data for tensor in dataset.tensors]
+    if isinstance(dataset, ByteImages):
+        arrays = [dataset.pixels[:0].astype(np.float32), *arrays]  # bytes are always finite
+    if len(arrays) != 2:
+        raise TrainingError(f"{name}: a sample has {len(arrays)} parts, expected an image and a label")
+    images, labels = arrays
+    if not len(labels):
         raise TrainingError(f"{name}: there are no images")
     if images.dtype.kind != "f" or labels.dtype != np.int64 or labels.ndim != 1:
         raise TrainingError(

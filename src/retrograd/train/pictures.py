@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["PicturesMissing", "curves", "diverging", "grey", "png_uri"]
+__all__ = ["PicturesMissing", "colour", "curves", "diverging", "grey", "png_uri"]
 
 # Matplotlib is told these colours; in the page they become CSS variables, which follow light and dark.
 _THEME = {"#010101": "var(--ink)", "#020202": "var(--muted)", "#030303": "var(--line)"}
@@ -83,14 +83,14 @@ def _inline(document: str, title: str) -> str:
 
 
 def png_uri(pixels: np.ndarray) -> str:
-    """A ``data:`` URI of uint8 pixels (H, W) grey or (H, W, 4) with opacity.
+    """A ``data:`` URI of uint8 pixels (H, W) grey, (H, W, 3) in colour or (H, W, 4) with opacity.
 
     Source: PNG specification, https://www.w3.org/TR/png/: signature, IHDR, IDAT, IEND, filter 0 in every line.
     """
     height, width = pixels.shape[:2]
     lines = np.ascontiguousarray(pixels, np.uint8).reshape(height, -1)
     raw = np.concatenate([np.zeros((height, 1), np.uint8), lines], axis=1).tobytes()
-    header = struct.pack(">IIBBBBB", width, height, 8, 0 if pixels.ndim == 2 else 6, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2, 4: 6}[lines.shape[1] // width], 0, 0, 0)
     chunks = (b"IHDR", header), (b"IDAT", zlib.compress(raw, 9)), (b"IEND", b"")
     content = b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
@@ -103,6 +103,11 @@ def grey(image: np.ndarray) -> np.ndarray:
     plane = image.mean(0)
     low, high = float(plane.min()), float(plane.max())
     return np.round(255 * (1 - (plane - low) / ((high - low) or 1.0))).astype(np.uint8)
+
+
+def colour(image: np.ndarray) -> np.ndarray:
+    """An image (3, H, W) with values from 0 to 1 as pixels (H, W, 3)."""
+    return np.round(255 * np.clip(np.moveaxis(image, 0, -1), 0, 1)).astype(np.uint8)
 
 
 def diverging(values: np.ndarray, limit: float) -> np.ndarray:

@@ -19,8 +19,11 @@ class Progress:
     def start(self, epochs: int, images_per_epoch: int, images_done: int) -> None:
         """Training begins, or goes on after ``images_done`` images."""
 
-    def step(self, epoch: int, images: int, loss: float, accuracy: float) -> None:
-        """A step on ``images`` images is done; loss and accuracy are the means of the epoch so far."""
+    def step(self, epoch: int, images: int, loss: float, accuracy: float | None) -> None:
+        """A step on ``images`` images is done; loss and accuracy are the means of the epoch so far.
+
+        accuracy: None where the targets are no classes.
+        """
 
     def epoch(self, record: Record) -> None:
         """An epoch is done and the held-out images were classified."""
@@ -44,11 +47,11 @@ class LineProgress(Progress):
         self.first_images, self.began = images_done, perf_counter()
         self.printed = self.began
 
-    def step(self, epoch: int, images: int, loss: float, accuracy: float) -> None:
+    def step(self, epoch: int, images: int, loss: float, accuracy: float | None) -> None:
         self.images += images
         if perf_counter() - self.printed > self.interval and self.images < epoch * self.per_epoch:
             part = 100 * (self.images - (epoch - 1) * self.per_epoch) / self.per_epoch
-            self._line(f"{self._name(epoch)} at {part:2.0f} %  loss {loss:.4f}  accuracy {accuracy:6.2%}")
+            self._line(f"{self._name(epoch)} at {part:2.0f} %  {_figures(loss, accuracy)}")
 
     def epoch(self, record: Record) -> None:
         self._line(f"{self._name(record['epoch'])}  {summary(record)}")
@@ -76,10 +79,10 @@ class BarProgress(Progress):
     def start(self, epochs: int, images_per_epoch: int, images_done: int) -> None:
         self.epochs, self.total, self.done, self.held_out = epochs, epochs * images_per_epoch, images_done, ""
 
-    def step(self, epoch: int, images: int, loss: float, accuracy: float) -> None:
+    def step(self, epoch: int, images: int, loss: float, accuracy: float | None) -> None:
         if self.bar is None:  # only now: the first step may have compiled kernels, which says nothing about the rate
             self.bar = self._new_bar(f"epoch {epoch}/{self.epochs}")
-        text = f"epoch {epoch}/{self.epochs}  loss {loss:.4f}  accuracy {accuracy:6.2%}{self.held_out}"
+        text = f"epoch {epoch}/{self.epochs}  {_figures(loss, accuracy)}{self.held_out}"
         self.bar.set_description_str(text, refresh=False)
         self.bar.update(images)
 
@@ -99,7 +102,10 @@ class BarProgress(Progress):
         )
 
     def epoch(self, record: Record) -> None:
-        self.held_out = f"  held out {record['held_out_accuracy']:6.2%}"
+        if "held_out_accuracy" in record:
+            self.held_out = f"  held out {record['held_out_accuracy']:6.2%}"
+        elif "held_out_loss" in record:
+            self.held_out = f"  held out {record['held_out_loss']:.4f}"
 
     def say(self, text: str) -> None:
         if self.bar is None:
@@ -129,10 +135,14 @@ def _is_screen(stream: TextIO) -> bool:
 
 def summary(record: Record) -> str:
     """One epoch in words."""
-    return (
-        f"loss {record['loss']:.4f}  accuracy {record['accuracy']:6.2%}  "
-        f"held out: loss {record['held_out_loss']:.4f}  accuracy {record['held_out_accuracy']:6.2%}"
-    )
+    text = _figures(record["loss"], record.get("accuracy"))
+    if "held_out_loss" in record:
+        text += f"  held out: {_figures(record['held_out_loss'], record.get('held_out_accuracy'))}"
+    return text
+
+
+def _figures(loss: float, accuracy: float | None) -> str:
+    return f"loss {loss:.4f}" + ("" if accuracy is None else f"  accuracy {accuracy:6.2%}")
 
 
 def duration(seconds: float) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..atomic import why_not_written, write_atomically
 from ..nn.module import Module
 from ..ops.kernel_set import use_kernels
-from .atomic import why_not_written, write_atomically
 from .environment import machine, versions
 from .leaves import leaves
-from .pictures import curves, diverging, grey, png_uri
+from .pictures import colour, curves, diverging, grey, png_uri
 from .profile import LayerTime, profile
 from .progress import duration
 from .task import Task
@@ -58,7 +58,7 @@ def report_page(trainer: Trainer) -> str:
         count = min(settings.batch_size, len(task.train), _MOST_TIMED)
         images, labels = task.train.take(range(count))
         rows = profile(trainer.model, images, labels, repeats=5)
-    truth = task.held_out.tensors[1].data
+    truth = task.held_out.tensors[-1].data
     answers = scores.argmax(1)
     wrong = np.flatnonzero(answers != truth)
     accuracy = f"{1 - len(wrong) / len(truth):.2%}"
@@ -89,10 +89,16 @@ def report_page(trainer: Trainer) -> str:
         wrong_text=_wrong_text(wrong, len(truth)),
         times=_times(rows),
         times_text=f"A training step on {count} images, medians in milliseconds.",
-        settings=_definitions({**chosen, "optimizer": "Adam, learning rate along half a cosine to 0"}),
+        settings=_definitions({**chosen, **_more_settings(task)}),
         versions=_definitions({**machine(), **versions()}),
         source=escape(f"Images: {task.source}." if task.source else "") + " Made by retrograd.",
     )
+
+
+def _more_settings(task: Task) -> dict[str, Any]:
+    rising = f"rising in the first {task.warmup:.0%} of the steps, then " if task.warmup else ""
+    own = {name.replace("_", " "): value for name, value in task.options.items()}
+    return {**own, "optimizer": f"Adam, learning rate {rising}along half a cosine to 0"}
 
 
 def _facts(facts: Mapping[str, str]) -> str:
@@ -134,14 +140,16 @@ def _wrong_text(wrong: np.ndarray, total: int) -> str:
 
 
 def _wrong(task: Task, scores: np.ndarray, wrong: np.ndarray) -> str:
-    images, labels = (tensor.data for tensor in task.held_out.tensors)
+    labels = task.held_out.tensors[-1].data
     exponents = np.exp(scores.astype(np.float64) - scores.max(1, keepdims=True))
     probabilities = exponents / exponents.sum(1, keepdims=True)
     tiles = []
     for index in sorted(wrong, key=lambda index: -probabilities[index].max())[:_MOST_WRONG]:
         answer, label = int(probabilities[index].argmax()), int(labels[index])
+        image = task.held_out.take([int(index)])[0].data[0]
         tiles.append(
-            f'<figure><img src="{png_uri(grey(images[index]))}" alt="held-out image {index}">'
+            f'<figure><img src="{png_uri(colour(image) if len(image) == 3 else grey(image))}" '
+            f'alt="held-out image {index}">'
             f"<b>says {escape(task.classes[answer])}</b> {probabilities[index, answer]:.0%}<br>"
             f"is {escape(task.classes[label])} {probabilities[index, label]:.0%}</figure>"
         )

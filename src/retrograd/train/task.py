@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from ..data.dataset import TensorDataset
+from ..engine.tensor import Tensor
 from ..nn.module import Module
 
-__all__ = ["Settings", "Task"]
+__all__ = ["ByteImages", "Settings", "Task"]
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,11 @@ class Settings:
     kernels: str = "compiled"
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value: Any = getattr(self, field.name)
-            kind: Any = {"lr": (int, float), "kernels": str}.get(field.name, int)
+        for option in fields(self):
+            value: Any = getattr(self, option.name)
+            kind: Any = {"lr": (int, float), "kernels": str}.get(option.name, int)
             if isinstance(value, bool) or not isinstance(value, kind):
-                name = field.name.replace("_", "-")
+                name = option.name.replace("_", "-")
                 raise ValueError(f"{name}={value!r} is a {type(value).__name__}, which it cannot be")
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs={self.epochs} and batch-size={self.batch_size} must be at least 1")
@@ -57,10 +58,35 @@ class Settings:
         Raises:
             ValueError: a value is missing, unknown or out of range.
         """
-        names = {field.name for field in fields(cls)}
+        names = {option.name for option in fields(cls)}
         if not isinstance(values, Mapping) or values.keys() != names:
             raise ValueError(f"settings must be a dict of {sorted(names)}, got {values!r}")
         return cls(**values)
+
+
+class ByteImages(TensorDataset):
+    """Images that stay in memory as bytes, a quarter of what floats take; samples are floats from 0 to 1.
+
+    pixels: uint8 (N, C, H, W).
+    labels: int64 (N,).
+    """
+
+    def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
+        super().__init__(labels)
+        self.pixels = pixels
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        (label,) = super().__getitem__(index)
+        return Tensor(_floats(self.pixels[index])), label
+
+    def take(self, indices: Any) -> tuple[Tensor, ...]:
+        """The batch of these samples: images (len(indices), C, H, W) and labels."""
+        (labels,) = super().take(indices)
+        return Tensor(_floats(self.pixels[np.asarray(indices, dtype=np.int64)])), labels
+
+
+def _floats(pixels: np.ndarray) -> np.ndarray:
+    return pixels.astype(np.float32) / np.float32(255)
 
 
 @dataclass
@@ -70,7 +96,12 @@ class Task:
     classes: their names; label i means classes[i].
     train, held_out: samples (image, label); held-out ones are only ever classified.
     augment: changes a batch of training images (N, ...) before each step, drawing from ``retrograd``'s generator.
+    source: where the images come from, for the report.
     kernels: compiled kernels that training runs, so that all cores can compile them before the first step.
+    network: {"name": ..., "arguments": {...}}, from which networks.py builds the model again.
+    image: {"size": ..., "channels": ...}, what an image of the user's own is made into.
+    options: what else decides which images there are; a run that goes on must have the same.
+    warmup: the share of all steps in which the learning rate rises.
     """
 
     name: str
@@ -82,3 +113,7 @@ class Task:
     augment: Callable[[np.ndarray], np.ndarray] | None = None
     source: str = ""
     kernels: tuple[str, ...] = ()
+    network: Mapping[str, Any] = field(default_factory=dict)
+    image: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    warmup: float = 0.0

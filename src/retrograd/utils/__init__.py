@@ -1,5 +1,5 @@
-"""PyTorch's path to the data tools: ``retrograd.utils.data``."""
+"""PyTorch's paths to the data tools, ``retrograd.utils.data``, and to recomputation, ``retrograd.utils.checkpoint``."""
 
-from . import data
+from . import checkpoint, data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]

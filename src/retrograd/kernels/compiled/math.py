@@ -1,7 +1,7 @@
-"""exp, log, tanh and sigmoid of a register, within 2 units in the last place, for float32 and float64.
+"""exp, the logarithms, tanh and sigmoid of a register, within 2 units in the last place, for float32 and float64.
 
-Infinities, NaN, zeros and denormal numbers, results included, mean what they mean in NumPy. The polynomials of exp are
-minimax fits (Remez), those of log are fdlibm's.
+Infinities, NaN, zeros and denormal numbers, results included, mean what they mean in NumPy. The polynomials are
+minimax fits (Remez), that of log in float64 is fdlibm's.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from ..simd import (
     shift_right,
     within,
 )
+from .polynomial import polynomial
 
 
-def _by_type(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
+def by_type(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
     """One name for the float32 and the float64 text of a function."""
 
     def function(x: Any) -> Any:
@@ -39,7 +40,7 @@ def _by_type(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
     return helper(function, lambda x: single if x.dtype == types.float32 else double)
 
 
-def _number(single: float, double: float) -> Any:
+def number(single: float, double: float) -> Any:
     """A constant that depends on the element type: ``constant(x)`` is a float64."""
 
     @intrinsic
@@ -50,8 +51,8 @@ def _number(single: float, double: float) -> Any:
     return constant
 
 
-def _integer(single: int, double: int) -> Any:
-    """As ``_number`` for an int64."""
+def integer(single: int, double: int) -> Any:
+    """As ``number`` for an int64."""
 
     @intrinsic
     def constant(typing: Any, x: Any) -> Any:
@@ -61,10 +62,10 @@ def _integer(single: int, double: int) -> Any:
     return constant
 
 
-_mantissa = _integer(23, 52)
+mantissa_bits = integer(23, 52)
 # adding this number (1.5 * 2^mantissa) rounds to an integer and leaves that integer in the low bits
-_round = _number(1.5 * 2**23, 1.5 * 2**52)
-_round_bits = _integer(0x4B400000, 0x4338000000000000)
+rounding = number(1.5 * 2**23, 1.5 * 2**52)
+round_bits = integer(0x4B400000, 0x4338000000000000)
 
 # ------------------------------------------------------------------------------------------------------------ exp
 # x = n ln2 + r with |r| <= ln2 / 2;  exp(x) = 2^n exp(r).  ln2 is the sum of two numbers, the first so short that n
@@ -72,14 +73,14 @@ _round_bits = _integer(0x4B400000, 0x4338000000000000)
 # They are 2^(n + 64) for negative x and 2^(n - 64) otherwise, and the rest is a second factor: so 2^n is in range,
 # and a denormal result is rounded once. What rounds to 0 is computed for another number: underflow takes long.
 
-_lowest = _number(-104.0, -746.0)  # its exponential rounds to 0
-_highest = _number(89.0, 710.0)  # its exponential overflows
-_usual = _number(87.0, 708.0)  # up to here, with either sign, the exponential and 2^n are normal numbers
-_ln2_high = _number(0.693145751953125, 6.93147180369123816490e-01)
-_ln2_low = _number(1.42860682030941723212e-6, 1.90821492927058770002e-10)
-_biased = _number(1.5 * 2**23 + 127, 1.5 * 2**52 + 1023)
-_above = _number(1.5 * 2**23 + 127 + 64, 1.5 * 2**52 + 1023 + 64)
-_below = _number(1.5 * 2**23 + 127 - 64, 1.5 * 2**52 + 1023 - 64)
+lowest = number(-104.0, -746.0)  # its exponential rounds to 0
+highest = number(89.0, 710.0)  # its exponential overflows
+usual = number(87.0, 708.0)  # up to here, with either sign, the exponential and 2^n are normal numbers
+ln2_high = number(0.693145751953125, 6.93147180369123816490e-01)
+ln2_low = number(1.42860682030941723212e-6, 1.90821492927058770002e-10)
+biased = number(1.5 * 2**23 + 127, 1.5 * 2**52 + 1023)
+above = number(1.5 * 2**23 + 127 + 64, 1.5 * 2**52 + 1023 + 64)
+below = number(1.5 * 2**23 + 127 - 64, 1.5 * 2**52 + 1023 - 64)
 
 
 def _exp_tail32(x: Any) -> Any:
@@ -100,101 +101,137 @@ def _exp_tail64(x: Any) -> Any:
 
 
 # exp(x) - 1 - x for |x| <= ln2 / 2
-_exp_tail = _by_type(_exp_tail32, _exp_tail64)
+exp_tail = by_type(_exp_tail32, _exp_tail64)
 
 
 @helper
-def _exp_of_any(x: Any) -> Any:
-    nothing = x < _lowest(x)
-    x = select(nothing, 0.0, select(x > _highest(x), _highest(x), x))
+def exp_of_any(x: Any) -> Any:
+    nothing = x < lowest(x)
+    x = select(nothing, 0.0, select(x > highest(x), highest(x), x))
     negative = x < 0.0
-    constant = select(negative, full_like(x, _above(x)), _below(x))
+    constant = select(negative, full_like(x, above(x)), below(x))
     shifted = x * 1.4426950408889634 + constant
     n = shifted - constant
-    r = (x - n * _ln2_high(x)) - n * _ln2_low(x)
-    y = (r + _exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
+    r = (x - n * ln2_high(x)) - n * ln2_low(x)
+    y = (r + exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), mantissa_bits(x)))
     return select(nothing, 0.0, y * select(negative, full_like(x, 2.0**-64), 2.0**64))
 
 
 @helper
 def exp(x: Any) -> Any:
-    if not all_lanes(absolute(x) < _usual(x)):
-        return _exp_of_any(x)
-    shifted = x * 1.4426950408889634 + _biased(x)  # as above, bit for bit, with one factor
-    n = shifted - _biased(x)
-    r = (x - n * _ln2_high(x)) - n * _ln2_low(x)
-    return (r + _exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
+    if not all_lanes(absolute(x) < usual(x)):
+        return exp_of_any(x)
+    shifted = x * 1.4426950408889634 + biased(x)  # as above, bit for bit, with one factor
+    n = shifted - biased(x)
+    r = (x - n * ln2_high(x)) - n * ln2_low(x)
+    return (r + exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), mantissa_bits(x)))
 
 
 @helper
 def exp_negative(x: Any) -> Any:
     """exp of numbers <= 0: a little less work."""
-    nothing = x < _lowest(x)
+    nothing = x < lowest(x)
     x = select(nothing, 0.0, x)
-    shifted = x * 1.4426950408889634 + _above(x)
-    n = shifted - _above(x)
-    r = (x - n * _ln2_high(x)) - n * _ln2_low(x)
-    y = (r + _exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
+    shifted = x * 1.4426950408889634 + above(x)
+    n = shifted - above(x)
+    r = (x - n * ln2_high(x)) - n * ln2_low(x)
+    y = (r + exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), mantissa_bits(x)))
     return select(nothing, 0.0, y * 2.0**-64)
 
 
 # ------------------------------------------------------------------------------------------------------------ log
-# x = 2^k m with m in [sqrt(1/2), sqrt(2));  f = m - 1, s = f / (2 + f);  log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2))
+# x = 2^k m with m in [sqrt(1/2), sqrt(2)) and f = m - 1. In float64, with s = f / (2 + f),
+# log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)); in float32 it is a polynomial of f: a division would take longer.
 
-_smallest = _number(2.0**-126, 2.0**-1022)  # normal number
-_smallest_bits = _integer(0x00800000, 0x0010000000000000)
-_usual_bits = _integer(0x7F800000 - 0x00800000, 0x7FF0000000000000 - 0x0010000000000000)  # how many up to infinity's
-_scale = _number(2.0**25, 2.0**54)  # makes a denormal number a normal one
-_round_scaled = _number(1.5 * 2**23 + 25, 1.5 * 2**52 + 54)
-_root_half = _integer(0x3F3504F3, 0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
-_log_high = _number(6.9313812256e-01, 6.93147180369123816490e-01)
-_log_low = _number(9.0580006145e-06, 1.90821492927058770002e-10)
-
-
-def _log_series32(x: Any) -> Any:
-    p = x * 0.24279078841 + 0.28498786688
-    p = p * x + 0.40000972152
-    return (p * x + 0.66666662693) * x
+smallest = number(2.0**-126, 2.0**-1022)  # normal number
+smallest_bits = integer(0x00800000, 0x0010000000000000)
+usual_bits = integer(0x7F800000 - 0x00800000, 0x7FF0000000000000 - 0x0010000000000000)  # how many up to infinity's
+_scale = number(2.0**25, 2.0**54)  # makes a denormal number a normal one
+_round_scaled = number(1.5 * 2**23 + 25, 1.5 * 2**52 + 54)
+root_half = integer(0x3F3504F3, 0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
+log_high = number(6.9313812256e-01, 6.93147180369123816490e-01)
+log_low = number(9.0580006145e-06, 1.90821492927058770002e-10)
 
 
-def _log_series64(x: Any) -> Any:
+_log_tail32 = polynomial(
+    (
+        0.3333333171, -0.2500082101, 0.2000122682, -0.1662335778, 0.1420175816, -0.1316017939, 0.1276158053,
+        -0.0763451021,
+    ),
+    (0.0,),
+)  # fmt: skip
+
+
+def _log_rest32(f: Any) -> Any:
+    return f * f * f * _log_tail32(f)
+
+
+def _log_rest64(f: Any) -> Any:
+    s = f / (f + 2.0)
+    x = s * s
     p = x * 1.479819860511658591e-01 + 1.531383769920937332e-01
     p = p * x + 1.818357216161805012e-01
     p = p * x + 2.222219843214978396e-01
     p = p * x + 2.857142874366239149e-01
     p = p * x + 3.999999999940941908e-01
-    return (p * x + 6.666666666666735130e-01) * x
+    return s * (f * f * 0.5 + (p * x + 6.666666666666735130e-01) * x)
 
 
-_log_series = _by_type(_log_series32, _log_series64)
+# log(1 + f) - f + f^2 / 2
+_log_rest = by_type(_log_rest32, _log_rest64)
 
 
-@helper
-def log(x: Any) -> Any:
-    usual = all_lanes(within(bits_of(x) - _smallest_bits(x), _usual_bits(x)))  # positive, normal and finite
-    v, shift = x, full_like(x, _round(x))
-    if not usual:
-        denormal = x < _smallest(x)
-        v = select(denormal, x * _scale(x), x)
-        shift = select(denormal, _round_scaled(x), shift)
-    bits = bits_of(v)
-    k = shift_right(bits - _root_half(x), _mantissa(x))
-    n = float_from_bits(k + _round_bits(x)) - shift
-    f = float_from_bits(bits - shift_left(k, _mantissa(x))) - 1.0
-    s = f / (f + 2.0)
-    half = f * f * 0.5
-    y = s * (half + _log_series(s * s)) + n * _log_low(x) - half + f + n * _log_high(x)
-    if not usual:
-        infinity = full_like(x, float("inf"))
-        y = select(both(x > 0.0, x < infinity), y, x)  # infinity and NaN are their own logarithms
-        y = select(x == 0.0, -infinity, y)
-        y = select(x < 0.0, float("nan"), y)
-    return y
+def _logarithm(high: Any, low: Any, factor: Any = None, rest: Any = None) -> Any:
+    """The logarithm to the base b: high + low is that of 2, factor + rest is 1 / ln(b) (None for the natural one)."""
+    natural = factor is None
+    factor, rest = (log_high, log_low) if natural else (factor, rest)  # not used, but typed
+
+    @helper
+    def logarithm(x: Any) -> Any:
+        plain = all_lanes(within(bits_of(x) - smallest_bits(x), usual_bits(x)))  # positive, normal and finite
+        v, shift = x, full_like(x, rounding(x))
+        if not plain:
+            denormal = x < smallest(x)
+            v = select(denormal, x * _scale(x), x)
+            shift = select(denormal, _round_scaled(x), shift)
+        bits = bits_of(v)
+        k = shift_right(bits - root_half(x), mantissa_bits(x))
+        n = float_from_bits(k + round_bits(x)) - shift
+        f = float_from_bits(bits - shift_left(k, mantissa_bits(x))) - 1.0
+        half = f * f * 0.5
+        if natural:
+            y = _log_rest(f) + n * low(x) - half + f + n * high(x)
+        else:
+            y = _log_rest(f) - half + f
+            y = fma(y, factor(x), y * rest(x) + n * low(x)) + n * high(x)
+        if not plain:
+            infinity = full_like(x, float("inf"))
+            y = select(both(x > 0.0, x < infinity), y, x)  # infinity and NaN are their own logarithms
+            y = select(x == 0.0, -infinity, y)
+            y = select(x < 0.0, float("nan"), y)
+        return y
+
+    return logarithm
+
+
+log = _logarithm(log_high, log_low)
+log2 = _logarithm(
+    number(1.0, 1.0),
+    number(0.0, 0.0),
+    number(1.4426950216293335, 1.4426950408889634),
+    number(1.925963033500011e-08, 2.0355273740931033e-17),
+)
+log10 = _logarithm(
+    number(3.0102920532e-01, 3.01029995663611771306e-01),
+    number(7.9034151668e-07, 3.69423907715893078616e-13),
+    number(0.4342944920063019, 0.4342944819032518),
+    number(-1.0103049952192578e-08, 1.098319650216765e-17),
+)
 
 
 # -------------------------------------------------------------------------------------------------- tanh, sigmoid
 
-_compensated = _integer(0, 1)  # float64 needs what rounding t and d lost, to stay within 2 units
+_compensated = integer(0, 1)  # float64 needs what rounding t and d lost, to stay within 2 units
 
 
 @helper
@@ -202,11 +239,11 @@ def tanh(x: Any) -> Any:
     """t / d with t = exp(-2|x|) - 1, which is accurate for small x, too, and d = t + 2; the sign is that of x."""
     z = absolute(x) * -2.0
     z = select(z < -40.0, -40.0, z)  # t is -1 from here on
-    shifted = z * 1.4426950408889634 + _biased(x)
-    n = shifted - _biased(x)
-    r = (z - n * _ln2_high(x)) - n * _ln2_low(x)
-    power = float_from_bits(shift_left(bits_of(shifted), _mantissa(x)))
-    rest = r + _exp_tail(r)  # t = power - 1 + rest * power
+    shifted = z * 1.4426950408889634 + biased(x)
+    n = shifted - biased(x)
+    r = (z - n * ln2_high(x)) - n * ln2_low(x)
+    power = float_from_bits(shift_left(bits_of(shifted), mantissa_bits(x)))
+    rest = r + exp_tail(r)  # t = power - 1 + rest * power
     t, d = fma(rest, power, power - 1.0), fma(rest, power, power + 1.0)
     y = t / d
     if _compensated(x):

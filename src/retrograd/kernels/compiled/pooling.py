@@ -45,9 +45,20 @@ from ..simd import (
 
 
 @helper
-def _inside(plan, axis, at):  # type: ignore[no-untyped-def]
-    """The first tap inside of the input, and the first one behind it, when tap 0 stands at ``at``."""
+def _begin(plan, axis, out):  # type: ignore[no-untyped-def]
+    """Where tap 0 of an output stands."""
+    if plan[STRIDE + axis] == 0:
+        return out * plan[INPUT + axis] // plan[OUTPUT + axis]
+    return out * plan[STRIDE + axis] - plan[LOW + axis]
+
+
+@helper
+def _inside(plan, axis, out):  # type: ignore[no-untyped-def]
+    """The first tap of an output inside of the input, and the first one behind it."""
     taps, spread, extent = plan[KERNEL + axis], plan[DILATION + axis], plan[INPUT + axis]
+    at = _begin(plan, axis, out)
+    if plan[STRIDE + axis] == 0:
+        return 0, ((out + 1) * extent + plan[OUTPUT + axis] - 1) // plan[OUTPUT + axis] - at
     first, last = 0, taps
     if at < 0:
         first = (spread - 1 - at) // spread
@@ -57,14 +68,15 @@ def _inside(plan, axis, at):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _list_taps(plan, scratch, begin, at_d, at_h, at_w, left):  # type: ignore[no-untyped-def]
-    """List the taps inside of the input, for the output whose tap 0 stands at (at_d, at_h, at_w).
+def _list_taps(plan, scratch, begin, out_d, out_h, out_w):  # type: ignore[no-untyped-def]
+    """List the taps inside of the input of one output.
 
-    Returns the end of the list, and how many of the ``left`` outputs along W can use it.
+    Returns where tap 0 stands along W, the end of the list, and how many outputs along W from this one on can use it.
     """
-    first_d, last_d = _inside(plan, 0, at_d)
-    first_h, last_h = _inside(plan, 1, at_h)
-    first_w, last_w = _inside(plan, 2, at_w)
+    first_d, last_d = _inside(plan, 0, out_d)
+    first_h, last_h = _inside(plan, 1, out_h)
+    first_w, last_w = _inside(plan, 2, out_w)
+    at_w = _begin(plan, 2, out_w)
     end = begin
     for d in range(first_d, last_d):
         for h in range(first_h, last_h):
@@ -75,10 +87,10 @@ def _list_taps(plan, scratch, begin, at_d, at_h, at_w, left):  # type: ignore[no
                 scratch[end + 1] = (in_d * plan[INPUT + 1] + in_h) * plan[INPUT + 2] + in_w
                 end += 2
     run = 1
-    if last_w - first_w == plan[KERNEL + 2]:
+    if last_w - first_w == plan[KERNEL + 2] and plan[STRIDE + 2] > 0:
         room = plan[INPUT + 2] - 1 - at_w - (plan[KERNEL + 2] - 1) * plan[DILATION + 2]
-        run = min(left, room // plan[STRIDE + 2] + 1)
-    return end, run
+        run = min(plan[OUTPUT + 2] - out_w, room // plan[STRIDE + 2] + 1)
+    return at_w, end, run
 
 
 @helper
@@ -91,11 +103,11 @@ def _part_of_task(plan, task):  # type: ignore[no-untyped-def]
 
 @helper
 def _start_of_row(plan, row):  # type: ignore[no-untyped-def]
-    """n, and where tap 0 of the outputs of a row stands along D and H."""
+    """n, d and h of the outputs of a row, and where their tap 0 stands along D and H."""
     rest = row // plan[OUTPUT + 1]
     n = rest // plan[OUTPUT]
     d, h = rest - n * plan[OUTPUT], row - rest * plan[OUTPUT + 1]
-    return n, d * plan[STRIDE] - plan[LOW], h * plan[STRIDE + 1] - plan[LOW + 1]
+    return n, d, h, _begin(plan, 0, d), _begin(plan, 1, h)
 
 
 @helper
@@ -153,12 +165,14 @@ def max_pool(
     move, step, two = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3], 2 * lanes(x)
     target, few = first_row * outputs * channels, last_c - first_c
     for row in range(first_row, last_row):
-        n, at_d, at_h = _start_of_row(plan, row)
-        source = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2] - plan[LOW + 2] * plan[STEP + 3]
-        place = (at_d * plan[INPUT + 1] + at_h) * plan[INPUT + 2] - plan[LOW + 2]
+        n, d, h, at_d, at_h = _start_of_row(plan, row)
+        row_begin = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2]
+        first_place = (at_d * plan[INPUT + 1] + at_h) * plan[INPUT + 2]
         out = 0
         while out < outputs:
-            end, run = _list_taps(plan, scratch, begin, at_d, at_h, out * move - plan[LOW + 2], outputs - out)
+            at_w, end, run = _list_taps(plan, scratch, begin, d, h, out)
+            source = row_begin + at_w * plan[STEP + 3]
+            place = first_place + at_w
             out += run
             while few <= lanes(x) and run >= 4:  # one register holds all channels: four positions at once
                 at = source + scratch[begin] + first_c
@@ -219,13 +233,15 @@ def _to_windows(task, worker, g, indices, gx, plan, scratch, scratch_words):  # 
     move, step = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3]
     source, fresh = first_row * outputs * channels, 0
     for row in range(first_row, last_row):
-        n, at_d, at_h = _start_of_row(plan, row)
+        n, d, h, at_d, at_h = _start_of_row(plan, row)
         fresh = _clear_ahead(gx, plan, n, at_d, at_h, row == last_row - 1, fresh, first_c, last_c)
-        target = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2] - plan[LOW + 2] * plan[STEP + 3]
-        place = (at_d * plan[INPUT + 1] + at_h) * plan[INPUT + 2] - plan[LOW + 2]
+        row_begin = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2]
+        first_place = (at_d * plan[INPUT + 1] + at_h) * plan[INPUT + 2]
         out = 0
         while out < outputs:
-            end, run = _list_taps(plan, scratch, begin, at_d, at_h, out * move - plan[LOW + 2], outputs - out)
+            at_w, end, run = _list_taps(plan, scratch, begin, d, h, out)
+            target = row_begin + at_w * plan[STEP + 3]
+            place = first_place + at_w
             for _ in range(run):
                 for c in range(first_c, last_c, lanes(g)):
                     count = min(lanes(g), last_c - c)
@@ -281,16 +297,17 @@ def avg_pool(task: int, worker: int, x: Array, y: Array, plan: Table, scratch: T
     """y[o] = (sum over r of x[i]) / count for some rows of outputs and one block of channels."""
     first_row, last_row, first_c, last_c = _part_of_task(plan, task)
     begin, outputs, channels = worker * scratch_words, plan[OUTPUT + 2], plan[CHANNELS]
-    move, step = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3]
+    step = plan[STRIDE + 2] * plan[STEP + 3]
     one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
     zero = full(x, 0.0)
     target = first_row * outputs * channels
     for row in range(first_row, last_row):
-        n, at_d, at_h = _start_of_row(plan, row)
-        source = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2] - plan[LOW + 2] * plan[STEP + 3]
+        n, d, h, at_d, at_h = _start_of_row(plan, row)
+        row_begin = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2]
         out = 0
         while out < outputs:
-            end, run = _list_taps(plan, scratch, begin, at_d, at_h, out * move - plan[LOW + 2], outputs - out)
+            at_w, end, run = _list_taps(plan, scratch, begin, d, h, out)
+            source = row_begin + at_w * plan[STEP + 3]
             divisor = plan[DIVISOR] if plan[DIVISOR] > 0 else (end - begin) // 2
             for _ in range(run):
                 c = first_c
@@ -329,15 +346,16 @@ def avg_pool_grad(
     """gx[i] += g[o] / count for all taps, in the order of o, for one image and one block of channels."""
     first_row, last_row, first_c, last_c = _part_of_task(plan, task)
     begin, outputs, channels = worker * scratch_words, plan[OUTPUT + 2], plan[CHANNELS]
-    move, step = plan[STRIDE + 2], plan[STRIDE + 2] * plan[STEP + 3]
+    step = plan[STRIDE + 2] * plan[STEP + 3]
     source, fresh = first_row * outputs * channels, 0
     for row in range(first_row, last_row):
-        n, at_d, at_h = _start_of_row(plan, row)
+        n, d, h, at_d, at_h = _start_of_row(plan, row)
         fresh = _clear_ahead(gx, plan, n, at_d, at_h, row == last_row - 1, fresh, first_c, last_c)
-        target = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2] - plan[LOW + 2] * plan[STEP + 3]
+        row_begin = n * plan[STEP] + at_d * plan[STEP + 1] + at_h * plan[STEP + 2]
         out = 0
         while out < outputs:
-            end, run = _list_taps(plan, scratch, begin, at_d, at_h, out * move - plan[LOW + 2], outputs - out)
+            at_w, end, run = _list_taps(plan, scratch, begin, d, h, out)
+            target = row_begin + at_w * plan[STEP + 3]
             divisor = plan[DIVISOR] if plan[DIVISOR] > 0 else (end - begin) // 2
             for _ in range(run):
                 for c in range(first_c, last_c, lanes(g)):

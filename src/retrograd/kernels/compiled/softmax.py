@@ -1,4 +1,4 @@
-"""Kernels of softmax, its logarithm and cross entropy over one axis of a dense array, seen as (outer, length, inner).
+"""Kernels of softmax and its logarithm over one axis of a dense array, seen as (outer, length, inner).
 
 ``rows``: the axis is innermost. ``columns``: neighbouring columns side by side, row after row of a block of them; what
 belongs to a column (maximum, sum) waits in a small buffer. A block is narrow enough to stay in the cache.
@@ -6,11 +6,10 @@ belongs to a column (maximum, sum) waits in a small buffer. A block is narrow en
 
 from __future__ import annotations
 
-import math as scalar
 from collections.abc import Callable
 
 from ..arrays import CHUNK
-from ..compiler import Array, Table
+from ..compiler import Array
 from ..simd import (
     ahead,
     buffer,
@@ -241,29 +240,3 @@ softmax_rows, log_softmax_rows = _rows(False), _rows(True)
 softmax_columns, log_softmax_columns = _columns(False), _columns(True)
 softmax_grad_rows, log_softmax_grad_rows = _rows_grad(False), _rows_grad(True)
 softmax_grad_columns, log_softmax_grad_columns = _columns_grad(False), _columns_grad(True)
-
-
-def cross_entropy(
-    task: int, worker: int, y: Array, labels: Table, loss: Array, rows: int, length: int, per_task: int
-) -> None:
-    """loss[n] = -y[n, labels[n]]"""
-    for row in range(task * per_task, min(rows, (task + 1) * per_task)):
-        loss[row] = -y[row * length + labels[row]]
-
-
-def cross_entropy_grad(
-    task: int, worker: int, g: Array, y: Array, labels: Table, gx: Array, rows: int, length: int, per_task: int
-) -> None:
-    """gx[n, c] = g[n] (exp(y[n, c]) - (c == labels[n]))"""
-    for row in range(task * per_task, min(rows, (task + 1) * per_task)):
-        begin = row * length
-        end = begin + length
-        i = begin
-        factor = full(g, g[row])
-        while i + lanes(g) <= end:
-            store(gx, i, exp(load(y, i)) * factor)
-            i += lanes(g)
-        if i < end:
-            store_first(gx, i, exp(load_first(y, i, end - i)) * factor, end - i)
-        label = begin + labels[row]
-        gx[label] = g[row] * scalar.expm1(y[label])

@@ -9,26 +9,31 @@ This package imports Numba: only code that is about to compile a kernel imports 
 """
 
 from .across_lanes import all_lanes, any_lane, largest, total, transpose, transpose_first
-from .arithmetic import absolute, copy_sign, fma, maximum, sqrt
+from .arithmetic import absolute, by_lane, ceil, copy_sign, floor, fma, maximum, nearest, sqrt, truncate
 from .bits import bits_of, float_from_bits, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
 from .creation import counting, full, full_like, positions
 from .interleave import deinterleave_first, interleave_first
-from .masks import both, either, exceeds, select, within
+from .masks import both, either, exceeds, opposite, select, within
 from .memory import (
     address,
     ahead,
+    ahead_by,
     buffer,
     lanes,
     load,
     load_first,
+    load_first_mask,
     load_first_or,
     load_integers,
+    load_mask,
     offset,
     pointer_like,
     store,
     store_first,
+    store_first_mask,
     store_integers,
+    store_mask,
     until_aligned,
 )
 from .vector import I32, I64, Vector
@@ -40,11 +45,14 @@ __all__ = [
     "absolute",
     "address",
     "ahead",
+    "ahead_by",
     "all_lanes",
     "any_lane",
     "bits_of",
     "both",
     "buffer",
+    "by_lane",
+    "ceil",
     "copy_sign",
     "counting",
     "declare",
@@ -53,6 +61,7 @@ __all__ = [
     "exceeds",
     "first_lanes",
     "float_from_bits",
+    "floor",
     "fma",
     "full",
     "full_like",
@@ -61,12 +70,16 @@ __all__ = [
     "largest",
     "load",
     "load_first",
+    "load_first_mask",
     "load_first_or",
     "load_integers",
+    "load_mask",
     "masked_load",
     "masked_store",
     "maximum",
+    "nearest",
     "offset",
+    "opposite",
     "pointer_like",
     "positions",
     "select",
@@ -76,11 +89,14 @@ __all__ = [
     "sqrt",
     "store",
     "store_first",
+    "store_first_mask",
     "store_integers",
+    "store_mask",
     "suffix",
     "total",
     "transpose",
     "transpose_first",
+    "truncate",
     "until_aligned",
     "widen",
     "within",

@@ -13,7 +13,7 @@ from numba.core.typing.templates import signature as typing_signature
 from numba.extending import intrinsic, lower_builtin
 
 from .codegen import as_vector, declare, larger, suffix
-from .vector import Mask, Vector
+from .vector import I32, Mask, Vector
 
 # a*b+c may become one fused operation; nothing else may be reordered, so that NaN, inf and every bit stay put
 CONTRACT = ("contract",)
@@ -128,6 +128,39 @@ def _unary(name: str) -> Any:
 
 sqrt = _unary("sqrt")
 absolute = _unary("fabs")
+floor = _unary("floor")
+ceil = _unary("ceil")
+truncate = _unary("trunc")  # towards 0
+nearest = _unary("rint")  # to the nearest integer, halves to the even one
+
+
+def by_lane(name: str) -> Any:
+    """The C library's function ``name`` of doubles, called once for each lane: exact everywhere, and slow."""
+
+    @intrinsic
+    def one(typing: Any, x: Any) -> Any:
+        return x(x), lambda context, builder, signature, args: _by_lane(builder, name, args)
+
+    @intrinsic
+    def two(typing: Any, x: Any, y: Any) -> Any:
+        return x(x, x), lambda context, builder, signature, args: _by_lane(builder, name, args)
+
+    return two if name in ("fmod", "pow") else one
+
+
+def _by_lane(builder: ir.IRBuilder, name: str, args: Any) -> ir.Value:
+    vector, double = args[0].type, ir.DoubleType()
+    result = ir.Constant(vector, ir.Undefined)
+    function = declare(builder, name, double, [double] * len(args))
+    for lane in range(vector.count):
+        numbers = [builder.extract_element(arg, I32(lane)) for arg in args]
+        if vector.element != double:
+            numbers = [builder.fpext(number, double) for number in numbers]
+        number = builder.call(function, numbers)
+        if vector.element != double:
+            number = builder.fptrunc(number, vector.element)
+        result = builder.insert_element(result, number, I32(lane))
+    return result
 
 
 @intrinsic

@@ -18,7 +18,7 @@ def declare(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: list[i
 
 def suffix(vector: ir.VectorType) -> str:
     """How LLVM spells a vector type in the name of an intrinsic: v16f32."""
-    element = {"float": "f32", "double": "f64", "i32": "i32", "i64": "i64"}[str(vector.element)]
+    element = {"float": "f32", "double": "f64", "i8": "i8", "i32": "i32", "i64": "i64"}[str(vector.element)]
     return f"v{vector.count}{element}"
 
 
@@ -59,7 +59,7 @@ def vector_pointer(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, ve
 
 def vector_align(vector: ir.VectorType) -> int:
     """Arrays are aligned to their elements, no further."""
-    return 8 if str(vector.element) in ("double", "i64") else 4
+    return {"i8": 1, "float": 4, "i32": 4}.get(str(vector.element), 8)
 
 
 def masked_load(builder: ir.IRBuilder, pointer: ir.Value, mask: ir.Value, other: ir.Value) -> ir.Value:

@@ -46,6 +46,12 @@ def either(typing: Any, x: Any, y: Any) -> Any:
 
 
 @intrinsic
+def opposite(typing: Any, x: Any) -> Any:
+    """Lanes where the mask is not set."""
+    return x(x), lambda context, builder, signature, args: builder.not_(args[0])
+
+
+@intrinsic
 def select(typing: Any, mask: Any, x: Any, y: Any) -> Any:
     """``x`` in the lanes where ``mask`` is set, ``y`` elsewhere; one of them may be a scalar."""
     result = x if isinstance(x, Vector) else y

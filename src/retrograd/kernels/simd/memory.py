@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 from ..target import vector_bytes
 from .codegen import as_vector, declare, first_lanes, masked_load, masked_store, splat, vector_align, vector_pointer
-from .vector import BITS, ELEMENT, I32, I64, integer_of, llvm_vector, vector_of
+from .vector import BITS, ELEMENT, I32, I64, Mask, integer_of, llvm_vector, vector_of
 
 
 @intrinsic
@@ -114,6 +114,58 @@ def store_integers(typing: Any, pointer: Any, index: Any, value: Any, count: Any
     return types.void(pointer, types.int64, value, types.int64), generate
 
 
+@intrinsic
+def load_mask(typing: Any, pointer: Any, index: Any, like: Any) -> Any:
+    """A truth value for each lane of ``like``: where the bytes from ``pointer[index]`` on are not 0."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(ir.IntType(8), like.lanes)
+        value = builder.load(vector_pointer(builder, args[0], args[1], wide))
+        value.align = 1
+        return builder.icmp_unsigned("!=", value, ir.Constant(wide, None))
+
+    return Mask(like.lanes)(pointer, types.int64, like), generate
+
+
+@intrinsic
+def load_first_mask(typing: Any, pointer: Any, index: Any, like: Any, count: Any) -> Any:
+    """As ``load_mask``, but only the first ``count`` lanes; the others are not set and their memory is not touched."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(ir.IntType(8), like.lanes)
+        some, none = first_lanes(builder, args[3], like.lanes), ir.Constant(wide, None)
+        value = masked_load(builder, vector_pointer(builder, args[0], args[1], wide), some, none)
+        return builder.icmp_unsigned("!=", value, none)
+
+    return Mask(like.lanes)(pointer, types.int64, like, types.int64), generate
+
+
+@intrinsic
+def store_mask(typing: Any, pointer: Any, index: Any, mask: Any) -> Any:
+    """Write a mask as bytes, 1 or 0, to ``pointer[index]`` and those behind it."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(ir.IntType(8), mask.lanes)
+        bytes_ = builder.zext(args[2], wide)
+        builder.store(bytes_, vector_pointer(builder, args[0], args[1], wide)).align = 1
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, mask), generate
+
+
+@intrinsic
+def store_first_mask(typing: Any, pointer: Any, index: Any, mask: Any, count: Any) -> Any:
+    """As ``store_mask``, but only the first ``count`` lanes."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(ir.IntType(8), mask.lanes)
+        some = first_lanes(builder, args[3], mask.lanes)
+        masked_store(builder, builder.zext(args[2], wide), vector_pointer(builder, args[0], args[1], wide), some)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, mask, types.int64), generate
+
+
 def buffer(count: int) -> Any:
     """A function: ``function(p)`` is memory for ``count`` elements of ``p``'s type, until the kernel returns."""
 
@@ -158,15 +210,21 @@ def pointer_like(typing: Any, pointer: Any, address: Any) -> Any:
     return pointer(pointer, types.int64), generate
 
 
-@intrinsic
-def ahead(typing: Any, pointer: Any, index: Any) -> Any:
-    """Ask for the cache line 4 KiB behind ``pointer[index]``: the CPU itself does not look beyond the page it reads."""
+def ahead_by(distance: int) -> Any:
+    """A function: ``function(p, i)`` asks for the cache line ``distance`` bytes behind ``p[i]``."""
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        byte = ir.IntType(8).as_pointer()
-        function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32, I32, I32])
-        place = builder.gep(args[0], [builder.add(args[1], I64(4096 * 8 // BITS[pointer.dtype]))])
-        builder.call(function, [builder.bitcast(place, byte), I32(0), I32(3), I32(1)])
-        return context.get_dummy_value()
+    @intrinsic
+    def ask(typing: Any, pointer: Any, index: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            byte = ir.IntType(8).as_pointer()
+            function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32, I32, I32])
+            place = builder.gep(args[0], [builder.add(args[1], I64(distance * 8 // BITS[pointer.dtype]))])
+            builder.call(function, [builder.bitcast(place, byte), I32(0), I32(3), I32(1)])
+            return context.get_dummy_value()
 
-    return types.void(pointer, types.int64), generate
+        return types.void(pointer, types.int64), generate
+
+    return ask
+
+
+ahead = ahead_by(4096)  # a page of memory: the CPU itself does not look beyond the one it reads

@@ -6,24 +6,51 @@ are those that exist once for each number of axes, or that update running statis
 
 import sys
 
+from ...ops.activation import *
+from ...ops.attention import *
+from ...ops.distance import *
 from ...ops.dropout import *
-from ...ops.elementwise import relu, sigmoid, tanh
 from ...ops.embedding import *
+from ...ops.gating import *
 from ...ops.grid import *
-from ...ops.loss import *
+from ...ops.loss.binary import *
+from ...ops.loss.classification import *
+from ...ops.loss.ctc import *
+from ...ops.loss.likelihood import *
+from ...ops.loss.margin import *
+from ...ops.loss.ranking import *
+from ...ops.loss.regression import *
 from ...ops.matmul import bilinear, linear
 from ...ops.padding import *
 from ...ops.pixels import *
+from ...ops.rectifier import *
 from ...ops.resampling import *
 from ...ops.softmax import log_softmax, softmax
+from ...ops.transcendental import sigmoid
+from ...ops.trigonometry import tanh
 from ...ops.windows import *
 from .convolution import *
 from .normalization import *
 from .pooling import *
 
 _HERE = ("convolution", "normalization", "pooling")
-_OPERATORS = ("dropout", "loss", "embedding", "grid", "padding", "pixels", "resampling", "windows")
+_LOSSES = ("binary", "classification", "ctc", "likelihood", "margin", "ranking", "regression")
+_OPERATORS = (
+    "activation",
+    "attention",
+    "distance",
+    "dropout",
+    "embedding",
+    "gating",
+    "grid",
+    "padding",
+    "pixels",
+    "rectifier",
+    "resampling",
+    "windows",
+    *(f"loss.{subject}" for subject in _LOSSES),
+)
 _PACKAGE = __name__.partition(".")[0]
-__all__ = ["bilinear", "linear", "log_softmax", "relu", "sigmoid", "softmax", "tanh"]
+__all__ = ["bilinear", "linear", "log_softmax", "sigmoid", "softmax", "tanh"]
 __all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
 __all__ += [name for family in _OPERATORS for name in sys.modules[f"{_PACKAGE}.ops.{family}"].__all__]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...engine.tensor import Tensor
+from ...ops.adaptive_pooling import OutputSize, adaptive_avg_pool_nd, adaptive_max_pool_nd
 from ...ops.convolution import Extent
+from ...ops.lp_pooling import lp_pool_nd
 from ...ops.pooling import Pairs, avg_pool_nd, max_pool_nd
+from ...ops.unpooling import max_unpool_nd
 
-__all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+]  # fmt: skip
 
 
 def max_pool1d(
@@ -85,11 +93,12 @@ def avg_pool2d(
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
     O = (I + padding on both sides - R)//stride + 1, rounded up with ``ceil_mode``; stride defaults to kernel_size.
 
-    count_include_pad: padding counts as zeros in the mean. divisor_override: divide the sum by this instead.
+    count_include_pad: padding counts as zeros in the mean, but not what ``ceil_mode`` adds behind it.
+    divisor_override: divide the sum by this instead.
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: input does not fit the window, or ``ceil_mode`` does not fit the padding that is counted.
+        ValueError: input does not fit the window, or divisor_override is 0.
     """
     return avg_pool_nd(
         "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -109,3 +118,108 @@ def avg_pool3d(
     return avg_pool_nd(
         "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """The mean of windows that share the input out evenly, O of them per axis.
+
+    input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
+    ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None stands for I.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or output_size holds something else than integers and None.
+        ValueError: input or output_size has another number of axes, or an extent is less than 1.
+    """
+    return adaptive_avg_pool_nd("adaptive_avg_pool2d", 2, input, output_size)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """The mean of O windows over one axis. See ``adaptive_avg_pool2d``."""
+    return adaptive_avg_pool_nd("adaptive_avg_pool1d", 1, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """The mean of O windows over three axes. See ``adaptive_avg_pool2d``."""
+    return adaptive_avg_pool_nd("adaptive_avg_pool3d", 3, input, output_size)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest element of windows that share the input out evenly, O of them per axis.
+
+    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat places in *I)
+
+    Windows, output_size and what is raised are those of ``adaptive_avg_pool2d``; of equal elements the first counts.
+    """
+    return adaptive_max_pool_nd("adaptive_max_pool2d", 2, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest element of O windows over one axis. See ``adaptive_max_pool2d``."""
+    return adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest element of O windows over three axes. See ``adaptive_max_pool2d``."""
+    return adaptive_max_pool_nd("adaptive_max_pool3d", 3, input, output_size, return_indices)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The norm (sum of input**p)**(1/p) of each window, p = norm_type; an infinite p gives the largest |input|.
+
+    input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
+    window that is then cut off counts as if it were whole and of the same mean. Where a norm is 0, so is its gradient.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or norm_type no number.
+        ValueError: input does not fit the window, or norm_type is 0 or NaN.
+    """
+    return lp_pool_nd("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The norm of each window over one axis. See ``lp_pool2d``."""
+    return lp_pool_nd("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The norm of each window over three axes. See ``lp_pool2d``."""
+    return lp_pool_nd("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Zeros with the elements of input at the places they were taken from by ``max_pool2d(..., return_indices=True)``.
+
+    input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
+    every axis. output_size: another I, less than a stride away (pooling forgets the rest of a division); its shape may
+    be given with N and C. Where places meet, the last element counts.
+
+    Raises:
+        TypeError: input is no floating-point Tensor or indices no int64 Tensor.
+        ValueError: shapes do not fit, or an index lies outside of the output.
+    """
+    return max_unpool_nd("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """What ``max_pool1d`` took, put back. See ``max_unpool2d``."""
+    return max_unpool_nd("max_unpool1d", 1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """What ``max_pool3d`` took, put back. See ``max_unpool2d``."""
+    return max_unpool_nd("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)

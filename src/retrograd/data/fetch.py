@@ -1,0 +1,80 @@
+"""Making batches of a dataset, and the random numbers that this takes: the same in any process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..ops.random import default_generator
+from .collate import default_collate
+from .dataset import IterableDataset
+
+__all__ = ["END", "Fetcher", "next_seed"]
+
+
+class END:
+    """What ``fetch`` returns when an IterableDataset has no more samples."""
+
+
+class Fetcher:
+    """Makes the batches that a loader asks for.
+
+    batch_size: None hands out single samples.
+    drop_last: of an IterableDataset, whose end the loader does not know in advance.
+    """
+
+    def __init__(
+        self, dataset: Any, collate_fn: Callable[[list[Any]], Any] | None, batch_size: int | None, drop_last: bool
+    ) -> None:
+        self.dataset, self.collate_fn = dataset, collate_fn
+        self.batch_size, self.drop_last = batch_size, drop_last
+        self._samples: Iterator[Any] = iter(())
+
+    def start(self, seed: int) -> None:
+        """Begin an epoch whose random numbers come from ``seed``."""
+        self._seed = seed
+        if isinstance(self.dataset, IterableDataset):
+            self._samples = iter(self.dataset)
+
+    def fetch(self, number: int, indices: Any) -> tuple[Any, bool]:
+        """Batch ``number`` of the epoch, and whether random numbers were drawn for it.
+
+        While it is made, the common generator stands at a place that only the seed and the number decide, so that
+        neither the number of workers nor what else draws from it makes a difference. Afterwards it is as before.
+        """
+        generator = default_generator.bit_generator
+        before = generator.state
+        generator.state = start = _state(self._seed, number)
+        try:
+            batch = self._batch(indices)
+            return batch, generator.state != start
+        finally:
+            generator.state = before
+
+    def _batch(self, indices: Any) -> Any:
+        dataset, collate = self.dataset, self.collate_fn or default_collate
+        if isinstance(dataset, IterableDataset):
+            if self.batch_size is None:
+                return next(self._samples, END)
+            items = list(islice(self._samples, self.batch_size))
+            return collate(items) if items and not (self.drop_last and len(items) < self.batch_size) else END
+        if self.batch_size is None:
+            return dataset[indices]
+        if self.collate_fn is None and hasattr(dataset, "take"):
+            return dataset.take(indices)
+        if hasattr(dataset, "__getitems__"):
+            return collate(dataset.__getitems__(indices))
+        return collate([dataset[index] for index in indices])
+
+
+def next_seed(generator: np.random.Generator) -> int:
+    """The number that the generator would draw next; it stays where it is."""
+    return int(deepcopy(generator).integers(2**63))
+
+
+def _state(seed: int, number: int) -> dict[str, Any]:
+    return dict(np.random.PCG64(np.random.SeedSequence((seed, number))).state)

@@ -1,0 +1,352 @@
+"""Folders of images: one folder per class, PNG and JPEG files in it, read through Pillow.
+
+Nothing that a folder can hold ends in a crash or is left out silently: what is no usable image is listed with its
+reason, and what makes the whole folder unusable is an ImageFolderError that says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from .dataset import Dataset
+from .pillow import pillow
+
+__all__ = ["ImageError", "ImageFolder", "ImageFolderError", "LoadedImages", "load_images", "read_image", "shown"]
+
+_FORMATS = ("PNG", "JPEG")
+_MOST_PIXELS = 50_000_000  # a small file can claim to be a huge image, to fill the memory
+_TOLD = 5  # how many files a message names
+_warnings = Lock()
+
+
+class ImageFolderError(RuntimeError):
+    """A folder cannot be used as class folders of images; the message says why and what to do."""
+
+
+class ImageError(RuntimeError):
+    """A file cannot be used as an image; the message says why, without its name."""
+
+
+class ImageFolder(Dataset):
+    """Images in class folders: sample i is (image, label), read from the disk when asked for.
+
+    root: a folder with one folder per class; images in folders within these belong to the class too.
+    transform: makes of the image, uint8 (H, W, channels), what the sample holds; see retrograd.data.transforms.
+    target_transform: makes of the label, an int, what the sample holds.
+    channels: 3 for colour, 1 for grey.
+
+    ``classes`` are the folders' names in order, ``class_to_idx`` their labels, ``samples`` the pairs (path, label), and
+    ``skipped`` the pairs (path, reason) of files that are no PNG or JPEG images.
+
+    Raises:
+        ImageFolderError: the folder cannot be used; says why.
+        ImportError: Pillow is not installed.
+        ValueError: channels is neither 1 nor 3.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[Any], Any] | None = None,
+        channels: int = 3,
+    ) -> None:
+        _check_channels(channels)
+        self.root, self.channels = Path(root), channels
+        self.transform, self.target_transform = transform, target_transform
+        found = _scan(self.root)
+        self.classes, self.skipped = found.classes, list(found.skipped)
+        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+        self.samples = []
+        for path, label in found.files:
+            try:
+                with _opened(path):
+                    self.samples.append((path, label))
+            except ImageError as error:
+                self.skipped.append((path, str(error)))
+        self.targets = [label for _, label in self.samples]
+        _check_classes(self.root, self.classes, self.targets, self.skipped, least=1)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        path, label = self.samples[index]
+        try:
+            image: Any = read_image(path, self.channels)
+        except ImageError as error:
+            raise ImageFolderError(f"{shown(path)} {error}; remove it, or repair it") from error
+        target: Any = label
+        return (
+            image if self.transform is None else self.transform(image),
+            target if self.target_transform is None else self.target_transform(target),
+        )
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+
+@dataclass
+class LoadedImages:
+    """The images of a folder in memory: uint8 (N, channels, size, size), labels int64 (N,), and the classes' names.
+
+    skipped: (path, reason) of what was not used.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    classes: tuple[str, ...]
+    skipped: list[tuple[Path, str]]
+
+    def why_skipped(self) -> str:
+        """The skipped files in one line, counted by reason; "" if there are none."""
+        return told(self.skipped)
+
+
+def load_images(
+    root: str | Path, size: int, channels: int, classes: Sequence[str] | None = None, least: int = 1
+) -> LoadedImages:
+    """Read every image of a folder of class folders, cut to a square in the middle and resized to ``size`` pixels.
+
+    classes: the names that the class folders must have; None takes them as they are, at least two.
+    least: how many images there must be of each class.
+
+    Raises:
+        ImageFolderError: the folder cannot be used; says why.
+        ImportError: Pillow is not installed.
+        ValueError: channels is neither 1 nor 3, or size is not positive.
+    """
+    root = Path(root)
+    _check_channels(channels)
+    if size < 1:
+        raise ValueError(f"load_images: size={size} must be positive")
+    pillow("reading images")
+    found = _scan(root)
+    if classes is not None and found.classes != tuple(classes):
+        raise ImageFolderError(
+            f"{shown(root)} has the class folders {_listed(found.classes)}, expected {_listed(classes)}"
+        )
+
+    def read(path: Path) -> np.ndarray | ImageError:
+        try:
+            return read_image(path, channels, size)
+        except ImageError as error:
+            return error
+
+    images, labels, skipped = [], [], list(found.skipped)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:  # Pillow decodes without Python's lock
+        for (path, label), image in zip(found.files, threads.map(read, [path for path, _ in found.files]), strict=True):
+            if isinstance(image, ImageError):
+                skipped.append((path, str(image)))
+            else:
+                images.append(np.moveaxis(image, -1, 0))
+                labels.append(label)
+    _check_classes(root, found.classes, labels, skipped, least)
+    return LoadedImages(np.stack(images), np.array(labels, np.int64), found.classes, skipped)
+
+
+def read_image(path: str | Path, channels: int, size: int | None = None) -> np.ndarray:
+    """A PNG or JPEG file as uint8 (H, W, channels), upright, whatever mode it is stored in.
+
+    Transparent pixels become white, 16-bit ones are scaled to 8, CMYK and palettes are converted.
+
+    channels: 3 for colour, 1 for grey.
+    size: cut to a square in the middle and resize to this; None leaves the size.
+
+    Raises:
+        ImageError: it cannot be read, is no such image, is cut off, or is too large.
+        ImportError: Pillow is not installed.
+        ValueError: channels is neither 1 nor 3.
+    """
+    _check_channels(channels)
+    package = pillow("reading images")
+    with _opened(Path(path)) as image:
+        try:
+            image.load()
+            plain = _eight_bit(package, _upright(package, image)).convert("RGB" if channels == 3 else "L")
+            if size is not None:
+                plain = package.ImageOps.fit(plain, (size, size), package.Image.Resampling.BILINEAR)
+            array = np.array(plain)
+        except Exception as error:  # whatever Pillow raises about a file from outside
+            raise ImageError(f"is damaged or cut off ({_short(error)})") from error
+    return array.reshape(*array.shape[:2], channels)
+
+
+def _opened(path: Path) -> Any:
+    """The image with its size checked and its pixels not read yet."""
+    package = pillow("reading images")
+    try:
+        kind = path.stat().st_mode
+        if not stat.S_ISREG(kind):  # opening a pipe would wait for ever
+            raise ImageError("is no file" if not stat.S_ISDIR(kind) else "is a folder")
+        with _quiet():
+            image = package.Image.open(path, formats=_FORMATS)
+    except ImageError:
+        raise
+    except OSError as error:
+        if isinstance(error, package.UnidentifiedImageError):
+            raise ImageError("is no PNG or JPEG image") from None
+        if error.errno is None:  # Pillow's, not the system's
+            raise ImageError(f"is damaged or cut off ({_short(error)})") from error
+        raise ImageError(f"cannot be read ({error.strerror})") from error
+    except package.Image.DecompressionBombError as error:
+        raise ImageError(f"is too large, more than {_MOST_PIXELS:,} pixels") from error
+    except Exception as error:  # whatever Pillow raises about a file from outside
+        raise ImageError(f"is damaged ({_short(error)})") from error
+    if image.width * image.height > _MOST_PIXELS:
+        size = f"{image.width:,} x {image.height:,}"
+        image.close()
+        raise ImageError(f"is too large: {size} pixels, more than {_MOST_PIXELS:,}")
+    return image
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Pillow's warnings about odd metadata and size. Python's list of filters belongs to all threads."""
+    with _warnings, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _upright(package: Any, image: Any) -> Any:
+    """Turned as the camera noted; an image whose notes are damaged stays as it is."""
+    with _quiet(), suppress(Exception):
+        return package.ImageOps.exif_transpose(image)
+    return image
+
+
+def _eight_bit(package: Any, image: Any) -> Any:
+    """The image with 8 bits per channel and without transparency: what shines through is white."""
+    if image.mode.startswith("I"):  # 16 bits; Pillow's own conversion would cut, not scale
+        return package.Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = package.Image.new("RGBA", image.size, "white")
+        return package.Image.alpha_composite(white, image).convert("RGB")
+    return image
+
+
+# ---- folders -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Found:
+    classes: tuple[str, ...]
+    files: list[tuple[Path, int]]
+    skipped: list[tuple[Path, str]]
+
+
+def _scan(root: Path) -> _Found:
+    """The files in the class folders of ``root``, in a fixed order; none of them is opened yet."""
+    try:
+        there = sorted(root.iterdir(), key=_order)
+    except FileNotFoundError:
+        raise ImageFolderError(f"{shown(root)}: there is no such folder") from None
+    except NotADirectoryError:
+        raise ImageFolderError(f"{shown(root)} is a file, expected a folder with one folder per class") from None
+    except OSError as error:
+        raise ImageFolderError(f"{shown(root)} cannot be read: {error.strerror or error}") from error
+    visible = [path for path in there if not path.name.startswith(".")]
+    folders = [path for path in visible if path.is_dir()]
+    skipped = [(path, "is in no class folder") for path in visible if not path.is_dir()]
+    if len(folders) < 2:
+        what = f"only {shown(folders[0].name)!r}" if folders else "none"
+        loose = f" (and {len(skipped)} files beside them)" if skipped else ""
+        raise ImageFolderError(
+            f"{shown(root)} must have at least two class folders, one per class with its images in it; it has "
+            f"{what}{loose}"
+        )
+    names = tuple(shown(folder.name) for folder in folders)
+    first: dict[str, str] = {}
+    for name in names:
+        key = unicodedata.normalize("NFC", name).casefold()
+        if key in first:
+            raise ImageFolderError(
+                f"{shown(root)}: the class folders {first[key]!r} and {name!r} have names that differ only in case or "
+                "in how they are spelled in Unicode; rename one, or put their images together"
+            )
+        first[key] = name
+    files = []
+    for label, folder in enumerate(folders):
+        files += [(path, label) for path in _files(folder, skipped, {root.resolve()})]
+    return _Found(names, files, skipped)
+
+
+def _files(folder: Path, skipped: list[tuple[Path, str]], above: set[Path]) -> Iterator[Path]:
+    """All files in a folder and those within it. A link that leads back to a folder above is skipped."""
+    try:
+        real = folder.resolve()
+        if real in above:
+            skipped.append((folder, "is a link to a folder that it is in"))
+            return
+        there = sorted(folder.iterdir(), key=_order)
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        skipped.append((folder, f"cannot be read ({getattr(error, 'strerror', None) or error})"))
+        return
+    for path in there:
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield from _files(path, skipped, {*above, real})
+        else:
+            yield path
+
+
+def _order(path: Path) -> bytes:
+    return os.fsencode(path.name)
+
+
+def _check_classes(
+    root: Path, classes: Sequence[str], labels: Sequence[int], skipped: list[tuple[Path, str]], least: int
+) -> None:
+    counts = Counter(labels)
+    few = [f"{name!r} ({counts[label]})" for label, name in enumerate(classes) if counts[label] < least]
+    if few:
+        why = f". Not used: {told(skipped)}" if skipped else ""
+        some = ", ".join(few[:_TOLD]) + (f" and {len(few) - _TOLD} more" if len(few) > _TOLD else "")
+        raise ImageFolderError(
+            f"{shown(root)}: each class needs at least {least} image{'s' if least > 1 else ''} (PNG or JPEG); too few "
+            f"in {some}: put images there, or remove the folder{why}"
+        )
+
+
+def _check_channels(channels: int) -> None:
+    if channels not in (1, 3):
+        raise ValueError(f"channels={channels!r} must be 3 (colour) or 1 (grey)")
+
+
+def told(skipped: Sequence[tuple[Path, str]]) -> str:
+    """Files that were not used, in one line: counted by reason, the first ones named."""
+    by_reason: dict[str, list[Path]] = {}
+    for path, reason in skipped:
+        by_reason.setdefault(reason, []).append(path)
+    parts = []
+    for reason, paths in by_reason.items():
+        names = ", ".join(shown(f"{path.parent.name}/{path.name}") for path in paths[:_TOLD])
+        more = f" and {len(paths) - _TOLD} more" if len(paths) > _TOLD else ""
+        parts.append(f"{names}{more} {reason}")
+    return "; ".join(parts)
+
+
+def shown(name: str | Path) -> str:
+    """A file name that can be printed and written as UTF-8, whatever bytes it has."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (" ..." if len(names) > 20 else "")
+
+
+def _short(error: BaseException) -> str:
+    return f"{error or type(error).__name__}".splitlines()[0][:100]

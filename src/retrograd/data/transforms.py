@@ -1,0 +1,481 @@
+"""Image transforms on NumPy arrays, with torchvision's names.
+
+An image is a uint8 array (H, W, C) or (H, W), as files hold it, or an array or Tensor of floats (C, H, W) or (H, W), as
+networks take it; ToTensor makes the second of the first. What a transform is given decides what it returns; its input
+is not changed. Random numbers come from retrograd's generator, so a seed repeats them; DataLoader gives every batch
+numbers of its own.
+
+Resizing and rotating are Pillow's (the extra "images"); a large image is averaged when it is made small, no pixel is
+left out. Floats are resampled in float32.
+
+Source: torchvision's documentation of torchvision.transforms and transforms.v2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..ops.random import default_generator
+from .mixing import CutMix, MixUp
+from .pillow import pillow
+
+__all__ = [
+    "CenterCrop",
+    "Compose",
+    "CutMix",
+    "InterpolationMode",
+    "MixUp",
+    "Normalize",
+    "Pad",
+    "RandomCrop",
+    "RandomErasing",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "RandomVerticalFlip",
+    "Resize",
+    "ToTensor",
+]
+
+_MODES = ("constant", "edge", "reflect", "symmetric")
+
+
+class InterpolationMode(Enum):
+    """How pixels between pixels are found; a transform takes the value, such as "bilinear", as well."""
+
+    NEAREST = "nearest"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
+    BOX = "box"
+    HAMMING = "hamming"
+    LANCZOS = "lanczos"
+
+
+class Compose:
+    """One transform after the other.
+
+    transforms: callables that take and return an image.
+    """
+
+    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+        self.transforms = list(transforms)
+
+    def __call__(self, image: Any) -> Any:
+        for transform in self.transforms:
+            image = transform(image)
+        return image
+
+    def __repr__(self) -> str:
+        return f"Compose({', '.join(map(repr, self.transforms))})"
+
+
+class _Transform:
+    """A subclass defines ``apply`` for an array (H, W) or (H, W, C) of any of the types."""
+
+    def __call__(self, image: Any) -> Any:
+        """The transformed image, of the kind that was given.
+
+        Raises:
+            TypeError: this is no image.
+        """
+        array = _checked(type(self).__name__, image)
+        floats = array.ndim == 3 and array.dtype.kind == "f"
+        result = self.apply(np.moveaxis(array, 0, -1) if floats else array)
+        result = np.ascontiguousarray(np.moveaxis(result, -1, 0) if floats else result)
+        if result is array or np.shares_memory(result, array):
+            result = result.copy()
+        return Tensor(result) if isinstance(image, Tensor) else result
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        options = (f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
+        return f"{type(self).__name__}({', '.join(options)})"
+
+
+class ToTensor:
+    """An image uint8 (H, W, C) or (H, W) -> Tensor float32 (C, H, W) from 0 to 1; floats only change places."""
+
+    def __call__(self, image: np.ndarray) -> Tensor:
+        """The image as a Tensor.
+
+        Raises:
+            TypeError: this is no array of uint8 or floats with two or three axes.
+        """
+        floats = isinstance(image, np.ndarray) and image.dtype.kind == "f"
+        if not isinstance(image, np.ndarray) or image.ndim not in (2, 3) or not (floats or image.dtype == np.uint8):
+            raise TypeError(f"ToTensor: expected an array (H, W, C) or (H, W) of uint8 or floats, got {_told(image)}")
+        planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
+        values = planes.astype(np.float32) / np.float32(255) if image.dtype == np.uint8 else planes
+        return Tensor(np.array(values, np.float32, order="C"))
+
+    def __repr__(self) -> str:
+        return "ToTensor()"
+
+
+class Normalize(_Transform):
+    """(x - mean) / std in each channel of an image of floats.
+
+    mean, std: one number per channel.
+
+    Raises:
+        ValueError: they have different lengths, or an std is not positive.
+    """
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        self.mean, self.std = (np.asarray(values, np.float64).reshape(-1) for values in (mean, std))
+        if self.mean.shape != self.std.shape or not (self.std > 0).all():
+            raise ValueError(f"Normalize: mean={mean!r} and std={std!r} need one number per channel each, std above 0")
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        channels = 1 if image.ndim == 2 else image.shape[2]
+        if image.dtype == np.uint8:
+            raise TypeError("Normalize: the image is uint8; put ToTensor() before it")
+        if channels != len(self.mean):
+            raise ValueError(f"Normalize: the image has {channels} channels, mean and std are for {len(self.mean)}")
+        mean, std = self.mean.astype(image.dtype), self.std.astype(image.dtype)
+        return (image - mean) / std
+
+
+class Pad(_Transform):
+    """More pixels around an image.
+
+    padding: pixels on all sides, (left and right, top and bottom), or (left, top, right, bottom).
+    fill: their value, for padding_mode "constant".
+    padding_mode: "constant", "edge", "reflect" (without the edge itself) or "symmetric" (with it).
+
+    Raises:
+        ValueError: padding is negative or has another length, or the mode is none of these.
+    """
+
+    def __init__(self, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> None:
+        self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
+        sides = (padding,) * 4 if isinstance(padding, int) else tuple(padding)
+        sides = sides * 2 if len(sides) == 2 else sides
+        if len(sides) != 4 or not all(isinstance(side, int) and side >= 0 for side in sides):
+            raise ValueError(f"Pad: padding={padding!r} must be one, two or four ints of at least 0")
+        if padding_mode not in _MODES:
+            raise ValueError(f"Pad: padding_mode={padding_mode!r} is unknown; choose one of {', '.join(_MODES)}")
+        self._sides = sides
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        left, top, right, bottom = self._sides
+        return _padded(image, (top, bottom), (left, right), self.fill, self.padding_mode)
+
+
+class CenterCrop(_Transform):
+    """The middle of an image; zeros around it where the image is smaller.
+
+    size: (height, width) of the result, or the side of a square.
+    """
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self.size = size
+        self._size = _pair("CenterCrop", size)
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        height, width = self._size
+        rows, columns = (max(0, wanted - there) for wanted, there in zip(self._size, image.shape, strict=False))
+        image = _padded(image, (rows // 2, rows - rows // 2), (columns // 2, columns - columns // 2))
+        top, left = (round((there - wanted) / 2) for wanted, there in zip(self._size, image.shape, strict=False))
+        return image[top : top + height, left : left + width]
+
+
+class RandomCrop(_Transform):
+    """A random part of an image.
+
+    size: (height, width) of the result, or the side of a square.
+    padding: pixels that are put around the image before, as for Pad; None puts none.
+    pad_if_needed: pad an image that is smaller than size, instead of refusing it.
+    fill, padding_mode: as for Pad.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: float = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        self.size, self.padding, self.pad_if_needed = size, padding, bool(pad_if_needed)
+        self.fill, self.padding_mode = fill, padding_mode
+        self._size = _pair("RandomCrop", size)
+        self._pad = Pad(0 if padding is None else padding, fill, padding_mode)
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        image = self._pad.apply(image)
+        if self.pad_if_needed:
+            rows, columns = (max(0, wanted - there) for wanted, there in zip(self._size, image.shape, strict=False))
+            image = _padded(image, (rows, rows), (columns, columns), self.fill, self.padding_mode)
+        rest = [there - wanted for wanted, there in zip(self._size, image.shape, strict=False)]
+        if min(rest) < 0:
+            raise ValueError(
+                f"RandomCrop: size={self._size} is larger than the image, {image.shape[0]} x {image.shape[1]} with its "
+                "padding; set pad_if_needed=True, or put Resize before it"
+            )
+        top, left = (int(default_generator.integers(0, room + 1)) for room in rest)
+        return image[top : top + self._size[0], left : left + self._size[1]]
+
+
+class Resize(_Transform):
+    """An image in another size.
+
+    size: (height, width) of the result; an int is that of the shorter side, and the longer one keeps the proportion.
+    interpolation: see InterpolationMode.
+    """
+
+    def __init__(
+        self, size: int | Sequence[int], interpolation: str | InterpolationMode = InterpolationMode.BILINEAR
+    ) -> None:
+        self.size, self.interpolation = size, InterpolationMode(interpolation)
+        self._size = _pair("Resize", size)
+        self._keep = isinstance(size, int) or len(size) == 1
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        size = self._size
+        if self._keep:
+            height, width = image.shape[:2]
+            short = size[0]
+            size = (short, int(short * width / height)) if height <= width else (int(short * height / width), short)
+        return _resized(image, size, self.interpolation)
+
+
+class RandomResizedCrop(_Transform):
+    """A random part of an image, of random size and proportion, resized.
+
+    size: (height, width) of the result, or the side of a square.
+    scale: range of the part's share of the area.
+    ratio: range of its width divided by its height.
+    interpolation: see InterpolationMode.
+
+    Raises:
+        ValueError: a range is empty or does not begin above 0.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        interpolation: str | InterpolationMode = InterpolationMode.BILINEAR,
+    ) -> None:
+        self.size, self.scale, self.ratio = size, scale, ratio
+        self.interpolation = InterpolationMode(interpolation)
+        self._size = _pair("RandomResizedCrop", size)
+        _check_range("RandomResizedCrop", "scale", scale)
+        _check_range("RandomResizedCrop", "ratio", ratio)
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        part = _random_part(image.shape[:2], self.scale, self.ratio)
+        if part is None:  # no such part fits: the largest middle whose proportion does
+            height, width = image.shape[:2]
+            wide, low = min(width, round(height * self.ratio[1])), min(height, round(width / self.ratio[0]))
+            part = (height - low) // 2, (width - wide) // 2, low, wide
+        top, left, low, wide = part
+        return _resized(image[top : top + low, left : left + wide], self._size, self.interpolation)
+
+
+class RandomHorizontalFlip(_Transform):
+    """Left and right change places with probability p.
+
+    Raises:
+        ValueError: p is no probability.
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        self.p = _probability("RandomHorizontalFlip", p)
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        return image[:, ::-1] if default_generator.random() < self.p else image
+
+
+class RandomVerticalFlip(_Transform):
+    """Top and bottom change places with probability p.
+
+    Raises:
+        ValueError: p is no probability.
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        self.p = _probability("RandomVerticalFlip", p)
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        return image[::-1] if default_generator.random() < self.p else image
+
+
+class RandomRotation(_Transform):
+    """A rotation about the middle, by an angle drawn evenly.
+
+    degrees: (least, greatest) angle, counter-clockwise; a number d means (-d, d).
+    interpolation: "nearest", "bilinear" or "bicubic".
+    expand: make the result large enough to hold all of the rotated image.
+    fill: value of the pixels that come in from outside.
+
+    Raises:
+        ValueError: degrees is negative or no range, or the interpolation is another one.
+    """
+
+    def __init__(
+        self,
+        degrees: float | Sequence[float],
+        interpolation: str | InterpolationMode = InterpolationMode.NEAREST,
+        expand: bool = False,
+        fill: float = 0,
+    ) -> None:
+        self.degrees, self.interpolation = degrees, InterpolationMode(interpolation)
+        self.expand, self.fill = bool(expand), fill
+        low, high = (-degrees, degrees) if isinstance(degrees, (int, float)) else tuple(degrees)
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise ValueError(f"RandomRotation: degrees={degrees!r} must be a number of at least 0 or (least, greatest)")
+        if self.interpolation.value not in ("nearest", "bilinear", "bicubic"):
+            raise ValueError(
+                f"RandomRotation: interpolation={self.interpolation.value!r} is for resizing; choose 'nearest', "
+                "'bilinear' or 'bicubic'"
+            )
+        self._range = low, high
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        angle = float(default_generator.uniform(*self._range))
+        method = _resampling(self.interpolation)
+        return _by_plane(image, lambda plane: plane.rotate(angle, method, self.expand, fillcolor=self.fill))
+
+
+class RandomErasing(_Transform):
+    """With probability p, a random rectangle is overwritten ("cutout").
+
+    scale: range of its share of the area.
+    ratio: range of its height divided by its width.
+    value: what it is overwritten with: a number, one number per channel, or "random" for normal noise.
+
+    Raises:
+        ValueError: p is no probability, a range is empty or does not begin above 0, or value is another string.
+
+    Source: Z. Zhong et al., "Random Erasing Data Augmentation", AAAI 2020.
+    """
+
+    def __init__(
+        self,
+        p: float = 0.5,
+        scale: tuple[float, float] = (0.02, 0.33),
+        ratio: tuple[float, float] = (0.3, 3.3),
+        value: float | Sequence[float] | str = 0,
+    ) -> None:
+        self.p = _probability("RandomErasing", p)
+        self.scale, self.ratio, self.value = scale, ratio, value
+        _check_range("RandomErasing", "scale", scale)
+        _check_range("RandomErasing", "ratio", ratio)
+        if isinstance(value, str) and value != "random":
+            raise ValueError(f"RandomErasing: value={value!r} must be a number, one per channel, or 'random'")
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        if default_generator.random() >= self.p:
+            return image
+        part = _random_part(image.shape[:2], self.scale, (1 / self.ratio[1], 1 / self.ratio[0]))
+        if part is None:
+            return image
+        top, left, height, width = part
+        result = image.copy()
+        hole = result[top : top + height, left : left + width]
+        if self.value == "random":
+            if image.dtype == np.uint8:
+                hole[...] = default_generator.integers(0, 256, hole.shape)
+            else:
+                hole[...] = default_generator.standard_normal(hole.shape)
+        else:
+            hole[...] = self.value
+        return result
+
+
+# ---- shared --------------------------------------------------------------------------------------------------------
+
+
+def _checked(name: str, image: Any) -> np.ndarray:
+    array = image.data if isinstance(image, Tensor) else image
+    if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or 0 in array.shape:
+        raise TypeError(f"{name}: expected an image of two or three axes, got {_told(image)}")
+    if array.dtype != np.uint8 and array.dtype.kind != "f":
+        raise TypeError(f"{name}: expected uint8 (H, W, C) or floats (C, H, W), got {_told(image)}")
+    return array
+
+
+def _told(image: Any) -> str:
+    if isinstance(image, (Tensor, np.ndarray)):
+        return f"{type(image).__name__} of {image.dtype}, shape {image.shape}"
+    return f"{type(image).__name__}; numpy.asarray(image) makes an array of a Pillow image in mode RGB or L"
+
+
+def _pair(name: str, size: Any) -> tuple[int, int]:
+    pair = (size, size) if isinstance(size, int) else tuple(size)
+    pair = pair * 2 if len(pair) == 1 else pair
+    if len(pair) != 2 or not all(isinstance(side, int) and side > 0 for side in pair):
+        raise ValueError(f"{name}: size={size!r} must be a positive int or (height, width)")
+    return pair
+
+
+def _probability(name: str, p: float) -> float:
+    if not 0 <= p <= 1:
+        raise ValueError(f"{name}: p={p!r} must be from 0 to 1")
+    return p
+
+
+def _check_range(name: str, option: str, values: Sequence[float]) -> None:
+    if len(values) != 2 or not 0 < values[0] <= values[1] < math.inf:
+        raise ValueError(f"{name}: {option}={values!r} must be (least, greatest), both greater than 0")
+
+
+def _padded(
+    image: np.ndarray, rows: tuple[int, int], columns: tuple[int, int], fill: float = 0, mode: str = "constant"
+) -> np.ndarray:
+    pad: Any = np.pad
+    options = {"constant_values": fill} if mode == "constant" else {}
+    return pad(image, (rows, columns, (0, 0))[: image.ndim], mode, **options)
+
+
+def _random_part(
+    size: Sequence[int], scale: tuple[float, float], ratio: tuple[float, float]
+) -> tuple[int, int, int, int] | None:
+    """(top, left, height, width) of a random part; its proportion, width by height, is drawn on a logarithmic scale.
+    None if ten attempts did not fit."""
+    height, width = size
+    for _ in range(10):
+        area = height * width * default_generator.uniform(*scale)
+        proportion = math.exp(default_generator.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        wide, low = round(math.sqrt(area * proportion)), round(math.sqrt(area / proportion))
+        if 0 < wide <= width and 0 < low <= height:
+            top = int(default_generator.integers(0, height - low + 1))
+            return top, int(default_generator.integers(0, width - wide + 1)), low, wide
+    return None
+
+
+def _resampling(mode: InterpolationMode) -> Any:
+    return getattr(pillow("resizing and rotating").Image.Resampling, mode.name)
+
+
+def _resized(image: np.ndarray, size: tuple[int, int], mode: InterpolationMode) -> np.ndarray:
+    height, width = (max(1, side) for side in size)
+    method = _resampling(mode)
+    if image.shape[:2] == (height, width):
+        return image
+    return _by_plane(image, lambda plane: plane.resize((width, height), method))
+
+
+def _by_plane(image: np.ndarray, change: Callable[[Any], Any]) -> np.ndarray:
+    """Let Pillow change every channel by itself."""
+    new = pillow("resizing and rotating").Image.fromarray
+    stored = np.uint8 if image.dtype == np.uint8 else np.float32
+    planes = image.reshape(*image.shape[:2], -1)
+    stored_planes = (np.ascontiguousarray(planes[..., channel], stored) for channel in range(planes.shape[2]))
+    changed = [np.asarray(change(new(plane))) for plane in stored_planes]
+    result = np.stack(changed, -1).astype(image.dtype, copy=False)
+    return result if image.ndim == 3 else result[..., 0]

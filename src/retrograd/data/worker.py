@@ -1,0 +1,133 @@
+"""What a worker process of a DataLoader does. Its other end is in processes.py.
+
+Messages to it: one with what it works on, then ``(epoch, seed)`` for each epoch and ``(epoch, number, indices)`` for
+each batch. Its answers are in the order of the batches. It ends when the pipe that brings them is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import threading
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from ..ops.kernel_set import use_kernels
+from .fetch import END, Fetcher
+
+__all__ = ["WorkerInfo", "get_worker_info", "receive", "work"]
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """What a dataset can ask in a worker process: which of how many it is in.
+
+    id: 0 to num_workers - 1.
+    seed: what Python's and NumPy's own global generators were seeded with in this process.
+    dataset: this process's copy.
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Of the worker process that this is called in; None in the main process."""
+    return _info
+
+
+def work(tasks: Connection, results: Connection) -> None:
+    """The process: make the batches that are asked for until nobody asks any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the main one ends this one
+    os.environ["RETROGRAD_NUM_THREADS"] = "1"  # the cores are shared with the other workers
+    fetcher: Fetcher | None = None
+    queue: SimpleQueue[Any] = SimpleQueue()
+    # read by a thread: whoever sends a task never waits for this process, whatever it is doing
+    threading.Thread(target=_read, args=(tasks, queue), daemon=True).start()
+    while (message := queue.get()) is not None:
+        epoch, drew, answer, error = 0, False, None, None
+        try:
+            if fetcher is None:
+                fetcher = _set_up(message)
+                continue
+            epoch, *rest = pickle.loads(message)
+            if len(rest) == 1:
+                fetcher.start(*rest)
+                continue
+            answer, drew = fetcher.fetch(*rest)
+        except Exception as found:  # it belongs to whoever iterates over the loader
+            error = _described(found)
+        try:
+            _send(results, (epoch, answer is END, drew, None if answer is END else answer, error))
+        except OSError:
+            return
+        except Exception as found:  # a batch that cannot be pickled
+            _send(results, (epoch, False, False, None, _described(found)))
+        if fetcher is None:
+            return
+
+
+def _set_up(message: bytes) -> Fetcher:
+    global _info
+    settings, pickled = pickle.loads(message)
+    identity, workers, seed, kernels = settings
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    use_kernels(kernels)
+    fetcher, init = pickle.loads(pickled)
+    _info = WorkerInfo(identity, workers, seed, fetcher.dataset)
+    if init is not None:
+        init(identity)
+    return fetcher
+
+
+def _read(tasks: Connection, queue: SimpleQueue[Any]) -> None:
+    try:
+        while True:
+            queue.put(tasks.recv_bytes())
+    except (EOFError, OSError):
+        queue.put(None)
+
+
+def _described(error: Exception) -> tuple[bytes | None, str]:
+    """The exception, where it can be pickled, and its traceback as text."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        packed = pickle.dumps(error)
+        pickle.loads(packed)
+    except Exception:
+        return None, text
+    return packed, text
+
+
+def _send(results: Connection, message: Any) -> None:
+    """Arrays go beside the pickled message, uncopied."""
+    buffers: list[pickle.PickleBuffer] = []
+    packed = pickle.dumps(message, 5, buffer_callback=buffers.append)
+    arrays = [buffer.raw() for buffer in buffers]
+    results.send_bytes(pickle.dumps((packed, [len(array) for array in arrays])))
+    for array in arrays:
+        if len(array):
+            results.send_bytes(array)
+
+
+def receive(results: Connection) -> Any:
+    """What ``_send`` sent; arrays in memory of their own, which can be written to."""
+    packed, sizes = pickle.loads(results.recv_bytes())
+    arrays = [np.empty(size, np.uint8) for size in sizes]
+    for array in arrays:
+        if len(array):
+            results.recv_bytes_into(array.data)
+    return pickle.loads(packed, buffers=arrays)

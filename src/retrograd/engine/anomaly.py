@@ -1,0 +1,206 @@
+"""Anomaly detection: the first operator that makes a NaN is named, with its module, the place and the user's line.
+
+It runs in place of Function.apply and after every backward of a sweep. While it is off, this costs the one test in
+each that recomputation needs too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import CodeType, TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from .changes import next_order
+from .function import Function
+from .grad_mode import thread
+from .line import user_place, words
+from .node import Node
+from .tensor import Tensor
+
+_apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
+
+
+class _Modules:
+    """How to find the modules that are running; nn, which the engine does not import, fills it in."""
+
+    def __init__(self) -> None:
+        self.call: CodeType | None = None  # the code of Module.__call__
+        self.describe: Callable[[list[Any]], str] = repr  # the path of the last module in the first one
+
+    def running(self) -> list[Any]:
+        """The modules on the stack, outermost first."""
+        found = []
+        frame = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code is self.call:
+                found.append(frame.f_locals["self"])
+            frame = frame.f_back  # type: ignore[assignment]
+        return found[::-1]
+
+
+modules = _Modules()
+
+
+class Watch:
+    """Runs instead of Function.apply."""
+
+    __slots__ = ("check_nan",)
+
+    def __init__(self, check_nan: bool) -> None:
+        self.check_nan = check_nan
+
+    def __call__(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
+        mode = thread.mode
+        before = next_order()
+        mode.watch = None
+        try:
+            output = _apply(cls, *args)
+        finally:
+            mode.watch = self
+        outputs = output if type(output) is tuple else (output,)
+        for item in outputs:
+            if item._edge is not None and item._edge[0].order < before:
+                node = item._edge[0]
+                node.place = user_place()
+                node.modules = modules.running()
+                break
+        if self.check_nan:
+            for index, item in enumerate(outputs):
+                found = _first_nan(item)
+                if found:
+                    which = f"output {index}" if type(output) is tuple else "its result"
+                    raise RuntimeError(
+                        f"{cls.__name__}: {which} has NaN, {found}; {_blame('argument', args)}.\n"
+                        f"  called at {words(user_place())}"
+                    )
+        return output
+
+    def after_backward(self, node: Node, entry: list[Any], grads: Any) -> None:
+        """Refuse the gradients of a node if there is a NaN among them; entry[1:] came in."""
+        if not self.check_nan:
+            return
+        items = grads if isinstance(grads, tuple | list) else (grads,)
+        for index, item in enumerate(items):
+            found = _first_nan(item)
+            if found:
+                raise RuntimeError(
+                    f"{node.name()}: the gradient of argument {index} has NaN, {found}; "
+                    f"{_blame('incoming gradient', tuple(entry[1:]))}.\n"
+                    f"  the forward of {node.function.__name__}{origin(node)}"
+                )
+
+
+def origin(node: Node) -> str:
+    """Where a node was made, as far as that is known: its module, and the user's line."""
+    found = getattr(node, "modules", None)
+    place = getattr(node, "place", None)
+    text = f" in {modules.describe(found)}" if found else ""
+    return text + ("" if place is None else f", called at {words(place)}")
+
+
+def _first_nan(item: Any) -> str:
+    """``the first at [1, 2] (3 of 6 elements, float32 of shape (2, 3))``, or nothing."""
+    if not isinstance(item, Tensor) or item.data.dtype.kind != "f":
+        return ""
+    bad = np.isnan(item.data)
+    if not bad.any():
+        return ""
+    index = [int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape)]
+    size, shape, dtype = bad.size, item.data.shape, item.data.dtype
+    return f"the first at {index} ({int(bad.sum())} of {size} elements, {dtype} of shape {shape})"
+
+
+def _blame(what: str, items: tuple[Any, ...]) -> str:
+    for index, item in enumerate(items):
+        found = _first_nan(item)
+        if found:
+            return f"{what} {index} has NaN already, {found}"
+    return f"no {what} has any"
+
+
+# ---- switching it on ---------------------------------------------------------------------------------------
+
+
+class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
+    """Switches the detection on or off at once; as a context manager, restores what was before at the end.
+
+    mode: whether to detect, in this thread.
+    check_nan: look for NaN in what every forward and backward makes. With False only errors in a backward are
+        explained: with the module and the user's line of their forward.
+
+    Raises:
+        TypeError: mode or check_nan is no bool.
+    """
+
+    __slots__ = ("_found",)
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        for name, value in (("mode", mode), ("check_nan", check_nan)):
+            if not isinstance(value, bool):
+                raise TypeError(f"set_detect_anomaly: {name} is {value!r}, expected True or False")
+        self._found = _install(Watch(check_nan) if mode else None)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _install(self._found)
+
+
+class detect_anomaly:  # noqa: N801
+    """``with detect_anomaly(): ...`` detects inside; see `set_detect_anomaly`.
+
+    check_nan: look for NaN, not only explain errors.
+
+    Raises:
+        TypeError: check_nan is no bool.
+    """
+
+    __slots__ = ("_check_nan", "_found")
+
+    def __init__(self, check_nan: bool = True) -> None:
+        if not isinstance(check_nan, bool):
+            raise TypeError(f"detect_anomaly: check_nan is {check_nan!r}, expected True or False")
+        self._check_nan = check_nan
+        self._found: list[Watch | None] = []
+
+    def __enter__(self) -> Self:
+        self._found.append(_install(Watch(self._check_nan)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _install(self._found.pop())
+
+
+def is_anomaly_enabled() -> bool:
+    """True if anomalies are detected in this thread now."""
+    return _watch() is not None
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """True if this thread looks for NaN now."""
+    watch = _watch()
+    return watch is not None and watch.check_nan
+
+
+def _watch() -> Watch | None:
+    watch: Any = thread.mode.watch
+    return watch if watch is None or type(watch) is Watch else watch.below
+
+
+def _install(new: Watch | None) -> Watch | None:
+    """Set what watches, under a recomputation that runs; returns what did before."""
+    found = _watch()
+    mode: Any = thread.mode
+    if mode.watch is None or type(mode.watch) is Watch:
+        mode.watch = new
+    else:
+        mode.watch.below = new
+    return found

@@ -1,0 +1,211 @@
+"""Recomputation: a part of the graph whose saved tensors are dropped and computed again when a backward asks.
+
+The function runs as usual and its nodes stay, with their places in the graph; only what they saved is replaced by a
+`Deferred`. The first backward that wants one runs the function again and takes what the nodes of that second run
+saved, in the order in which they were made. Derivatives of any order work, since the graph is the one of the first run.
+
+Source: T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016 (arXiv:1604.06174).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .changes import check, next_order
+from .function import Function
+from .grad_mode import enable_grad, thread
+from .line import user_place
+from .node import Node, SavedIntermediate, SavedOutput
+from .tensor import Tensor, wrap
+
+_apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
+
+
+class Checkpoint(Function):
+    """The name under which messages speak of a recomputed part."""
+
+
+class Deferred:
+    """Stands for what a node saved: what to keep of it, and the region that computes the rest."""
+
+    __slots__ = ("index", "items", "region")
+
+    def __init__(self, region: Region, index: int, saved: Any) -> None:
+        self.region = region
+        self.index = index
+        self.items = [_template(item) for item in saved]
+
+    def restore(self, node: Node) -> list[Any]:
+        """What the node saved, in arrays of the second run."""
+        found = self.region.take(self.index)
+        restored: list[Any] = []
+        if len(found) == len(self.items):
+            for item, other in zip(self.items, found, strict=True):
+                restored.append(item.fill(other) if type(item) is _Hole else item)
+                if restored[-1] is None and other is not None:
+                    break
+            else:
+                check(node, restored)  # of these, leaves were kept and not computed again
+                return restored
+        self.region.refuse(f"what {node.function.__name__} saved has another shape or type")
+
+
+class _Hole:
+    """A saved item without its array."""
+
+    __slots__ = ("dtype", "edge", "index", "kind", "requires_grad", "shape")
+
+    def __init__(self, item: Any) -> None:
+        array = item if isinstance(item, np.ndarray) else item.data
+        self.shape, self.dtype, self.kind = array.shape, array.dtype, type(item)
+        self.edge: Any = None
+        self.index = -1
+        self.requires_grad = False
+        if isinstance(item, Tensor):
+            self.edge, self.requires_grad = item._edge, item._requires_grad
+        elif self.kind is SavedOutput:
+            self.index = item.index
+
+    def fill(self, item: Any) -> Any:
+        """The item with the array of another run; None if it is not the same kind of thing."""
+        array = item if isinstance(item, np.ndarray) else getattr(item, "data", None)
+        if type(item) is not self.kind or array is None or array.shape != self.shape or array.dtype != self.dtype:
+            return None
+        if self.kind is np.ndarray:
+            return array
+        if self.kind is SavedOutput:
+            return SavedOutput(array, self.index)
+        if self.kind is SavedIntermediate:
+            return SavedIntermediate(array)
+        tensor = wrap(array)
+        tensor._edge, tensor._requires_grad = self.edge, self.requires_grad
+        return tensor
+
+
+def _template(item: Any) -> Any:
+    """A leaf that requires a gradient is a parameter and lives anyway; the rest is computed again."""
+    if item is None or (isinstance(item, Tensor) and item._requires_grad and item._edge is None):
+        return item
+    return _Hole(item)
+
+
+class _Complete(BaseException):
+    """The second run has saved all that was asked for."""
+
+
+class Watch:
+    """Runs instead of Function.apply and shows every node that saved something to `each`."""
+
+    __slots__ = ("below", "each")
+
+    def __init__(self, each: Callable[[Node], object], outer: Any) -> None:
+        self.each = each
+        self.below: Any = outer.below if isinstance(outer, Watch) else outer  # anomaly detection goes on
+
+    def __call__(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
+        mode = thread.mode
+        before = next_order()
+        mode.watch = self.below
+        try:
+            output = _apply(cls, *args)
+        finally:
+            mode.watch = self
+        for item in output if type(output) is tuple else (output,):
+            if item._edge is not None and item._edge[0].order < before:
+                if item._edge[0].saved:
+                    self.each(item._edge[0])
+                break
+        return output
+
+
+class Region:
+    """One call of a function whose saved tensors are computed again.
+
+    `around` gives a context manager for the second run, in which the function must do the same as in the first.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], around: Callable[[], Any]
+    ) -> None:
+        self.function = function
+        self.around = around
+        self.count = 0
+        self.found: dict[int, Any] = {}
+        # The arguments are what this region saves. A node holds them, so that they are watched for changes, and so
+        # that the region around this one, if any, can drop and compute them as well.
+        self.names = [*range(len(args)), *kwargs]
+        values = [*args, *kwargs.values()]
+        self.others = [None if isinstance(value, Tensor) else value for value in values]
+        self.node = Node()
+        self.node.function = Checkpoint
+        self.node.saved = tuple([value if isinstance(value, Tensor) else None for value in values])
+        self.node.place = user_place()
+
+    def run(self) -> Any:
+        """The first run: the function's result."""
+        args, kwargs = self._arguments(self.node.saved)
+        mode = thread.mode
+        outer = mode.watch
+        mode.watch = Watch(self._hide, outer)
+        try:
+            result = self.function(*args, **kwargs)
+        finally:
+            mode.watch = outer
+        self.node.order = next_order()  # a change of an argument inside the function is part of it
+        if isinstance(outer, Watch):
+            outer.each(self.node)
+        return result
+
+    def take(self, index: int) -> Any:
+        """What the node number `index` saved, computed again if it is not there; it is given away once."""
+        if index not in self.found:
+            self._run_again()
+        return self.found.pop(index)
+
+    def refuse(self, what: str) -> NoReturn:
+        raise RuntimeError(
+            f"checkpoint: the second run of {getattr(self.function, '__qualname__', self.function)} differs from the "
+            f"first: {what}. It must do the same whenever it is called; preserve_rng_state=True makes random numbers "
+            "repeat"
+        )
+
+    def _hide(self, node: Node) -> None:
+        node.saved = Deferred(self, self.count, node.saved)
+        self.count += 1
+
+    def _run_again(self) -> None:
+        args, kwargs = self._arguments(self.node.saved_tensors)
+        nodes: list[Node] = []
+
+        def collect(node: Node) -> None:
+            nodes.append(node)
+            if len(nodes) == self.count:
+                raise _Complete
+
+        mode = thread.mode
+        outer, site = mode.watch, mode.site
+        mode.site = self.node.place
+        try:
+            with enable_grad(), self.around():
+                mode.watch = Watch(collect, outer)
+                self.function(*args, **kwargs)
+        except _Complete:
+            pass
+        finally:
+            mode.watch, mode.site = outer, site
+        if len(nodes) != self.count:
+            self.refuse(f"{len(nodes)} operators saved something, {self.count} did before")
+        for node in nodes:
+            check(node, node.saved)  # an operator in place may have changed what others had saved
+        self.found = {index: node.saved for index, node in enumerate(nodes)}
+
+    def _arguments(self, tensors: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        values = [other if tensor is None else tensor for tensor, other in zip(tensors, self.others, strict=True)]
+        named: list[tuple[Any, Any]] = list(zip(self.names, values, strict=True))
+        return (
+            tuple([value for name, value in named if type(name) is int]),
+            {name: value for name, value in named if type(name) is str},
+        )

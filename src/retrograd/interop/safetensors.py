@@ -1,0 +1,185 @@
+"""Weights as safetensors files, through the safetensors package, under PyTorch's keys.
+
+Source: the format's description, https://huggingface.co/docs/safetensors: eight bytes with the length of a JSON header,
+the header (dtype, shape and place of each tensor, and a map of strings), and the numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..atomic import why_not_written, write_atomically
+from ..engine.tensor import Tensor
+from ..nn.module import IncompatibleKeys, Module
+
+__all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]
+
+_DIGEST = "retrograd.sha256"  # in the metadata of the files that we write
+_MISSING = 'safetensors is not installed: pip install "retrograd[safetensors]"'
+
+
+class SafetensorsError(ValueError):
+    """A file holds no weights that can be used, or could not be written; the message says which file and why."""
+
+
+def _bfloat16(data: bytes) -> np.ndarray:
+    """The upper halves of float32 numbers."""
+    return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+
+
+def _numbers(stored: str, kept: type) -> Callable[[bytes], np.ndarray]:
+    return lambda data: np.frombuffer(data, stored).astype(kept)
+
+
+# dtype in the file -> an array of one of the four element types of a Tensor
+_READ: dict[str, Callable[[bytes], np.ndarray]] = {
+    "F64": _numbers("<f8", np.float64),
+    "F32": _numbers("<f4", np.float32),
+    "F16": _numbers("<f2", np.float32),
+    "BF16": _bfloat16,
+    "BOOL": _numbers("?", np.bool_),
+    **{name: _numbers(f"<{name[0].lower()}{int(name[1:]) // 8}", np.int64) for name in ("I64", "I32", "I16", "I8")},
+    **{name: _numbers(f"<{name[0].lower()}{int(name[1:]) // 8}", np.int64) for name in ("U32", "U16", "U8")},
+}
+
+
+def save_safetensors(
+    model_or_state_dict: Module | Mapping[str, Tensor | np.ndarray],
+    path: str | Path,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write the state of a module, or named tensors, to a safetensors file that PyTorch's safetensors.torch can read.
+
+    The file is written beside its place and moved there when it is whole: one that was there stays until then.
+
+    model_or_state_dict: a Module, whose ``state_dict()`` is written; or a dict of Tensors or arrays of float32,
+        float64, int64 or bool.
+    metadata: texts to keep in the file. A digest of the tensors is added, by which ``load_safetensors`` notices damage.
+
+    Raises:
+        ImportError: the safetensors package is not installed.
+        TypeError: a key or value is of another type; a key or value of metadata is no string.
+        SafetensorsError: the file could not be written; an earlier one is unchanged.
+    """
+    package = _package()
+    state: Any = model_or_state_dict
+    if isinstance(state, Module):
+        state = state.state_dict()
+    if not isinstance(state, Mapping):
+        raise TypeError(f"save_safetensors: expected a Module or a dict of Tensors, got {type(state).__name__}")
+    arrays = {}
+    for key, value in state.items():
+        array = value.data if isinstance(value, Tensor) else value
+        if not isinstance(key, str) or not isinstance(array, np.ndarray):
+            raise TypeError(
+                f"save_safetensors: {key!r} is {type(value).__name__}; expected str keys and Tensors or arrays"
+            )
+        if array.dtype not in (np.float32, np.float64, np.int64, np.bool_):
+            raise TypeError(f"save_safetensors: {key!r} is {array.dtype}; expected float32, float64, int64 or bool")
+        arrays[key] = np.array(array, order="C")
+    texts = dict(metadata or {})
+    if not all(isinstance(text, str) for pair in texts.items() for text in pair):
+        raise TypeError(f"save_safetensors: metadata={texts!r} must map str to str; use json.dumps for anything else")
+    if "__metadata__" in arrays or _DIGEST in texts:
+        raise SafetensorsError(f'save_safetensors: "__metadata__" and "{_DIGEST}" are names used by the file itself')
+    content = package.numpy.save(arrays, {**texts, _DIGEST: _digest(arrays)})
+    path = Path(path)
+    try:
+        write_atomically(path, lambda file: file.write(content))
+    except OSError as error:
+        raise SafetensorsError(why_not_written(path, error)) from error
+
+
+def load_safetensors(path: str | Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name, with the element types that a Tensor can have.
+
+    float16 and bfloat16 become float32, integers of fewer than 64 bits int64; all of these keep their values exactly.
+
+    Raises:
+        ImportError: the safetensors package is not installed.
+        SafetensorsError: there is no such file; it is none of the format, cut off or changed; or a tensor has an
+            element type that no Tensor has.
+    """
+    return _read(Path(path))[0]
+
+
+def safetensors_metadata(path: str | Path) -> dict[str, str]:
+    """The texts that were saved with the tensors.
+
+    Raises: as ``load_safetensors``.
+    """
+    metadata = _read(Path(path))[1]
+    metadata.pop(_DIGEST, None)
+    return metadata
+
+
+def load_model(model: Module, filename: str | Path, strict: bool = True) -> IncompatibleKeys:
+    """Copy the tensors of a safetensors file into the parameters and buffers of ``model``.
+
+    strict: False leaves what the file lacks as it is and ignores what the model lacks; shapes must fit all the same.
+    Returns ``(missing_keys, unexpected_keys)``.
+
+    Raises:
+        ImportError: the safetensors package is not installed.
+        SafetensorsError: the file cannot be used, or its tensors do not fit; nothing was changed.
+    """
+    state = load_safetensors(filename)
+    try:
+        return model.load_state_dict(state, strict)
+    except RuntimeError as error:
+        raise SafetensorsError(f"{filename} does not fit the model. {error}") from error
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    package = _package()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SafetensorsError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        found = package.deserialize(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except (package.SafetensorError, ValueError, RecursionError) as error:
+        raise SafetensorsError(f"{path} is no safetensors file, or was cut off or damaged: {error}") from error
+    arrays = {key: _array(path, key, entry) for key, entry in found}
+    metadata = header.get("__metadata__") or {}
+    if _DIGEST in metadata and metadata[_DIGEST] != _digest(arrays):
+        raise SafetensorsError(f"{path} was changed after it was written (SHA-256 differs); get it again")
+    return {key: Tensor(array) for key, array in arrays.items()}, metadata
+
+
+def _array(path: Path, key: str, entry: Mapping[str, Any]) -> np.ndarray:
+    read = _READ.get(entry["dtype"])
+    if read is None:
+        raise SafetensorsError(
+            f"{path}: {key!r} is {entry['dtype']}, which no Tensor can hold; convert it to float32 where it was made"
+        )
+    try:
+        return read(entry["data"]).reshape(entry["shape"])
+    except (ValueError, OverflowError) as error:
+        raise SafetensorsError(f"{path}: {key!r} cannot be read as {entry['shape']}: {error}") from error
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode("utf-8", "surrogatepass"))
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _package() -> ModuleType:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError:
+        raise ImportError(_MISSING) from None
+    return safetensors

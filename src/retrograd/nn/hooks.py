@@ -1,0 +1,245 @@
+"""Hooks on modules: functions of the user that run around forward and around the backward of a module.
+
+A module without hooks pays for none of this: registering one sets a flag that `Module.__call__` tests anyway.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled, thread
+from ..engine.hooks import HookDict, RemovableHandle
+from ..engine.line import inside
+from ..engine.tensor import Tensor, wrap
+from ..engine.views import UNTRACKED
+
+__all__: list[str] = []
+
+Hook = Callable[..., Any]
+_KINDS = ("forward_pre", "forward", "backward_pre", "backward")
+
+
+class Hooked:
+    """What Module has of hooks; PyTorch's methods of the same names."""
+
+    _is_plain = True  # no hooks, and forward belongs to this package: Module.__call__ takes the short way
+    _hooks: dict[str, HookDict]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        code = getattr(getattr(cls, "forward", None), "__code__", None)
+        cls._is_plain = code is not None and inside[code.co_filename]
+
+    def register_forward_pre_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call hook(module, args) before forward; what it returns, if not None, takes the place of args.
+
+        A result that is no tuple stands for a tuple of one. with_kwargs: hook(module, args, kwargs), which returns
+        None or (args, kwargs). prepend: run before the hooks that are there already.
+
+        Raises:
+            TypeError: hook is not callable.
+        """
+        return self._register("forward_pre", hook, prepend, with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Call hook(module, args, output) after forward; what it returns, if not None, takes the output's place.
+
+        with_kwargs: hook(module, args, kwargs, output). always_call: also when forward raised, with output None.
+
+        Raises:
+            TypeError: hook is not callable.
+        """
+        return self._register("forward", hook, prepend, with_kwargs, always_call)
+
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call hook(module, grad_output) when the gradients of the outputs are there, before the module's backward.
+
+        grad_output is a tuple with one gradient (or None) per output. What the hook returns, if not None, takes its
+        place; a Tensor stands for a tuple of one.
+
+        Raises:
+            TypeError: hook is not callable.
+        """
+        return self._register("backward_pre", hook, prepend)
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call hook(module, grad_input, grad_output) when the gradients of the inputs are there.
+
+        Both are tuples with one gradient (or None) per positional argument and per output. What the hook returns, if
+        not None, takes the place of grad_input. Where no input requires a gradient, it runs once grad_output is
+        there. Inputs and outputs of a module with such hooks must not be changed in place.
+
+        Raises:
+            TypeError: hook is not callable.
+        """
+        return self._register("backward", hook, prepend)
+
+    def _register(self, kind: str, hook: Hook, prepend: bool, *options: bool) -> RemovableHandle:
+        if not callable(hook):
+            raise TypeError(f"register_{kind}_hook: hook is {type(hook).__name__}, expected a function")
+        hooks = self.__dict__.get("_hooks")
+        if hooks is None:
+            hooks = self.__dict__["_hooks"] = {name: HookDict() for name in _KINDS}
+        self.__dict__["_is_plain"] = False
+        return RemovableHandle(hooks[kind], (hook, *options), prepend)
+
+    def _call_specially(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """forward(...) of a module with hooks, or of one whose forward is the user's."""
+        forward: Callable[..., Any] = self.forward  # type: ignore[attr-defined]
+        mode = thread.mode
+        site = mode.site
+        mode.site = None  # the lines in this forward are the user's own
+        try:
+            hooks = self.__dict__.get("_hooks")
+            if hooks is None or not any(hooks.values()):
+                return forward(*args, **kwargs)
+            return self._run_hooks(hooks, forward, args, kwargs)
+        finally:
+            mode.site = site
+
+    def _run_hooks(
+        self, hooks: dict[str, HookDict], forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        called: set[int] = set()
+        result = None
+        try:
+            for hook, with_kwargs in list(hooks["forward_pre"].values()):
+                args, kwargs = _before(self, hook, with_kwargs, args, kwargs)
+            call = None
+            if hooks["backward"] or hooks["backward_pre"]:
+                call = _BackwardCall(self, hooks, args)
+                args = call.args
+            result = forward(*args, **kwargs)
+            for key, (hook, with_kwargs, _) in list(hooks["forward"].items()):
+                called.add(key)
+                found = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+                result = result if found is None else found
+            return result if call is None else call.pass_outputs(result)
+        except Exception:
+            for key, (hook, with_kwargs, always) in list(hooks["forward"].items()):
+                if always and key not in called:
+                    try:
+                        found = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+                        result = result if found is None else found
+                    except Exception as error:  # it must not hide the first one
+                        warnings.warn(f"a forward hook with always_call=True raised {error!r}", stacklevel=2)
+            raise
+
+
+def _before(
+    module: Any, hook: Hook, with_kwargs: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments after a forward pre-hook."""
+    if not with_kwargs:
+        found = hook(module, args)
+        if found is not None:
+            args = found if isinstance(found, tuple) else (found,)
+        return args, kwargs
+    found = hook(module, args, kwargs)
+    if found is None:
+        return args, kwargs
+    if isinstance(found, tuple) and len(found) == 2:
+        return found
+    raise RuntimeError(
+        f"register_forward_pre_hook: a hook with_kwargs must return None or a tuple (args, kwargs), got {found!r}"
+    )
+
+
+class _Passage(Function):
+    """The tensors as they are; their gradients go through a function."""
+
+    @staticmethod
+    def forward(ctx: Any, receive: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.receive = receive
+        ctx.set_materialize_grads(False)
+        return tuple([wrap(tensor.data) for tensor in tensors])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        return None, *ctx.receive(grads)
+
+
+class _BackwardCall:
+    """One call of a module with backward hooks."""
+
+    def __init__(self, module: Any, hooks: dict[str, HookDict], args: tuple[Any, ...]) -> None:
+        self.module = module
+        self.before, self.after = list(hooks["backward_pre"].values()), list(hooks["backward"].values())
+        self.grad_output: tuple[Any, ...] | None = None
+        self.count = len(args)
+        self.args, self.inputs = _pass(args, self.at_inputs)
+
+    def pass_outputs(self, result: Any) -> Any:
+        results = result if isinstance(result, tuple) else (result,)
+        if not all(isinstance(item, Tensor) for item in results):
+            warnings.warn(
+                f"{type(self.module).__name__}: full backward hooks need a forward that returns a Tensor or a tuple of "
+                f"Tensors, got {type(result).__name__}; gradients of other outputs pass them by",
+                stacklevel=2,
+            )
+        passed, self.outputs = _pass(results, self.at_outputs)
+        self.results = len(results)
+        return passed if isinstance(result, tuple) else passed[0]
+
+    def at_outputs(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        spread = _spread(grads, self.outputs, self.results)
+        for (hook,) in self.before:
+            found = hook(self.module, spread)
+            if found is not None:
+                spread = _checked("register_full_backward_pre_hook", found, spread)
+        self.grad_output = spread
+        if not self.inputs:
+            for (hook,) in self.after:
+                found = hook(self.module, (None,) * self.count, spread)
+                if found is not None and any(item is not None for item in _as_tuple(found)):
+                    raise RuntimeError(
+                        "register_full_backward_hook: no input requires a gradient, so the hook must return None"
+                    )
+        return tuple([spread[position] for position in self.outputs])
+
+    def at_inputs(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        spread = _spread(grads, self.inputs, self.count)
+        for (hook,) in self.after:
+            found = hook(self.module, spread, self.grad_output)
+            if found is not None:
+                spread = _checked("register_full_backward_hook", found, spread)
+        self.grad_output = None
+        return tuple([spread[position] for position in self.inputs])
+
+
+def _pass(items: tuple[Any, ...], receive: Callable[..., Any]) -> tuple[tuple[Any, ...], list[int]]:
+    """The items with a _Passage behind the tensors that require a gradient, and the positions of these."""
+    positions = [index for index, item in enumerate(items) if isinstance(item, Tensor) and item.requires_grad]
+    if not positions or not is_grad_enabled():
+        return items, []
+    passed: Iterator[Tensor] = iter(_Passage.apply(receive, *[items[index] for index in positions]))
+    results = list(items)
+    for index in positions:
+        results[index] = next(passed)
+        results[index]._view = UNTRACKED  # it shows memory that others may see
+    return tuple(results), positions
+
+
+def _spread(grads: tuple[Any, ...], positions: list[int], count: int) -> tuple[Any, ...]:
+    result: list[Any] = [None] * count
+    for position, gradient in zip(positions, grads, strict=True):
+        result[position] = gradient
+    return tuple(result)
+
+
+def _as_tuple(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _checked(name: str, found: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    result = _as_tuple(found)
+    if len(result) != len(before):
+        raise RuntimeError(f"{name}: the hook returned {len(result)} gradients, expected {len(before)}")
+    return result

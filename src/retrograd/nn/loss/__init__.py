@@ -1,0 +1,17 @@
+"""Losses as layers: each holds the options of the function of ``nn.functional`` that it calls."""
+
+from . import classification, ctc, distance, likelihood, ranking, regression
+from .classification import *
+from .ctc import *
+from .distance import *
+from .likelihood import *
+from .ranking import *
+from .regression import *
+
+__all__: list[str] = []
+__all__ += classification.__all__
+__all__ += ctc.__all__
+__all__ += distance.__all__
+__all__ += likelihood.__all__
+__all__ += ranking.__all__
+__all__ += regression.__all__

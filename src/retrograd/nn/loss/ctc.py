@@ -1,0 +1,38 @@
+"""The layer of connectionist temporal classification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...engine.tensor import Tensor
+from ...ops.loss.ctc import ctc_loss
+from .base import Loss
+
+__all__ = ["CTCLoss"]
+
+
+class CTCLoss(Loss):
+    """-log of the probability that a path, its repetitions and then its blanks left out, is the target; see
+    ``ctc_loss``.
+
+    blank: the class that stands for no label. reduction: "mean" (each loss over its target's length), "sum" or "none".
+    zero_infinity: a target that no path can give has the loss 0 and no gradient, instead of inf and NaN.
+
+    Raises:
+        ValueError: the reduction is unknown.
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction)
+        self.blank, self.zero_infinity = blank, zero_infinity
+
+    def forward(
+        self,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Tensor | Sequence[int],
+        target_lengths: Tensor | Sequence[int],
+    ) -> Tensor:
+        return ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )

@@ -1,0 +1,31 @@
+"""Layers of distances and similarities, on which losses stand."""
+
+from __future__ import annotations
+
+from ...engine.tensor import Tensor
+from ...ops.distance import cosine_similarity, pairwise_distance
+from ..module import Module
+
+__all__ = ["CosineSimilarity", "PairwiseDistance"]
+
+
+class CosineSimilarity(Module):
+    """sum x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along axis dim; see ``cosine_similarity``."""
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(Module):
+    """(sum |x1 - x2 + eps|^p)^(1/p) along the last axis, kept with extent 1 if keepdim; see ``pairwise_distance``."""
+
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
+        super().__init__()
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

@@ -1,0 +1,274 @@
+"""summary: what a model's layers give, hold and compute, as a table. It runs the model once and watches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor
+from ..ops.kernel_set import kernels
+from ..ops.random import get_rng_state, set_rng_state
+from .module import Module
+
+__all__ = ["ModelSummary", "SummaryRow", "summary"]
+
+# kernel -> multiply-adds of a call, by definition (a kernel may need fewer)
+_PRODUCTS: dict[str, Callable[..., int]] = {
+    "conv": lambda y, x, w, *_: y.size * _per_channel(w),
+    "conv_input_grad": lambda y, g, w, *_: g.size * _per_channel(w),
+    "matmul": lambda y, a, *_: y.size * a.shape[-1],
+    "attention": lambda y, q, k, v, *_: q[..., 0].size * k.shape[2] * (q.shape[3] + v.shape[3]),
+}
+
+
+def _per_channel(w: np.ndarray) -> int:
+    return w.size // max(1, w.shape[0])
+
+
+@dataclass
+class SummaryRow:
+    """One call of one module.
+
+    path: where the module is in the model, "" for the model itself; of several paths the first.
+    kind: its class. output: the shapes of the Tensors it gave. parameters: elements of its own ones, those of its
+    children not counted; 0 in later calls of the same module. multiply_adds: of the matrix products and convolutions
+    that it ran itself. memory: bytes of its outputs, 0 if one of its children made them or they are its input.
+    again: it has been called before.
+    """
+
+    path: str
+    kind: str
+    output: list[tuple[int, ...]] = field(default_factory=list)
+    parameters: int = 0
+    multiply_adds: int = 0
+    memory: int = 0
+    again: bool = False
+
+
+@dataclass
+class ModelSummary:
+    """The rows of ``summary``, in the order of the calls, and what they come to; its text is the table.
+
+    parameters, trainable: elements of all parameters, called or not. parameter_memory: their bytes, and the buffers'.
+    not_called: paths of the modules without a call that hold parameters.
+    """
+
+    rows: list[SummaryRow]
+    parameters: int
+    trainable: int
+    parameter_memory: int
+    not_called: list[str]
+
+    @property
+    def multiply_adds(self) -> int:
+        return sum(row.multiply_adds for row in self.rows)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of all outputs."""
+        return sum(row.memory for row in self.rows)
+
+    def __str__(self) -> str:
+        lines = [("Layer", "Type", "Output", "Parameters", "Multiply-adds", "Memory")]
+        for row in self.rows:
+            shapes = ", ".join(map(str, row.output)) or "-"
+            own = "again" if row.again else _count(row.parameters)
+            memory = _bytes(row.memory) if row.memory else "-"
+            lines.append((row.path or "(model)", row.kind, shapes, own, _count(row.multiply_adds), memory))
+        widths = [max(len(line[column]) for line in lines) for column in range(6)]
+        text = []
+        for line in lines:
+            left = [cell.ljust(width) for cell, width in zip(line[:3], widths[:3], strict=True)]
+            right = [cell.rjust(width) for cell, width in zip(line[3:], widths[3:], strict=True)]
+            text.append("  ".join(left + right).rstrip())
+        rule = "-" * (sum(widths) + 10)
+        text[1:1] = [rule]
+        text += [
+            rule,
+            f"Parameters: {self.parameters:,} ({self.trainable:,} trainable), "
+            f"with buffers {_bytes(self.parameter_memory)}",
+            f"Multiply-adds: {self.multiply_adds:,}",
+            f"Outputs: {_bytes(self.memory)}",
+        ]
+        if self.not_called:
+            text.append(f"Not called: {', '.join(self.not_called)}")
+        return "\n".join(text)
+
+    __repr__ = __str__
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else "-"
+
+
+def _bytes(number: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GiB"
+
+
+def summary(
+    model: Module, input_size: Sequence[int] | Sequence[Sequence[int]] | None = None, *, inputs: Any = None
+) -> ModelSummary:
+    """Run a model once and list its layers: path, type, output shape, parameters, multiply-adds, bytes of the output.
+
+    The run is in eval mode and without gradients; afterwards the model is as it was: modes, buffers and the state of
+    the random numbers. Parameters and multiply-adds of a row are the module's own, without its children's, so that
+    columns add up; a module that is called again has a row for each call.
+
+    Args:
+        model: any Module.
+        input_size: the shape of the input, batch included, or a list of shapes of several; they are filled with
+            random numbers in the type of the first parameter.
+        inputs: instead of input_size, the input itself, a list or tuple of inputs, or a dict of keyword arguments.
+
+    Returns:
+        The table; print it, or read its rows.
+
+    Raises:
+        TypeError: model is no Module.
+        ValueError: neither or both of input_size and inputs are given, or input_size is no shape.
+
+    >>> import retrograd
+    >>> print(retrograd.summary(retrograd.nn.Linear(3, 2), (4, 3)))
+    Layer    Type    Output  Parameters  Multiply-adds  Memory
+    ----------------------------------------------------------
+    (model)  Linear  (4, 2)           8             24    32 B
+    ----------------------------------------------------------
+    Parameters: 8 (8 trainable), with buffers 32 B
+    Multiply-adds: 24
+    Outputs: 32 B
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"summary: model is {type(model).__name__}, needs a Module")
+    if (input_size is None) == (inputs is None):
+        raise ValueError("summary: give input_size (a shape, or a list of shapes) or inputs, one of the two")
+    args, kwargs = _arguments(model, input_size, inputs)
+    watch = _Watch(model)
+    with _undone(model), no_grad(), watch.running():
+        model(*args, **kwargs)
+    parameters = list(model.parameters())
+    sizes = [p.data.size for p in parameters]
+    called = {id(module) for module in watch.called}
+    return ModelSummary(
+        watch.rows,
+        sum(sizes),
+        sum(size for size, p in zip(sizes, parameters, strict=True) if p.requires_grad),
+        sum(t.data.nbytes for t in (*parameters, *model.buffers())),
+        [path for path, m in model.named_modules() if id(m) not in called and any(True for _ in m.parameters(False))],
+    )
+
+
+def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+    if inputs is not None:
+        if isinstance(inputs, Mapping):
+            return (), dict(inputs)
+        return (inputs if isinstance(inputs, (list, tuple)) else (inputs,)), {}
+    several = isinstance(input_size, Sequence) and bool(input_size) and isinstance(input_size[0], Sequence)
+    shapes = input_size if several else [input_size]
+    dtype = next((p.data.dtype for p in model.parameters()), np.dtype(np.float32))
+    rng = np.random.default_rng(0)
+    args = []
+    for shape in shapes:
+        whole = isinstance(shape, Sequence) and not isinstance(shape, str)
+        if not whole or not all(isinstance(n, int) and n >= 0 for n in shape):
+            raise ValueError(
+                f"summary: input_size={input_size!r} must be a shape, as (8, 3, 32, 32), or a list of shapes"
+            )
+        args.append(Tensor(rng.standard_normal(tuple(shape)).astype(dtype)))
+    return args, {}
+
+
+@contextmanager
+def _undone(model: Module) -> Iterator[None]:
+    """Eval mode within the block; behind it the model and the random numbers are as before, whatever happened."""
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = [(buffer, buffer.data, buffer.data.copy()) for buffer in model.buffers()]
+    state = get_rng_state()
+    model.eval()
+    try:
+        yield
+    finally:
+        set_rng_state(state)
+        for module, mode in modes:
+            module.training = mode
+        for buffer, data, values in buffers:
+            if not np.array_equal(data, values, equal_nan=data.dtype.kind == "f"):
+                data[...] = values
+            buffer.data = data
+
+
+class _Watch:
+    """Puts a row down for each call of a module, and counts the products of the kernels that it runs."""
+
+    def __init__(self, model: Module) -> None:
+        self.rows: list[SummaryRow] = []
+        self.called: list[Module] = []
+        self.paths = {id(module): (path, module) for path, module in reversed(list(model.named_modules()))}
+        self._stack: list[tuple[SummaryRow, set[int]]] = []
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Within the block ``forward`` of every module, and the kernels, are ours."""
+        own = [(module, module.__dict__.get("forward")) for _, module in self.paths.values()]
+        originals = {name: getattr(kernels, name) for name in _PRODUCTS}
+        try:
+            for module, _ in own:
+                module.__dict__["forward"] = self._watched(module, module.forward)
+            for name, kernel in originals.items():
+                kernels.__dict__[name] = self._counted(kernel, _PRODUCTS[name])
+            yield
+        finally:
+            kernels.__dict__.update(originals)
+            for module, forward in own:
+                if forward is None:
+                    del module.__dict__["forward"]
+                else:
+                    module.__dict__["forward"] = forward
+
+    def _watched(self, module: Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            again = any(module is other for other in self.called)
+            own = 0 if again else sum(p.data.size for p in module.parameters(recurse=False))
+            row = SummaryRow(self.paths[id(module)][0], type(module).__name__, [], own, again=again)
+            self.rows.append(row)
+            self.called.append(module)
+            known = {id(t) for t in _tensors((args, kwargs))}  # not new: what it got, and what its children made
+            self._stack.append((row, known))
+            try:
+                result = forward(*args, **kwargs)
+            finally:
+                self._stack.pop()
+            made = _tensors(result)
+            row.output = [t.shape for t in made]
+            row.memory = sum(t.data.nbytes for t in made if id(t) not in known)
+            if self._stack:
+                self._stack[-1][1].update(map(id, made))
+            return result
+
+        return run
+
+    def _counted(self, kernel: Callable[..., Any], products: Callable[..., int]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            result = kernel(*args, **kwargs)
+            if self._stack:
+                self._stack[-1][0].multiply_adds += products(result, *args)
+            return result
+
+        return run
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    """The Tensors in a value, also in lists, tuples and dicts."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [t for item in value for t in _tensors(item)] if isinstance(value, (list, tuple)) else []

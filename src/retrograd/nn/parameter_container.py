@@ -1,0 +1,195 @@
+"""ParameterList and ParameterDict: parameters that a module finds by position or by key."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from typing import Any, Self, SupportsIndex
+
+from ..engine.tensor import Tensor
+from .module import Module
+from .parameter import Parameter
+
+__all__ = ["ParameterDict", "ParameterList"]
+
+AnyParameter = Tensor | Parameter
+
+
+class _Parameters(Module):
+    """What the two share: entries are parameters, and so they are written."""
+
+    def _entry(self, value: object) -> Parameter:
+        if isinstance(value, Parameter):
+            return value
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{type(self).__name__}: {value!r} is {type(value).__name__}, needs a Parameter or a Tensor"
+            )
+        return Parameter(value)
+
+    def __len__(self) -> int:
+        return len(self._parameter_names)
+
+    def __repr__(self) -> str:
+        lines = []
+        for name in self._parameter_names:
+            data = self.__dict__[name].data
+            size = "x".join(map(str, data.shape))
+            lines.append(f"\n    ({name}): Parameter containing: [{data.dtype} of size {size}]")
+        return f"{type(self).__name__}({''.join(lines)}\n)" if lines else f"{type(self).__name__}()"
+
+
+class ParameterList(_Parameters):
+    """A list of parameters, found by ``parameters()`` under the names "0", "1", ...; it has no forward.
+
+    values: Parameters, or Tensors, which become parameters.
+
+    Raises:
+        TypeError: a value is neither.
+    """
+
+    def __init__(self, values: Iterable[AnyParameter] | None = None) -> None:
+        super().__init__()
+        if values is not None:
+            self.extend(values)
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return (self.__dict__[name] for name in self._parameter_names)
+
+    def _name_at(self, index: SupportsIndex) -> str:
+        position, size = operator.index(index), len(self)
+        if not -size <= position < size:
+            raise IndexError(f"ParameterList: index {position} is out of range; it holds {size} parameters")
+        return str(position % size)
+
+    def __getitem__(self, index: slice | SupportsIndex) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self.__dict__[self._name_at(index)]
+
+    def __setitem__(self, index: SupportsIndex, value: AnyParameter) -> None:
+        self.register_parameter(self._name_at(index), self._entry(value))
+
+    def append(self, value: AnyParameter) -> Self:
+        """Add a parameter at the end."""
+        self.register_parameter(str(len(self)), self._entry(value))
+        return self
+
+    def extend(self, values: Iterable[AnyParameter]) -> Self:
+        """Add every parameter of an iterable at the end."""
+        for entry in [self._entry(value) for value in values]:
+            self.append(entry)
+        return self
+
+    def __iadd__(self, values: Iterable[AnyParameter]) -> Self:
+        return self.extend(values)
+
+
+class ParameterDict(_Parameters):
+    """A dict of parameters, in the order they were added; it has no forward.
+
+    parameters: a mapping of name -> Parameter (or Tensor, which becomes one), or pairs of these.
+
+    Raises:
+        TypeError: a value is neither, or a key no str.
+        KeyError: a key is empty, has a dot, or is the name of an attribute.
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, AnyParameter] | Iterable[tuple[str, AnyParameter]] | None = None
+    ) -> None:
+        super().__init__()
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Parameter:
+        if key not in self._parameter_names:
+            raise KeyError(f"ParameterDict: there is no parameter {key!r}; it holds {list(self._parameter_names)}")
+        return self.__dict__[key]
+
+    def __setitem__(self, key: str, value: AnyParameter) -> None:
+        self.register_parameter(key, self._entry(value))
+
+    def __delitem__(self, key: str) -> None:
+        self[key]  # a message of its own
+        delattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameter_names)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._parameter_names)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._parameter_names
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        if not isinstance(other, ParameterDict):
+            return NotImplemented
+        return ParameterDict({**dict(self.items()), **dict(other.items())})
+
+    def __ior__(self, other: Mapping[str, AnyParameter] | ParameterDict) -> Self:
+        self.update(other)
+        return self
+
+    def clear(self) -> None:
+        """Remove all parameters."""
+        for key in list(self):
+            del self[key]
+
+    def copy(self) -> ParameterDict:
+        """Another dict of the same parameters."""
+        return ParameterDict(dict(self.items()))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The parameter under key, or default."""
+        return self.__dict__[key] if key in self._parameter_names else default
+
+    def setdefault(self, key: str, default: AnyParameter) -> Parameter:
+        """The parameter under key; default is put there if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Parameter:
+        """Remove the parameter under key and return it.
+
+        Raises:
+            KeyError: there is none.
+        """
+        parameter = self[key]
+        del self[key]
+        return parameter
+
+    def popitem(self) -> tuple[str, Parameter]:
+        """Remove the parameter that was added last, and return its key and itself.
+
+        Raises:
+            KeyError: there is none.
+        """
+        if not len(self):
+            raise KeyError("ParameterDict: popitem of an empty one")
+        key = next(reversed(self))
+        return key, self.pop(key)
+
+    def keys(self) -> KeysView[str]:
+        return {key: self.__dict__[key] for key in self}.keys()
+
+    def items(self) -> ItemsView[str, Parameter]:
+        return {key: self.__dict__[key] for key in self}.items()
+
+    def values(self) -> ValuesView[Parameter]:
+        return {key: self.__dict__[key] for key in self}.values()
+
+    def update(self, parameters: Any) -> None:
+        """Add parameters, or put them in the places of those with the same names: a mapping, or pairs.
+
+        A plain dict is taken in the order of its sorted keys, as PyTorch does: optimisers count parameters by place.
+        """
+        added = dict(parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            added = dict(sorted(added.items()))
+        entries = {key: self._entry(value) for key, value in added.items()}
+        for key, entry in entries.items():
+            self[key] = entry

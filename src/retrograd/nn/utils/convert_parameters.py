@@ -1,0 +1,66 @@
+"""Parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ...engine.changes import mark
+from ...engine.tensor import Tensor
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """A copy of all elements of the parameters, one after the other in logical order: shape (sum of their sizes,).
+
+    The vector has no graph behind it, where PyTorch's has one.
+
+    Raises:
+        ValueError: there are no parameters, or they have several dtypes.
+        TypeError: one of them is no Tensor.
+    """
+    tensors = _tensors("parameters_to_vector", parameters)
+    return Tensor(np.concatenate([tensor.data.ravel() for tensor in tensors]))
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Write the elements of vec (shape (sum of the sizes,)) into the parameters, in place.
+
+    In PyTorch the parameters become views of vec; here they keep their own memory, and its order.
+
+    Raises:
+        TypeError: vec or one of the parameters is no Tensor.
+        ValueError: vec has another length than the parameters together, or they have several dtypes; nothing changes.
+    """
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"vector_to_parameters: vec is {type(vec).__name__}, expected a Tensor")
+    tensors = _tensors("vector_to_parameters", parameters)
+    size = sum(tensor.data.size for tensor in tensors)
+    if vec.data.shape != (size,):
+        raise ValueError(
+            f"vector_to_parameters: vec has shape {vec.data.shape}, the parameters need ({size},), one entry for each "
+            "element"
+        )
+    begin = 0
+    for tensor in tensors:
+        array = tensor.data
+        array[...] = vec.data[begin : begin + array.size].reshape(array.shape)
+        begin += array.size
+    mark((tensor.data for tensor in tensors), "vector_to_parameters")
+
+
+def _tensors(name: str, parameters: Iterable[Tensor]) -> list[Tensor]:
+    tensors = list(parameters)
+    for position, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name}: parameters[{position}] is {type(tensor).__name__}, expected a Tensor")
+    dtypes = sorted({str(tensor.dtype) for tensor in tensors})
+    if len(dtypes) != 1:
+        raise ValueError(
+            f"{name}: parameters have the dtypes {' and '.join(dtypes)}; convert them to one"
+            if dtypes
+            else f"{name}: there are no parameters"
+        )
+    return tensors

@@ -1,0 +1,250 @@
+"""Scaled dot-product attention: fused in one kernel where that is possible, composed of operators where it is not.
+
+q query (..., L, E), k key (..., S, E), v value (..., S, Ev); scores s = scale q kT + bias, weights p = softmax(s)
+
+y = p v,    gv = pT gy,    gp = gy vT,    gs = p (gp - sum gp p),    gq = scale gs k,    gk = scale gsT q
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled
+from ..engine.tensor import Tensor, wrap
+from .broadcasting import Expand, Sum
+from .dropout import dropout
+from .dtype import bool_, require_same
+from .elementwise import Scale
+from .indexing import PadSlice
+from .kernel_set import kernels
+from .matmul import matmul, swap_last
+from .shape import Reshape
+from .softmax import SoftmaxGrad
+
+__all__ = ["scaled_dot_product_attention"]
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class Attention(Function):
+    """softmax(scale q kT + bias) v without the scores in memory.
+
+    q (B, H, L, E), k (B, H/G, S, E), v (B, H/G, S, Ev), bias: array (B, H, L, S) or None -> (B, H, L, Ev)
+
+    Source: A. Vaswani et al., "Attention Is All You Need", 2017, arXiv:1706.03762.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: np.ndarray | None, scale: float, causal: bool
+    ) -> Tensor:
+        y, log_sum = kernels.attention(q.data, k.data, v.data, bias, scale, causal)
+        y = wrap(y)
+        ctx.save_for_backward(q, k, v, y)
+        ctx.log_sum, ctx.options = log_sum, (bias, scale, causal)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        """The fused gradient, or the composed one where it must be differentiable."""
+        q, k, v, y = ctx.saved_tensors
+        wanted, (bias, scale, causal) = tuple(ctx.needs_input_grad[:3]), ctx.options
+        if is_grad_enabled():
+            return *attention_grad(g, q, k, v, bias, scale, causal, wanted), None, None, None
+        found = kernels.attention_grad(g.data, q.data, k.data, v.data, y.data, ctx.log_sum, bias, scale, causal, wanted)
+        return *(None if gradient is None else wrap(gradient) for gradient in found), None, None, None
+
+
+def attention_grad(
+    g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: np.ndarray | None, scale: float, causal: bool,
+    wanted: tuple[bool, ...] = (True, True, True),
+) -> Gradients:  # fmt: skip
+    """The gradients of ``Attention`` to q, k and v in operators; what ``kernels.attention_grad`` must equal."""
+    heads = q.data.shape[1]
+    keys = _for_queries(k, heads)
+    p = attention_weights(q, keys, None if bias is None else wrap(bias), scale, causal)
+    gv = _for_keys(matmul(swap_last(p), g), v) if wanted[2] else None
+    if not (wanted[0] or wanted[1]):
+        return None, None, gv
+    gs = SoftmaxGrad.apply(matmul(g, swap_last(_for_queries(v, heads))), p, 3)
+    gq = Scale.apply(matmul(gs, keys), scale) if wanted[0] else None
+    gk = _for_keys(Scale.apply(matmul(swap_last(gs), q), scale), k) if wanted[1] else None
+    return gq, gk, gv
+
+
+class MaskedSoftmax(Function):
+    """softmax along the last axis; where all is -inf, 0 and not NaN."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        nothing = np.isneginf(x.data).all(-1)
+        y = wrap(kernels.softmax(x.data, x.data.ndim - 1))
+        y.data[nothing] = 0
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (y,) = ctx.saved_tensors
+        return (SoftmaxGrad.apply(g, y, y.data.ndim - 1),)
+
+
+def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, causal: bool) -> Tensor:
+    """softmax(scale q kT + bias), with 0 for the keys behind a query's own place if ``causal``."""
+    scores = Scale.apply(matmul(q, swap_last(k)), scale)
+    if causal:
+        unseen = ~np.tri(q.data.shape[-2], k.data.shape[-2], dtype=bool)
+        scores = scores + wrap(np.where(unseen, -np.inf, 0.0).astype(q.data.dtype))
+    if bias is not None:
+        scores = scores + bias
+    return MaskedSoftmax.apply(scores)
+
+
+def _for_queries(x: Tensor, heads: int) -> Tensor:
+    """Every head of the keys once for each of its heads of the queries: (..., H/G, S, E) -> (..., H, S, E)."""
+    *lead, own, rows, last = x.data.shape
+    if own == heads:
+        return x
+    one = Reshape.apply(x, (*lead, own, 1, rows, last))
+    return Reshape.apply(Expand.apply(one, (*lead, own, heads // own, rows, last)), (*lead, heads, rows, last))
+
+
+def _for_keys(gx: Tensor, x: Tensor) -> Tensor:
+    """The sum over the heads of the queries that share a head of the keys: (..., H, S, E) -> (..., H/G, S, E)."""
+    *lead, own, rows, last = x.data.shape
+    if gx.data.shape == x.data.shape:
+        return gx
+    split = Reshape.apply(gx, (*lead, own, gx.data.shape[-3] // own, rows, last))
+    return Sum.apply(split, (len(lead) + 1,), False)
+
+
+def append_row(x: Tensor, row: Tensor | None, axis: int = 2) -> Tensor:
+    """x with one more row at the end of ``axis``: ``row``, whose extent is 1 there, or zeros."""
+    shape, extent = list(x.data.shape), x.data.shape[axis]
+    shape[axis] += 1
+    before = (slice(None),) * axis
+    y = PadSlice.apply(x, tuple(shape), (*before, slice(0, extent)))
+    return y if row is None else y + PadSlice.apply(row, tuple(shape), (*before, slice(extent, extent + 1)))
+
+
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    """softmax(scale query keyT + mask) value: every query's mean of the values, weighted by how it meets their keys.
+
+    query (..., L, E), key (..., S, E), value (..., S, Ev) -> (..., L, Ev); leading axes broadcast.
+
+    attn_mask: (..., L, S), broadcast: bool, True where a query sees a key; or of query's type, added to the scores. A
+        query that sees no key gets 0.
+    dropout_p: probability with which each weight is dropped, in training and out of it (pass 0.0 then).
+    is_causal: query i sees the keys 0 to i.
+    scale: 1/sqrt(E) by default.
+    enable_gqa: axis -3 holds heads; G neighbouring heads of query share one of key and value.
+
+    Raises:
+        TypeError: query, key, value or a mask of numbers differ in type or are not floating point.
+        ValueError: shapes do not fit, dropout_p is not in [0, 1], or both attn_mask and is_causal are given.
+    """
+    name = "scaled_dot_product_attention"
+    require_same(name, "query", query, "key", key)
+    require_same(name, "query", query, "value", value)
+    lead = _leading(name, query.data.shape, key.data.shape, value.data.shape, enable_gqa)
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"{name}: dropout_p={dropout_p} is a probability and must lie in [0, 1]")
+    if attn_mask is not None and is_causal:
+        raise ValueError(
+            f"{name}: attn_mask is given and is_causal=True; put what is causal into attn_mask, or drop it"
+        )
+    rows = (*lead, query.data.shape[-2], key.data.shape[-2])
+    bias = None if attn_mask is None else _bias(name, attn_mask, query, rows)
+    depth = query.data.shape[-1]
+    factor = (1.0 / math.sqrt(depth) if depth else 1.0) if scale is None else float(scale)
+    same = query.data.shape[:-2] == lead and key.data.shape[:-2] == value.data.shape[:-2]
+    same = same and (key.data.shape[:-2] == lead or (enable_gqa and key.data.shape[:-3] == lead[:-1]))
+    if not same or dropout_p or (bias is not None and bias.requires_grad and is_grad_enabled()):
+        return _composed(query, key, value, bias, factor, is_causal, dropout_p, enable_gqa)
+    fixed = None if bias is None else np.broadcast_to(bias.data, rows)
+    if len(rows) == 4:
+        return Attention.apply(query, key, value, fixed, factor, is_causal)
+    operands = [_as_four(x) for x in (query, key, value)]
+    if fixed is not None:
+        fixed = fixed.reshape(*_four(fixed.shape))
+    y = Attention.apply(*operands, fixed, factor, is_causal)
+    return Reshape.apply(y, (*lead, *y.data.shape[2:]))
+
+
+def _composed(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, causal: bool, dropout_p: float,
+    grouped: bool,
+) -> Tensor:  # fmt: skip
+    """The attention in operators; what ``Attention`` must equal."""
+    if grouped:
+        heads = query.data.shape[-3]
+        key, value = _for_queries(key, heads), _for_queries(value, heads)
+    weights = attention_weights(query, key, bias, scale, causal)
+    return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+
+
+def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape with two leading axes: batch, and heads."""
+    lead = shape[:-2]
+    if len(lead) < 2:
+        return (1,) * (2 - len(lead)) + shape
+    return (math.prod(lead[:-1]), *shape[-3:])
+
+
+def _as_four(x: Tensor) -> Tensor:
+    return Reshape.apply(x, _four(x.data.shape))
+
+
+def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
+    """The mask as numbers to be added: 0 where a query sees a key, else -inf."""
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{name}: attn_mask is {type(mask).__name__}, needs a Tensor; make one with retrograd.tensor")
+    if mask.data.dtype != bool_ and mask.data.dtype != query.data.dtype:
+        raise TypeError(
+            f"{name}: attn_mask is {mask.data.dtype}, needs bool (True where a query sees a key) or query's "
+            f"{query.data.dtype} (added to the scores)"
+        )
+    try:
+        fits = np.broadcast_shapes(mask.data.shape, rows) == rows
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"{name}: attn_mask.shape={mask.data.shape} does not broadcast to (..., L, S) = {rows}")
+    if mask.data.dtype != bool_:
+        return mask
+    return wrap(np.where(mask.data, query.data.dtype.type(0), query.data.dtype.type(-np.inf)))
+
+
+def _leading(
+    name: str, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], grouped: bool
+) -> tuple[int, ...]:  # fmt: skip
+    """The leading axes of the result; raises unless the shapes of query, key and value fit."""
+    shapes = f"query.shape={q}, key.shape={k}, value.shape={v}"
+    least = 3 if grouped else 2
+    if min(len(q), len(k), len(v)) < least:
+        axes = "(..., heads, rows, features)" if grouped else "(..., rows, features)"
+        raise ValueError(f"{name}: each operand needs at least {least} axes {axes}; {shapes}")
+    if q[-1] != k[-1]:
+        raise ValueError(f"{name}: query has {q[-1]} features in its last axis, key has {k[-1]}; {shapes}")
+    if k[-2] != v[-2]:
+        raise ValueError(f"{name}: key has {k[-2]} rows in its last axis but one, value has {v[-2]}; {shapes}")
+    leads = [q[:-2], k[:-2], v[:-2]]
+    if grouped:
+        if k[-3] != v[-3] or not k[-3] or q[-3] % k[-3]:
+            raise ValueError(
+                f"{name}: with enable_gqa the {q[-3]} heads of query must be a multiple of those of key and value, "
+                f"{k[-3]} and {v[-3]}; {shapes}"
+            )
+        leads = [(*lead[:-1], q[-3]) for lead in leads]
+    try:
+        return np.broadcast_shapes(*leads)
+    except ValueError:
+        way_out = "" if grouped else "; heads that are shared need enable_gqa=True"
+        raise ValueError(f"{name}: the leading axes do not broadcast{way_out}; {shapes}") from None

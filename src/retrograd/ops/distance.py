@@ -1,0 +1,169 @@
+"""Distances and similarities of vectors."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .broadcasting import broadcast_shape, expand
+from .dtype import require_float, require_same
+from .kernel_set import kernels
+from .powers import sqrt
+from .reduction import sum
+from .shape import axis
+
+__all__ = ["cosine_similarity", "pairwise_distance"]
+
+
+class RowNorm(Function):
+    """(sum |x|^p)^(1/p) along the last axis, for p of 1, 2 or inf and any other above 0; its slope at 0 is 0"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        a, last = x.data, (x.data.ndim - 1,)
+        ctx.p = p
+        if p == 2:
+            y = kernels.sqrt(kernels.sum(kernels.mul(a, a), last, False))
+        elif p == 1:
+            y = kernels.sum(np.abs(a), last, False)
+        elif p == inf:
+            y = np.asarray(np.abs(a).max(-1, initial=0))
+        else:
+            y = kernels.power(kernels.sum(kernels.power(np.abs(a), p), last, False), 1 / p)
+        result = wrap(y)
+        ctx.save_for_backward(x, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (x, y), p = ctx.saved_tensors, ctx.p
+        rows = (*y.data.shape, 1)
+        sign = np.asarray(np.sign(x.data))
+        if p == 1:
+            return g.reshape(rows) * wrap(sign), None
+        if p == inf:  # shared among equals
+            largest = np.abs(x.data) == y.data[..., None]
+            return g.reshape(rows) * wrap(sign * (largest / np.maximum(largest.sum(-1, keepdims=True), 1))), None
+        zero = y.data == 0
+        safe = y + wrap(np.asarray(zero, y.data.dtype)) if np.any(zero) else y
+        if p == 2:
+            return x * (g / safe).reshape(rows), None
+        size = x * wrap(sign)
+        flat = size.data == 0
+        if flat.any():
+            size = size + wrap(flat.astype(size.data.dtype))
+        return size ** (p - 1) * wrap(sign) * (g / safe ** (p - 1)).reshape(rows), None
+
+
+class EuclideanDistance(Function):
+    """sqrt(sum (x - y + eps)^2) of rows x, y (N, D) -> (N,); its slope at 0 is 0"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, eps: float) -> Tensor:
+        d = wrap(np.asarray(np.sqrt(kernels.row_squares(x.data, y.data, eps))))
+        ctx.save_for_backward(x, y, d)
+        ctx.eps = eps
+        return d
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_y, _), (x, y, d) = ctx.needs_input_grad, ctx.saved_tensors
+        zero = d.data == 0
+        a = g / (d + wrap(np.asarray(zero, d.data.dtype))) if zero.any() else g / d
+        gx = RowCombination.apply(a, x, -a, y, a * ctx.eps)
+        return gx if want_x else None, -gx if want_y else None, None
+
+
+class RowProducts(Function):
+    """The sums over the last axis of x y, x x and y y; x, y (N, D)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.save_for_backward(x, y)
+        xy, xx, yy = kernels.row_products(x.data, y.data)
+        return wrap(xy), wrap(xx), wrap(yy)
+
+    @staticmethod
+    def backward(ctx: Any, gxy: Tensor, gxx: Tensor, gyy: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        nothing = wrap(np.zeros_like(gxy.data))
+        gx = RowCombination.apply(gxx * 2.0, x, gxy, y, nothing) if want_x else None
+        gy = RowCombination.apply(gxy, x, gyy * 2.0, y, nothing) if want_y else None
+        return gx, gy
+
+
+class RowCombination(Function):
+    """a[n] x[n] + b[n] y[n] + c[n]; x, y (N, D), a, b, c (N,)"""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, x: Tensor, b: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        ctx.save_for_backward(a, x, b, y)
+        return wrap(kernels.row_combination(a.data, x.data, b.data, y.data, c.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        wanted, (a, x, b, y) = ctx.needs_input_grad, ctx.saved_tensors
+        rows = (len(a.data), 1)
+        return (
+            sum(g * x, 1) if wanted[0] else None,
+            g * a.reshape(rows) if wanted[1] else None,
+            sum(g * y, 1) if wanted[2] else None,
+            g * b.reshape(rows) if wanted[3] else None,
+            sum(g, 1) if wanted[4] else None,
+        )
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """(sum |x1 - x2 + eps|^p)^(1/p) along the last axis.
+
+    x1, x2 (..., D), broadcast -> (...), or (..., 1) with ``keepdim``. p: above 0, inf for the largest difference.
+
+    Raises:
+        TypeError: x1 and x2 are not of one floating-point type.
+        ValueError: p is not above 0, or the shapes do not broadcast or have no axes.
+    """
+    name = "pairwise_distance"
+    require_float(name, x1, "x1")
+    require_same(name, "x1", x1, "x2", x2)
+    if not p > 0:
+        raise ValueError(f"{name}: p={p} must be above 0")
+    shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
+    if not shape:
+        raise ValueError(f"{name}: x1 and x2 have no axes, need (..., D)")
+    if p == 2 and len(shape) == 2:
+        y = EuclideanDistance.apply(expand(x1, shape), expand(x2, shape), float(eps))
+    else:
+        y = RowNorm.apply(x1 - x2 + eps, float(p))
+    return y.reshape((*y.shape, 1)) if keepdim else y
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """sum x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along axis ``dim``, which is removed; shapes are broadcast.
+
+    Raises:
+        TypeError: x1 and x2 are not of one floating-point type.
+        ValueError: the shapes do not broadcast.
+        IndexError: there is no axis ``dim``.
+    """
+    name = "cosine_similarity"
+    require_float(name, x1, "x1")
+    require_same(name, "x1", x1, "x2", x2)
+    shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
+    along = axis(name, "dim", dim, len(shape))
+    x1, x2 = expand(x1, shape), expand(x2, shape)
+    return sum(_unit(x1, along, eps) * _unit(x2, along, eps), along)
+
+
+def _unit(x: Tensor, along: int, eps: float) -> Tensor:
+    """x over its length, at least eps; the gradient passes eps as if nothing had been cut off, as PyTorch's does."""
+    square = sum(x * x, along, True)
+    length = np.sqrt(square.data)
+    if not (length < eps).any():
+        return x / sqrt(square)
+    # where the length is 0, the slope of its root is taken at 1
+    root = sqrt(square + wrap(np.asarray(square.data == 0, x.data.dtype)))
+    return x / (root + wrap(np.asarray(np.maximum(length, eps) - root.data, x.data.dtype)))

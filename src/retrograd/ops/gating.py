@@ -1,0 +1,144 @@
+"""The gated linear unit, and choices: softmin and the Gumbel softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .dtype import require_float
+from .kernel_set import kernels
+from .operands import Gradients
+from .random import default_generator
+from .shape import axis
+from .softmax import softmax
+from .transcendental import sigmoid
+
+__all__ = ["glu", "gumbel_softmax", "softmin"]
+
+
+class Glu(Function):
+    """a * sigmoid(b) of the halves a and b of x along ``axis``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.axis = axis
+        return wrap(kernels.glu(x.data, axis))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (x,), axis = ctx.saved_tensors, ctx.axis
+        return GluGrad.apply(g, x, axis), None
+
+
+class GluGrad(Function):
+    """(g * s, g * a * s * (1 - s)) along ``axis``, with s = sigmoid(b)"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, x: Tensor, axis: int) -> Tensor:
+        ctx.save_for_backward(g, x)
+        ctx.axis = axis
+        return wrap(kernels.glu_grad(g.data, x.data, axis))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (want_g, want_x, _), (g, x), axis = ctx.needs_input_grad, ctx.saved_tensors, ctx.axis
+        half = x.data.shape[axis] // 2
+        first = (slice(None),) * axis + (slice(None, half),)
+        second = (slice(None),) * axis + (slice(half, None),)
+        a, s = x[first], sigmoid(x[second])
+        slope = s * (1.0 - s)
+        gg = v[first] * s + v[second] * a * slope if want_g else None
+        if not want_x:
+            return gg, None, None
+        # what is added to zeros in the places of each half
+        zeros = Tensor(np.zeros(x.data.shape, x.data.dtype))
+        gb = v[first] * g * slope + v[second] * g * a * slope * (1.0 - s * 2.0)
+        gx = _Places.apply(v[second] * g * slope, zeros, first) + _Places.apply(gb, zeros, second)
+        return gg, gx, None
+
+
+class _Places(Function):
+    """x in some places of a larger array that is 0 elsewhere"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, zeros: Tensor, places: Any) -> Tensor:
+        y = zeros.data.copy()
+        y[places] = x.data
+        ctx.places = places
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        return g[ctx.places], None, None
+
+
+class StraightThrough(Function):
+    """The array ``y`` as the value, and the gradient of x"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: np.ndarray) -> Tensor:
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        return g, None
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """a * sigmoid(b), where a and b are the halves of input along axis ``dim``.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        IndexError: input has no axis ``dim``.
+        ValueError: its extent is odd.
+
+    Source: Y. Dauphin et al., "Language Modeling with Gated Convolutional Networks", 2016.
+    """
+    require_float("glu", input)
+    place = axis("glu", "dim", dim, input.data.ndim)
+    if input.data.shape[place] % 2:
+        raise ValueError(f"glu: dim={dim} of input.shape={input.data.shape} has an odd extent, which has no halves")
+    return Glu.apply(input, place)
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """softmax((logits + noise) / tau) along axis ``dim``, with noise from the Gumbel distribution: a soft choice.
+
+    hard: the value is 1 for the largest and 0 for the others, the gradient is that of the soft choice.
+    eps: has no effect, in PyTorch either.
+
+    Raises:
+        TypeError: logits is no floating-point Tensor.
+        IndexError: logits has no axis ``dim``.
+        ValueError: tau is not positive.
+
+    Source: E. Jang et al., "Categorical Reparameterization with Gumbel-Softmax", 2016.
+    """
+    require_float("gumbel_softmax", logits, "logits")
+    if not tau > 0:
+        raise ValueError(f"gumbel_softmax: tau={tau} must be positive")
+    place = axis("gumbel_softmax", "dim", dim, logits.data.ndim)
+    noise = default_generator.gumbel(size=logits.data.shape).astype(logits.data.dtype)
+    soft = softmax((logits + wrap(noise)) * (1.0 / tau), place)
+    if not hard:
+        return soft
+    chosen = np.zeros_like(soft.data)
+    np.put_along_axis(chosen, np.expand_dims(soft.data.argmax(place), place), 1.0, place)
+    return StraightThrough.apply(soft, chosen)
+
+
+def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """softmax(-input) along axis ``dim``; ``dtype`` as in ``softmax``.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    require_float("softmin", input)
+    return softmax(-input, dim, dtype)

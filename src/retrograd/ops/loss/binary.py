@@ -1,0 +1,161 @@
+"""Binary cross entropy of probabilities and of logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..broadcasting import broadcast_shape, expand
+from ..kernel_set import kernels
+from ..transcendental import log, sigmoid
+from .elements import ElementLoss, check_reduction, choice, constant, reduce, same_shape, weighted
+
+__all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"]
+
+_SMALLEST = 1e-12  # of x (1 - x), by which the gradient is divided: PyTorch's
+
+
+class BinaryCrossEntropy(ElementLoss):
+    """-t max(log x, -100) - (1 - t) max(log(1 - x), -100)
+
+    The slopes are (x - t) / max(x (1 - x), 1e-12) and log(1 - x) - log x: those of the logarithms that are not cut off.
+    """
+
+    kernel = "bce"
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        x, t = operands
+        if of == 1:
+            return log(1.0 - x) - log(x)
+        spread = x * (1.0 - x)
+        small = spread.data < _SMALLEST
+        if small.any():
+            spread = spread * choice(x.data, small, 0, 1) + choice(x.data, small, _SMALLEST, 0)
+        return (x - t) / spread
+
+
+class BinaryCrossEntropyWithLogits(ElementLoss):
+    """(1 - t) x + softplus(-x), with softplus(x) = log(1 + exp(x))"""
+
+    kernel = "bce_logits"
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        x, t = operands
+        return sigmoid(x) - t if of == 0 else -x
+
+
+class WeightedBinaryCrossEntropyWithLogits(ElementLoss):
+    """(1 - t) x + (1 + (w - 1) t) softplus(-x), with the weight w of what is positive"""
+
+    kernel = "bce_logits_weighted"
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        x, t, w = operands
+        if of == 0:
+            return 1.0 - t - ((w - 1.0) * t + 1.0) * sigmoid(-x)
+        return (w - 1.0) * softplus(-x) - x
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)): the cross entropy of the logit -x against 1."""
+    return BinaryCrossEntropyWithLogits.apply("none", (), -x, wrap(np.ones_like(x.data)))
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+) -> Tensor:
+    """-target log(input) - (1 - target) log(1 - input), averaged ("mean"), summed ("sum") or as it is ("none").
+
+    input: probabilities, in [0, 1]; target of the same shape, usually in [0, 1]; it may require a gradient, too.
+    weight: factors of the losses, broadcast to them. Logarithms are cut off at -100. From logits,
+    ``binary_cross_entropy_with_logits`` is more accurate.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes differ, input is outside of [0, 1], the weight requires a gradient or does not
+            broadcast, or the reduction is unknown.
+    """
+    name = "binary_cross_entropy"
+    check_reduction(name, reduction)
+    same_shape(name, input, target)
+    weight = constant(name, "weight", weight, input)
+    y = BinaryCrossEntropy.apply("none" if weight is not None else reduction, (), input, target)
+    # a logarithm below 0 makes the loss NaN: no pass over the input is needed to find out that all is well
+    if np.isnan(kernels.sum(y.data, tuple(range(y.data.ndim)), False)):
+        wrong = np.argwhere(~((input.data >= 0) & (input.data <= 1)))
+        if len(wrong):
+            place = tuple(map(int, wrong[0]))
+            raise ValueError(
+                f"{name}: input[{', '.join(map(str, place))}] = {input.data[place]} must lie in [0, 1]; "
+                f"for logits there is binary_cross_entropy_with_logits"
+            )
+    return y if weight is None else weighted(name, y, weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """-w target log(sigmoid(input)) - (1 - target) log(1 - sigmoid(input)), computed without overflow.
+
+    input: any numbers; target of the same shape, usually in [0, 1]; it may require a gradient, too. weight: factors of
+    the losses; pos_weight: w, factors of their first part; both are broadcast. Averaged, summed or as it is.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes differ, a weight requires a gradient or does not broadcast, or the reduction is unknown.
+    """
+    name = "binary_cross_entropy_with_logits"
+    check_reduction(name, reduction)
+    same_shape(name, input, target)
+    weight = constant(name, "weight", weight, input)
+    pos_weight = constant(name, "pos_weight", pos_weight, input)
+    how = "none" if weight is not None else reduction
+    if pos_weight is None:
+        y = BinaryCrossEntropyWithLogits.apply(how, (), input, target)
+    else:
+        shape = input.data.shape
+        if broadcast_shape(name, shape, pos_weight.data.shape) != shape:
+            raise ValueError(f"{name}: pos_weight.shape={pos_weight.data.shape} does not broadcast to {shape}")
+        y = WeightedBinaryCrossEntropyWithLogits.apply(how, (), input, target, expand(pos_weight, shape))
+    return y if weight is None else weighted(name, y, weight, reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+) -> Tensor:
+    """The mean over classes (the last axis) of the binary cross entropy of logits: each class is a yes or no.
+
+    input, target (..., C); weight: factors of the classes, broadcast; all of them may require gradients.
+    The result (...) is averaged, summed or as it is.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit, or the reduction is unknown.
+    """
+    name = "multilabel_soft_margin_loss"
+    check_reduction(name, reduction)
+    same_shape(name, input, target)
+    if not input.data.ndim:
+        raise ValueError(f"{name}: input has no axes, needs (..., C)")
+    classes = input.data.shape[-1]
+    if weight is None and reduction != "none":
+        y = BinaryCrossEntropyWithLogits.apply(reduction, (), input, target)
+        return y if reduction == "mean" else _over(y, classes)
+    y = BinaryCrossEntropyWithLogits.apply("none", (), input, target)
+    if weight is not None:
+        y = weighted(name, y, weight, "none")
+    return reduce(name, _over(y.sum(-1), classes), reduction)
+
+
+def _over(y: Tensor, count: int) -> Any:
+    return y * (1.0 / count if count else np.nan)

@@ -1,0 +1,126 @@
+"""Connectionist temporal classification: a loss of sequences whose labels have no known times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.once import once_differentiable
+from ...engine.tensor import Tensor, wrap
+from ..dtype import require_float
+from ..kernel_set import kernels
+from ..reduction import mean
+from ..shape import Reshape
+from .elements import Gradients, check_reduction, reduce
+
+__all__ = ["ctc_loss"]
+
+Lengths = Tensor | Sequence[int]
+
+
+class CTC(Function):
+    """-log of the sum, over all paths that read as the target, of the products of their probabilities; for each sample
+
+    The gradient is PyTorch's: exp(log_probs) - (probability of a label at a time, given the target). It holds for
+    log-probabilities that come from ``log_softmax``: through it, it is the derivative.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, labels: tuple[Any, ...], zero_infinity: bool) -> Tensor:
+        loss, alpha = kernels.ctc_loss(x.data, *labels)
+        ctx.save_for_backward(x, loss, alpha)
+        ctx.labels, ctx.zero_infinity = labels, zero_infinity
+        return wrap(np.where(loss == np.inf, loss.dtype.type(0), loss) if zero_infinity else loss)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        x, loss, alpha = ctx.saved_tensors
+        return wrap(kernels.ctc_loss_grad(g.data, x.data, *ctx.labels, loss, alpha, ctx.zero_infinity)), None, None
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """-log of the probability that a path, its repetitions and then its blanks left out, is the target.
+
+    log_probs (T, N, C), or (T, C) for one sample: log-probabilities, as of ``log_softmax``. targets int64: (N, S), each
+    row used up to its length, or (sum of target_lengths,), one target behind the other; no label is ``blank``.
+    input_lengths, target_lengths: N of them, in a Tensor or a sequence. A target that no path can give (too long for
+    its input) has the loss inf and gradients of NaN, or 0 and 0 with ``zero_infinity``. reduction: "mean" divides each
+    loss by its target's length (at least 1) and averages; "sum"; "none" (N,). There is no second derivative.
+    Source: Graves, Fernandez, Gomez and Schmidhuber 2006.
+
+    Raises:
+        TypeError: log_probs is no floating-point Tensor, or targets or lengths are no integers.
+        ValueError: shapes or lengths do not fit, ``blank`` is no class, or the reduction is unknown.
+        IndexError: a target is no class.
+    """
+    name = "ctc_loss"
+    check_reduction(name, reduction)
+    require_float(name, log_probs, "log_probs")
+    shape = log_probs.data.shape
+    if len(shape) not in (2, 3):
+        raise ValueError(f"{name}: log_probs.shape={shape} must be (T, N, C), or (T, C) for one sample")
+    x = log_probs if len(shape) == 3 else Reshape.apply(log_probs, (shape[0], 1, shape[1]))
+    T, N, C = x.data.shape
+    if not 0 <= blank < C:
+        raise ValueError(f"{name}: blank={blank} is no class: log_probs.shape={shape} has classes 0 to {C - 1}")
+    inputs = _lengths(name, "input_lengths", input_lengths, N)
+    lengths = _lengths(name, "target_lengths", target_lengths, N)
+    if inputs.size and inputs.max() > T:
+        raise ValueError(f"{name}: input_lengths has {inputs.max()}, but log_probs.shape={shape} has {T} times")
+    rows = _rows(name, targets, lengths, len(shape) == 2)
+    used = np.arange(rows.shape[1]) < lengths[:, None]
+    wrong = np.argwhere(used & ((rows < 0) | (rows >= C)))
+    if len(wrong):
+        n, k = map(int, wrong[0])
+        raise IndexError(f"{name}: label {k} of target {n} is {rows[n, k]}: there are classes 0 to {C - 1}")
+    losses = CTC.apply(x, (rows, inputs, lengths, int(blank)), bool(zero_infinity))
+    if reduction == "mean":
+        return mean(losses * wrap((1.0 / np.maximum(lengths, 1)).astype(losses.data.dtype)))
+    return reduce(name, losses if len(shape) == 3 else Reshape.apply(losses, ()), reduction)
+
+
+def _lengths(name: str, label: str, value: Any, N: int) -> np.ndarray:
+    found = value.data if isinstance(value, Tensor) else np.asarray(value, None if len(value) else np.int64)
+    if found.dtype.kind != "i":
+        raise TypeError(f"{name}: {label} is {found.dtype}, needs integers")
+    found = found.reshape(-1).astype(np.int64)
+    if len(found) != N:
+        raise ValueError(f"{name}: {label} has {len(found)} entries, log_probs has {N} samples")
+    if N and found.min() < 0:
+        raise ValueError(f"{name}: {label} has {found.min()}; a length is at least 0")
+    return found
+
+
+def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndarray:
+    """The targets as (N, S), S the greatest length."""
+    if not isinstance(targets, Tensor) or targets.data.dtype != np.int64:
+        kind = targets.data.dtype if isinstance(targets, Tensor) else type(targets).__name__
+        raise TypeError(f"{name}: targets is {kind}, needs a Tensor of int64 class indices")
+    labels, longest = targets.data, int(lengths.max(initial=0))
+    if labels.ndim == 2 and not (single and len(labels) != 1):
+        if len(labels) != len(lengths) or labels.shape[1] < longest:
+            raise ValueError(
+                f"{name}: targets.shape={labels.shape}, needs ({len(lengths)}, S) with S at least {longest}, "
+                f"the greatest of target_lengths"
+            )
+        return labels[:, :longest]
+    total = int(lengths.sum())
+    if labels.ndim != 1 or len(labels) != total:
+        raise ValueError(
+            f"{name}: targets.shape={labels.shape}, needs (N, S) or ({total},), as many as target_lengths say"
+        )
+    rows = np.zeros((len(lengths), longest), np.int64)
+    rows[np.arange(longest) < lengths[:, None]] = labels
+    return rows

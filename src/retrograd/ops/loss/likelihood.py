@@ -1,0 +1,188 @@
+"""Negative log-likelihoods of counts and of measurements, and the Kullback-Leibler divergence."""
+
+from __future__ import annotations
+
+import warnings
+from math import log as logarithm
+from math import pi
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..broadcasting import expand
+from ..dtype import is_number, require_same
+from ..shape import Reshape
+from ..transcendental import exp, log
+from .elements import ElementLoss, check_reduction, choice, matched, reduce
+
+__all__ = ["gaussian_nll_loss", "kl_div", "poisson_nll_loss"]
+
+
+class KullbackLeibler(ElementLoss):
+    """t (log t - x), and 0 where t is 0"""
+
+    kernel = "kl"
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        x, t = operands
+        return -t if of == 0 else log(t) + 1.0 - x
+
+
+class KullbackLeiblerOfLogs(ElementLoss):
+    """exp(t) (t - x)"""
+
+    kernel = "kl_log"
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        x, t = operands
+        return -exp(t) if of == 0 else exp(t) * (t - x + 1.0)
+
+
+class Poisson(ElementLoss):
+    """x - t log(x + eps)"""
+
+    kernel = "poisson"
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        (x, t), (eps,) = operands, numbers
+        return 1.0 - t / (x + eps) if of == 0 else -log(x + eps)
+
+
+class PoissonOfLogs(ElementLoss):
+    """exp(x) - t x"""
+
+    kernel = "poisson_log"
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        x, t = operands
+        return exp(x) - t if of == 0 else -x
+
+
+class Gaussian(ElementLoss):
+    """(log v + (x - t)^2 / v) / 2, with the variance v"""
+
+    kernel, opposite, others = "gaussian", True, {2: "gaussian_var"}
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        x, t, v = operands
+        z = (x - t) / v
+        return z if of == 0 else -z if of == 1 else (1.0 / v - z * z) * 0.5
+
+
+def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """target (log(target) - input): how far probabilities are from those whose logarithms are the input.
+
+    target: probabilities, or with ``log_target`` their logarithms. Shapes are broadcast. reduction: "batchmean" (the
+    sum over the first extent: the divergence as it is defined), "mean" (over all elements, with a warning), "sum",
+    "none". Both may require gradients.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not broadcast, or the reduction is unknown.
+    """
+    name = "kl_div"
+    check_reduction(name, reduction, "batchmean")
+    if reduction == "mean":
+        warnings.warn(
+            f"{name}: reduction='mean' divides by the number of elements; "
+            f"'batchmean' divides by the batch, as the divergence is defined",
+            stacklevel=2,
+        )
+    x, t = matched(name, input, target)
+    loss = KullbackLeiblerOfLogs if log_target else KullbackLeibler
+    y = loss.apply("sum" if reduction == "batchmean" else reduction, (), x, t)
+    if reduction == "batchmean" and input.data.ndim:
+        batch = input.data.shape[0]
+        return y * (1.0 / batch if batch else np.nan)
+    return y
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    *,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
+    """The negative log-likelihood of counts: exp(input) - target input, or with the rate itself as the input
+    (``log_input=False``) input - target log(input + eps); averaged, summed or as it is.
+
+    full: add Stirling's approximation of log(target!), target log(target) - target + log(2 pi target) / 2, where
+    target > 1. Shapes are broadcast. Both may require gradients.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not broadcast, or the reduction is unknown.
+    """
+    name = "poisson_nll_loss"
+    check_reduction(name, reduction)
+    x, t = matched(name, input, target)
+    loss = PoissonOfLogs.apply(reduction, (), x, t) if log_input else Poisson.apply(reduction, (float(eps),), x, t)
+    if not full:
+        return loss
+    large = t.data > 1
+    # what is not counted is computed of 1, so that no logarithm of 0 is in the way of the gradient
+    n = t * choice(t.data, large, 1, 0) + choice(t.data, large, 0, 1)
+    stirling = n * log(n) - n + log(n * (2 * pi)) * 0.5
+    return loss + reduce(name, stirling * choice(t.data, large, 1, 0), reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """(log(v) + (input - target)^2 / v) / 2 with v = max(var, eps), averaged, summed or as it is.
+
+    var: variances, at least 0: a number, or a Tensor of input's shape, without its last axis, or with one extent of 1.
+    The gradient passes ``eps`` as if nothing had been cut off. full: add log(2 pi) / 2. All may require gradients.
+    Source: Nix and Weigend 1994.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit, a variance is negative, or the reduction is unknown.
+    """
+    name = "gaussian_nll_loss"
+    check_reduction(name, reduction)
+    x, t = matched(name, input, target)
+    v = _variances(name, input, var)
+    below = v.data < eps
+    if below.any():
+        v = v + wrap(np.asarray(np.where(below, eps - v.data, 0), v.data.dtype))
+    loss = Gaussian.apply(reduction, (), x, t, expand(v, x.data.shape))
+    if not full:
+        return loss
+    constant = 0.5 * logarithm(2 * pi)
+    return loss + constant * (x.data.size if reduction == "sum" else 1)
+
+
+def _variances(name: str, x: Tensor, var: Any) -> Tensor:
+    """The variances as a Tensor that broadcasts to x."""
+    shape = x.data.shape
+    if is_number(var):
+        v = wrap(np.full(shape, var, x.data.dtype))
+    else:
+        require_same(name, "input", x, "var", var)
+        v = var
+        if v.data.shape != shape and shape[:-1] == v.data.shape:
+            v = Reshape.apply(v, (*v.data.shape, 1))
+        differing = [n for m, n in zip(shape, v.data.shape, strict=False) if m != n]
+        if len(v.data.shape) != len(shape) or differing not in ([], [1]):
+            raise ValueError(
+                f"{name}: var.shape={var.data.shape}, input.shape={shape}; var must have input's shape, "
+                f"lack its last axis, or have one extent of 1"
+            )
+    if (v.data < 0).any():
+        raise ValueError(f"{name}: var has an entry of {v.data.min()}; variances are at least 0")
+    return v

@@ -1,0 +1,156 @@
+"""Losses of classes that want a margin between the right ones and the others, and the soft margin of signs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.grad_mode import is_grad_enabled
+from ...engine.tensor import Tensor, wrap
+from ..dtype import require_float
+from ..kernel_set import kernels
+from ..reduction import sum
+from ..shape import Reshape
+from ..transcendental import sigmoid
+from .classification import check_labels, refuse_labels
+from .elements import ElementLoss, Gradients, check_reduction, constant, matched, reduce, signs
+
+__all__ = ["multi_margin_loss", "multilabel_margin_loss", "soft_margin_loss"]
+
+
+class SoftMargin(ElementLoss):
+    """log(1 + exp(-t x))"""
+
+    kernel = "soft_margin"
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        x, t = operands
+        return -t * sigmoid(-(t * x))
+
+
+class MultiMargin(Function):
+    """sum over c != labels[n] of max(0, z[n, c])^p / C with z[n, c] = margin - x[n, labels[n]] + x[n, c]"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, labels: np.ndarray, p: int, margin: float) -> Tensor:
+        ctx.save_for_backward(x, labels)
+        ctx.p, ctx.margin = p, margin
+        return wrap(kernels.multi_margin_loss(x.data, labels, p, margin))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        x, labels = ctx.saved_tensors
+        if not is_grad_enabled():
+            return wrap(kernels.multi_margin_loss_grad(g.data, x.data, labels, ctx.p, ctx.margin)), None, None, None
+        # h[n, c] goes to c and is taken from the label: the slope is p z^(p - 1) where z > 0
+        rows, classes = x.data.shape
+        own = np.zeros(x.data.shape, x.data.dtype)
+        own[np.arange(rows), labels] = 1
+        z = x - sum(x * wrap(own), 1, True) + ctx.margin
+        above = wrap(((z.data > 0) & (own == 0)).astype(own.dtype) * (ctx.p / classes if classes else 0.0))
+        h = Reshape.apply(g, (rows, 1)) * (above * z if ctx.p == 2 else above)
+        return h - wrap(own) * sum(h, 1, True), None, None, None
+
+
+class MultilabelMargin(Function):
+    """sum over targets j and others i of max(0, 1 - x[n, j] + x[n, i]) / C"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, targets: np.ndarray) -> Tensor:
+        ctx.save_for_backward(x, targets)
+        return wrap(kernels.multilabel_margin_loss(x.data, targets))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        x, targets = ctx.saved_tensors
+        if not is_grad_enabled():
+            return wrap(kernels.multilabel_margin_loss_grad(g.data, x.data, targets)), None
+        ones = np.ones_like(g.data)  # the slope does not depend on x but in steps
+        slope = kernels.multilabel_margin_loss_grad(ones, x.data, targets)
+        return Reshape.apply(g, (len(ones), 1)) * wrap(slope), None
+
+
+def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """log(1 + exp(-target input)) for targets of 1 and -1, averaged, summed or as it is; computed without overflow.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or the target neither of its type nor int64.
+        ValueError: the target requires a gradient, the shapes do not broadcast, or the reduction is unknown.
+    """
+    name = "soft_margin_loss"
+    check_reduction(name, reduction)
+    require_float(name, input)
+    target = signs(name, target, input)
+    constant(name, "target", target, input)
+    return SoftMargin.apply(reduction, (), *matched(name, input, target))
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """weight[t] sum over c != t of max(0, margin - input[t] + input[c])^p / C for the class t of each row.
+
+    input (N, C), target (N,) int64; or (C,) and (). p: 1 or 2. weight: (C,). Averaged over rows, summed or as it is.
+
+    Raises:
+        TypeError: input or weight are not of one floating-point type, or the target is not int64.
+        ValueError: p is neither 1 nor 2, the shapes do not fit, the weight requires a gradient, or the reduction is
+            unknown.
+        IndexError: a label is no class.
+    """
+    name = "multi_margin_loss"
+    check_reduction(name, reduction)
+    require_float(name, input)
+    if p not in (1, 2):
+        raise ValueError(f"{name}: p={p} must be 1 or 2")
+    if input.data.ndim > 2:
+        raise ValueError(f"{name}: input.shape={input.data.shape} must be (N, C) or (C,)")
+    check_labels(name, input, target)
+    rows = input if input.data.ndim == 2 else Reshape.apply(input, (1, input.data.size))
+    classes = rows.data.shape[1]
+    refuse_labels(name, input, target.data, classes, None)
+    constant(name, "weight", weight, input)
+    if weight is not None and weight.data.shape != (classes,):
+        raise ValueError(f"{name}: weight.shape={weight.data.shape}, needs ({classes},), one per class")
+    labels = target.data.reshape(-1)
+    losses = MultiMargin.apply(rows, labels, int(p), float(margin))
+    if weight is not None:
+        losses = losses * wrap(weight.data[labels])
+    return reduce(name, losses if input.data.ndim == 2 else Reshape.apply(losses, ()), reduction)
+
+
+def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """sum over targets j and other classes i of max(0, 1 - input[j] + input[i]) / C in each row.
+
+    input (N, C) or (C,); target of the same shape, int64: a row's classes, ended by -1 where there are fewer than C.
+    Averaged over rows, summed or as it is.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or the target is not int64.
+        ValueError: the shapes differ or have more than two axes, or the reduction is unknown.
+        IndexError: a target is no class and not -1.
+    """
+    name = "multilabel_margin_loss"
+    check_reduction(name, reduction)
+    require_float(name, input)
+    shape = input.data.shape
+    if not isinstance(target, Tensor) or target.data.dtype != np.int64:
+        kind = target.data.dtype if isinstance(target, Tensor) else type(target).__name__
+        raise TypeError(f"{name}: target is {kind}, needs a Tensor of int64 class indices")
+    if target.data.shape != shape or len(shape) not in (1, 2):
+        raise ValueError(
+            f"{name}: input.shape={shape}, target.shape={target.data.shape}; both must be (N, C) or both (C,)"
+        )
+    refuse_labels(name, input, target.data, shape[-1], -1)
+    rows = (1, *shape) if len(shape) == 1 else shape
+    losses = MultilabelMargin.apply(Reshape.apply(input, rows), target.data.reshape(rows))
+    return reduce(name, losses if len(shape) == 2 else Reshape.apply(losses, ()), reduction)

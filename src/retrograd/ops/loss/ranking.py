@@ -1,0 +1,216 @@
+"""Losses of distances and similarities: which of two is larger, which pairs belong together, triplets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..broadcasting import broadcast_shape, expand
+from ..distance import RowProducts, pairwise_distance
+from ..dtype import require_float, require_same
+from ..powers import sqrt
+from .elements import AtLeastZero, ElementLoss, check_reduction, choice, matched, reduce, signs
+
+__all__ = [
+    "cosine_embedding_loss",
+    "hinge_embedding_loss",
+    "margin_ranking_loss",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]
+
+_NEVER_ZERO = 1e-12  # added to squared lengths: PyTorch's
+Metric = Callable[[Tensor, Tensor], Tensor]
+
+
+class Hinge(ElementLoss):
+    """x where t = 1, max(0, margin - x) where t = -1; another t gets both"""
+
+    kernel = "hinge"
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        (x, t), (margin,) = operands, numbers
+        near = (t.data != 1) & (margin - x.data >= 0)
+        return choice(x.data, t.data == -1, 0, 1) - choice(x.data, near, 1, 0)
+
+
+class Ranking(ElementLoss):
+    """max(0, margin - t (x1 - x2))"""
+
+    kernel, opposite = "ranking", True
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        (x1, x2, t), (margin,) = operands, numbers
+        wrong = choice(x1.data, margin - t.data * (x1.data - x2.data) >= 0, 1, 0)
+        return wrong * (-t if of == 0 else t if of == 1 else x2 - x1)
+
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
+    """input where the target is 1, max(0, margin - input) where it is -1; averaged, summed or as it is.
+
+    input: distances; target: 1 for what belongs together, -1 for what does not, int64 or of input's type; it gets no
+    gradient. Shapes are broadcast.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or the target neither of its type nor int64.
+        ValueError: the target requires a gradient, the shapes do not broadcast, or the reduction is unknown.
+    """
+    name = "hinge_embedding_loss"
+    check_reduction(name, reduction)
+    require_float(name, input)
+    x, t = matched(name, input, _fixed(name, signs(name, target, input)))
+    return Hinge.apply(reduction, (float(margin),), x, t)
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
+) -> Tensor:
+    """max(0, margin - target (input1 - input2)): 1 says that input1 shall be larger, -1 that input2 shall.
+
+    The three have the same number of axes and are broadcast. target: int64 or of the inputs' type. Averaged, summed or
+    as it is.
+
+    Raises:
+        TypeError: the inputs are not of one floating-point type, or the target neither of it nor int64.
+        ValueError: the shapes do not fit, or the reduction is unknown.
+    """
+    name = "margin_ranking_loss"
+    check_reduction(name, reduction)
+    x1, x2 = _pair(name, input1, input2)
+    t = signs(name, target, x1)
+    if not input1.data.ndim == input2.data.ndim == t.data.ndim:
+        raise ValueError(
+            f"{name}: input1.shape={input1.data.shape}, input2.shape={input2.data.shape} and "
+            f"target.shape={t.data.shape} must have the same number of axes"
+        )
+    shape = broadcast_shape(name, broadcast_shape(name, x1.data.shape, x2.data.shape), t.data.shape)
+    return Ranking.apply(reduction, (float(margin),), expand(x1, shape), expand(x2, shape), expand(t, shape))
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
+) -> Tensor:
+    """1 - cos(input1, input2) where the target is 1, max(0, cos(input1, input2) - margin) where it is -1.
+
+    input1, input2 (N, D), target (N,); or (D,), (D,) and (). target: int64 or of the inputs' type, without gradient;
+    another value gives 0. Averaged, summed or as it is.
+
+    Raises:
+        TypeError: the inputs are not of one floating-point type, or the target neither of it nor int64.
+        ValueError: the shapes do not fit, the target requires a gradient, or the reduction is unknown.
+    """
+    name = "cosine_embedding_loss"
+    check_reduction(name, reduction)
+    x1, x2 = _pair(name, input1, input2)
+    t = _fixed(name, signs(name, target, x1)).data
+    if t.ndim > 1 or {x1.data.ndim, x2.data.ndim} != {t.ndim + 1}:
+        raise ValueError(
+            f"{name}: input1.shape={x1.data.shape}, input2.shape={x2.data.shape}, target.shape={t.shape}; "
+            f"(N, D), (N, D) and (N,), or (D,), (D,) and () are needed"
+        )
+    shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
+    rows = shape if t.ndim else (1, *shape)
+    xy, xx, yy = RowProducts.apply(*(expand(x, shape).reshape(rows) for x in (x1, x2)))
+    cosine = (xy / sqrt((xx + _NEVER_ZERO) * (yy + _NEVER_ZERO))).reshape(shape[:-1])
+    shape = broadcast_shape(name, cosine.data.shape, t.shape)
+    alike, apart = (choice(x1.data, np.broadcast_to(t, shape) == sign, 1, 0) for sign in (1, -1))
+    losses = (1.0 - cosine) * alike + AtLeastZero.apply(cosine - margin) * apart
+    return reduce(name, losses, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, margin + d(anchor, positive) - d(anchor, negative)), d the ``pairwise_distance`` along the last axis.
+
+    The three (N, D) or (D,), broadcast. p, eps: those of the distance. swap: where the positive is nearer to the
+    negative than the anchor is, that distance counts (Balntas et al. 2016). Averaged, summed or as it is.
+
+    Raises:
+        TypeError: the operands are not of one floating-point type.
+        ValueError: the margin is not above 0, the shapes do not fit, or the reduction is unknown.
+    """
+
+    def metric(x: Tensor, y: Tensor) -> Tensor:
+        return pairwise_distance(x, y, p, eps)
+
+    return _triplet("triplet_margin_loss", anchor, positive, negative, metric, margin, swap, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Metric | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """As ``triplet_margin_loss`` with any function of two tensors as the distance (default: ``pairwise_distance``).
+
+    Raises:
+        TypeError: the operands are not of one floating-point type.
+        ValueError: the margin is not above 0, the shapes do not fit, or the reduction is unknown.
+    """
+    metric = pairwise_distance if distance_function is None else distance_function
+    return _triplet("triplet_margin_with_distance_loss", anchor, positive, negative, metric, margin, swap, reduction)
+
+
+def _triplet(
+    name: str,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    metric: Metric,
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
+    check_reduction(name, reduction)
+    if not margin > 0:
+        raise ValueError(f"{name}: margin={margin} must be above 0")
+    require_float(name, anchor, "anchor")
+    for label, x in (("positive", positive), ("negative", negative)):
+        require_same(name, "anchor", anchor, label, x)
+    if not anchor.data.ndim == positive.data.ndim == negative.data.ndim:
+        raise ValueError(
+            f"{name}: anchor.shape={anchor.data.shape}, positive.shape={positive.data.shape} and "
+            f"negative.shape={negative.data.shape} must have the same number of axes"
+        )
+    near, far = metric(anchor, positive), metric(anchor, negative)
+    if swap:
+        far = _smaller(far, metric(positive, negative))
+    return reduce(name, AtLeastZero.apply(near - far + margin), reduction)
+
+
+def _smaller(x: Tensor, y: Tensor) -> Tensor:
+    """The smaller one of each pair; the gradient is shared where they are equal."""
+    shape = broadcast_shape("minimum", x.data.shape, y.data.shape)
+    x, y = expand(x, shape), expand(y, shape)
+    share = np.where(x.data == y.data, 0.5, x.data < y.data)
+    return x * wrap(np.asarray(share, x.data.dtype)) + y * wrap(np.asarray(1 - share, x.data.dtype))
+
+
+def _pair(name: str, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+    require_float(name, x1, "input1")
+    require_same(name, "input1", x1, "input2", x2)
+    return x1, x2
+
+
+def _fixed(name: str, target: Tensor) -> Tensor:
+    if target.requires_grad:
+        raise ValueError(f"{name}: target requires a gradient, which this loss does not give; use target.detach()")
+    return target

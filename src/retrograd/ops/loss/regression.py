@@ -1,0 +1,118 @@
+"""Losses of numbers: squared and absolute error, and what lies between them.
+
+One kernel serves all four: a |x - t|^2 below b, and the straight line c |x - t| + d from there on.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..dtype import require_same
+from ..reduction import sum
+from .elements import ElementLoss, check_reduction, choice, matched, reduce
+
+__all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
+
+
+class Distance(ElementLoss):
+    """a z^2 where z = |x - t| < b, else c z + d, for numbers (a, b, c, d); the slope at 0 is 0"""
+
+    kernel, opposite = "distance", True
+
+    @staticmethod
+    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        (x, t), (a, b, c, _) = operands, numbers
+        z = x - t if of == 0 else t - x
+        near = np.abs(z.data) < b
+        parabola = z * (2.0 * a)
+        if near.all():
+            return parabola
+        line = np.where(z.data > 0, c, np.where(z.data < 0, -c, z.data))
+        return parabola * choice(z.data, near, 1, 0) + wrap(np.asarray(np.where(near, 0, line), z.data.dtype))
+
+
+_SQUARE = (1.0, inf, inf, 0.0)
+_ABSOLUTE = (0.0, 0.0, 1.0, 0.0)
+
+
+def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+    """(input - target)^2, averaged ("mean"), summed ("sum") or as it is ("none").
+
+    input, target: of one shape; others are broadcast, with a warning. weight: of input's shape, factors of the
+    losses; "mean" then divides by their sum. All three may require gradients.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit, or the reduction is unknown.
+    """
+    return _distance("mse_loss", _SQUARE, input, target, reduction, weight)
+
+
+def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+    """|input - target|, averaged, summed or as it is; its slope is 0 where they are equal. Otherwise as ``mse_loss``.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit, or the reduction is unknown.
+    """
+    return _distance("l1_loss", _ABSOLUTE, input, target, reduction, weight)
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """0.5 z^2 / beta where z = |input - target| < beta, else z - 0.5 beta; averaged, summed or as it is.
+
+    beta: at least 0; with 0 it is ``l1_loss``. Shapes as in ``mse_loss``. Source: Girshick, Fast R-CNN, 2015.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: beta is negative, the shapes do not fit, or the reduction is unknown.
+    """
+    if not beta >= 0:
+        raise ValueError(f"smooth_l1_loss: beta={beta} must be at least 0")
+    numbers = (0.5 / beta, float(beta), 1.0, -0.5 * beta) if beta else _ABSOLUTE
+    return _distance("smooth_l1_loss", numbers, input, target, reduction, None)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """0.5 z^2 where z = |input - target| < delta, else delta (z - 0.5 delta); averaged, summed or as it is.
+
+    delta: above 0. Shapes as in ``mse_loss``; with a weight, "mean" divides by the number of elements.
+    Source: Huber 1964.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: delta is not above 0, the shapes do not fit, or the reduction is unknown.
+    """
+    if not delta > 0:
+        raise ValueError(f"huber_loss: delta={delta} must be above 0")
+    numbers = (0.5, float(delta), float(delta), -0.5 * delta * delta)
+    return _distance("huber_loss", numbers, input, target, reduction, weight, by_weight=False)
+
+
+def _distance(
+    name: str,
+    numbers: tuple[float, ...],
+    input: Tensor,
+    target: Tensor,
+    reduction: str,
+    weight: Tensor | None,
+    by_weight: bool = True,
+) -> Tensor:
+    check_reduction(name, reduction)
+    x, t = matched(name, input, target, warn=True, stacklevel=4)
+    if weight is None:
+        return Distance.apply(reduction, numbers, x, t)
+    require_same(name, "input", input, "weight", weight)
+    if weight.data.shape != input.data.shape:
+        raise ValueError(
+            f"{name}: weight.shape={weight.data.shape} and input.shape={input.data.shape} must be equal; expand it"
+        )
+    losses = Distance.apply("none", numbers, x, t) * weight
+    if reduction == "mean" and by_weight:
+        return sum(losses) / sum(weight)
+    return reduce(name, losses, reduction)

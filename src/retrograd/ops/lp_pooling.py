@@ -1,0 +1,66 @@
+"""Power-average pooling: the p-norm of each window, between a sum (p = 1) and a maximum (p = infinity)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .convolution import Extent
+from .dtype import is_number, require_float
+from .elementwise import Scale
+from .kernel_set import kernels
+from .piecewise import Relu
+from .pooling import avg_pool_nd, max_pool_nd
+from .powers import Pow
+
+
+class Root(Function):
+    """x**(1/p), with a gradient of 0 where x is 0: a window of zeros is at a minimum of its norm."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        y = wrap(kernels.power(x.data, 1.0 / p))
+        ctx.save_for_backward(x, y)
+        ctx.p = p
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, y = ctx.saved_tensors
+        zero = x.data == 0
+        divisor = x + wrap(zero.astype(x.data.dtype)) if zero.any() else x
+        if ctx.p == 1:
+            return g, None
+        return g * Scale.apply(y / divisor, 1.0 / ctx.p), None
+
+
+def lp_pool_nd(
+    name: str, ndim: int, x: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None, ceil_mode: bool
+) -> Tensor:
+    """Power-average pooling over the last ``ndim`` axes, its arguments checked; ``name`` is the caller's in messages.
+
+    x (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
+
+    Raises:
+        TypeError: x is no floating-point Tensor, or norm_type no number.
+        ValueError: x does not fit the window, or norm_type is 0 or NaN.
+    """
+    require_float(name, x)
+    if not is_number(norm_type):
+        raise TypeError(f"{name}: norm_type is {type(norm_type).__name__}, needs a number")
+    p = float(norm_type)
+    if p == 0 or math.isnan(p):
+        raise ValueError(f"{name}: norm_type={norm_type} has no norm; give the exponent p of (sum of x**p)**(1/p)")
+    if math.isinf(p):
+        size = Relu.apply(x) + Relu.apply(-x)  # |x|
+        if p > 0:
+            return max_pool_nd(name, ndim, size, kernel_size, stride, 0, 1, ceil_mode, False)
+        return -max_pool_nd(name, ndim, -size, kernel_size, stride, 0, 1, ceil_mode, False)
+    powers = x if p == 1 else Pow.apply(x, p)
+    mean = avg_pool_nd(name, ndim, powers, kernel_size, stride, 0, ceil_mode, True, None)
+    taps = np.prod(kernel_size) if np.ndim(kernel_size) else kernel_size**ndim  # type: ignore[operator]
+    return Root.apply(Scale.apply(mean, float(taps)), p)

@@ -1,0 +1,77 @@
+"""What element-wise operators share: checks of their operands, and how a fused gradient is chosen.
+
+A backward is composed of operators, so that it can be differentiated again; where a kernel computes the same in one
+pass, it is used as long as nothing is recorded, that is, without ``create_graph=True``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled as recording
+from ..engine.tensor import Tensor, wrap
+from .broadcasting import broadcast_shape, sum_to
+from .dtype import cast, float32, promote, require_float
+from .kernel_set import kernels
+
+__all__ = ["Binary", "Gradients", "binary", "nothing", "recording", "summed", "unary"]
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class Binary(Function):
+    """An operator of two broadcast operands; ``exact`` computes it for integers, which carry no gradient."""
+
+    exact: ClassVar[Callable[..., Any] | None] = None  # None: integers become float32
+
+
+def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
+    """The operator of a floating-point Tensor.
+
+    Raises:
+        TypeError: x is none.
+    """
+    if isinstance(x, Tensor) and x.data.dtype.kind == "f":
+        return operator.apply(x)
+    require_float(name, x)
+    raise AssertionError("unreachable: require_float refuses what is no floating-point Tensor")
+
+
+def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
+    """The operator of two Tensors, or of a Tensor and a number: shapes broadcast, types promote.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand is neither a Tensor nor a number.
+    """
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        dtype = x.data.dtype
+        if y.data.dtype is dtype and dtype.kind == "f":
+            if x.data.shape != y.data.shape:
+                broadcast_shape(name, x.data.shape, y.data.shape)
+            return operator.apply(x, y)
+    x, y = promote(name, x, y)
+    if operator.exact is None and x.data.dtype.kind != "f":
+        x, y = cast(x, float32), cast(y, float32)
+    broadcast_shape(name, x.data.shape, y.data.shape)
+    if x.data.dtype.kind == "f":
+        return operator.apply(x, y)
+    assert operator.exact is not None
+    return Tensor(np.asarray(operator.exact(x.data, y.data)))
+
+
+def summed(
+    gradients: tuple[np.ndarray | None, np.ndarray | None], x: tuple[int, ...], y: tuple[int, ...]
+) -> tuple[Tensor | None, Tensor | None]:
+    """What a fused kernel gives for both operands of a broadcast, in their own shapes."""
+    gx, gy = gradients
+    return None if gx is None else sum_to(wrap(gx), x), None if gy is None else sum_to(wrap(gy), y)
+
+
+def nothing(g: Tensor) -> Tensor:
+    """The gradient of what is constant between its steps."""
+    return wrap(kernels.zeros(g.data))

@@ -1,0 +1,346 @@
+"""Choice and limits: where, the larger and the smaller one, clamp, relu."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .broadcasting import broadcast_shape, sum_to
+from .dtype import is_number, promote, require_float, with_number
+from .indexing import nonzero
+from .kernel_set import kernels
+from .operands import Binary, Gradients, binary, recording, summed, unary
+
+__all__ = [
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "fmax",
+    "fmin",
+    "maximum",
+    "minimum",
+    "nan_to_num",
+    "relu",
+    "where",
+]
+
+
+class Relu(Function):
+    """max(x, 0); NaN stays NaN; the gradient at 0 is 0"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = kernels.relu(x.data)
+        ctx.save_for_backward(y)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (y,) = ctx.saved_tensors
+        return (ReluGrad.apply(g, y),)
+
+
+class ReluGrad(Function):
+    """g where y > 0, otherwise 0: linear in g; y only says where, so it is an array and has no gradient"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, y: np.ndarray) -> Tensor:
+        ctx.save_for_backward(y)
+        return wrap(kernels.relu_grad(g.data, y))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (y,) = ctx.saved_tensors
+        return ReluGrad.apply(v, y), None
+
+
+class Within(Function):
+    """min(max(x, low), high) for numbers; the gradient passes from low to high, limits included"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
+        ctx.save_for_backward(x.data)
+        ctx.limits = low, high
+        return wrap(kernels.clamp(x.data, low, high))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (x,) = ctx.saved_tensors
+        return WithinGrad.apply(g, x, *ctx.limits, 1.0), None, None
+
+
+class WithinGrad(Function):
+    """factor * g where low <= x <= high, otherwise 0: linear in g; x only says where"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, x: np.ndarray, low: float, high: float, factor: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.numbers = low, high, factor
+        return wrap(kernels.within_grad(g.data, x, low, high, factor))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (x,) = ctx.saved_tensors
+        return WithinGrad.apply(v, x, *ctx.numbers), None, None, None, None
+
+
+class Clamp(Function):
+    """min(max(x, low), high) of three tensors; a limit has the gradient where it is the result and x is not"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        ctx.save_for_backward(x.data, low.data, high.data)
+        return wrap(kernels.minimum(kernels.maximum(x.data, low.data), high.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        want, (x, low, high) = ctx.needs_input_grad, ctx.saved_tensors
+        taken = ((x >= low) & (x <= high), (low < high) & (x < low), (x > high) | (low > high))
+        return tuple(
+            sum_to(where(wrap(np.asarray(mask)), g, 0.0), operand.shape) if wanted else None
+            for wanted, mask, operand in zip(want, taken, (x, low, high), strict=True)
+        )
+
+
+class Where(Function):
+    """x where the condition holds, y elsewhere"""
+
+    @staticmethod
+    def forward(ctx: Any, condition: np.ndarray, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(condition)
+        ctx.shapes = x.data.shape, y.data.shape
+        return wrap(kernels.where(condition, x.data, y.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (_, want_x, want_y), (condition,), (sx, sy) = ctx.needs_input_grad, ctx.saved_tensors, ctx.shapes
+        zero = wrap(np.zeros((), g.data.dtype))
+        gx = sum_to(Where.apply(condition, g, zero), sx) if want_x else None
+        return None, gx, sum_to(Where.apply(condition, zero, g), sy) if want_y else None
+
+
+class Maximum(Binary):
+    """The larger one; NaN wins; of two equal ones each has half the gradient"""
+
+    exact = np.maximum
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return wrap(kernels.maximum(x.data, y.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        sx, sy = x.data.shape, y.data.shape
+        if not recording():
+            return summed(kernels.maximum_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
+        gx = sum_to(g * wrap(_share(x.data, y.data)), sx) if want_x else None
+        return gx, sum_to(g * wrap(_share(y.data, x.data)), sy) if want_y else None
+
+
+class Minimum(Binary):
+    """The smaller one; NaN wins; of two equal ones each has half the gradient"""
+
+    exact = np.minimum
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return wrap(kernels.minimum(x.data, y.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        sx, sy = x.data.shape, y.data.shape
+        if not recording():
+            # y is the larger one where x is the smaller one
+            gy, gx = kernels.maximum_grad(g.data, x.data, y.data, want_y, want_x)
+            return summed((gx, gy), sx, sy)
+        gx = sum_to(g * wrap(_share(y.data, x.data)), sx) if want_x else None
+        return gx, sum_to(g * wrap(_share(x.data, y.data)), sy) if want_y else None
+
+
+class Fmax(Binary):
+    """The larger one, of NaN and a number the number; of two equal ones x has the gradient"""
+
+    exact = np.fmax
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return wrap(kernels.fmax(x.data, y.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        sx, sy = x.data.shape, y.data.shape
+        if not recording():
+            return summed(kernels.fmax_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
+        taken = wrap(np.asarray((x.data >= y.data) | np.isnan(y.data)))
+        gx = sum_to(where(taken, g, 0.0), sx) if want_x else None
+        return gx, sum_to(where(taken, 0.0, g), sy) if want_y else None
+
+
+class Fmin(Binary):
+    """The smaller one, of NaN and a number the number; of two equal ones x has the gradient"""
+
+    exact = np.fmin
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return wrap(kernels.fmin(x.data, y.data))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        sx, sy = x.data.shape, y.data.shape
+        if not recording():
+            return summed(kernels.fmin_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
+        taken = wrap(np.asarray((x.data <= y.data) | np.isnan(y.data)))
+        gx = sum_to(where(taken, g, 0.0), sx) if want_x else None
+        return gx, sum_to(where(taken, 0.0, g), sy) if want_y else None
+
+
+class NanToNum(Function):
+    """x with numbers in the places of NaN and infinities, where the gradient is 0"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, nan: float, posinf: float, neginf: float) -> Tensor:
+        ctx.save_for_backward(x.data)
+        return wrap(kernels.nan_to_num(x.data, nan, posinf, neginf))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (x,) = ctx.saved_tensors
+        largest = float(np.finfo(x.dtype).max)
+        return WithinGrad.apply(g, x, -largest, largest, 1.0), None, None, None
+
+
+def relu(input: Tensor) -> Tensor:
+    """max(input, 0)"""
+    return unary(Relu, "relu", input)
+
+
+def maximum(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The larger one, element by element; NaN wins; where both are equal each has half the gradient."""
+    return binary(Maximum, "maximum", input, other)
+
+
+def minimum(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The smaller one, element by element; NaN wins; where both are equal each has half the gradient."""
+    return binary(Minimum, "minimum", input, other)
+
+
+def fmax(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The larger one, of NaN and a number the number; where both are equal input has the gradient."""
+    return binary(Fmax, "fmax", input, other)
+
+
+def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """The smaller one, of NaN and a number the number; where both are equal input has the gradient."""
+    return binary(Fmin, "fmin", input, other)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """min(max(input, min), max): two limits, one may be missing; numbers, or tensors that broadcast with input.
+
+    Where min exceeds max, the result is max. The gradient goes to input from min to max, limits included; outside it
+    goes to the limit, if that is a tensor. NaN stays.
+
+    Raises:
+        ValueError: both limits are missing, or shapes do not broadcast.
+        TypeError: input is no Tensor of numbers, or a limit is neither a number nor a Tensor.
+    """
+    if min is None and max is None:
+        raise ValueError("clamp: min and max are both missing; give at least one of them")
+    if not isinstance(input, Tensor) or input.data.dtype.kind == "b":
+        require_float("clamp", input)
+    for label, limit in (("min", min), ("max", max)):
+        if not (limit is None or is_number(limit) or isinstance(limit, Tensor)):
+            raise TypeError(f"clamp: {label} is {type(limit).__name__}, needs a number or a Tensor")
+    numbers = [limit for limit in (min, max) if is_number(limit)]
+    tensors = [limit for limit in (min, max) if isinstance(limit, Tensor)]
+    if input.data.dtype.kind == "f" and not tensors and not any(limit != limit for limit in numbers):
+        low = -math.inf if min is None else float(min)
+        return Within.apply(input, low, math.inf if max is None else float(max))
+    return _clamp(input, min, max)
+
+
+def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
+    """The limits, or the operands' types, are mixed: everything becomes a tensor of one type."""
+    for limit in (low, high):
+        if limit is not None:
+            x, _ = promote("clamp", x, limit)
+            if isinstance(limit, Tensor):
+                broadcast_shape("clamp", x.data.shape, limit.data.shape)
+    low, high = (limit if limit is None else promote("clamp", x, limit)[1] for limit in (low, high))
+    if x.data.dtype.kind != "f":
+        y = x.data if low is None else np.maximum(x.data, low.data)
+        return wrap(np.asarray(y if high is None else np.minimum(y, high.data)))
+    low = wrap(np.full((), -np.inf, x.data.dtype)) if low is None else low
+    return Clamp.apply(x, low, wrap(np.full((), np.inf, x.data.dtype)) if high is None else high)
+
+
+def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """``clamp``"""
+    return clamp(input, min, max)
+
+
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """``clamp`` with a lower limit"""
+    return clamp(input, min)
+
+
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """``clamp`` with an upper limit"""
+    return clamp(input, None, max)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """input where the condition holds, other elsewhere: Tensors or numbers, all three broadcast, types promote.
+
+    With the condition alone: where it is neither 0 nor False, ``nonzero(condition, as_tuple=True)``.
+
+    Raises:
+        TypeError: condition is no Tensor of truth values, or input and other are neither Tensors nor numbers.
+        ValueError: the shapes do not broadcast.
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if not isinstance(condition, Tensor) or condition.data.dtype.kind != "b":
+        what = condition.data.dtype if isinstance(condition, Tensor) else type(condition).__name__
+        raise TypeError(f"where: condition is {what}, needs a Tensor of bool; make one with a comparison or .bool()")
+    if is_number(input) and is_number(other):
+        input = wrap(np.array(input, with_number(with_number(np.dtype(bool), input), other)))
+    x, y = promote("where", input, other)
+    broadcast_shape("where", broadcast_shape("where", x.data.shape, y.data.shape), condition.data.shape)
+    if x.data.dtype.kind == "f":
+        return Where.apply(condition.data, x, y)
+    return wrap(np.asarray(np.where(condition.data, x.data, y.data)))
+
+
+def nan_to_num(
+    input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """input with numbers in the places of NaN and infinities; None: the largest and the smallest number of its type.
+
+    The gradient is 0 there.
+    """
+    if isinstance(input, Tensor) and input.data.dtype.kind != "f":
+        return wrap(input.data.copy())
+    require_float("nan_to_num", input)
+    largest = float(np.finfo(input.data.dtype).max)
+    high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
+    return NanToNum.apply(input, float(nan), float(high), float(low))
+
+
+def _share(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The share of x in the gradient of the maximum: 1, 1/2 where both are equal, 0 where y is larger."""
+    return np.asarray(np.where(x < y, 0.0, np.where(x == y, 0.5, 1.0)), x.dtype)

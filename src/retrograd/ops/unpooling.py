@@ -1,0 +1,116 @@
+"""The partial inverse of maximum pooling: every element goes back to the place it was taken from, zeros elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from ..geometry import AdaptiveWindow, as_tuple
+from .convolution import Extent, freeze
+from .dtype import int64, require_float
+from .kernel_set import kernels
+from .pooling import MaxPoolGrad, spatial
+from .shape import Reshape
+
+
+class MaxUnpool(Function):
+    """Zeros (N, C, *O) with x (N, C, *I) at the flat places ``indices`` in *O; where several meet, the last counts.
+
+    The gradient to each of several that meet is g at their place, as in PyTorch.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, indices: np.ndarray, size: tuple[int, ...]) -> Tensor:
+        N, C = x.data.shape[:2]
+        y = np.zeros((N, C, prod(size)), x.data.dtype)
+        # one by one: put_along_axis says nothing about places that are named twice
+        lines = indices.reshape(N * C, prod(x.data.shape[2:]))
+        y.reshape(N * C, prod(size))[np.arange(N * C)[:, None], lines] = x.data.reshape(lines.shape)
+        ctx.save_for_backward(indices)
+        ctx.window = AdaptiveWindow(size, x.data.shape[2:])  # says only how large input and output are
+        return wrap(y.reshape(N, C, *size))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        return UnpoolGrad.apply(g, indices, ctx.window), None, None
+
+
+class UnpoolGrad(Function):
+    """g at the places that MaxUnpool wrote."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, indices: np.ndarray, window: AdaptiveWindow) -> Tensor:
+        ctx.save_for_backward(indices)
+        ctx.window = window
+        return wrap(kernels.max_pool_gather(g.data, indices))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        return MaxPoolGrad.apply(v, indices, ctx.window), None, None
+
+
+def max_unpool_nd(
+    name: str, ndim: int, x: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None, padding: Extent,
+    output_size: Sequence[int] | None,
+) -> Tensor:  # fmt: skip
+    """Unpooling over the last ``ndim`` axes, its arguments checked; ``name`` is the caller's in messages.
+
+    x, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding.
+
+    Raises:
+        TypeError: x is no floating-point Tensor or indices no int64 Tensor.
+        ValueError: shapes do not fit, or an index lies outside of the output.
+    """
+    require_float(name, x)
+    if not isinstance(indices, Tensor) or indices.data.dtype != int64:
+        kind = indices.data.dtype if isinstance(indices, Tensor) else type(indices).__name__
+        raise TypeError(f"{name}: indices is {kind}, needs an int64 Tensor, as max_pool gives with return_indices=True")
+    shape = x.data.shape
+    pooled = spatial(name, ndim, shape)
+    if indices.data.shape != shape:
+        raise ValueError(f"{name}: indices.shape={indices.data.shape} must be input.shape={shape}")
+    size = _size(name, ndim, pooled, freeze(kernel_size), freeze(stride), freeze(padding), output_size)
+    places = indices.data
+    if places.size and (int(places.min()) < 0 or int(places.max()) >= prod(size)):
+        raise ValueError(
+            f"{name}: indices lie between {places.min()} and {places.max()}, the output {size} has places 0 to "
+            f"{prod(size) - 1}; give the output_size that was pooled"
+        )
+    if len(shape) == ndim + 2:
+        return MaxUnpool.apply(x, places, size)
+    y = MaxUnpool.apply(Reshape.apply(x, (1,) + shape), places[None], size)
+    return Reshape.apply(y, y.data.shape[1:])
+
+
+def _size(
+    name: str, ndim: int, pooled: tuple[int, ...], kernel_size: Extent, stride: Extent | None, padding: Extent,
+    output_size: Sequence[int] | None,
+) -> tuple[int, ...]:  # fmt: skip
+    try:
+        kernel = as_tuple(kernel_size, ndim, "kernel_size", 1)
+        steps = kernel if stride is None else as_tuple(stride, ndim, "stride", 1)
+        pads = as_tuple(padding, ndim, "padding", 0)
+        if output_size is not None:
+            wanted = tuple(output_size)
+            wanted = as_tuple(wanted[2:] if len(wanted) == ndim + 2 else wanted, ndim, "output_size", 1)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{name}: {error}") from None
+    usual = tuple((o - 1) * s + r - 2 * p for o, s, r, p in zip(pooled, steps, kernel, pads, strict=True))
+    if output_size is None:
+        if min(usual) < 1:
+            raise ValueError(f"{name}: the output would have extents {usual}; take a smaller padding")
+        return usual
+    for axis, (want, have, step) in enumerate(zip(wanted, usual, steps, strict=True)):
+        if not have - step < want < have + step:
+            raise ValueError(
+                f"{name}: output_size={tuple(output_size)} must lie between {have - step} and {have + step} (both "
+                f"excluded) on axis {axis}: (O - 1)*stride + kernel_size - 2*padding = {have}, give or take a stride"
+            )
+    return wanted

@@ -1,0 +1,128 @@
+"""Several schedulers on one optimiser: one after the other, or all at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ._plateau import ReduceLROnPlateau
+from ._scheduler import LRScheduler, require_count, require_optimizer
+from .optimizer import Optimizer
+
+
+class _Composed(LRScheduler):
+    _schedulers: list[LRScheduler]
+
+    def _check(self, optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> None:
+        name = type(self).__name__
+        if not isinstance(schedulers, (list, tuple)) or not schedulers:
+            raise ValueError(f"{name}: schedulers={schedulers!r} is invalid; give a list of at least one scheduler")
+        for position, scheduler in enumerate(schedulers):
+            if not isinstance(scheduler, LRScheduler):
+                raise TypeError(f"{name}: schedulers[{position}] is {type(scheduler).__name__}, no LRScheduler")
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(
+                    f"{name}: schedulers[{position}] is ReduceLROnPlateau, whose step needs a metric; step it by itself"
+                )
+            if scheduler.optimizer is not (optimizer or schedulers[0].optimizer):
+                raise ValueError(f"{name}: schedulers[{position}] stands on another optimizer; use one for all of them")
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        state = self._checked(state_dict, super().state_dict())
+        saved = state.pop("_schedulers")
+        if len(saved) != len(self._schedulers):
+            raise ValueError(
+                f"{type(self).__name__} state_dict: it is of {len(saved)} schedulers, here are {len(self._schedulers)}"
+            )
+        before = [scheduler.state_dict() for scheduler in self._schedulers]
+        try:
+            for scheduler, part in zip(self._schedulers, saved, strict=True):
+                scheduler.load_state_dict(part)
+        except Exception:
+            for scheduler, part in zip(self._schedulers, before, strict=True):
+                scheduler.load_state_dict(part)
+            raise
+        self._load(state)
+
+
+class SequentialLR(_Composed):
+    """One scheduler after the other: the next one takes over at each milestone and counts from 0 there.
+
+    schedulers: made on the same optimiser; milestones: one less than schedulers, growing.
+
+    Raises:
+        ValueError: there is no scheduler, one stands on another optimiser or is ReduceLROnPlateau, or milestones are
+            too few, too many, or not growing.
+        TypeError: one of them is no scheduler, or optimizer no Optimizer.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
+        require_optimizer("SequentialLR", optimizer)
+        self._check(optimizer, schedulers)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                f"SequentialLR: {len(milestones)} milestones for {len(schedulers)} schedulers; "
+                "there must be one less, where the next one takes over"
+            )
+        for milestone in milestones:
+            require_count("SequentialLR: milestones: one of them", milestone)
+        if sorted(set(milestones)) != list(milestones):
+            raise ValueError(f"SequentialLR: milestones={milestones} must grow")
+        self._schedulers, self._milestones = list(schedulers), list(milestones)
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        # each of them has set the rates of its first epoch when it was made: begin again with the first one
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"]
+        for scheduler in _leaves(self):
+            scheduler.last_epoch -= 1
+        self._schedulers[0]._begin()
+        self._last_lr = self._schedulers[0].get_last_lr()
+
+    def step(self) -> None:
+        """Set the rates of the next epoch, by the scheduler whose turn it is."""
+        self.last_epoch += 1
+        place = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[place]
+        if place > 0 and self._milestones[place - 1] == self.last_epoch:
+            scheduler._jump(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+
+def _leaves(scheduler: LRScheduler) -> Iterator[LRScheduler]:
+    if isinstance(scheduler, _Composed):
+        for part in scheduler._schedulers:
+            yield from _leaves(part)
+    else:
+        yield scheduler
+
+
+class ChainedScheduler(_Composed):
+    """All schedulers at once: each changes what the one before it has left.
+
+    optimizer: of all schedulers; None takes that of the first one.
+
+    Raises:
+        ValueError: there is no scheduler, or one stands on another optimiser or is ReduceLROnPlateau.
+        TypeError: one of them is no scheduler.
+    """
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        self._check(optimizer, schedulers)
+        self._schedulers = list(schedulers)
+        self.optimizer = optimizer or schedulers[0].optimizer
+        self._last_lr = self._current()
+
+    def step(self) -> None:
+        """Step all of them."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = self._current()

@@ -1,0 +1,284 @@
+"""Schedulers that go up and down: warm restarts, one cycle, many cycles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ._scheduler import LRScheduler, has_momentum, per_group, require_count, require_optimizer, set_momentum
+from .optimizer import Optimizer, require_flags, require_number
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """lr = eta_min + (base - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2
+
+    T_cur counts epochs since the last restart; a restart comes after T_i epochs, which is T_0 at first and T_mult times
+    as many after every restart.
+
+    Source: Loshchilov and Hutter 2017 (arXiv:1608.03983).
+
+    Raises:
+        ValueError: T_0 or T_mult is no integer of at least 1, or eta_min is negative or no number.
+        TypeError, KeyError: as LRScheduler.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        require_count("CosineAnnealingWarmRestarts: T_0", T_0)
+        require_count("CosineAnnealingWarmRestarts: T_mult", T_mult)
+        require_number("CosineAnnealingWarmRestarts: eta_min", eta_min)
+        self.T_0, self.T_i, self.T_mult, self.eta_min = T_0, T_0, T_mult, eta_min
+        self.T_cur: float = last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        wave = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        return [self.eta_min + (base - self.eta_min) * wave for base in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:
+        """Set the rates of the next epoch, or of ``epoch``, which may be a fraction: epoch + batch / batches.
+
+        Raises:
+            ValueError: epoch is negative or no number.
+        """
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            self.last_epoch += 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur -= self.T_i
+                self.T_i *= self.T_mult
+        else:
+            require_number("CosineAnnealingWarmRestarts: epoch", epoch)
+            self.last_epoch = math.floor(epoch)
+            self._find(epoch)
+        self._step_count += 1
+        self._set(self.get_lr())
+
+    def _find(self, epoch: float) -> None:
+        """The restart before ``epoch``."""
+        self.T_i, self.T_cur = self.T_0, epoch
+        if self.T_mult == 1:
+            self.T_cur = epoch % self.T_0
+        while self.T_cur >= self.T_i:
+            self.T_cur -= self.T_i
+            self.T_i *= self.T_mult
+
+
+class OneCycleLR(LRScheduler):
+    """From max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor, once.
+
+    The way up takes ``pct_start`` of all steps; ``three_phase`` comes down to where it began in as many steps before it
+    goes on to the end. The steps are ``total_steps``, or ``epochs * steps_per_epoch``. With ``cycle_momentum``, the
+    momentum (beta1 of Adam and its kin) goes from max_momentum down to base_momentum and back. ``anneal_strategy``
+    ("cos" or "linear") is how it goes from one to the next. Call ``step()`` after every batch.
+
+    Source: Smith and Topin 2018 (arXiv:1708.07120); the two-phase default is fastai's.
+
+    Raises:
+        ValueError: the number of steps is missing or no integer of at least 1, an option is out of range, or a list
+            does not have a number for each group; in ``step``, the cycle is over.
+        TypeError, KeyError: as LRScheduler.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | list[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        require_optimizer("OneCycleLR", optimizer)
+        if total_steps is not None:
+            require_count("OneCycleLR: total_steps", total_steps)
+        elif epochs is None or steps_per_epoch is None:
+            raise ValueError("OneCycleLR: how long is the cycle? Give total_steps, or epochs and steps_per_epoch")
+        else:
+            require_count("OneCycleLR: epochs", epochs)
+            require_count("OneCycleLR: steps_per_epoch", steps_per_epoch)
+            total_steps = epochs * steps_per_epoch
+        require_number("OneCycleLR: pct_start", pct_start, upto=1.0)
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f'OneCycleLR: anneal_strategy={anneal_strategy!r} is invalid; it must be "cos" or "linear"'
+            )
+        flags = {"cycle_momentum": cycle_momentum, "three_phase": three_phase}
+        require_flags("OneCycleLR", flags, *flags)
+        for option, value in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
+            require_number(f"OneCycleLR: {option}", value)
+            if value == 0:
+                raise ValueError(f"OneCycleLR: {option}=0 is invalid; a rate is divided by it")
+        highest = per_group("OneCycleLR: max_lr", optimizer, max_lr)
+        self.total_steps, self.cycle_momentum = total_steps, cycle_momentum
+        self._anneal_func_type = anneal_strategy
+        self._schedule_phases = _phases(total_steps, float(pct_start), three_phase)
+        if cycle_momentum:
+            self.use_beta1 = has_momentum("OneCycleLR", optimizer)
+            above = per_group("OneCycleLR: max_momentum", optimizer, max_momentum)
+            below = per_group("OneCycleLR: base_momentum", optimizer, base_momentum)
+            if last_epoch == -1:
+                for group, high, low in zip(optimizer.param_groups, above, below, strict=True):
+                    set_momentum(group, self.use_beta1, high)
+                    group["max_momentum"], group["base_momentum"] = high, low
+        if last_epoch == -1:
+            for group, high in zip(optimizer.param_groups, highest, strict=True):
+                group["initial_lr"], group["max_lr"] = high / div_factor, high
+                group["min_lr"] = group["initial_lr"] / final_div_factor
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        if self.last_epoch > self.total_steps:
+            raise ValueError(
+                f"OneCycleLR: step {self.last_epoch} of {self.total_steps}; the cycle is over, make total_steps larger"
+            )
+        begin, phase = 0.0, self._schedule_phases[-1]
+        for phase in self._schedule_phases:
+            if self.last_epoch <= phase["end_step"]:
+                break
+            begin = phase["end_step"] if phase is not self._schedule_phases[-1] else begin
+        length = phase["end_step"] - begin
+        done = (self.last_epoch - begin) / length if length else 1.0
+        rates = []
+        for group in self.optimizer.param_groups:
+            rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], done))
+            if self.cycle_momentum:
+                value = self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], done)
+                set_momentum(group, self.use_beta1, value)
+        return rates
+
+    def _between(self, start: float, end: float, done: float) -> float:
+        if self._anneal_func_type == "cos":
+            return end + (start - end) / 2 * (1 + math.cos(math.pi * done))
+        return start + (end - start) * done
+
+
+def _phases(steps: int, share: float, three: bool) -> list[dict[str, Any]]:
+    """In PyTorch's form: the step at which a phase ends, and which numbers of a group it goes between."""
+
+    def phase(end: float, lr: tuple[str, str], momentum: tuple[str, str]) -> dict[str, Any]:
+        return {
+            "end_step": end,
+            "start_lr": lr[0],
+            "end_lr": lr[1],
+            "start_momentum": momentum[0],
+            "end_momentum": momentum[1],
+        }
+
+    up = phase(share * steps - 1, ("initial_lr", "max_lr"), ("max_momentum", "base_momentum"))
+    if not three:
+        return [up, phase(steps - 1, ("max_lr", "min_lr"), ("base_momentum", "max_momentum"))]
+    down = phase(2 * share * steps - 2, ("max_lr", "initial_lr"), ("base_momentum", "max_momentum"))
+    return [up, down, phase(steps - 1, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum"))]
+
+
+class CyclicLR(LRScheduler):
+    """Between base_lr and max_lr, up in ``step_size_up`` steps, down in ``step_size_down`` (None: as many), for ever.
+
+    c is the number of the cycle from 1 on, h the height between 0 and 1 in it:
+
+        lr = base_lr + (max_lr - base_lr) * h * scale
+
+    mode: "triangular" (scale 1), "triangular2" (scale 1 / 2**(c - 1)) or "exp_range" (scale gamma**t); scale_fn takes
+        its place, a function of c or, with scale_mode "iterations", of t. The state_dict leaves a function out.
+    cycle_momentum: the momentum (beta1 of Adam and its kin) goes from max_momentum down to base_momentum as lr goes up.
+
+    Source: Smith 2017 (arXiv:1506.01186).
+
+    Raises:
+        ValueError: an option is out of range, or a list does not have a number for each group.
+        TypeError, KeyError: as LRScheduler.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8,
+        max_momentum: float | list[float] = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        require_optimizer("CyclicLR", optimizer)
+        lowest = per_group("CyclicLR: base_lr", optimizer, base_lr)
+        self.max_lrs = per_group("CyclicLR: max_lr", optimizer, max_lr)
+        require_count("CyclicLR: step_size_up", step_size_up)
+        if step_size_down is not None:
+            require_count("CyclicLR: step_size_down", step_size_down)
+        if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
+            raise ValueError(
+                f'CyclicLR: mode={mode!r} is invalid; it must be "triangular", "triangular2" or "exp_range"'
+            )
+        if scale_mode not in ("cycle", "iterations"):
+            raise ValueError(f'CyclicLR: scale_mode={scale_mode!r} is invalid; it must be "cycle" or "iterations"')
+        require_number("CyclicLR: gamma", gamma)
+        require_flags("CyclicLR", {"cycle_momentum": cycle_momentum}, "cycle_momentum")
+        self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
+        self.step_ratio = step_size_up / self.total_size
+        self.mode, self.gamma, self.cycle_momentum = mode, gamma, cycle_momentum
+        self._scale_fn_custom = scale_fn
+        self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
+        if cycle_momentum:
+            self.use_beta1 = has_momentum("CyclicLR", optimizer)
+            self.max_momentums = per_group("CyclicLR: max_momentum", optimizer, max_momentum)
+            self.base_momentums = per_group("CyclicLR: base_momentum", optimizer, base_momentum)
+            if last_epoch == -1:
+                for group, high, low in zip(
+                    optimizer.param_groups, self.max_momentums, self.base_momentums, strict=True
+                ):
+                    set_momentum(group, self.use_beta1, high)
+                    group["max_momentum"], group["base_momentum"] = high, low
+        if last_epoch == -1:
+            for group, rate in zip(optimizer.param_groups, lowest, strict=True):
+                group["lr"] = rate
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = lowest
+
+    def scale_fn(self, x: float) -> float:
+        """How high a cycle is: of its number, or of the epoch."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        if self.mode == "exp_range":
+            return self.gamma**x
+        return 1.0 if self.mode == "triangular" else 1 / 2.0 ** (x - 1)
+
+    def get_lr(self) -> list[float]:
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        x = 1 + self.last_epoch / self.total_size - cycle
+        height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            between = zip(self.optimizer.param_groups, self.max_momentums, self.base_momentums, strict=True)
+            for group, high, low in between:
+                set_momentum(group, self.use_beta1, high - (high - low) * height)
+        return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        function = self._scale_fn_custom
+        kept = None if function is None or hasattr(function, "__code__") else dict(vars(function))
+        return {**super().state_dict(), "_scale_fn_custom": kept}
+
+    def _load(self, state: dict[str, Any]) -> None:
+        attributes = state.pop("_scale_fn_custom")
+        if attributes is not None and self._scale_fn_custom is not None:
+            vars(self._scale_fn_custom).update(attributes)
+        super()._load(state)

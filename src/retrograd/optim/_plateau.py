@@ -1,0 +1,111 @@
+"""A scheduler that waits for a metric to get no better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf, isfinite
+from typing import Any
+
+from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
+from .optimizer import Optimizer, require_number
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """lr = max(lr * factor, min_lr) when a metric has not got better for more than ``patience`` epochs.
+
+    mode: "min" (a loss) or "max" (an accuracy). Better, for "min": below best * (1 - threshold) or, with threshold_mode
+        "abs", best - threshold; for "max" above best * (1 + threshold) or best + threshold. NaN is never better.
+    cooldown: epochs after a reduction that do not count.
+    min_lr: a number, or a list of one for each group.
+    eps: a reduction by no more than this is left out.
+
+    Raises:
+        ValueError: factor is not below 1, an option is out of range, or min_lr has not a number for each group.
+        TypeError: optimizer is no Optimizer.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | list[float] = 0,
+        eps: float = 1e-8,
+    ) -> None:
+        name = "ReduceLROnPlateau"
+        require_optimizer(name, optimizer)
+        require_number(f"{name}: factor", factor, below=1.0)
+        if mode not in ("min", "max"):
+            raise ValueError(f'{name}: mode={mode!r} is invalid; it must be "min" or "max"')
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f'{name}: threshold_mode={threshold_mode!r} is invalid; it must be "rel" or "abs"')
+        require_count(f"{name}: patience", patience, low=0)
+        require_count(f"{name}: cooldown", cooldown, low=0)
+        require_number(f"{name}: threshold", threshold)
+        require_number(f"{name}: eps", eps)
+        self.optimizer = optimizer
+        self.min_lrs = per_group(f"{name}: min_lr", optimizer, min_lr)
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.mode, self.factor, self.patience, self.cooldown = mode, factor, patience, cooldown
+        self.threshold, self.threshold_mode, self.eps = threshold, threshold_mode, eps
+        self.best: float = inf if mode == "min" else -inf
+        self.cooldown_counter = self.num_bad_epochs = self.last_epoch = 0
+        self._last_lr = self._current()
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether the last reduction is so near that epochs do not count."""
+        return self.cooldown_counter > 0
+
+    def step(self, metrics: Any) -> None:  # type: ignore[override]
+        """Take note of the metric of an epoch: a number or a Tensor of one element.
+
+        Raises:
+            RuntimeError: the optimiser has other groups than those that ``min_lr`` was given for.
+        """
+        current = float(metrics.item() if hasattr(metrics, "item") else metrics)
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"ReduceLROnPlateau: min_lr holds {len(self.min_lrs)} numbers, the optimizer has {len(groups)} "
+                    "parameter groups now; set scheduler.min_lrs"
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        self.last_epoch += 1
+        if self._is_better(current):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for group, least in zip(groups, self.min_lrs, strict=True):
+                rate = max(group["lr"] * self.factor, least)
+                if group["lr"] - rate > self.eps:
+                    group["lr"] = rate
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self._current()
+
+    def _is_better(self, value: float) -> bool:
+        sign = -1 if self.mode == "min" else 1
+        if self.threshold_mode == "abs":
+            return sign * value > sign * self.best + self.threshold
+        return sign * value > sign * self.best * (1 + sign * self.threshold)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimiser; ``best`` is None before the first metric."""
+        state = super().state_dict()
+        return {**state, "best": self.best if isfinite(self.best) else None}
+
+    def _checked(self, state_dict: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+        # PyTorch saves where ``best`` starts as well
+        state = super()._checked({key: value for key, value in state_dict.items() if key != "mode_worse"}, own)
+        if state["best"] is None:
+            state["best"] = inf if state["mode"] == "min" else -inf
+        return state

@@ -1,0 +1,213 @@
+"""LRScheduler: what all schedulers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .optimizer import Group, Optimizer, require_number
+
+__all__ = ["LRScheduler"]
+
+_PEERS_OWN = {"_get_lr_called_within_step", "verbose"}  # in PyTorch's state_dicts, of no use here
+
+
+class LRScheduler:
+    """Sets the learning rates of an optimiser's groups, epoch by epoch. A subclass gives them with ``get_lr``.
+
+    last_epoch: -1 begins anew; another number resumes behind that epoch, for an optimiser whose groups have
+        "initial_lr" (its state_dict was loaded). ``load_state_dict`` is the safer way.
+
+    Raises:
+        TypeError: optimizer is no Optimizer, or last_epoch no integer.
+        KeyError: last_epoch is not -1 and a group has no "initial_lr".
+    """
+
+    base_lrs: list[float]
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        name = type(self).__name__
+        require_optimizer(name, optimizer)
+        if isinstance(last_epoch, bool) or not isinstance(last_epoch, int) or last_epoch < -1:
+            raise TypeError(f"{name}: last_epoch={last_epoch!r} is invalid; it must be an integer of at least -1")
+        for position, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f'{name}: last_epoch={last_epoch}, but param_groups[{position}] has no "initial_lr"; '
+                    "load the optimizer's state_dict first, or begin anew with last_epoch=-1"
+                )
+        self.optimizer = optimizer
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._begin()
+
+    def _begin(self) -> None:
+        """The rates of the first epoch."""
+        self._step_count = 0
+        self._is_initial = True
+        self.step()
+        self._is_initial = False
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that this scheduler has set last, one for each group."""
+        return self._last_lr
+
+    def get_lr(self) -> list[float]:
+        """The rates of epoch ``last_epoch``, one for each group."""
+        raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
+
+    def step(self) -> None:
+        """Set the rates of the next epoch."""
+        self._step_count += 1
+        self.last_epoch += 1
+        self._set(self.get_lr())
+
+    def _jump(self, epoch: int) -> None:
+        """Set the rates of ``epoch``, in closed form where there is one."""
+        self.last_epoch = epoch
+        self._set(self._closed_form())
+
+    def _closed_form(self) -> list[float]:
+        return self.get_lr()
+
+    def _set(self, rates: Sequence[float]) -> None:
+        groups = self.optimizer.param_groups
+        if len(rates) != len(groups):
+            raise ValueError(
+                f"{type(self).__name__}: it has rates for {len(rates)} parameter groups, the optimizer has now "
+                f"{len(groups)}; make the scheduler after the last add_param_group"
+            )
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
+        self._last_lr = self._current()
+
+    def _current(self) -> list[float]:
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def _scaled(self, factor: float) -> list[float]:
+        return [group["lr"] * factor for group in self.optimizer.param_groups]
+
+    # ------------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimiser and functions."""
+        return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over the state of a scheduler of the same class. (The rates themselves are the optimiser's state.)
+
+        Raises:
+            ValueError: entries are missing or unknown, or they are for another number of groups; nothing is changed.
+        """
+        self._load(self._checked(state_dict, self.state_dict()))
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def _checked(self, state_dict: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+        name = type(self).__name__
+        if not isinstance(state_dict, Mapping):
+            raise ValueError(f"{name} state_dict: expected a dict, got {type(state_dict).__name__}")
+        state = {key: value for key, value in state_dict.items() if key not in _PEERS_OWN}
+        if state.keys() != own.keys():
+            raise ValueError(f"{name} state_dict: it has the entries {sorted(state)}, {name} needs {sorted(own)}")
+        for key in ("base_lrs", "_last_lr"):
+            if key in own and len(state[key]) != len(own[key]):
+                raise ValueError(
+                    f"{name} state_dict: {key} is for {len(state[key])} parameter groups, "
+                    f"this optimizer has {len(own[key])}"
+                )
+        return state
+
+
+class FunctionScheduler(LRScheduler):
+    """A scheduler with a function for each group, which its state leaves out; of an object, its attributes are kept."""
+
+    lr_lambdas: list[Callable[[int], float]]
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int,
+    ) -> None:
+        name = type(self).__name__
+        require_optimizer(name, optimizer)
+        groups = len(optimizer.param_groups)
+        functions: list[Any] = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        if len(functions) != groups:
+            raise ValueError(f"{name}: lr_lambda holds {len(functions)} functions for {groups} parameter groups")
+        for function in functions:
+            if not callable(function):
+                raise TypeError(f"{name}: lr_lambda={function!r} is no function; give one, or one for each group")
+        self.lr_lambdas = functions
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        state["lr_lambdas"] = [
+            None if _is_function(function) else dict(vars(function)) for function in self.lr_lambdas
+        ]
+        return state
+
+    def _load(self, state: dict[str, Any]) -> None:
+        for function, attributes in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
+            if attributes is not None:
+                vars(function).update(attributes)
+        super()._load(state)
+
+
+def _is_function(function: Any) -> bool:
+    return not hasattr(function, "__dict__") or hasattr(function, "__code__")
+
+
+# ---------------------------------------------------------------- checks that schedulers share
+
+
+def require_optimizer(name: str, optimizer: Any) -> None:
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{name}: optimizer is {type(optimizer).__name__}, expected an Optimizer of retrograd.optim")
+
+
+def require_count(name: str, value: Any, low: int = 1) -> None:
+    """Raise ValueError unless value is an integer of at least low."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ValueError(f"{name}={value!r} is invalid; it must be an integer of at least {low}")
+
+
+def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
+    """A number for each group, from one number or a list of them.
+
+    Raises:
+        ValueError: there are more or fewer numbers than groups, or one is negative or no number.
+    """
+    groups = len(optimizer.param_groups)
+    values = list(value) if isinstance(value, (list, tuple)) else [value] * groups
+    if len(values) != groups:
+        raise ValueError(f"{name} holds {len(values)} numbers for {groups} parameter groups")
+    for number in values:
+        require_number(name, number)
+    return values
+
+
+def has_momentum(name: str, optimizer: Optimizer) -> bool:
+    """Whether beta1 plays the part of momentum in this optimiser.
+
+    Raises:
+        ValueError: it has neither of them.
+    """
+    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+        raise ValueError(
+            f"{name}: cycle_momentum=True, but {type(optimizer).__name__} has neither momentum nor betas; "
+            "set cycle_momentum=False"
+        )
+    return "betas" in optimizer.defaults
+
+
+def set_momentum(group: Group, use_beta1: bool, value: float) -> None:
+    if use_beta1:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value

@@ -1,0 +1,73 @@
+"""What one launch of an optimiser step works on, found once and used again while nothing but gradients changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter, is_
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+
+__all__ = ["Batch"]
+
+State = dict[str, Any]
+array_of = attrgetter("data")
+_shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
+
+
+class Batch:
+    """Parameters of one dtype that take the same step, with their arrays, states and buffers.
+
+    ``columns`` holds, for each buffer that the kernel takes, a list of arrays, empty where it is not in use.
+    ``keep`` belongs to the kernel. ``fresh`` says that the states were made for this very step.
+
+    A batch is used again in the next step if ``holds`` finds every object in its place. It keeps parameters, arrays
+    and states alive, so that no other object can have their identity, but no gradient.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        states: Sequence[State],
+        buffers: Sequence[str],
+        used: Sequence[str],
+        counters: Iterable[str],
+        fresh: bool,
+    ) -> None:
+        self.parameters, self.fresh = list(parameters), fresh
+        self._counters = tuple(counters)
+        self.states = list(states) if used or self._counters else []  # without both there is nothing to remember
+        self.arrays: list[np.ndarray] = list(map(array_of, parameters))
+        self.used = tuple(used)
+        self.columns = [_column(states, name) if name in self.used else [] for name in buffers]
+        self.keep: dict[str, Any] = {}
+        self._shapes, self._dtypes = list(map(_shape_of, self.arrays)), list(map(_dtype_of, self.arrays))
+        self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]
+
+    def holds(
+        self, parameters: Sequence[Tensor], states: Mapping[Tensor, State], buffers: Sequence[str], used: Sequence[str]
+    ) -> bool:
+        """Whether these are its parameters, with the same arrays and buffers as before, still at one step."""
+        if len(parameters) != len(self.parameters) or tuple(used) != self.used:
+            return False
+        try:
+            found = [states[parameter] for parameter in parameters] if self.states else []
+            columns = [_column(found, name) if name in self.used else [] for name in buffers]
+            same = all(len({state[name] for state in found}) == 1 for name in self._counters)
+        except (KeyError, AttributeError):
+            return False
+        # map, chain and is_ stay within the interpreter's C code: this runs in every step
+        objects = chain(parameters, map(array_of, parameters), found, *columns)
+        return same and all(map(is_, objects, self._objects))
+
+    def takes(self, gradients: Sequence[np.ndarray]) -> bool:
+        """Whether the gradients have the shapes and dtypes of the parameters."""
+        same = list(map(_shape_of, gradients)) == self._shapes
+        return same and all(map(is_, map(_dtype_of, gradients), self._dtypes))
+
+
+def _column(states: Sequence[State], name: str) -> list[np.ndarray]:
+    return [state[name].data for state in states]

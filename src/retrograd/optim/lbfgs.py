@@ -1,0 +1,249 @@
+"""L-BFGS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..engine.changes import mark
+from ..engine.grad_mode import enable_grad
+from ..engine.tensor import Tensor
+from ..ops.kernel_set import kernels
+from ._line_search import Point, strong_wolfe
+from ._scheduler import require_count
+from .batch import array_of
+from .optimizer import Group, Optimizer, State, require_number
+
+__all__ = ["LBFGS"]
+
+_VECTORS, _HISTORY = ("d", "prev_flat_grad"), ("old_dirs", "old_stps")
+
+
+class LBFGS(Optimizer):
+    """The quasi-Newton method with a memory of ``history_size`` steps; every ``step(closure)`` takes up to max_iter.
+
+    The closure clears the gradients, computes the loss, calls backward() and returns the loss; it is called several
+    times in a step.
+
+    max_eval: calls of it in one step, at most; None means max_iter * 5 // 4.
+    tolerance_grad: it stops where no element of the gradient is larger.
+    tolerance_change: it stops where neither loss nor parameters change by more.
+    line_search_fn: None takes steps of lr; "strong_wolfe" searches along each direction, beginning with lr.
+
+    The direction is that of the two-loop recursion. All parameters are in one group, have one dtype, and are seen as
+    one vector; the state is kept with the first of them. A step that fails leaves everything as it was.
+
+    Source: Nocedal and Wright, "Numerical Optimization", 2006, algorithms 7.4 and 7.5.
+
+    Raises:
+        ValueError: there are several groups or dtypes, or an option is out of range.
+        TypeError: for params, see Optimizer; in ``step``, closure is missing.
+    """
+
+    counters: dict[str, float] = {}
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        require_count("LBFGS: max_iter", max_iter)
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
+
+    def add_param_group(self, param_group: Group) -> None:
+        if self.param_groups:
+            raise ValueError("LBFGS: it has one parameter group only; give all parameters in one list")
+        super().add_param_group(param_group)
+        dtypes = sorted({str(parameter.dtype) for parameter in self.param_groups[0]["params"]})
+        if len(dtypes) > 1:
+            self.param_groups.clear()
+            raise ValueError(f"LBFGS: parameters have the dtypes {' and '.join(dtypes)}; convert them to one")
+
+    def check_options(self, group: Group) -> None:
+        for option in ("lr", "tolerance_grad", "tolerance_change"):
+            require_number(f"LBFGS: {option}", group[option])
+        for option in ("max_iter", "max_eval", "history_size"):
+            require_count(f"LBFGS: {option}", group[option])
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise ValueError(
+                f'LBFGS: line_search_fn={group["line_search_fn"]!r} is invalid; it must be None or "strong_wolfe"'
+            )
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take up to max_iter steps; the loss before the first of them.
+
+        Raises:
+            TypeError: closure is missing.
+            RuntimeError: a gradient has another shape or dtype than its parameter; everything is as it was.
+        """
+        if closure is None:
+            raise TypeError("LBFGS: closure is missing; step(closure) computes the loss several times")
+        parameters = self.param_groups[0]["params"]
+        before = [parameter.data.copy(order="K") for parameter in parameters]
+        try:
+            first, state = self._steps(closure)
+        except BaseException:
+            for parameter, array in zip(parameters, before, strict=True):
+                np.copyto(parameter.data, array)
+            raise
+        self.state[parameters[0]] = state
+        return first
+
+    def _steps(self, closure: Callable[[], Any]) -> tuple[Any, State]:
+        group = self.param_groups[0]
+        rate, tolerance = float(group["lr"]), float(group["tolerance_change"])
+        state: State = {"func_evals": 0, "n_iter": 0, **self.state.get(group["params"][0], {})}
+        state.update({name: list(state[name]) for name in (*_HISTORY, "ro") if name in state})
+
+        def evaluate() -> tuple[Any, np.ndarray]:
+            with enable_grad():
+                loss = closure()
+            state["func_evals"] += 1
+            return loss, self._flat_gradient()
+
+        first, g = evaluate()
+        loss, calls = _number(first), 1
+        for turn in range(1, group["max_iter"] + 1):
+            if _largest(g) <= group["tolerance_grad"]:
+                break
+            state["n_iter"] += 1
+            d = _direction(state, g, group["history_size"])
+            state.update(d=Tensor(d), prev_flat_grad=Tensor(g), prev_loss=loss)
+            t = min(1.0, 1.0 / float(np.abs(g).sum())) * rate if state["n_iter"] == 1 else rate
+            state["t"] = t
+            slope, longest = _dot(g, d), _largest(d)
+            if slope > -tolerance:
+                break
+            last = loss
+            if group["line_search_fn"] is None:
+                self._move(t, d)
+                if turn < group["max_iter"]:  # with other data next time, the last one would be for nothing
+                    result, g = evaluate()
+                    loss, calls = _number(result), calls + 1
+            else:
+                origin = [parameter.data.copy(order="K") for parameter in group["params"]]
+
+                def along(t: float, d: np.ndarray = d, origin: list[np.ndarray] = origin) -> Point:
+                    self._move(t, d)
+                    result, gradient = evaluate()
+                    for parameter, array in zip(group["params"], origin, strict=True):
+                        np.copyto(parameter.data, array)
+                    return Point(t, _number(result), gradient, _dot(gradient, d))
+
+                found, count = strong_wolfe(
+                    along, Point(0.0, loss, g, slope), t, longest, group["max_eval"] - calls, tolerance
+                )
+                loss, g, t, calls = found.loss, found.gradient, found.t, calls + count
+                state["t"] = t
+                self._move(t, d)
+            if calls >= group["max_eval"] or longest * abs(t) <= tolerance or abs(loss - last) < tolerance:
+                break
+        return first, state
+
+    def _flat_gradient(self) -> np.ndarray:
+        parts = []
+        for parameter in self.param_groups[0]["params"]:
+            gradient = None if parameter.grad_req == "null" else parameter.grad
+            if gradient is None:
+                parts.append(np.zeros(parameter.data.size, parameter.data.dtype))
+            else:
+                self._check_gradients([parameter], [gradient.data])
+                parts.append(gradient.data.ravel())
+        return np.concatenate(parts)
+
+    def _move(self, t: float, d: np.ndarray) -> None:
+        """p = p + t d"""
+        begin = 0
+        for parameter in self.param_groups[0]["params"]:
+            array = parameter.data
+            array += t * d[begin : begin + array.size].reshape(array.shape)
+            begin += array.size
+        mark(map(array_of, self.param_groups[0]["params"]), "LBFGS.step")
+
+    def _checked_state(
+        self, number: Any, parameter: Tensor, entries: Mapping[str, Any], used: tuple[str, ...]
+    ) -> State:
+        """A copy of entries, whose vectors have an element for each of all parameters."""
+        where = f"optimizer state_dict: state of parameter {number}"
+        size = sum(each.data.size for each in self.param_groups[0]["params"])
+        checked: State = {}
+
+        def vector(name: str, value: Any) -> Tensor:
+            array = np.array(value.data if isinstance(value, Tensor) else value, parameter.data.dtype)
+            if array.shape != (size,):
+                raise ValueError(f"{where}: {name} has shape {array.shape}, the parameters have {size} elements")
+            return Tensor(array)
+
+        for name, value in entries.items():
+            if name in _VECTORS:
+                checked[name] = vector(name, value)
+            elif name in _HISTORY:
+                checked[name] = [vector(name, each) for each in value]
+            elif name == "ro":
+                checked[name] = [_number(each) for each in value]
+            elif name in ("func_evals", "n_iter"):
+                checked[name] = int(_number(value))
+            elif name in ("t", "H_diag", "prev_loss"):
+                checked[name] = _number(value)
+            elif name != "al":  # PyTorch's scratch memory
+                raise ValueError(f"{where} has the entry {name!r}, which LBFGS does not know")
+        if len({len(checked.get(name, ())) for name in (*_HISTORY, "ro")}) != 1:
+            raise ValueError(f"{where}: old_dirs, old_stps and ro have different lengths")
+        return checked
+
+
+def _direction(state: State, g: np.ndarray, history: int) -> np.ndarray:
+    """The direction for the gradient g; takes what the last step has shown into the memory."""
+    if state["n_iter"] == 1:
+        state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
+        return -g
+    y, s = g - state["prev_flat_grad"].data, state["d"].data * np.asarray(state["t"], g.dtype)
+    curvature = _dot(y, s)
+    if curvature > 1e-10:
+        if len(state["ro"]) == history:
+            for name in (*_HISTORY, "ro"):
+                del state[name][0]
+        state["old_dirs"].append(Tensor(y))
+        state["old_stps"].append(Tensor(s))
+        state["ro"].append(1.0 / curvature)
+        state["H_diag"] = curvature / _dot(y, y)
+    pairs = [(y.data, s.data, rho) for y, s, rho in zip(*(state[name] for name in (*_HISTORY, "ro")), strict=True)]
+    q = -g
+    weights = []
+    for y, s, rho in reversed(pairs):
+        weights.append(_dot(s, q) * rho)
+        q -= weights[-1] * y
+    q *= state["H_diag"]
+    for (y, s, rho), weight in zip(pairs, reversed(weights), strict=True):
+        q += (weight - _dot(y, q) * rho) * s
+    return q
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    # the kernels: NumPy's own product may differ with its number of threads
+    return float(kernels.sum(kernels.mul(a, b), (0,), False))
+
+
+def _largest(a: np.ndarray) -> float:
+    return float(np.abs(a).max(initial=0.0))
+
+
+def _number(value: Any) -> float:
+    return float(value.item() if hasattr(value, "item") else value)

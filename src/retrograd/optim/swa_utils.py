@@ -1,0 +1,251 @@
+"""Averages of a model's weights over training: stochastic weight averaging (SWA) and exponential averages (EMA)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from ..engine.changes import mark
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor
+from ..nn.module import Module
+from ..nn.normalization import _BatchNorm
+from ..ops.kernel_set import kernels
+from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
+from .optimizer import Optimizer, require_number
+
+__all__ = [
+    "SWALR",
+    "AveragedModel",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]
+
+Average = Callable[[Tensor, Tensor, Any], Tensor]
+MultiAverage = Callable[[Sequence[Tensor], Sequence[Tensor], Any], None]
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
+    """average = decay * average + (1 - decay) * value, for lists of Tensors, in place.
+
+    Raises:
+        ValueError: decay lies outside [0, 1].
+    """
+    require_number("get_ema_multi_avg_fn: decay", decay, upto=1.0)
+
+    def ema_update(averages: Sequence[Tensor], values: Sequence[Tensor], num_averaged: Any) -> None:
+        _move(averages, values, 1 - decay)
+
+    return ema_update
+
+
+def get_swa_multi_avg_fn() -> MultiAverage:
+    """average = average + (value - average) / (num_averaged + 1), for lists of Tensors, in place."""
+
+    def swa_update(averages: Sequence[Tensor], values: Sequence[Tensor], num_averaged: Any) -> None:
+        _move(averages, values, 1 / (int(num_averaged) + 1))
+
+    return swa_update
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Average:
+    """decay * average + (1 - decay) * value
+
+    Raises:
+        ValueError: decay lies outside [0, 1].
+    """
+    require_number("get_ema_avg_fn: decay", decay, upto=1.0)
+
+    def ema_update(average: Tensor, value: Tensor, num_averaged: Any) -> Tensor:
+        return decay * average + (1 - decay) * value
+
+    return ema_update
+
+
+def get_swa_avg_fn() -> Average:
+    """average + (value - average) / (num_averaged + 1)"""
+
+    def swa_update(average: Tensor, value: Tensor, num_averaged: Any) -> Tensor:
+        return average + (value - average) / (int(num_averaged) + 1)
+
+    return swa_update
+
+
+def _move(averages: Sequence[Tensor], values: Sequence[Tensor], weight: float) -> None:
+    """average = average + weight * (value - average); one launch for all of a dtype, integers are cut."""
+    kinds: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {}
+    for average, value in zip(averages, values, strict=True):
+        arrays = kinds.setdefault(average.data.dtype.char, ([], []))
+        arrays[0].append(average.data)
+        arrays[1].append(value.data.astype(average.data.dtype, copy=False))
+    for kind, (into, new) in kinds.items():
+        if kind in "fd":
+            kernels.average_step(into, new, weight=weight)
+        else:
+            for array, other in zip(into, new, strict=True):
+                array[...] = array * (1 - weight) + other * weight
+
+
+class AveragedModel(Module):
+    """A copy of ``model``, in ``module``, whose parameters are averages of the model's over training.
+
+    avg_fn: ``avg_fn(average, value, n_averaged)`` gives the new average of one parameter.
+    multi_avg_fn: ``multi_avg_fn(averages, values, n_averaged)`` changes a list of them in place. Without both, all
+        models count equally (SWA); ``get_ema_multi_avg_fn(decay)`` makes exponential averages.
+    use_buffers: average the buffers as well; else they are those of the model.
+
+    ``n_averaged`` counts the models; the first one is copied. Shapes: those of the model. The functions are not part
+    of the state_dict, whose keys are "n_averaged" and "module.…".
+
+    Source: Izmailov et al. 2018 (arXiv:1803.05407); Polyak and Juditsky 1992.
+
+    Raises:
+        ValueError: both functions are given.
+        TypeError: model is no Module.
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self,
+        model: Module,
+        *,
+        avg_fn: Average | None = None,
+        multi_avg_fn: MultiAverage | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        if not isinstance(model, Module):
+            raise TypeError(f"AveragedModel: model is {type(model).__name__}, expected a Module")
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise ValueError("AveragedModel: avg_fn and multi_avg_fn are both given; choose one of them")
+        self.module = deepcopy(model)
+        self.register_buffer("n_averaged", Tensor(np.array(0)))
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    def update_parameters(self, model: Module) -> None:
+        """Take the model as it is now into the average.
+
+        Raises:
+            ValueError: its parameters or buffers have other shapes than those of the average; nothing is changed.
+        """
+        averages = self._pairs(self.module.parameters(), model.parameters(), "parameters")
+        buffers = self._pairs(self.module.buffers(), model.buffers(), "buffers")
+        copied = buffers
+        if self.use_buffers:
+            averages, copied = averages + buffers, []
+        count = int(self.n_averaged.item())
+        with no_grad():
+            if count == 0:
+                copied = averages + buffers
+            elif self.avg_fn is not None:
+                for average, value in averages:
+                    result = self.avg_fn(average.detach(), value.detach(), self.n_averaged)
+                    np.copyto(average.data, result.data, casting="unsafe")
+            else:
+                ours, theirs = [a.detach() for a, _ in averages], [b.detach() for _, b in averages]
+                self._average_all(ours, theirs)
+        for average, value in copied:
+            np.copyto(average.data, value.data, casting="same_kind")
+        self.n_averaged.data[...] = count + 1
+        mark((average.data for average, _ in (*averages, *copied)), "update_parameters")
+
+    def _average_all(self, averages: list[Tensor], values: list[Tensor]) -> None:
+        function = self.multi_avg_fn or get_swa_multi_avg_fn()
+        for kind in dict.fromkeys(average.dtype for average in averages):  # lists of one dtype, as PyTorch gives them
+            chosen = [place for place, average in enumerate(averages) if average.dtype == kind]
+            function([averages[n] for n in chosen], [values[n] for n in chosen], self.n_averaged)
+
+    @staticmethod
+    def _pairs(own: Iterable[Tensor], other: Iterable[Tensor], what: str) -> list[tuple[Tensor, Tensor]]:
+        ours, theirs = list(own), list(other)
+        shapes, others = [tensor.shape for tensor in ours], [tensor.shape for tensor in theirs]
+        if shapes != others:
+            raise ValueError(
+                f"update_parameters: the {what} of the model have the shapes {others}, those of the average {shapes}"
+            )
+        return list(zip(ours, theirs, strict=True))
+
+
+def update_bn(loader: Iterable[Any], model: Module) -> None:
+    """Measure the running statistics of all batch norm layers of ``model`` again, over the batches of ``loader``.
+
+    loader: batches that the model takes, or lists and tuples whose first entry is one. Without a batch norm layer the
+        loader is not touched. Modes and momenta of the layers are as before when it returns.
+    """
+    layers = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    if not layers:
+        return
+    modes, momenta = [(module, module.training) for module in model.modules()], [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # the mean over all batches
+    try:
+        model.train()
+        with no_grad():
+            for batch in loader:
+                model(batch[0] if isinstance(batch, (list, tuple)) else batch)
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+        for module, mode in modes:
+            module.training = mode
+
+
+class SWALR(LRScheduler):
+    """From the rate that is there to ``swa_lr`` in ``anneal_epochs`` epochs, and then that.
+
+    swa_lr: a number, or a list of one for each group.
+    anneal_strategy: "cos" or "linear".
+
+    Source: Izmailov et al. 2018 (arXiv:1803.05407).
+
+    Raises:
+        ValueError: an option is out of range, or swa_lr has not a number for each group.
+        TypeError, KeyError: as LRScheduler.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        require_optimizer("SWALR", optimizer)
+        rates = per_group("SWALR: swa_lr", optimizer, swa_lr)
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f'SWALR: anneal_strategy={anneal_strategy!r} is invalid; it must be "cos" or "linear"')
+        require_count("SWALR: anneal_epochs", anneal_epochs, low=0)
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["swa_lr"] = rate
+        self.anneal_epochs, self._anneal_strategy = anneal_epochs, anneal_strategy
+        super().__init__(optimizer, last_epoch)
+
+    def _share(self, step: int) -> float:
+        """How much of the way is done."""
+        done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return (1 - math.cos(math.pi * done)) / 2 if self._anneal_strategy == "cos" else done
+
+    def get_lr(self) -> list[float]:
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, now = self._share(step - 1), self._share(step)
+        rates = []
+        for group in self.optimizer.param_groups:
+            goal = group["swa_lr"]
+            start = goal if before == 1 else (group["lr"] - before * goal) / (1 - before)
+            rates.append(goal * now + start * (1 - now))
+        return rates

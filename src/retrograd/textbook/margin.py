@@ -1,0 +1,68 @@
+"""Losses that want the classes of a row apart by a margin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .ieee import ieee
+
+__all__ = ["multi_margin_loss", "multi_margin_loss_grad", "multilabel_margin_loss", "multilabel_margin_loss_grad"]
+
+
+@ieee
+def multi_margin_loss(x: np.ndarray, labels: np.ndarray, p: int, margin: float) -> np.ndarray:
+    """loss[n] = sum over c != labels[n] of max(0, margin - x[n, labels[n]] + x[n, c])^p / C
+
+    x (N, C), labels (N,) int64  ->  loss (N,); p is 1 or 2
+    """
+    z, others = _above(x, labels, margin)
+    return np.asarray((np.where(others, np.maximum(z, 0), 0) ** p).sum(1) / x.shape[1], x.dtype)
+
+
+@ieee
+def multi_margin_loss_grad(g: np.ndarray, x: np.ndarray, labels: np.ndarray, p: int, margin: float) -> np.ndarray:
+    """Each c != labels[n] above the margin gets g[n] p z^(p - 1) / C, the label minus their sum: gx (N, C)."""
+    z, others = _above(x, labels, margin)
+    slope = np.where(others & (z > 0), p * z ** (p - 1), 0)
+    gx = slope * (g / x.shape[1])[:, None]  # (N, C) * (N, 1)
+    gx[np.arange(len(x)), labels] = -gx.sum(1)
+    return np.asarray(gx, x.dtype)
+
+
+@ieee
+def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """loss[n] = sum over targets j and others i of max(0, 1 - x[n, j] + x[n, i]) / C
+
+    x (N, C), targets (N, C) int64: classes, the first -1 of a row ends them  ->  loss (N,)
+    """
+    loss = np.zeros(len(x), x.dtype)
+    for n, row in enumerate(x):
+        chosen, others = _chosen(targets[n])
+        z = 1 - row[chosen][:, None] + row[others]  # (targets, others)
+        loss[n] = np.maximum(z, 0).sum() / len(row)
+    return loss
+
+
+@ieee
+def multilabel_margin_loss_grad(g: np.ndarray, x: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Each pair above the margin gives g[n] / C to the other one and takes it from the target: gx (N, C)."""
+    gx = np.zeros(x.shape, x.dtype)
+    for n, row in enumerate(x):
+        chosen, others = _chosen(targets[n])
+        above = 1 - row[chosen][:, None] + row[others] > 0
+        gx[n, others] += g[n] / len(row) * above.sum(0)
+        np.subtract.at(gx[n], chosen, g[n] / len(row) * above.sum(1))
+    return gx
+
+
+def _above(x: np.ndarray, labels: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
+    """By how much each class is above its margin, and which are not the label."""
+    z = margin - x[np.arange(len(x)), labels][:, None] + x
+    return z, np.arange(x.shape[1]) != labels[:, None]
+
+
+def _chosen(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The targets of a row, and which classes are none."""
+    ends = np.flatnonzero(targets < 0)
+    chosen = targets[: ends[0]] if len(ends) else targets
+    return chosen, ~np.isin(np.arange(len(targets)), chosen)

@@ -1,0 +1,246 @@
+"""What can take part in a training: callbacks that fit() and the trainer call between its steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .checkpoint import save_checkpoint
+
+if TYPE_CHECKING:
+    from .fit import Fit
+
+__all__ = ["BestWeights", "Callback", "CosineSchedule", "EarlyStopping", "LRScheduler", "ModelCheckpoint"]
+
+Record = dict[str, Any]
+
+
+class Callback:
+    """Override what is needed. ``fit`` is the training under way: its model, optimizer, epoch, steps, history, and
+    ``fit.stop(why)``, which ends it."""
+
+    def on_start(self, fit: Fit) -> None:
+        """Training begins, or goes on."""
+
+    def on_step_start(self, fit: Fit) -> None:
+        """A step is about to be made; ``fit.steps`` counts it already."""
+
+    def on_step_end(self, fit: Fit, samples: int) -> None:
+        """A step on so many samples is done."""
+
+    def on_epoch_end(self, fit: Fit, record: Record) -> None:
+        """An epoch is done and its record is the last of ``fit.history``."""
+
+    def on_end(self, fit: Fit) -> None:
+        """Training is done, or was stopped by ``fit.stop``."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What ``load_state_dict`` needs to go on after a restart: what a checkpoint can hold."""
+        return {}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Stand where the state says."""
+
+
+class CosineSchedule(Callback):
+    """The learning rate rises evenly to ``lr`` and then falls to 0 along half a cosine, by the step's number alone.
+
+    lr: the highest learning rate.
+    warmup: the share of all steps in which it rises; 0 begins with lr.
+
+    Raises:
+        ValueError: lr is not positive, or warmup is not from 0 to less than 1.
+
+    Source: I. Loshchilov, F. Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", ICLR 2017.
+    """
+
+    def __init__(self, lr: float, warmup: float = 0.0) -> None:
+        if not 0 < lr < math.inf or not 0 <= warmup < 1:
+            raise ValueError(
+                f"CosineSchedule: lr={lr!r} must be greater than 0, warmup={warmup!r} from 0 to less than 1"
+            )
+        self.lr, self.warmup = lr, warmup
+
+    def on_step_start(self, fit: Fit) -> None:
+        for group in fit.optimizer.param_groups:
+            group["lr"] = self.at(fit.steps - 1, fit.epochs * len(fit.loader))
+
+    def at(self, done: int, total: int) -> float:
+        """The learning rate after ``done`` of ``total`` steps."""
+        rising = self.warmup * total
+        if done < rising:
+            return self.lr * (done + 1) / (rising + 1)
+        return self.lr * 0.5 * (1 + math.cos(math.pi * (done - rising) / (total - rising)))
+
+
+class LRScheduler(Callback):
+    """Calls ``step()`` of a scheduler of the optimiser.
+
+    scheduler: an object with ``step()``.
+    every: "epoch" or "step".
+    monitor: name of the record's entry that ``step`` is given, for a scheduler that waits for a plateau; None gives it
+        nothing.
+
+    Raises:
+        ValueError: every is neither, or a step has no record to monitor.
+    """
+
+    def __init__(self, scheduler: Any, every: str = "epoch", monitor: str | None = None) -> None:
+        if every not in ("epoch", "step"):
+            raise ValueError(f"LRScheduler: every={every!r} must be 'epoch' or 'step'")
+        if every == "step" and monitor is not None:
+            raise ValueError("LRScheduler: monitor needs every='epoch'; a step has no record")
+        self.scheduler, self.every, self.monitor = scheduler, every, monitor
+
+    def on_step_end(self, fit: Fit, samples: int) -> None:
+        if self.every == "step":
+            self.scheduler.step()
+
+    def on_epoch_end(self, fit: Fit, record: Record) -> None:
+        if self.every == "epoch":
+            self.scheduler.step(*([] if self.monitor is None else [_entry(self, record, self.monitor)]))
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self.scheduler.state_dict()) if hasattr(self.scheduler, "state_dict") else {}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        if hasattr(self.scheduler, "load_state_dict"):
+            self.scheduler.load_state_dict(dict(state_dict))
+
+
+class _Watch(Callback):
+    """Notes which epoch was the best."""
+
+    def __init__(self, monitor: str, mode: str | None) -> None:
+        if mode is None:
+            mode = "max" if monitor.endswith("accuracy") else "min"
+        if mode not in ("min", "max"):
+            raise ValueError(f"{type(self).__name__}: mode={mode!r} must be 'min' or 'max'")
+        self.monitor, self.mode = monitor, mode
+        self.best: float | None = None
+        self.best_epoch = 0
+
+    def improved(self, record: Record, by: float = 0.0) -> bool:
+        """Whether this epoch is the best so far, by more than ``by``; notes it."""
+        value = float(_entry(self, record, self.monitor))
+        if self.best is not None and (self.best - value if self.mode == "min" else value - self.best) <= by:
+            return False
+        self.best, self.best_epoch = value, record["epoch"]
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "best_epoch": self.best_epoch}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        self.best, self.best_epoch = state_dict["best"], int(state_dict["best_epoch"])
+
+
+class BestWeights(_Watch):
+    """At the end of the training, gives the model the weights of its best epoch.
+
+    monitor: name of the record's entry that decides: "held_out_loss", "held_out_accuracy", "loss", "accuracy".
+    mode: "min" or "max"; None means "max" for an accuracy and "min" for anything else.
+
+    Raises:
+        ValueError: mode is another one.
+        KeyError: an epoch's record has no such entry.
+    """
+
+    def __init__(self, monitor: str = "held_out_loss", mode: str | None = None) -> None:
+        super().__init__(monitor, mode)
+        self.weights: dict[str, np.ndarray] = {}
+
+    def on_epoch_end(self, fit: Fit, record: Record) -> None:
+        if self.improved(record):
+            self.weights = {name: tensor.data.copy() for name, tensor in fit.model.state_dict().items()}
+
+    def on_end(self, fit: Fit) -> None:
+        if self.weights:
+            fit.model.load_state_dict(self.weights)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "weights": self.weights}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self.weights = dict(state_dict["weights"])
+
+
+class EarlyStopping(BestWeights):
+    """Stops when nothing has improved for some epochs.
+
+    monitor, mode: as for BestWeights.
+    patience: epochs without improvement that are allowed.
+    min_delta: what counts as an improvement is greater than this.
+    restore_best: give the model the weights of its best epoch at the end.
+
+    Raises:
+        ValueError: patience or min_delta is negative, or mode is neither "min" nor "max".
+        KeyError: an epoch's record has no such entry.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "held_out_loss",
+        patience: int = 5,
+        min_delta: float = 0.0,
+        mode: str | None = None,
+        restore_best: bool = True,
+    ) -> None:
+        super().__init__(monitor, mode)
+        if patience < 0 or min_delta < 0:
+            raise ValueError(f"EarlyStopping: patience={patience!r} and min_delta={min_delta!r} must be at least 0")
+        self.patience, self.min_delta, self.restore_best = patience, min_delta, bool(restore_best)
+
+    def improved(self, record: Record, by: float = 0.0) -> bool:
+        return super().improved(record, self.min_delta)
+
+    def on_epoch_end(self, fit: Fit, record: Record) -> None:
+        super().on_epoch_end(fit, record)
+        if record["epoch"] - self.best_epoch > self.patience:
+            fit.stop(f"{self.monitor} was best in epoch {self.best_epoch}, {self.best:.4f}")
+
+    def on_end(self, fit: Fit) -> None:
+        if self.restore_best:
+            super().on_end(fit)
+
+
+class ModelCheckpoint(_Watch):
+    """Writes the model's weights to a file after an epoch; ``load_checkpoint(path)["model"]`` reads them.
+
+    path: the file, which is replaced in one move.
+    monitor, mode: as for BestWeights.
+    save_best_only: write only after an epoch that is the best so far, else after each.
+
+    Raises:
+        ValueError: mode is neither "min" nor "max".
+        KeyError: an epoch's record has no such entry.
+        CheckpointError: the file could not be written; an earlier one is unchanged.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        monitor: str = "held_out_loss",
+        mode: str | None = None,
+        save_best_only: bool = True,
+    ) -> None:
+        super().__init__(monitor, mode)
+        self.path, self.save_best_only = Path(path), bool(save_best_only)
+
+    def on_epoch_end(self, fit: Fit, record: Record) -> None:
+        if not self.save_best_only or self.improved(record):
+            save_checkpoint(self.path, {"model": fit.model.state_dict(), "record": record})
+
+
+def _entry(callback: Callback, record: Record, name: str) -> Any:
+    if name not in record:
+        raise KeyError(
+            f"{type(callback).__name__}: there is no {name!r} in an epoch's record; it has {', '.join(record)}"
+            + ("; give fit() held_out data" if name.startswith("held_out") else "")
+        )
+    return record[name]

@@ -1,0 +1,251 @@
+"""fit(): the training loop. The trainer behind the command line is this loop with checkpoints and a task around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..data.dataset import Dataset, IterableDataset, TensorDataset, random_split
+from ..data.loader import DataLoader
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor
+from ..nn.functional import cross_entropy
+from ..nn.module import Module
+from ..optim import Adam
+from ..optim.optimizer import Optimizer
+from .callbacks import Callback
+from .faults import TrainingError, first_not_finite
+from .progress import Progress, make_progress
+
+__all__ = ["Fit", "History", "fit"]
+
+_HELD_OUT_BATCH = 512
+_SUMS = {"loss": 0.0, "correct": 0, "samples": 0, "seconds": 0.0}
+
+
+class History(list[dict[str, Any]]):
+    """One record per epoch: epoch, step, loss, lr, seconds; accuracy, if the targets are classes; and held_out_loss and
+    held_out_accuracy, if there is held-out data."""
+
+    def column(self, name: str) -> list[Any]:
+        """One entry of all records, over the epochs."""
+        return [record[name] for record in self]
+
+
+def fit(
+    model: Module,
+    data: Any,
+    *,
+    epochs: int = 10,
+    batch_size: int = 32,
+    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+    optimizer: Optimizer | None = None,
+    held_out: Any = None,
+    augment: Callable[[np.ndarray], np.ndarray] | None = None,
+    callbacks: Iterable[Callback] = (),
+    progress: Progress | bool = True,
+) -> History:
+    """Train ``model`` and return what happened, one record per epoch.
+
+    data: a DataLoader, a Dataset of pairs (x, target), or a pair of arrays or Tensors (x, target), each of N samples.
+    epochs: how often every sample is seen.
+    batch_size: samples per step, unless data is a DataLoader; the order is drawn anew for each epoch.
+    loss: of the model's output and the target, a mean over the batch.
+    optimizer: over the model's parameters; None takes Adam with its default learning rate.
+    held_out: data (as above) that each epoch ends with, in eval mode; or the share of data, between 0 and 1, that is
+        set aside for it at random.
+    augment: makes of a batch of x, an array, what the model is trained on.
+    callbacks: see retrograd.train.callbacks; called in this order.
+    progress: True shows a bar or lines on stderr, False nothing.
+
+    Raises:
+        TypeError: data or held_out is none of these.
+        ValueError: epochs is not positive, or a share is not between 0 and 1 or leaves nothing on one side.
+        TrainingError: the loss is NaN or infinite; says where it began.
+    """
+    if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+        raise ValueError(f"fit: epochs={epochs!r} must be a positive int")
+    if isinstance(held_out, (int, float)):
+        if not 0 < held_out < 1:
+            raise ValueError(f"fit: held_out={held_out!r} must be data, or a share between 0 and 1")
+        if isinstance(data, (DataLoader, IterableDataset)):
+            raise TypeError("fit: held_out as a share needs data that can be split: a Dataset or a pair of arrays")
+        data, held_out = random_split(_dataset("data", data), [1 - held_out, held_out])
+        if not len(data) or not len(held_out):
+            raise ValueError(f"fit: held_out leaves {len(data)} samples to train on and {len(held_out)} held out")
+    running = Fit(
+        model,
+        data if isinstance(data, DataLoader) else _loader("data", data, batch_size, shuffle=True),
+        Adam(model.parameters()) if optimizer is None else optimizer,
+        loss,
+        held_out if held_out is None or isinstance(held_out, DataLoader) else _loader("held_out", held_out),
+        augment,
+        callbacks,
+        progress if isinstance(progress, Progress) else make_progress() if progress else Progress(),
+    )
+    running.train(epochs)
+    return running.history
+
+
+class Fit:
+    """A training under way, as callbacks see it.
+
+    model: what is trained.
+    loader: the batches of an epoch, pairs (x, target).
+    optimizer, loss, augment: as for ``fit``.
+    held_out: the batches that each epoch ends with, or None.
+    callbacks: called in this order.
+    progress: what is shown.
+
+    ``epoch`` counts the epochs that are done, ``steps`` the steps, ``history`` has a record per epoch.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        loader: DataLoader,
+        optimizer: Optimizer,
+        loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+        held_out: DataLoader | None = None,
+        augment: Callable[[np.ndarray], np.ndarray] | None = None,
+        callbacks: Iterable[Callback] = (),
+        progress: Progress | None = None,
+    ) -> None:
+        self.model, self.loader, self.optimizer, self.loss = model, loader, optimizer, loss
+        self.held_out, self.augment, self.callbacks = held_out, augment, list(callbacks)
+        self.progress = progress or Progress()
+        self.epochs = 0
+        self.epoch = 0
+        self.steps = 0
+        self.seconds = 0.0  # spent on the training steps of finished epochs
+        self.sums: dict[str, Any] = dict(_SUMS)  # of the epoch under way
+        self.history = History()
+        self.stopped: str | None = None
+
+    def train(self, epochs: int) -> None:
+        """Train from where this stands until ``epochs`` epochs are done or a callback stops it.
+
+        Raises:
+            TrainingError: the loss is NaN or infinite; says where it began.
+        """
+        self.epochs = epochs
+        samples = getattr(self.loader.dataset, "__len__", int)()
+        try:
+            # numbers that are not finite end in an error of our own, not in NumPy's warnings
+            with np.errstate(all="ignore"):
+                self._tell("on_start")
+                self.progress.start(epochs, samples, self.epoch * samples + self.sums["samples"])
+                while self.epoch < epochs and self.stopped is None:
+                    for x, target in self.loader:
+                        self._step(x, target)
+                        self._tell("on_step_end", len(target))
+                    self._end_epoch()
+                self._tell("on_end")
+        finally:
+            self.progress.close()
+
+    def stop(self, why: str) -> None:
+        """End the training after the epoch under way."""
+        self.stopped = why
+
+    def _step(self, x: Tensor, target: Tensor) -> None:
+        start = perf_counter()
+        self.steps += 1
+        self._tell("on_step_start")
+        if self.augment is not None:
+            x = Tensor(self.augment(x.data))
+        self.model.train()
+        output = self.model(x)
+        loss = self.loss(output, target)
+        value = loss.item()
+        if not math.isfinite(value):
+            self.fail(f"the loss is {value}", x)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        _add(self.sums, value, output, target)
+        self.sums["seconds"] += perf_counter() - start
+        self.progress.step(self.epoch + 1, len(target), *_means(self.sums))
+
+    def _end_epoch(self) -> None:
+        if not self.sums["samples"]:
+            raise TrainingError("an epoch without any batch: the data is empty, or drop_last leaves nothing of it")
+        loss, accuracy = _means(self.sums)
+        record = {"epoch": self.epoch + 1, "step": self.steps, "loss": loss}
+        record |= {} if accuracy is None else {"accuracy": accuracy}
+        if self.held_out is not None:
+            record |= {f"held_out_{name}": value for name, value in self.evaluate(self.held_out).items()}
+        record |= {"lr": self.optimizer.param_groups[0]["lr"], "seconds": self.sums["seconds"]}
+        self.epoch += 1
+        self.seconds += self.sums["seconds"]
+        self.history.append(record)
+        self.sums = dict(_SUMS)
+        self.progress.epoch(record)
+        self._tell("on_epoch_end", record)
+
+    def evaluate(self, batches: Iterable[Any]) -> dict[str, float]:
+        """The mean loss and, if targets are classes, the share of right answers, in eval mode.
+
+        Raises:
+            TrainingError: the loss is NaN or infinite.
+        """
+        sums = dict(_SUMS)
+        self.model.eval()
+        with no_grad():
+            for x, target in batches:
+                output = self.model(x)
+                value = self.loss(output, target).item()
+                if not math.isfinite(value):
+                    self.fail(f"the held-out loss is {value}", x)
+                _add(sums, value, output, target)
+        self.model.train()
+        loss, accuracy = _means(sums)
+        return {"loss": loss} if accuracy is None else {"loss": loss, "accuracy": accuracy}
+
+    def fail(self, what: str, x: Tensor) -> None:
+        """Raise TrainingError: what happened, where it began, and what may help."""
+        why = first_not_finite(self.model, x)
+        raise TrainingError(f"{what} at epoch {self.epoch + 1}, step {self.steps}: {why}{self.remedy()}")
+
+    def remedy(self) -> str:
+        """The end of an error message."""
+        return "; a smaller learning rate may help, or the data is at fault"
+
+    def _tell(self, event: str, *arguments: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, event)(self, *arguments)
+
+
+def _add(sums: dict[str, Any], loss: float, output: Tensor, target: Tensor) -> None:
+    count = len(target)
+    sums["loss"] += loss * count
+    sums["samples"] += count
+    classes = target.data.dtype == np.int64 and target.data.ndim == 1 and output.data.ndim == 2
+    sums["correct"] = sums["correct"] + int((output.data.argmax(1) == target.data).sum()) if classes else None
+
+
+def _means(sums: Mapping[str, Any]) -> tuple[float, float | None]:
+    """The mean loss and, if the targets are classes, the accuracy."""
+    count = sums["samples"]
+    if not count:
+        return math.nan, None
+    return sums["loss"] / count, None if sums["correct"] is None else sums["correct"] / count
+
+
+def _dataset(name: str, data: Any) -> Any:
+    if isinstance(data, (Dataset, IterableDataset)):
+        return data
+    if isinstance(data, (tuple, list)) and len(data) == 2:
+        return TensorDataset(*data)
+    raise TypeError(
+        f"fit: {name} is {type(data).__name__}; expected a DataLoader, a Dataset, or a pair of arrays or Tensors"
+    )
+
+
+def _loader(name: str, data: Any, batch_size: int = _HELD_OUT_BATCH, shuffle: bool = False) -> DataLoader:
+    dataset = _dataset(name, data)
+    return DataLoader(dataset, batch_size, shuffle=shuffle and not isinstance(dataset, IterableDataset))

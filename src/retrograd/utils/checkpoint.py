@@ -1,0 +1,95 @@
+"""Checkpointing: saved tensors are dropped in forward and computed again in backward. ``torch.utils.checkpoint``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from ..engine.grad_mode import is_grad_enabled
+from ..engine.recompute import Region
+from ..ops.random import get_rng_state, set_rng_state
+
+__all__ = ["checkpoint", "checkpoint_sequential"]
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool = False,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """function(*args, **kwargs), keeping only the arguments: a backward runs the function again, as far as it must.
+
+    Calls may be nested, gradients flow to arguments and parameters alike, and derivatives of any order work. The
+    function must do the same in every run; what it changes besides, such as the running statistics of BatchNorm, it
+    changes twice.
+
+    Args:
+        function: a Module or any other function of Tensors.
+        use_reentrant: only False exists.
+        preserve_rng_state: let the second run draw the random numbers of the first.
+
+    Raises:
+        ValueError: use_reentrant is True.
+        RuntimeError: in the backward, if the second run differs from the first.
+    """
+    if use_reentrant:
+        raise ValueError(
+            "checkpoint: use_reentrant=True is not supported; leave it out, the other way gives the same gradients"
+        )
+    if not is_grad_enabled():
+        return function(*args, **kwargs)
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    if preserve_rng_state:
+        state = get_rng_state()
+        around = lambda: _random_numbers_from(state)  # noqa: E731
+    return Region(function, args, kwargs, around).run()
+
+
+def checkpoint_sequential(
+    functions: Sequence[Callable[..., Any]],
+    segments: int,
+    input: Any,
+    use_reentrant: bool = False,
+    preserve_rng_state: bool = True,
+) -> Any:
+    """The functions one after the other, in ``segments`` parts of about equal length, all but the last checkpointed.
+
+    Args:
+        functions: a Sequential, or a list of modules or functions of one argument.
+
+    Raises:
+        ValueError: segments is not from 1 to the number of functions. And as ``checkpoint``.
+    """
+    steps = list(functions)
+    if isinstance(segments, bool) or not isinstance(segments, int) or not 1 <= segments <= len(steps):
+        raise ValueError(
+            f"checkpoint_sequential: segments={segments!r} must be an int from 1 to {len(steps)} functions"
+        )
+
+    def part(start: int, end: int) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            for step in steps[start:end]:
+                x = step(x)
+            return x
+
+        return run
+
+    size = len(steps) // segments
+    for start in range(0, size * (segments - 1), size):
+        input = checkpoint(
+            part(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state
+        )
+    return part(size * (segments - 1), len(steps))(input)
+
+
+@contextmanager
+def _random_numbers_from(state: dict[str, Any]) -> Iterator[None]:
+    found = get_rng_state()
+    set_rng_state(state)
+    try:
+        yield
+    finally:
+        set_rng_state(found)

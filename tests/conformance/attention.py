@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conformance.table import Layer, Op, Refusal, normal
+from retrograd import nn
+from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
+
+
+def attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> np.ndarray:  # fmt: skip
+    """Query by query."""
+    if enable_gqa:
+        key, value = (np.repeat(a, query.shape[-3] // a.shape[-3], -3) for a in (key, value))
+    lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    query, key, value = (np.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (query, key, value))
+    rows, keys = query.shape[-2], key.shape[-2]
+    mask = np.broadcast_to(True if attn_mask is None else attn_mask, (*lead, rows, keys))
+    y = np.zeros((*lead, rows, value.shape[-1]))
+    for at in np.ndindex(*lead, rows):
+        s = key[at[:-1]] @ query[at] * (query.shape[-1] ** -0.5 if scale is None else scale)
+        s = np.where(mask[at], s, -np.inf) if mask.dtype == bool else s + mask[at]
+        if is_causal:
+            s[at[-1] + 1 :] = -np.inf
+        if np.isfinite(s).any():
+            e = np.exp(s - s.max())
+            y[at] = e / e.sum() @ value[at[:-1]]
+    return y
+
+
+Q, K, V = normal(2, 3, 4, 5), normal(2, 3, 6, 5, seed=1), normal(2, 3, 6, 2, seed=2)
+SEES = np.random.default_rng(0).random((4, 6)) < 0.6
+SEES[2] = False  # sees no key
+LARGE = (normal(2, 4, 70, 20), normal(2, 4, 130, 20, seed=1), normal(2, 4, 130, 33, seed=2))
+NAME = "scaled_dot_product_attention"
+
+
+def _case(what: str, *arrays: np.ndarray, **options: Any) -> Op:
+    kwargs = {key: options.pop(key) for key in list(options) if key in ("is_causal", "scale", "enable_gqa")}
+    name = f"{NAME}: {what}" if what else NAME
+    options = {"batch": (0, 1, 2), "rounding": 1e-12, **options}
+    return Op(name, F.scaled_dot_product_attention, *arrays, kwargs=kwargs, oracle=attention, **options)
+
+
+OPERATORS = [
+    _case(
+        "",
+        Q,
+        K,
+        V,
+        large=LARGE,
+        errors=[
+            Refusal(ValueError, "query has 5 features in its last axis, key has 4", Q, K[..., :4], V),
+            Refusal(ValueError, "key has 6 rows in its last axis but one, value has 5", Q, K, V[:, :, :5]),
+            Refusal(
+                ValueError, "the leading axes do not broadcast; heads that are shared need enable_gqa", Q[:, :2], K, V
+            ),
+            Refusal(ValueError, "needs at least 2 axes (..., rows, features)", Q[0, 0, 0], K, V),
+            Refusal(ValueError, "needs at least 3 axes (..., heads,", Q[0, 0], K[0, 0], V[0, 0], enable_gqa=True),
+            Refusal(ValueError, "the 3 heads of query must be a multiple", Q, K[:, :2], V[:, :2], enable_gqa=True),
+            Refusal(ValueError, "dropout_p=1.5 is a probability", Q, K, V, dropout_p=1.5),
+            Refusal(ValueError, "attn_mask is given and is_causal=True", Q, K, V, SEES, is_causal=True),
+            Refusal(
+                ValueError, "attn_mask.shape=(6, 4) does not broadcast to (..., L, S) = (2, 3, 4, 6)", Q, K, V, SEES.T
+            ),
+            Refusal(TypeError, "attn_mask is int64, needs bool", Q, K, V, SEES.astype(np.int64)),
+            Refusal(TypeError, "attn_mask is list, needs a Tensor", Q, K, V, [1.0]),
+        ],
+    ),  # fmt: skip
+    _case("causal", Q, K, V, is_causal=True, large=LARGE),
+    _case("more queries than keys", K, Q, normal(2, 3, 4, 7), is_causal=True, scale=0.3),
+    _case("mask of truth values", Q, K, V, SEES, large=(*LARGE, normal(4, 1, 130, seed=4) < 0.5)),
+    _case("mask of truth values per head", Q, K, V, np.stack([SEES, ~SEES, SEES])),
+    _case("mask of numbers", Q, K, V, normal(2, 1, 4, 6, seed=3), batch=(0, 1, 2, 3)),
+    _case(
+        "shared heads",
+        normal(2, 4, 3, 5),
+        K[:, :2],
+        V[:, :2],
+        enable_gqa=True,
+        large=(LARGE[0], *(a[:, :2] for a in LARGE[1:])),
+    ),
+    _case(
+        "shared heads, mask of numbers", normal(2, 4, 4, 5), K[:, :2], V[:, :2], normal(4, 6, seed=3), enable_gqa=True
+    ),
+    _case("one head", Q[0], K[0], V[0]),
+    _case("no leading axis", Q[0, 0], K[0, 0], V[0, 0], SEES, batch=()),
+    _case("five axes", normal(2, 1, 2, 3, 4), normal(2, 1, 2, 2, 4, seed=1), normal(2, 1, 2, 2, 3, seed=2)),
+    _case("broadcast", normal(2, 1, 3, 4), normal(3, 2, 4, seed=1), normal(3, 2, 2, seed=2), batch=()),
+    Op(
+        f"{NAME}: dropout",
+        F.scaled_dot_product_attention,
+        Q,
+        K,
+        V,
+        kwargs={"dropout_p": 0.4},
+        batch=(0, 1, 2),
+        random=True,
+    ),
+]
+
+
+def multihead(
+    query: Any, key: Any, value: Any, w: Any, b: Any, w_out: Any, b_out: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two heads, head by head; parameters of MultiheadAttention(4, 2)."""
+    q, k, v = (x @ w[4 * i : 4 * i + 4].T + b[4 * i : 4 * i + 4] for i, x in enumerate((query, key, value)))
+    heads, weights = [], []
+    for h in (slice(0, 2), slice(2, 4)):
+        e = np.exp(q[..., h] @ k[..., h].swapaxes(1, 2) / np.sqrt(2.0))
+        weights.append(e / e.sum(-1, keepdims=True))
+        heads.append(weights[-1] @ v[..., h])
+    return np.concatenate(heads, -1) @ w_out.T + b_out, (weights[0] + weights[1]) / 2
+
+
+def _batch_first(**options: Any) -> nn.MultiheadAttention:
+    return nn.MultiheadAttention(4, 2, batch_first=True, **options)
+
+
+INPUTS = (normal(2, 3, 4), normal(2, 5, 4, seed=1), normal(2, 5, 4, seed=2))
+LAYERS = [
+    Layer("MultiheadAttention", _batch_first, *INPUTS, oracle=multihead, batch=(0, 1, 2)),
+    Layer(
+        "MultiheadAttention: without weights",
+        _batch_first,
+        *INPUTS,
+        kwargs={"need_weights": False},
+        oracle=lambda *values, **_: multihead(*values)[0],
+        batch=(0, 1, 2),
+        rounding=1e-12,
+    ),
+    Layer(
+        "MultiheadAttention: one more key",
+        lambda: nn.MultiheadAttention(4, 2, add_bias_kv=True, add_zero_attn=True, kdim=3, dropout=0.3),
+        normal(3, 2, 4),
+        normal(5, 2, 3),
+        normal(5, 2, 4),
+        batch=(),
+        random=True,
+    ),
+]

@@ -1,0 +1,210 @@
+"""Worker processes: the same batches as without, and no way to fail that hangs or hides."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import retrograd
+from data.loading import (
+    Convolving,
+    Noisy,
+    Shared,
+    Who,
+    fail,
+    leave_a_mark,
+    unpicklable_batch,
+)
+from retrograd.data import DataLoader, get_worker_info
+from retrograd.ops.random import default_generator, manual_seed
+
+
+def batches(loader):
+    return [tuple(part.data.tolist() for part in batch) for batch in loader]
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_any_number_of_workers_gives_the_same_batches_in_two_epochs():
+    found = []
+    for workers in (0, 1, 3):
+        manual_seed(7)
+        loader = DataLoader(Noisy(), 3, shuffle=True, num_workers=workers, persistent_workers=workers == 3)
+        epochs = []
+        for _ in range(2):
+            for batch in loader:
+                epochs.append(tuple(part.data.tolist() for part in batch))
+                default_generator.random()  # as dropout would
+        found.append((epochs, default_generator.bit_generator.state))
+    assert found[0] == found[1] == found[2]
+    assert len({noise for batch in found[0][0] for noise in batch[1]}) == 20
+    loader._workers.close()
+
+
+@pytest.mark.parametrize("stop", [1, 3])
+def test_a_loader_with_workers_is_taken_up_in_its_middle_by_one_without(stop):
+    manual_seed(5)
+    whole = batches(loader := DataLoader(Noisy(), 3, shuffle=True)) + batches(loader)
+    manual_seed(5)
+    loader = DataLoader(Noisy(), 3, shuffle=True, num_workers=2)
+    running = iter(loader)
+    for _ in range(stop):
+        next(running)
+    state = loader.state_dict(), default_generator.bit_generator.state  # others are made already, and not counted
+    running.close()
+    fresh = DataLoader(Noisy(), 3, shuffle=True)
+    default_generator.random(3)
+    fresh.load_state_dict(state[0])
+    default_generator.bit_generator.state = state[1]
+    assert batches(fresh) + batches(fresh) == whole[stop:]
+
+
+def test_who_works():
+    loader = DataLoader(Who(), 1, num_workers=2)
+    rows = [[part[0] if isinstance(part, list) else part.item() for part in batch] for batch in loader]
+    assert [row[1] for row in rows] == [0, 1, 0, 1, 0, 1]
+    assert len({row[0] for row in rows} - {os.getpid()}) == 2
+    assert {(row[2], row[3], row[4]) for row in rows} == {(2, True, "1")}
+    assert get_worker_info() is None
+    assert not any(alive(row[0]) for row in rows)  # they end with the epoch
+
+
+def test_persistent_workers_stay_until_the_loader_goes(tmp_path, monkeypatch):
+    monkeypatch.setenv("RETROGRAD_TEST_FOLDER", str(tmp_path))
+    loader = DataLoader(Who(), 3, num_workers=1, persistent_workers=True, worker_init_fn=leave_a_mark)
+    found = {process for _ in range(3) for batch in loader for process in batch[0].data.tolist()}
+    assert len(found) == 1 and [path.name for path in tmp_path.iterdir()] == [f"0-{found.copy().pop()}"]
+    next(iter(loader))  # left early: what was made ahead is dropped
+    assert [batch[0].shape for batch in loader] == [(3,), (3,)]
+    first, second = iter(loader), iter(loader)
+    next(first), next(second)
+    with pytest.raises(RuntimeError, match="a new iteration over this loader has begun"):
+        next(first)
+    assert all(alive(process) for process in found) or loader._workers is None
+    del loader, first, second
+    gc.collect()
+    assert not any(alive(process) for process in found)
+
+
+def test_an_iterable_dataset_is_shared_out():
+    loader = DataLoader(Shared(9), 2, num_workers=2, prefetch_factor=3, persistent_workers=True)
+    for _ in range(2):
+        assert [batch.tolist() for batch in loader] == [[0, 2], [1, 3], [4, 6], [5, 7], [8]]
+    state = DataLoader(Shared(9), 2, num_workers=2)
+    running = iter(state)
+    next(running), next(running), next(running)
+    saved = state.state_dict()
+    running.close()
+    loader.load_state_dict(saved)
+    assert [batch.tolist() for batch in loader] == [[5, 7], [8]]
+
+
+def test_compiled_kernels_run_in_workers():
+    dataset = Convolving()
+    plain = [batch.numpy() for batch in DataLoader(dataset, 2)]  # the main process has its threads then
+    for context in ("spawn", "forkserver"):
+        loader = DataLoader(dataset, 2, num_workers=2, multiprocessing_context=context, timeout=120)
+        for ours, theirs in zip(plain, loader, strict=True):
+            assert np.array_equal(ours, theirs.numpy())
+
+
+def test_arrays_arrive_in_memory_that_can_be_written_to():
+    for _, _, array in DataLoader(Noisy(4), 2, num_workers=1):
+        array.data += 1
+
+
+# ---- faults --------------------------------------------------------------------------------------------------------
+
+
+def test_an_exception_arrives_with_its_traceback():
+    loader = DataLoader(Noisy(10, 4, "raise"), 2, num_workers=2)
+    running = iter(loader)
+    assert next(running)[0].tolist() == [0, 1] and next(running)[0].tolist() == [2, 3]
+    with pytest.raises(KeyError, match="no such sample") as caught:
+        next(running)
+    text = str(caught.value.__cause__)
+    assert "in worker process 0 of a DataLoader" in text and "loading.py" in text and "in act" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"dataset": Noisy(4, 1, "own")}, RuntimeError, "worker 0 raised .*OwnError: bad"),
+        ({"dataset": Noisy(4, 1, "kill")}, RuntimeError, r"worker 0 \(process \d+\) was killed by SIGKILL, as"),
+        ({"dataset": Noisy(4, 1, "exit")}, RuntimeError, r"worker 0 \(process \d+\) ended with exit code 3"),
+        ({"dataset": Noisy(4, 1, "wait"), "timeout": 0.8}, RuntimeError, "gave no batch within timeout=0.8 s"),
+        ({"dataset": Noisy(4), "worker_init_fn": fail}, ValueError, "worker 0 does not want to"),
+        ({"dataset": Noisy(4), "collate_fn": unpicklable_batch}, Exception, "pickle.*<lambda>|<lambda>.*pickle"),
+    ],
+)
+def test_faults_in_a_worker(options, error, message):
+    loader = DataLoader(**options, batch_size=2, num_workers=1)
+    running = iter(loader)
+    with pytest.raises(error, match=message):
+        next(running)
+
+
+def test_a_worker_killed_while_it_waits_is_noticed():
+    loader = DataLoader(Who(), 1, num_workers=2, persistent_workers=True)
+    processes = [batch[0].item() for batch in loader][:2]
+    os.kill(processes[1], signal.SIGKILL)
+    with pytest.raises(RuntimeError, match=rf"worker 1 \(process {processes[1]}\) was killed by SIGKILL"):
+        list(loader)
+    assert not alive(processes[0])
+    assert len(list(loader)) == 6  # new ones
+
+
+def test_what_cannot_be_sent_is_said_before_anything_starts():
+    with pytest.raises(TypeError, match="num_workers=2 sends the dataset, .* cannot be pickled.*num_workers=0"):
+        next(iter(DataLoader(Noisy(), 2, num_workers=2, collate_fn=lambda items: items)))
+
+
+def run_script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    path = folder / "script.py"
+    path.write_text(text)
+    source, tests = Path(retrograd.__file__).parents[1], Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(tests)])}
+    return subprocess.run(
+        [sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path):
+    done = run_script(
+        tmp_path,
+        "from data.loading import Noisy\nfrom retrograd.data import DataLoader\n"
+        "print(len(list(DataLoader(Noisy(), 2, num_workers=1))))\n",
+    )
+    assert done.returncode == 1
+    assert 'below if __name__ == "__main__":' in done.stderr.splitlines()[-1]
+
+
+def test_workers_end_when_the_main_process_is_killed(tmp_path):
+    done = run_script(
+        tmp_path,
+        "import os, signal\nfrom data.loading import Who\nfrom retrograd.data import DataLoader\n"
+        "if __name__ == '__main__':\n"
+        "    running = iter(DataLoader(Who(), 1, num_workers=2))\n"
+        "    print(next(running)[0].item(), next(running)[0].item(), flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n",
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    processes = [int(word) for word in done.stdout.split()]
+    until = time.monotonic() + 10
+    while any(alive(process) for process in processes) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert len(processes) == 2 and not any(alive(process) for process in processes)

@@ -1,0 +1,101 @@
+"""What conformance does not say of power-average pooling, unpooling and adaptive pooling."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ops.battery import kernels_of_backward, numbers
+from retrograd import nn
+from retrograd.engine.tensor import Tensor
+from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
+
+
+def test_a_window_of_zeros_has_no_gradient_but_no_nan_either() -> None:
+    x = Tensor(np.array([[[0.0, 0.0, 3.0, 4.0]]]), requires_grad=True)
+    y = F.lp_pool1d(x, 2, 2)
+    np.testing.assert_allclose(y.data, [[[0, 5]]])
+    y.backward(Tensor(np.array([[[7.0, 10.0]]])))
+    np.testing.assert_allclose(x.grad.data, [[[0, 0, 6, 8]]])
+
+
+def test_a_minimum() -> None:
+    x = Tensor(np.array([[[-3.0, 1.0, 2.0, -5.0]]]))
+    np.testing.assert_array_equal(F.lp_pool1d(x, -np.inf, 2).data, [[[1, 2]]])
+
+
+def test_kernels_of_adaptive_pooling() -> None:
+    x = (numbers(1, 2, 6, 6),)
+    assert kernels_of_backward(lambda t: F.adaptive_avg_pool2d(t, 3), x, {0}) == ["avg_pool_grad"]
+    assert kernels_of_backward(lambda t: F.adaptive_avg_pool2d(t, 4), x, {0}) == ["adaptive_avg_pool_grad"]
+    assert kernels_of_backward(lambda t: F.adaptive_max_pool2d(t, 4), x, {0}) == ["max_pool_grad"]
+    assert kernels_of_backward(lambda t: F.adaptive_avg_pool2d(t, 1), x, {0}) == ["scale"]
+
+
+def test_unpooling_where_places_meet() -> None:
+    x = Tensor(np.array([[[1.0, 2.0, 3.0]]]), requires_grad=True)
+    y = F.max_unpool1d(x, Tensor(np.array([[[1, 1, 4]]])), 2)
+    np.testing.assert_array_equal(y.data, [[[0, 2, 0, 0, 3, 0]]])
+    y.backward(Tensor(np.arange(6.0).reshape(1, 1, 6)))
+    np.testing.assert_array_equal(x.grad.data, [[[1, 1, 4]]])
+
+
+def test_unpooling_undoes_pooling() -> None:
+    x = numbers(2, 3, 5, 7)
+    y, places = nn.MaxPool2d(2, return_indices=True)(Tensor(x))
+    back = nn.MaxUnpool2d(2)(y, places, output_size=x.shape)
+    assert back.shape == x.shape
+    np.testing.assert_array_equal(F.max_pool2d(back, 2).data, np.maximum(y.data, 0))
+    kept = back.data != 0
+    np.testing.assert_array_equal(back.data[kept], x[kept])
+
+
+X, PLACES = numbers(1, 1, 3), np.array([[[0, 2, 4]]])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x, i: F.max_unpool1d(x, x, 2), TypeError, "max_unpool1d: indices is float64, needs an int64 Tensor"),
+        (
+            lambda x, i: F.max_unpool1d(x, None, 2),
+            TypeError,
+            "max_unpool1d: indices is NoneType, needs an int64 Tensor",
+        ),
+        (
+            lambda x, i: F.max_unpool1d(x, i[..., :2], 2),
+            ValueError,
+            "indices.shape=(1, 1, 2) must be input.shape=(1, 1, 3)",
+        ),
+        (
+            lambda x, i: F.max_unpool1d(x, i + 2, 2),
+            ValueError,
+            "indices lie between 2 and 6, the output (6,) has places 0 to 5",
+        ),
+        (
+            lambda x, i: F.max_unpool1d(x, i, 2, output_size=(8,)),
+            ValueError,
+            "output_size=(8,) must lie between 4 and 8",
+        ),
+        (lambda x, i: F.max_unpool1d(x, i, 2, output_size=(5, 6)), ValueError, "output_size=(5, 6) has 2 entries"),
+        (lambda x, i: F.max_unpool1d(x, i, 2, padding=3), ValueError, "the output would have extents (0,)"),
+        (lambda x, i: F.max_unpool1d(x, i, 0), ValueError, "max_unpool1d: kernel_size=0 must be at least 1"),
+        (lambda x, i: F.max_unpool1d(x[0, 0], i, 2), ValueError, "max_unpool1d: x has 1 axes, needs 3"),
+        (lambda x, i: nn.MaxUnpool2d((2, 2, 2)), ValueError, "MaxUnpool2d: kernel_size=(2, 2, 2) has 3 entries"),
+        (lambda x, i: nn.LPPool2d(2, 0), ValueError, "LPPool2d: kernel_size=0 must be at least 1"),
+        (lambda x, i: nn.LPPool2d(2, 2, 0), ValueError, "LPPool2d: stride=0 must be at least 1"),
+        (lambda x, i: nn.AdaptiveAvgPool2d(0), ValueError, "AdaptiveAvgPool2d: output_size=0 must be at least 1"),
+        (lambda x, i: nn.AdaptiveMaxPool1d((1, 2)), ValueError, "AdaptiveMaxPool1d: output_size=(1, 2) has 2 entries"),
+        (
+            lambda x, i: nn.AdaptiveMaxPool1d("a"),
+            TypeError,
+            "AdaptiveMaxPool1d: output_size='a' must be an int or None",
+        ),
+    ],
+)
+def test_messages(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        call(Tensor(X), Tensor(PLACES))

@@ -1,0 +1,138 @@
+"""The engine's behaviour beside PyTorch's: hooks, changes in place, views, jacobians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+
+
+def both(*values: Any, requires_grad: bool = True) -> tuple[Any, Any]:
+    array = np.array(values, np.float64)
+    return torch.tensor(array, requires_grad=requires_grad), rg.Tensor(array.copy(), requires_grad=requires_grad)
+
+
+def run(lib: Any, seed: int) -> Any:
+    """A random program of views, results and changes in place; (value, gradients) or the kind of refusal."""
+    rng = np.random.default_rng(seed)
+    make = torch.tensor if lib is torch else rg.tensor
+    leaves = [make(rng.uniform(0.5, 1.5, (3, 4)), requires_grad=True) for _ in range(2)]
+    pool = [leaf * 1.0 for leaf in leaves]
+    views = [
+        *(lambda a: a[0], lambda a: a[:, 1:], lambda a: a.transpose(0, 1), lambda a: a.unsqueeze(0).squeeze(0)),
+        lambda a: a[-1:].reshape(-1),
+    ]
+    results = [lambda a: a * a, lambda a: a.sigmoid(), lambda a: a.exp(), lambda a: a.relu(), lambda a: a.clone()]
+    changes = [
+        *(lambda a, b: a.mul_(b), lambda a, b: a.add_(b), lambda a, b: a.div_(b + 2.0), lambda a, b: a.copy_(b)),
+        *(lambda a, b: a.sigmoid_(), lambda a, b: a.tanh_(), lambda a, b: a.neg_(), lambda a, b: a.zero_()),
+        *(lambda a, b: a.fill_(0.3), lambda a, b: a.relu_(), lambda a, b: a.mul_(0.5), lambda a, b: a.mul_(a)),
+    ]
+    for _ in range(rng.integers(3, 8)):
+        a = pool[rng.integers(len(pool))]
+        kind, which = rng.integers(3), rng.integers(12)
+        if kind == 0 and a.ndim == 2:
+            pool.append(views[which % len(views)](a))
+        elif kind == 1:
+            pool.append(results[which % len(results)](a))
+        else:
+            fitting = [b for b in pool if b.shape == a.shape]
+            changes[which](a, fitting[rng.integers(len(fitting))])
+    total = sum((a * a.detach().clone()).sum() if rng.random() < 0.5 else a.sum() for a in pool)
+    try:
+        total.backward()
+    except RuntimeError as error:
+        assert "modified by an inplace" in str(error) or "was changed in place" in str(error)
+        return total.item(), None
+    return total.item(), [np.zeros((3, 4)) if leaf.grad is None else np.array(leaf.grad.tolist()) for leaf in leaves]
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_changes_in_place(block: int) -> None:
+    """The same gradients; what we refuse, PyTorch refuses too."""
+    compared = 0
+    for seed in range(150 * block, 150 * block + 150):
+        (value, expected), (ours, actual) = run(torch, seed), run(rg, seed)
+        assert ours == pytest.approx(value, rel=1e-12)
+        if actual is None:
+            assert expected is None, f"seed {seed}: we refuse what PyTorch computes"
+        elif expected is not None:
+            compared += 1
+            np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12, err_msg=f"seed {seed}")
+    assert compared > 50
+
+
+def events(lib: Any, x: Any, module: Any) -> list[Any]:
+    """What a module's hooks see, in their order."""
+    seen: list[Any] = []
+
+    def note(name: str) -> Any:
+        def hook(_: Any, *rest: Any, **__: Any) -> None:
+            seen.append((name, [_plain(item) for item in rest]))
+
+        return hook
+
+    module.register_full_backward_hook(note("full 1"))
+    module.register_full_backward_hook(note("full 0"), prepend=True)
+    module.register_full_backward_pre_hook(note("pre 1"))
+    module.register_full_backward_pre_hook(lambda m, g: (g[0] * 2.0,), prepend=True)
+    module.register_forward_hook(note("forward 1"))
+    module.register_forward_hook(lambda m, a, y: y * 3.0, prepend=True)
+    module.register_forward_pre_hook(note("forward pre"), with_kwargs=True)
+    y = module(x)
+    y.register_hook(lambda g: seen.append(("y", _plain(g))))
+    y.register_hook(lambda g: g * 5.0)
+    y.retain_grad()
+    x.register_hook(lambda g: seen.append(("x", _plain(g))))
+    x.register_hook(lambda g: g + 1.0)
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(("post", _plain(t.grad))))
+    y.sum().backward()
+    return [*seen, _plain(x.grad), _plain(y.grad)]
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, tuple | list):
+        return [_plain(part) for part in item]
+    return item.tolist() if hasattr(item, "tolist") else item
+
+
+@pytest.mark.parametrize("layer", ["Identity", "Tanh"])
+def test_hooks(layer: str) -> None:
+    theirs, ours = (
+        events(lib, x, getattr(lib.nn, layer)())
+        for lib, x in zip((torch, rg), both([1.0, -2.0], [0.5, 3.0]), strict=True)
+    )
+    assert _close(theirs, ours), f"{theirs}\n{ours}"
+
+
+def _close(a: Any, b: Any) -> bool:
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(_close(x, y) for x, y in zip(a, b, strict=True))
+    return a == pytest.approx(b) if isinstance(a, float) else a == b
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"])
+def test_functional(name: str) -> None:
+    def first(x: Any, y: Any) -> Any:
+        return (x * y).sigmoid(), (x * x).sum(), y.exp()
+
+    def second(x: Any, y: Any) -> Any:
+        return ((x * x * y).sigmoid() * x).sum()
+
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 3)), rng.standard_normal(3)
+    vs = {
+        "vjp": (rng.standard_normal((2, 3)), rng.standard_normal(()), rng.standard_normal(3)),
+        **dict.fromkeys(("jvp", "hvp", "vhp"), (rng.standard_normal((2, 3)), rng.standard_normal(3))),
+    }
+    found = []
+    for lib, make in ((torch, torch.tensor), (rg, rg.tensor)):
+        function = getattr(lib.autograd.functional, name)
+        arguments = [tuple(make(np.asarray(v)) for v in vs[name])] if name in vs else []
+        func = first if name in ("vjp", "jvp", "jacobian") else second
+        found.append(_plain(function(func, (make(x), make(y)), *arguments)))
+    assert _close(*found)

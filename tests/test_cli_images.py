@@ -1,0 +1,235 @@
+"""``retrograd train --images`` and ``retrograd predict``, with images that are drawn here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import retrograd
+from data.drawn import draw_folder, drawing
+from retrograd.cli import main
+from retrograd.train import load_checkpoint, save_checkpoint
+
+QUICK = ("--kernels", "textbook", "--epochs", "6", "--batch-size", "8", "--size", "12", "--lr", "0.01")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def train(*arguments: str) -> int:
+    return main(["train", *arguments])
+
+
+def weights(folder: Path | str) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in load_checkpoint(Path(folder) / "checkpoint.npz")["model"].items()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder of images, and a run on it that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("made")
+    draw_folder(folder / "pictures", 20)
+    assert train("--images", str(folder / "pictures"), *QUICK, "--output", str(folder / "run")) == 0
+    return folder
+
+
+@pytest.fixture
+def pictures(made, tmp_path):
+    shutil.copytree(made / "pictures", tmp_path / "pictures")
+    return tmp_path / "pictures"
+
+
+def test_a_run_learns_and_writes_its_report(made, capsys):
+    state = load_checkpoint(made / "run" / "checkpoint.npz")
+    assert state["history"][-1]["held_out_accuracy"] >= 0.75
+    assert state["classes"] == ["disc", "square"] and state["image"] == {"size": 12, "channels": 3}
+    page = (made / "run" / "report.html").read_text()
+    for text in ("Images in pictures", "32 images to train on, 8 held out", "disc", "held out", "3, 32, kernel_size"):
+        assert text in page, text
+
+
+@pytest.mark.parametrize("form", ["folder", "file"])
+def test_predict(made, capsys, form):
+    random = np.random.default_rng(99)
+    names = []
+    for number, kind in enumerate(("disc", "square") * 4):
+        names.append(f"{number}-{kind}.png")
+        drawing(kind, random).save(names[-1])
+    checkpoint = made / "run" / ("checkpoint.npz" if form == "file" else "")
+    assert main(["predict", str(checkpoint), *names, "--kernels", "textbook"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8 and all(re.match(r"\d-\w+\.png +\d+\.\d\d% \w+ +\d+\.\d\d% \w+$", line) for line in lines)
+    right = sum(line.split("-")[1].split(".")[0] == line.split()[2] for line in lines)
+    assert right >= 6
+    assert main(["predict", str(checkpoint), *names, "--json", "--kernels", "textbook"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    for answer, line, name in zip(answers, lines, names, strict=True):
+        assert answer["image"] == name and answer["class"] == line.split()[2]
+        assert answer["probabilities"].keys() == {"disc", "square"}
+        assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+        assert max(answer["probabilities"].values()) == answer["probability"]
+    assert main(["predict", str(checkpoint), names[0], "--top", "1", "--invert", "--kernels", "textbook"]) == 0
+    assert capsys.readouterr().out.count("%") == 1
+
+
+def test_what_predict_says_is_what_the_trainer_measured(made):
+    """The held-out images, read again from their files, get the answers that the last epoch counted."""
+    from retrograd.data.images import load_images
+    from retrograd.ops.kernel_set import use_kernels
+    from retrograd.train.predict import Predictor
+    from retrograd.train.tasks import held_out_share
+
+    with use_kernels("textbook"):
+        predictor = Predictor(made / "run")
+        found = load_images(made / "pictures", predictor.size, predictor.channels)
+        chosen = held_out_share(found.labels, 0.2, 0)
+        answers = predictor.probabilities(found.images[chosen]).argmax(1)
+    record = load_checkpoint(made / "run" / "checkpoint.npz")["history"][-1]
+    assert (answers == found.labels[chosen]).mean() == record["held_out_accuracy"] and chosen.sum() == 8
+
+
+def test_wrong_inputs_of_predict(made, capsys):
+    run = str(made / "run")
+    Path("text.png").write_text("no image")
+    os.mkfifo("pipe")
+    good = next((made / "pictures" / "disc").iterdir())
+    Path("cut.png").write_bytes(good.read_bytes()[:200])
+    names = "text.png", str(good), "none.png", "pipe", ".", "cut.png"
+    assert main(["predict", run, *names, "--kernels", "textbook"]) == 1
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 1 and str(good) in out and err.count("\n") == 5
+    for text in ("text.png is no PNG or JPEG", "none.png cannot be read (No such", "pipe is no file", "cut.png is d"):
+        assert f"retrograd: {text}" in err, err
+    assert main(["predict", run, "text.png", str(good), "--json", "--kernels", "textbook"]) == 1
+    answers = json.loads(capsys.readouterr().out)
+    assert answers[0] == {"image": "text.png", "error": "is no PNG or JPEG image"} and "class" in answers[1]
+    assert main(["predict", run, str(good), "--top", "0"]) == 2
+    assert "--top 0 must be at least 1" in capsys.readouterr().err
+
+
+def test_wrong_checkpoints_of_predict(made, capsys):
+    image = str(next((made / "pictures" / "disc").iterdir()))
+    state = load_checkpoint(made / "run" / "checkpoint.npz")
+    broken = {
+        "lacks.npz": {name: value for name, value in state.items() if name != "classes"},
+        "network.npz": {**state, "network": {"name": "gpt", "arguments": {}}},
+        "arguments.npz": {**state, "network": {"name": "images", "arguments": {"width": 3}}},
+        "huge.npz": {**state, "network": {"name": "images", "arguments": {"channels": 3, "size": 9999, "classes": 2}}},
+        "text.npz": {**state, "network": "images"},
+        "classes.npz": {**state, "classes": ["one", "two", "three"]},
+        "names.npz": {**state, "classes": [1, 2]},
+        "size.npz": {**state, "image": {"size": -1, "channels": 3}},
+        "weights.npz": {**state, "model": {}},
+    }
+    for name, changed in broken.items():
+        save_checkpoint(name, changed)
+    Path("junk.npz").write_text("junk")
+    for name in (*broken, "junk.npz", "none.npz", "."):
+        assert main(["predict", name, image, "--kernels", "textbook"]) == 1
+        out, err = capsys.readouterr()
+        assert not out and err.startswith("retrograd: ") and name.strip(".") in err, (name, err)
+        assert name in broken or "checkpoint" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give one TASK"),
+        (("digits", "--images", "pictures"), "give one TASK"),
+    ],
+)
+def test_either_a_task_or_images(capsys, arguments, message):
+    with pytest.raises(SystemExit) as stop:
+        train(*arguments)
+    assert stop.value.code == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--images", "none"), 1, "none: there is no such folder"),
+        (("--images", "pictures", "--size", "4"), 2, "--size=4 must be from 8 to 256 pixels"),
+        (("--images", "pictures", "--held-out", "1"), 2, "--held-out=1.0 must be a share between 0 and 1"),
+        (("--images", "pictures", "--held-out", "0.3", "--held-out-images", "x"), 2, "exclude each other"),
+        (("--images", "pictures", "--held-out-images", "x"), 1, "x: there is no such folder"),
+        (("digits", "--size", "9"), 2, "--size is for --images"),
+        (("mnist5k", "--no-flip"), 2, "--no-flip is for --images"),
+    ],
+)
+def test_wrong_arguments_end_in_one_line(capsys, pictures, arguments, code, message):
+    assert train(*arguments) == code
+    out, err = capsys.readouterr()
+    assert message in err and err.startswith("retrograd: ") and err.count("\n") == 1 and not out
+    assert not os.path.exists("runs")
+
+
+def test_what_is_not_used_is_said_and_stands_in_the_report(pictures, capsys):
+    (pictures / "disc" / "x.txt").write_text("")
+    (pictures / "square" / "cut.png").write_bytes(next((pictures / "disc").glob("*.png")).read_bytes()[:99])
+    assert train("--images", "pictures", *QUICK, "--epochs", "1", "--channels", "1", "--no-flip") == 0
+    err = capsys.readouterr().err
+    assert "not used: disc/x.txt is no PNG or JPEG image; square/cut.png is damaged or cut off" in err
+    page = Path("runs/images/report.html").read_text()
+    assert "disc/x.txt is no PNG" in page and "1, 32, kernel_size" in page
+    assert load_checkpoint("runs/images/checkpoint.npz")["options"]["flip"] is False
+
+
+def test_held_out_images_of_their_own(pictures, capsys):
+    draw_folder(Path("others"), 3, seed=5)
+    assert train("--images", "pictures", "--held-out-images", "others", *QUICK, "--epochs", "1") == 0
+    assert "training on 40 images, 6 held out" in capsys.readouterr().err
+    draw_folder(Path("wrong"), 3, ("disc", "star"))
+    assert train("--images", "pictures", "--held-out-images", "wrong", *QUICK) == 1
+    assert "wrong has the class folders disc, star, expected disc, square" in capsys.readouterr().err
+
+
+def test_kill_9_and_resume_bit_for_bit(made, pictures, capsys):
+    command = [sys.executable, "-m", "retrograd", "train", "--images", "pictures", *QUICK, "--output", "run"]
+    source = str(Path(retrograd.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source}
+    process = subprocess.Popen([*command, "--checkpoint-every", "1"], env=environment, stderr=subprocess.DEVNULL)
+    path = Path("run/checkpoint.npz")
+    while not path.exists() or load_checkpoint(path)["steps"] < 3:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert process.returncode == -signal.SIGKILL and load_checkpoint(path)["steps"] < 24
+    assert train("--images", "pictures", "--resume", "--output", "run") == 0
+    assert weights("run") == weights(made / "run")
+    capsys.readouterr()
+
+
+def test_a_run_goes_on_with_the_same_images_only(made, pictures, capsys):
+    shutil.copytree(made / "run", "run")
+    assert train("--images", "pictures", "--resume", "--output", "run") == 0
+    for arguments, message in (
+        (("--size", "16"), "--size 16 differs from the checkpoint's 12"),
+        (("--no-flip",), "--no-flip differs from the checkpoint's True"),
+    ):
+        assert train("--images", "pictures", "--resume", "--output", "run", *arguments) == 2
+        assert message in capsys.readouterr().err
+    assert train("digits", "--resume", "--output", "run") == 1
+    assert "it is of the task 'images', not 'digits'" in capsys.readouterr().err
+    Image.new("RGB", (9, 9)).save("pictures/disc/000.png")
+    assert train("--images", "pictures", "--resume", "--output", "run") == 1
+    assert "does not fit this run: its images are others: they had the SHA-256" in capsys.readouterr().err
+
+
+def test_without_pillow(pictures, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert train("--images", "pictures") == 1
+    assert 'pip install "retrograd[images]"' in capsys.readouterr().err

@@ -1,0 +1,221 @@
+"""checkpoint gives the gradients of the plain function, keeps less, and repeats random numbers."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import Tensor, nn
+from retrograd.autograd import Function, grad
+from retrograd.engine.tensor import wrap
+from retrograd.utils.checkpoint import checkpoint, checkpoint_sequential
+
+
+def leaf(*shape: int, seed: int = 0) -> Tensor:
+    return Tensor(np.random.default_rng(seed).uniform(0.5, 1.5, shape), requires_grad=True)
+
+
+def block(x: Tensor, w: Tensor, scale: float = 1.0, *, shift: Tensor | None = None) -> Tensor:
+    """Saves inputs, results, arrays and intermediates."""
+    y = (x * w).sigmoid().exp() * scale
+    y = (y.relu() * x).matmul(w.T).softmax(1)
+    return y if shift is None else y * shift
+
+
+def gradients(y: Tensor, *inputs: Tensor) -> list[np.ndarray]:
+    g = np.random.default_rng(9).standard_normal(y.shape)
+    return [gradient.data for gradient in grad(y, inputs, wrap(g))]
+
+
+def same(actual: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for a, e in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(a, e)
+
+
+def test_the_same_bits() -> None:
+    x, w, shift = leaf(3, 4), leaf(3, 4, seed=1), leaf(3, 3, seed=2)
+    expected = block(x, w, 2.0, shift=shift)
+    actual = checkpoint(block, x, w, 2.0, shift=shift)
+    np.testing.assert_array_equal(actual.data, expected.data)
+    same(gradients(actual, x, w, shift), gradients(expected, x, w, shift))
+
+
+def test_parameters_and_closures() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    x, found = rg.randn(5, 3), []
+    for run in (lambda: model(x), lambda: checkpoint(model, x), lambda: checkpoint(lambda: model(x))):
+        model.zero_grad()
+        (run() * 3.0).sum().backward()
+        found.append([p.grad.data.copy() for p in model.parameters()])
+    same(found[1], found[0])
+    same(found[2], found[0])
+
+
+def test_nested_and_in_a_row() -> None:
+    x, w = leaf(3, 3), leaf(3, 3, seed=1)
+
+    def inner(x: Tensor) -> Tensor:
+        return checkpoint(block, x, w, 1.5)
+
+    def outer(x: Tensor, inner: Callable[[Tensor], Tensor]) -> Tensor:
+        return (inner(inner(x) * 2.0) * x).tanh()
+
+    expected = gradients(outer(x, lambda x: block(x, w, 1.5)), x, w)
+    for run in (lambda: checkpoint(outer, x, inner), lambda: checkpoint(checkpoint, checkpoint, outer, x, inner)):
+        same(gradients(run(), x, w), expected)
+
+
+def test_second_order() -> None:
+    x, w = leaf(3, 3), leaf(3, 3, seed=1)
+
+    def second(run: Callable[..., Tensor]) -> list[np.ndarray]:
+        (g,) = grad((run(x, w) * run(x * x, w)).sum(), x, create_graph=True)
+        return gradients(g * g, x, w)
+
+    same(second(lambda x, w: checkpoint(block, x, w)), second(block))
+
+
+def test_random_numbers_repeat() -> None:
+    x, dropout = leaf(50), nn.Dropout(0.5)
+
+    def noisy(x: Tensor) -> Tensor:
+        return dropout(x) * dropout(x) * 2.0
+
+    y = checkpoint(noisy, x)
+    after = rg.get_rng_state()
+    (g,) = grad(y, x, wrap(np.ones(50)))
+    np.testing.assert_allclose(g.data, 2 * y.data / x.data)
+    assert rg.get_rng_state() == after
+    y = checkpoint(noisy, x, preserve_rng_state=False)
+    (g,) = grad(y, x, wrap(np.ones(50)))
+    assert not np.allclose(g.data, 2 * y.data / x.data)
+
+
+def test_what_is_saved_is_dropped() -> None:
+    alive: list[Any] = []
+
+    class Watched(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            y = x.data * 2
+            alive.append(weakref.ref(y))
+            ctx.save_for_backward(y)
+            return wrap(x.data * 3)
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            (y,) = ctx.saved_tensors
+            return wrap(g.data * y)
+
+    x = leaf(3)
+    gc.disable()
+    try:
+        y = checkpoint(lambda x: Watched.apply(Watched.apply(x)) * 1.0, x)
+        assert [ref() is None for ref in alive] == [True, True]
+        (g,) = grad(y, x, wrap(np.ones(3)))
+        assert len(alive) == 4 and all(ref() is None for ref in alive)
+    finally:
+        gc.enable()
+    np.testing.assert_allclose(g.data, 2 * x.data * 6 * x.data)
+
+
+def test_the_inputs_of_an_inner_part_are_dropped_by_the_outer() -> None:
+    x, alive = leaf(3), []
+
+    def outer(x: Tensor) -> Tensor:
+        y = x * 2.0
+        alive.append(weakref.ref(y.data))
+        return checkpoint(lambda y: (y * y).exp(), y)
+
+    y = checkpoint(outer, x)
+    gc.collect()
+    assert alive[0]() is None
+    np.testing.assert_allclose(gradients(y, x)[0], gradients(outer(x), x)[0])
+
+
+def test_a_second_backward() -> None:
+    x, w = leaf(3, 3), leaf(3, 3, seed=1)
+    y = checkpoint(block, x, w)
+    first = [g.data for g in grad(y, (x, w), wrap(np.ones((3, 3))), retain_graph=True)]
+    same([g.data for g in grad(y, (x, w), wrap(np.ones((3, 3))))], first)
+    with pytest.raises(RuntimeError, match="retain_graph=True"):
+        grad(y, x, wrap(np.ones((3, 3))))
+
+
+def test_changes_in_place_inside() -> None:
+    x, w = leaf(3, 3), leaf(3, 3, seed=1)
+
+    def f(x: Tensor) -> Tensor:
+        y = x * 1.0
+        y.mul_(w)
+        y[0].exp_()
+        return y * 2.0
+
+    same(gradients(checkpoint(f, x), x, w), gradients(f(x), x, w))
+
+
+def test_changes_of_arguments_are_refused() -> None:
+    x, w = leaf(3), leaf(3, seed=1)
+    a = x * 1.0
+    y = checkpoint(lambda a: (a * w).exp(), a)
+    a.add_(1.0)
+    with pytest.raises(RuntimeError, match=r"(?s)saved by Checkpoint at .*y = checkpoint\(.*changed by add_ at"):
+        y.sum().backward()
+    y = checkpoint(lambda x: (x * w).exp(), x)
+    with rg.no_grad():
+        w.mul_(2.0)
+    with pytest.raises(RuntimeError, match=r"(?s)saved by Mul at .*changed by mul_ at"):
+        y.sum().backward()
+
+
+def test_a_function_that_does_not_repeat_itself() -> None:
+    x, calls = leaf(3), []
+
+    def fewer(x: Tensor) -> Tensor:
+        calls.append(1)
+        return (x * x).exp() if len(calls) == 1 else x * x
+
+    with pytest.raises(RuntimeError, match=r"second run of .*fewer differs .*: 1 operators saved something, 2 did"):
+        checkpoint(fewer, x).sum().backward()
+
+    def other(x: Tensor) -> Tensor:
+        calls.append(1)
+        return (x if len(calls) == 2 else x.reshape(3, 1)).exp().sum()
+
+    calls.clear()
+    calls.append(1)
+    with pytest.raises(RuntimeError, match="what Exp saved has another shape or type"):
+        checkpoint(other, x).backward()
+
+
+def test_nothing_is_recorded() -> None:
+    x, calls = leaf(3), []
+    with rg.no_grad():
+        y = checkpoint(lambda x: calls.append(1) or x * 2.0, x)
+    assert not y.requires_grad and len(calls) == 1
+    assert not checkpoint(lambda x: x * 2.0, x.detach()).requires_grad
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3, 5])
+def test_sequential(segments: int) -> None:
+    model = nn.Sequential(*(nn.Linear(3, 3) if i % 2 else nn.Sigmoid() for i in range(5))).double()
+    x = leaf(2, 3)
+    same(
+        gradients(checkpoint_sequential(model, segments, x), x, *model.parameters()),
+        gradients(model(x), x, *model.parameters()),
+    )
+
+
+def test_messages() -> None:
+    x = leaf(3)
+    with pytest.raises(ValueError, match="use_reentrant=True is not supported"):
+        checkpoint(block, x, x, use_reentrant=True)
+    for wrong in (0, 3, True, 1.0):
+        with pytest.raises(ValueError, match="segments=.* must be an int from 1 to 2 functions"):
+            checkpoint_sequential([rg.exp, rg.exp], wrong, x)
