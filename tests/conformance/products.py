@@ -260,6 +260,28 @@ SUMS = [
 ]
 
 OPERATORS = [
+    *[
+        Op(
+            f"cdist: p={p}",
+            retrograd.cdist,
+            normal(2, 3, 4),
+            normal(5, 4),
+            p,
+            oracle=lambda a, b, p: np.linalg.norm(a[..., :, None, :] - b[..., None, :, :], p, -1),
+        )
+        for p in (1.0, 2.0, float("inf"))
+    ],
+    Op(
+        "cdist",
+        retrograd.cdist,
+        A,
+        normal(5, 3),
+        oracle=lambda a, b: np.sqrt(((a[:, None] - b) ** 2).sum(-1)),
+        errors=[
+            Refusal(ValueError, "cdist: x1.shape=(4, 3), x2.shape=(3, 5) must be (..., P, M) and (..., R, M)", A, B),
+            Refusal(ValueError, "cdist: p=0 must be above 0", A, A, 0),
+        ],
+    ),
     *MATRICES,
     *SUMS,
     Op(

@@ -220,6 +220,13 @@ def test_products(name: str) -> None:
     assert_agree(mine, yours, *arrays)
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0, float("inf"), 3.0])
+def test_cdist(p: float) -> None:
+    # PyTorch has no second derivative
+    x, y = normal(2, 3, 4), normal(2, 5, 4, seed=1)
+    assert_agree(lambda a, b: retrograd.cdist(a, b, p), lambda a, b: torch.cdist(a, b, p), x, y, second=False)
+
+
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 @pytest.mark.parametrize("pad", [(1, 2), (2, 0, 1, 1), (1, 1, 0, 1, 1, 0), (-1, 2), (0, 1, -1, -1)], ids=str)
 @pytest.mark.parametrize("batch", [True, False])
