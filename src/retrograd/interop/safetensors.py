@@ -144,11 +144,11 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except OSError as error:
         raise SafetensorsError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
-        found = package.deserialize(content)
+        found = dict(package.deserialize(content))
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     except (package.SafetensorError, ValueError, RecursionError) as error:
         raise SafetensorsError(f"{path} is no safetensors file, or was cut off or damaged: {error}") from error
-    arrays = {key: _array(path, key, entry) for key, entry in found}
+    arrays = {key: _array(path, key, found[key]) for key in header if key in found}  # in the order of the file
     metadata = header.get("__metadata__") or {}
     if _DIGEST in metadata and metadata[_DIGEST] != _digest(arrays):
         raise SafetensorsError(f"{path} was changed after it was written (SHA-256 differs); get it again")
