@@ -26,6 +26,7 @@ from .suites import (
     overhead,
     pointwise,
     poolings,
+    shapes,
     startup,
 )
 
@@ -40,6 +41,7 @@ TIMED = {
     "attention": attention,
     "poolings": poolings,
     "pointwise": pointwise,
+    "shapes": shapes,
 }
 SUITES = (*TIMED, "memory", "startup")
 

@@ -21,9 +21,11 @@ LAYERS: list[Layer] = [entry for table in TABLES for entry in getattr(table, "LA
 
 # what makes, seeds, compares or describes tensors, and returns none to differentiate
 NOT_OPERATORS = {
-    "active_kernels", "allclose", "arange", "default_generator", "equal", "from_numpy", "full", "get_rng_state", "manual_seed", "ones",
-    "ones_like", "rand", "randint", "randn", "randperm", "set_rng_state", "tensor", "use_kernels", "zeros",
-    "zeros_like",
+    "Generator", "active_kernels", "allclose", "arange", "as_tensor", "asarray", "default_generator", "empty",
+    "empty_like", "equal", "eye", "fork_rng", "from_numpy", "full", "full_like", "get_rng_state", "initial_seed",
+    "linspace", "logspace", "manual_seed", "normal", "ones", "ones_like", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state", "tensor", "tril_indices",
+    "triu_indices", "use_kernels", "zeros", "zeros_like",
 }  # fmt: skip
 # containers and base classes
 NOT_LAYERS = {"Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList", "Sequential"}

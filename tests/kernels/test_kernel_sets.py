@@ -189,6 +189,19 @@ def _broadcasts(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
     yield "scale", k.scale(x, 0.3)
 
 
+def _by_position(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    yield "dropout", k.dropout(_x(rng, dtype, layout, 8, 17, 41, 40), 0.3, 12345, 678)
+
+
+def _sparse(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x = _x(rng, dtype, layout, 8, 17, 41, 20)
+    for axis in range(4):
+        ends = np.sort(rng.integers(0, 200, 60))
+        starts = np.concatenate([[0], ends])
+        indices = rng.integers(0, x.shape[axis], int(ends[-1]))
+        yield "csr_product", k.csr_product(x, axis, starts, indices, numbers(rng, (indices.size,), dtype))
+
+
 def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     shapes = [(300, 301), (64, 17, 3, 3), (7,), (1,)]
     p, g, m = ([_x(rng, dtype, "contiguous", *shape) for shape in shapes] for _ in range(3))
@@ -236,7 +249,9 @@ FAMILIES = {
     "matmul": _products,
     "elementwise": _elementwise,
     "broadcasting": _broadcasts,
+    "random": _by_position,
     "reduction": _reductions,
+    "sparse": _sparse,
     "pooling": _pooling,
     "normalization": _batch_norm,
     "softmax": _softmax,

@@ -13,6 +13,7 @@ FILE = Path(inspect.getfile(attached))
 RETURNS = {
     **dict.fromkeys(("__iadd__", "__isub__", "__imul__", "__itruediv__"), "Self"),
     "__iter__": "Iterator[Tensor]",
+    "__setitem__": "None",
     "__eq__": "Any",
     "__ne__": "Any",
 }
@@ -28,7 +29,8 @@ def text() -> str:
             continue
         annotation = inspect.signature(method).return_annotation
         returns = RETURNS.get(name) or ("Tensor" if annotation == "Tensor" else "Any")
-        lines.append(f"        def {name}({_parameters(name, method)}) -> {returns}: ...")
+        line = f"        def {name}({_parameters(name, method)}) -> {returns}: ..."
+        lines.append(line if len(line) <= 120 else f"{line}  # noqa: E501")
     return head + mark + "\n".join(lines) + "\n"
 
 

@@ -42,6 +42,8 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         **dict.fromkeys(("relu_grad", "sigmoid_grad", "tanh_grad"), (a(3, 4), a(3, 4))),
         "power": (a(3, 4), -1.5),
         "scale": (a(3, 4), 0.3),
+        "dropout": (x, 0.4, 1, 2),
+        "csr_product": (x, 2, np.array([0, 2, 2, 3]), np.array([4, 0, 1]), a(3)),
         "sum": (x, (0, 2), False),
         "max": (x, 2),
         "max_pool": (x, POOL),

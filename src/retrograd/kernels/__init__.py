@@ -24,8 +24,10 @@ from .optimizer import *
 from .piecewise import *
 from .pooling import *
 from .precompile import warmup
+from .random import *
 from .reduction import *
 from .softmax import *
+from .sparse import *
 from .transcendental import *
 
 _FAMILIES = (
@@ -43,8 +45,10 @@ _FAMILIES = (
     "optimizer",
     "piecewise",
     "pooling",
+    "random",
     "reduction",
     "softmax",
+    "sparse",
     "transcendental",
 )
 __all__ = ["get_num_threads", "set_num_threads", "warmup"]

@@ -1,7 +1,8 @@
 """How a matrix product is cut into tasks: integers only, made once per shape and read by compiled/matmul.py.
 
-All steps are in elements. C is cut into tiles of rows and panels of columns; a task is a range of both in one matrix of
-the batch. A task packs a block of some panels of B, which then stays in the second-level cache while the rows of A
+All steps are in elements. C is cut into tiles of rows and panels of columns; a part is a range of both in one matrix of
+the batch, and a task one part, or several of small matrices. A task packs a block of some panels of B, which then
+stays in the second-level cache while the rows of A
 stream by.
 """
 
@@ -24,8 +25,9 @@ DENSE = 13  # the columns of A have neighbouring elements, not its rows
 PACKING = 14  # a task packs B
 COLUMNS, GROUP = 15, 16  # panels that are packed at one time
 MICRO = 17  # see ``micro_kernels``
-TASKS = 21  # where the tasks begin: (offset in A, B, C, first and last tile, first and last panel) each
-HEADER = 22
+PARTS = 21  # where the parts begin: (offset in A, B, C, first and last tile, first and last panel) each
+EACH, COUNT = 22, 23  # parts of a task, and of all tasks
+HEADER = 24
 
 _BLOCK = 768
 _GROUP = 2  # panels
@@ -33,6 +35,8 @@ _TASK_ROWS = 256  # so many make up for packing B a second time
 _TASK_TILES = 10
 _TASK_WORK = 1_000_000  # multiply-adds that are worth a task of their own
 _MOST_TASKS = 16
+_PART_WORK = 131_072  # multiply-adds: parts that are smaller share a task
+_LEAST_TASKS = 8  # ... as long as there are so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +63,18 @@ def plan_product(
     each = -(-wanted // len(batch))
     panel_cuts = min(shape.panels, each)
     tile_cuts = max(1, min(rows // _TASK_ROWS if packing else tiles // _TASK_TILES, -(-each // panel_cuts)))
-    tasks: list[int] = []
+    parts: list[int] = []
     for (a, b, c), t, p in product(batch, range(tile_cuts), range(panel_cuts)):
-        tasks += [a, b, c, t * tiles // tile_cuts, (t + 1) * tiles // tile_cuts]
-        tasks += [p * shape.panels // panel_cuts, (p + 1) * shape.panels // panel_cuts]
+        parts += [a, b, c, t * tiles // tile_cuts, (t + 1) * tiles // tile_cuts]
+        parts += [p * shape.panels // panel_cuts, (p + 1) * shape.panels // panel_cuts]
+    count = len(batch) * tile_cuts * panel_cuts
+    together = max(1, min(_PART_WORK * count // (rows * columns * depth * len(batch)), -(-count // _LEAST_TASKS)))
     block = -(-depth // -(-depth // _BLOCK))
     words = [4 if dtype == "f" else 8, shape.width, shape.panels, shape.tail, depth, block, rows // tiles, rows % tiles]
     words += [*a_steps, *b_steps, columns, int(form == "dense"), int(packing), columns, _GROUP, *micros, HEADER]
+    words += [together, count]
     return Product(
-        np.array(words + tasks, np.int64),
-        len(batch) * tile_cuts * panel_cuts,
+        np.array(words + parts, np.int64),
+        -(-count // together),
         _GROUP * block * shape.width if packing else 0,
     )

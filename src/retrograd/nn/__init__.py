@@ -6,15 +6,18 @@ from . import (
     container,
     convolution,
     dropout,
+    embedding,
     functional,
     init,
     linear,
     loss,
     module,
     normalization,
+    padding,
     parameter_container,
     pooling,
     rectifier,
+    resolution,
     utils,
 )
 from .activation import *
@@ -22,14 +25,17 @@ from .attention import *
 from .container import *
 from .convolution import *
 from .dropout import *
+from .embedding import *
 from .linear import *
 from .loss import *
 from .module import *
 from .normalization import *
+from .padding import *
 from .parameter import Parameter
 from .parameter_container import *
 from .pooling import *
 from .rectifier import *
+from .resolution import *
 
 __all__ = ["Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
@@ -37,10 +43,13 @@ __all__ += attention.__all__
 __all__ += container.__all__
 __all__ += convolution.__all__
 __all__ += dropout.__all__
+__all__ += embedding.__all__
 __all__ += linear.__all__
 __all__ += loss.__all__
 __all__ += module.__all__
 __all__ += normalization.__all__
+__all__ += padding.__all__
 __all__ += parameter_container.__all__
 __all__ += pooling.__all__
 __all__ += rectifier.__all__
+__all__ += resolution.__all__

@@ -1,16 +1,39 @@
-"""Dropout."""
+"""Dropout layers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, ClassVar
+
 from ..engine.tensor import Tensor
-from ..ops.dropout import dropout
+from ..ops.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from .activation import refuse_inplace
 from .module import Module
 
-__all__ = ["Dropout"]
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class Dropout(Module):
+class _Dropout(Module):
+    """p, and the operator."""
+
+    operator: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if not 0 <= p <= 1:
+            raise ValueError(f"{name}: p={p} must be a probability, between 0 and 1")
+        refuse_inplace(name, inplace)
+        self.p = p
+
+    def forward(self, input: Tensor) -> Any:
+        return type(self).operator(input, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace=False"
+
+
+class Dropout(_Dropout):
     """In training every element is zeroed with probability p and the others are scaled by 1 / (1 - p).
 
     x and y of any one shape; in eval mode y = x. Source: Srivastava et al. 2014.
@@ -20,15 +43,61 @@ class Dropout(Module):
         TypeError: x is no floating point Tensor.
     """
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"Dropout: p={p} must be a probability, between 0 and 1")
-        refuse_inplace("Dropout", inplace)
-        self.p = p
+    operator = staticmethod(dropout)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return dropout(input, self.p, self.training)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace=False"
+class Dropout1d(_Dropout):
+    """``Dropout`` of whole channels: x (N, C, W) or (C, W). Source: Tompson et al. 2015.
+
+    Raises:
+        ValueError: p lies outside [0, 1], inplace is True, which is not supported, or x has other axes.
+        TypeError: x is no floating point Tensor.
+    """
+
+    operator = staticmethod(dropout1d)
+
+
+class Dropout2d(_Dropout):
+    """``Dropout`` of whole channels: x (N, C, H, W) or (C, H, W). Source: Tompson et al. 2015.
+
+    Raises:
+        ValueError: p lies outside [0, 1], inplace is True, which is not supported, or x has other axes.
+        TypeError: x is no floating point Tensor.
+    """
+
+    operator = staticmethod(dropout2d)
+
+
+class Dropout3d(_Dropout):
+    """``Dropout`` of whole channels: x (N, C, D, H, W) or (C, D, H, W). Source: Tompson et al. 2015.
+
+    Raises:
+        ValueError: p lies outside [0, 1], inplace is True, which is not supported, or x has other axes.
+        TypeError: x is no floating point Tensor.
+    """
+
+    operator = staticmethod(dropout3d)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout that keeps mean 0 and variance 1, for networks with SELU; see ``functional.alpha_dropout``.
+
+    Source: Klambauer et al. 2017.
+
+    Raises:
+        ValueError: p lies outside [0, 1], or inplace is True, which is not supported.
+        TypeError: x is no floating point Tensor.
+    """
+
+    operator = staticmethod(alpha_dropout)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """``AlphaDropout`` of whole channels: x (N, C, *I).
+
+    Raises:
+        ValueError: p lies outside [0, 1], inplace is True, which is not supported, or x has less than 2 axes.
+        TypeError: x is no floating point Tensor.
+    """
+
+    operator = staticmethod(feature_alpha_dropout)

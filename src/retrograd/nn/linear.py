@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.matmul import linear
-from ..ops.shape import flatten
+from ..ops.matmul import bilinear, linear
+from ..ops.shape import flatten, unflatten
 from . import init
 from .module import Module
 from .parameter import Parameter, as_float_dtype, empty_weight
 
-__all__ = ["Flatten", "Identity", "Linear"]
+__all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
 class Linear(Module):
@@ -59,6 +59,53 @@ class Linear(Module):
         return f"{features}, bias={self.bias is not None}"
 
 
+class Bilinear(Module):
+    """y[..., o] = sum over i and j of x1[..., i] weight[o, i, j] x2[..., j] + bias[o].
+
+    x1 (..., I), x2 (..., J) -> y (..., Co); weight (Co, I, J), bias (Co,); I in1_features, J in2_features, Co
+    out_features.
+
+    Raises:
+        ValueError: a number of features is below 1, or an input has another one.
+        TypeError: an input has another dtype than the weight.
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, *, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        features = {"in1_features": in1_features, "in2_features": in2_features, "out_features": out_features}
+        for argument, value in features.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"Bilinear: {argument}={value!r} must be an int of at least 1")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = Parameter(np.empty((out_features, in1_features, in2_features), as_float_dtype(dtype)))
+        if bias:
+            self.bias = Parameter(np.empty(out_features, as_float_dtype(dtype)))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values: weight and bias from U(-b, b), b = 1 / sqrt(in1_features), as PyTorch does."""
+        bound = 1 / math.sqrt(self.in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        features = f"in1_features={self.in1_features}, in2_features={self.in2_features}"
+        return f"{features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
 class Flatten(Module):
     """Joins the axes start_dim to end_dim: x (N, C, H, W) -> (N, C*H*W) by default.
 
@@ -76,6 +123,28 @@ class Flatten(Module):
 
     def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Takes axis dim apart into axes of the extents unflattened_size, one of which may be -1.
+
+    Raises:
+        IndexError: x has no such axis.
+        ValueError: the product of the extents is another one.
+    """
+
+    def __init__(self, dim: int, unflattened_size: tuple[int, ...] | list[int]) -> None:
+        super().__init__()
+        if isinstance(dim, bool) or not isinstance(dim, int):
+            raise TypeError(f"Unflatten: dim={dim!r} must be an int; axes have no names here")
+        self.dim = dim
+        self.unflattened_size = tuple(unflattened_size)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return unflatten(input, self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
 class Identity(Module):

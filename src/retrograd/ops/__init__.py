@@ -11,16 +11,27 @@ from . import gradients, methods  # noqa: F401  they attach themselves
 from .broadcasting import *
 from .comparison import *
 from .creation import *
+from .diagonal import *
+from .einsum import *
 from .elementwise import *
+from .gather import *
+from .indexing import *
+from .join import *
 from .kernel_set import active_kernels, use_kernels
 from .matmul import *
+from .pairs import *
 from .piecewise import *
 from .powers import *
+from .products import *
 from .random import *
+from .rearrange import *
 from .reduction import *
 from .rounding import *
+from .sampling import *
+from .selection import *
 from .shape import *
 from .softmax import *
+from .splitting import *
 from .transcendental import *
 from .trigonometry import *
 
@@ -28,15 +39,26 @@ _FAMILIES = (
     "broadcasting",
     "comparison",
     "creation",
+    "diagonal",
+    "einsum",
     "elementwise",
+    "gather",
+    "indexing",
+    "join",
     "matmul",
+    "pairs",
     "piecewise",
     "powers",
+    "products",
     "random",
+    "rearrange",
     "reduction",
     "rounding",
+    "sampling",
+    "selection",
     "shape",
     "softmax",
+    "splitting",
     "transcendental",
     "trigonometry",
 )

@@ -19,9 +19,10 @@ from .broadcasting import Expand, Sum
 from .dropout import dropout
 from .dtype import bool_, require_same
 from .elementwise import Scale
+from .indexing import PadSlice
 from .kernel_set import kernels
 from .matmul import matmul, swap_last
-from .shape import PadSlice, Reshape
+from .shape import Reshape
 from .softmax import SoftmaxGrad
 
 __all__ = ["scaled_dot_product_attention"]

@@ -10,10 +10,11 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
+from .dtype import require_tensor
 from .kernel_set import kernels
 from .shape import Reshape, sizes
 
-__all__ = ["expand"]
+__all__ = ["broadcast_to", "expand", "expand_as"]
 
 
 class Sum(Function):
@@ -48,6 +49,7 @@ def expand(input: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
     Raises:
         ValueError: input does not broadcast to ``shape``.
     """
+    require_tensor("expand", input)
     target, source = sizes(shape), input.data.shape
     missing = len(target) - len(source)
     full = tuple(source[i - missing] if n == -1 and i >= missing else n for i, n in enumerate(target))
@@ -63,6 +65,24 @@ def expand(input: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
             f"must be equal, 1 in input, or -1 in shape"
         )
     return Expand.apply(input, full)
+
+
+def broadcast_to(input: Tensor, shape: int | tuple[int, ...]) -> Tensor:
+    """input broadcast to ``shape``; the same as ``expand``.
+
+    Raises:
+        ValueError: input does not broadcast to ``shape``.
+    """
+    return expand(input, shape)
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """input broadcast to the shape of ``other``.
+
+    Raises:
+        ValueError: input does not broadcast to that shape.
+    """
+    return expand(input, other.data.shape)
 
 
 def expand_axes(g: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Tensor:

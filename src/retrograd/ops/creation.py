@@ -1,27 +1,33 @@
-"""New Tensors: from data, filled with one number, counting, or random (from ``random.default_generator``)."""
+"""New Tensors: from data, filled with one number, or counting."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
-from ..engine.tensor import Tensor
+from ..engine.tensor import Tensor, wrap
 from .dtype import as_dtype, float32, int64
-from .random import default_generator
 from .shape import sizes
 
 __all__ = [
     "arange",
+    "as_tensor",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
     "from_numpy",
     "full",
+    "full_like",
+    "linspace",
+    "logspace",
     "ones",
     "ones_like",
-    "rand",
-    "randint",
-    "randn",
-    "randperm",
     "tensor",
+    "tril_indices",
+    "triu_indices",
     "zeros",
     "zeros_like",
 ]
@@ -42,6 +48,35 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     return Tensor(np.array(data) if isinstance(data, np.ndarray) else data, requires_grad, kind)
 
 
+def as_tensor(data: Any, dtype: Any = None) -> Tensor:
+    """``data`` as a Tensor, which shares its memory and history where it can; see ``tensor``.
+
+    Raises:
+        TypeError: the elements are not of a type that a Tensor can hold.
+    """
+    kind = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, Tensor):
+        return data if kind is None else data.to(kind)
+    return Tensor(data, False, kind)
+
+
+def asarray(obj: Any, *, dtype: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+    """``obj`` as a Tensor: with ``copy`` in memory of its own, by default only where it must be.
+
+    Raises:
+        TypeError: the elements are not of a type that a Tensor can hold.
+        ValueError: ``copy`` is False, and there is no other way.
+        RuntimeError: a gradient is asked for integers or truth values.
+    """
+    found = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
+    array = obj.data if isinstance(obj, Tensor) else obj
+    if copy is False and not (isinstance(array, np.ndarray) and np.may_share_memory(array, found.data)):
+        raise ValueError(f"asarray: copy=False, but {type(obj).__name__} cannot become a Tensor without a copy")
+    if requires_grad and not found.requires_grad:
+        found = found.detach().requires_grad_()
+    return found
+
+
 def from_numpy(array: np.ndarray) -> Tensor:
     """A Tensor that shares the memory of ``array``.
 
@@ -55,10 +90,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return Tensor(array)
 
 
-def full(size: int | tuple[int, ...], value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A Tensor of shape ``size`` filled with ``value``, whose type decides where ``dtype`` does not."""
-    array = np.full(sizes((size,)), value)
-    return Tensor(array, requires_grad, as_dtype(dtype or type(value)))
+def full(size: int | tuple[int, ...], fill_value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A Tensor of shape ``size`` filled with one number, whose type decides where ``dtype`` does not."""
+    array = np.full(sizes((size,)), fill_value)
+    return Tensor(array, requires_grad, as_dtype(dtype or type(fill_value)))
 
 
 def zeros(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
@@ -71,6 +106,11 @@ def ones(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tenso
     return Tensor(np.ones(sizes(size), as_dtype(dtype)), requires_grad)
 
 
+def empty(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """A Tensor of shape ``size`` with whatever numbers its memory holds."""
+    return Tensor(np.empty(sizes(size), as_dtype(dtype)), requires_grad)
+
+
 def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of input's shape, and of its type where ``dtype`` is None."""
     return Tensor(np.zeros_like(input.data, as_dtype(dtype or input.data.dtype)), requires_grad)
@@ -79,6 +119,27 @@ def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) ->
 def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of input's shape, and of its type where ``dtype`` is None."""
     return Tensor(np.ones_like(input.data, as_dtype(dtype or input.data.dtype)), requires_grad)
+
+
+def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A Tensor of input's shape, and of its type where ``dtype`` is None, with whatever numbers its memory holds."""
+    return Tensor(np.empty_like(input.data, as_dtype(dtype or input.data.dtype)), requires_grad)
+
+
+def full_like(input: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """One number in input's shape, and in its type where ``dtype`` is None."""
+    return Tensor(np.full_like(input.data, fill_value, as_dtype(dtype or input.data.dtype)), requires_grad)
+
+
+def eye(n: int, m: int | None = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """A matrix (n, m), square by default, with ones on its diagonal and zeros elsewhere.
+
+    Raises:
+        ValueError: an extent is negative.
+    """
+    if n < 0 or (m is not None and m < 0):
+        raise ValueError(f"eye: n={n} and m={m} must be at least 0")
+    return Tensor(np.eye(n, m, dtype=as_dtype(dtype)), requires_grad)
 
 
 def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:
@@ -97,40 +158,37 @@ def arange(start: float, end: float | None = None, step: float = 1, dtype: Any =
     return Tensor(array, dtype=as_dtype(dtype or (int64 if array.dtype.kind == "i" else float32)))
 
 
-def rand(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """Uniform random numbers in [0, 1)."""
-    return Tensor(np.asarray(default_generator.random(sizes(size), _float("rand", dtype))), requires_grad)
-
-
-def randn(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """Random numbers of the standard normal distribution."""
-    return Tensor(np.asarray(default_generator.standard_normal(sizes(size), _float("randn", dtype))), requires_grad)
-
-
-def randint(low: int, high: int, size: int | tuple[int, ...]) -> Tensor:
-    """Uniform random int64 numbers in [low, high).
+def linspace(start: float, end: float, steps: int, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """``steps`` numbers at equal distances from ``start`` to ``end``, both included.
 
     Raises:
-        ValueError: the range is empty.
+        ValueError: ``steps`` is negative.
     """
-    if low >= high:
-        raise ValueError(f"randint: low={low} must be smaller than high={high}")
-    return Tensor(np.asarray(default_generator.integers(low, high, sizes((size,)), np.int64)))
+    return Tensor(_line("linspace", start, end, steps).astype(as_dtype(dtype)), requires_grad)
 
 
-def randperm(n: int) -> Tensor:
-    """The numbers 0 to n - 1 in random order, int64.
+def logspace(
+    start: float, end: float, steps: int, base: float = 10.0, dtype: Any = float32, requires_grad: bool = False
+) -> Tensor:
+    """``steps`` numbers from base ** start to base ** end, each the one before times the same factor.
 
     Raises:
-        ValueError: n is negative.
+        ValueError: ``steps`` is negative.
     """
-    if n < 0:
-        raise ValueError(f"randperm: n={n} must be at least 0")
-    return Tensor(default_generator.permutation(np.arange(n, dtype=np.int64)))
+    return Tensor((base ** _line("logspace", start, end, steps)).astype(as_dtype(dtype)), requires_grad)
 
 
-def _float(name: str, dtype: Any) -> Any:
-    kind = as_dtype(dtype)
-    if kind.kind != "f":
-        raise TypeError(f"{name}: dtype={kind} must be float32 or float64")
-    return kind
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
+    """The places (2, K), row by row, of the lower triangle of a matrix (row, col) up to the diagonal ``offset``."""
+    return wrap(np.array(np.tril_indices(row, offset, col), as_dtype(dtype)))
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
+    """The places (2, K), row by row, of the upper triangle of a matrix (row, col) from the diagonal ``offset`` on."""
+    return wrap(np.array(np.triu_indices(row, offset, col), as_dtype(dtype)))
+
+
+def _line(name: str, start: float, end: float, steps: int) -> np.ndarray:
+    if operator.index(steps) < 0:
+        raise ValueError(f"{name}: steps={steps} must be at least 0")
+    return np.linspace(float(start), float(end), steps)

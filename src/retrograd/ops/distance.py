@@ -47,7 +47,8 @@ class RowNorm(Function):
             return g.reshape(rows) * wrap(sign), None
         if p == inf:  # shared among equals
             largest = np.abs(x.data) == y.data[..., None]
-            return g.reshape(rows) * wrap(sign * (largest / np.maximum(largest.sum(-1, keepdims=True), 1))), None
+            share = largest / np.maximum(largest.sum(-1, keepdims=True), 1)
+            return g.reshape(rows) * wrap(sign * share.astype(sign.dtype)), None
         zero = y.data == 0
         safe = y + wrap(np.asarray(zero, y.data.dtype)) if np.any(zero) else y
         if p == 2:

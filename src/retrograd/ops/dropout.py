@@ -1,7 +1,12 @@
-"""Dropout: a random mask in forward, the same mask in every order of derivative."""
+"""Dropout in all its forms: random zeros in forward, the same ones in every order of derivative.
+
+Which elements are dropped follows from two random words and the place of the element in C order, so that no mask is
+stored, and neither strides nor threads change it.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +17,10 @@ from .dtype import require_float
 from .kernel_set import kernels
 from .random import default_generator
 
-__all__ = ["dropout"]
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
+
+# SELU's value far below 0, which dropped elements take in alpha dropout
+_SATURATED = -1.7580993408473766
 
 
 class Dropout(Function):
@@ -22,35 +30,123 @@ class Dropout(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        mask = _mask(x.data.shape, p, x.data.dtype)
-        ctx.save_for_backward(mask)
-        return wrap(kernels.mul(x.data, mask))
+    def forward(ctx: Any, x: Tensor, p: float, key: int, stream: int) -> Tensor:
+        ctx.words = p, key, stream
+        return wrap(kernels.dropout(x.data, p, key, stream))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        (mask,) = ctx.saved_tensors
-        return g * wrap(mask), None
+        return Dropout.apply(g, *ctx.words), None, None, None
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, each element is zeroed with probability p and the others are scaled by 1/(1 - p).
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: p is not in [0, 1].
+        ValueError: p is not in [0, 1], or ``inplace`` is asked for, which does not exist.
     """
-    require_float("dropout", input)
+    return Dropout.apply(input, float(p), *_words()) if _works("dropout", input, p, training, inplace) else input
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """``dropout`` of whole channels: input (N, C, W) or (C, W).
+
+    Source: J. Tompson et al., "Efficient Object Localization Using Convolutional Networks", 2015.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: p is not in [0, 1], input has other axes, or ``inplace`` is asked for, which does not exist.
+    """
+    return _channels("dropout1d", input, p, training, inplace, 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """``dropout`` of whole channels: input (N, C, H, W) or (C, H, W). See ``dropout1d``.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: p is not in [0, 1], input has other axes, or ``inplace`` is asked for, which does not exist.
+    """
+    return _channels("dropout2d", input, p, training, inplace, 2)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """``dropout`` of whole channels: input (N, C, D, H, W) or (C, D, H, W). See ``dropout1d``.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: p is not in [0, 1], input has other axes, or ``inplace`` is asked for, which does not exist.
+    """
+    return _channels("dropout3d", input, p, training, inplace, 3)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean 0 and variance 1: dropped elements take SELU's lowest value, and all are scaled back.
+
+    y = a (x mask + low (1 - mask)) + b, low = -1.7581, a = 1/sqrt((1 - p)(1 + p low^2)), b = -a p low
+
+    Source: G. Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: p is not in [0, 1], or ``inplace`` is asked for, which does not exist.
+    """
+    if not _works("alpha_dropout", input, p, training, inplace):
+        return input
+    return _alpha(input, float(p), input.data.shape)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``alpha_dropout`` of whole channels: input (N, C, *I).
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: p is not in [0, 1], input has less than 2 axes, or ``inplace`` is asked for, which does not exist.
+    """
+    if not _works("feature_alpha_dropout", input, p, training, inplace):
+        return input
+    shape = input.data.shape
+    if len(shape) < 2:
+        raise ValueError(f"feature_alpha_dropout: input.shape={shape}, needs (N, C, *I)")
+    return _alpha(input, float(p), shape[:2] + (1,) * (len(shape) - 2))
+
+
+def _works(name: str, x: Any, p: float, training: bool, inplace: bool) -> bool:
+    """Whether there is anything to do."""
+    require_float(name, x)
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout: p={p} is a probability and must lie in [0, 1]")
-    return Dropout.apply(input, float(p)) if training and p else input
+        raise ValueError(f"{name}: p={p} is a probability and must lie in [0, 1]")
+    if inplace:
+        raise ValueError(f"{name}: inplace=True is not supported; leave it out, the result is the same")
+    return bool(training and p)
 
 
-def _mask(shape: tuple[int, ...], p: float, dtype: np.dtype[Any]) -> np.ndarray:
-    # Images are kept channels-last in memory, and so is their mask. The order depends on the shape alone, not on the
-    # strides at hand: the same seed gives the same mask on every kernel set.
-    images = len(shape) > 2
-    order = (shape[0], *shape[2:], shape[1]) if images else shape
-    keep = default_generator.random(order, dtype=np.float32) >= p
-    mask = np.asarray(np.multiply(keep, 1.0 / (1.0 - p) if p < 1.0 else 0.0, dtype=dtype))
-    return np.moveaxis(mask, -1, 1) if images else mask
+def _words() -> tuple[int, int]:
+    drawn = int(default_generator.integers(1 << 63))
+    return drawn & 0xFFFFFFFF, drawn >> 32
+
+
+def _mask(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray:
+    """1 / (1 - p), and 0 with probability p."""
+    return np.asarray(kernels.dropout(np.ones(shape, dtype), p, *_words()))
+
+
+def _channels(name: str, x: Tensor, p: float, training: bool, inplace: bool, count: int) -> Tensor:
+    if not _works(name, x, p, training, inplace):
+        return x
+    shape = x.data.shape
+    if len(shape) not in (count + 1, count + 2):
+        raise ValueError(
+            f"{name}: input.shape={shape} must have {count} axes behind the channels: (N, C, *I) or (C, *I)"
+        )
+    return x * wrap(_mask(shape[:-count] + (1,) * count, float(p), x.data.dtype))
+
+
+def _alpha(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
+    if p == 1:
+        return x * 0
+    kept = _mask(shape, p, x.data.dtype) != 0
+    a = 1 / math.sqrt((1 - p) * (1 + p * _SATURATED**2))
+    shift = np.where(kept, 0.0, a * _SATURATED) - a * p * _SATURATED
+    return x * wrap(np.where(kept, a, 0.0).astype(x.data.dtype)) + wrap(shift.astype(x.data.dtype))

@@ -65,6 +65,18 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
+def require_tensor(name: str, x: Any, label: str = "input") -> None:
+    """Refuse anything but a Tensor; ``label`` is what the caller calls x.
+
+    Raises:
+        TypeError: x is no Tensor.
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"{name}: {label} is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
+        )
+
+
 def require_float(name: str, x: Any, label: str = "input") -> None:
     """Refuse anything but a floating-point Tensor; ``label`` is what the caller calls x.
 
@@ -75,9 +87,7 @@ def require_float(name: str, x: Any, label: str = "input") -> None:
         if x.data.dtype.kind == "f":
             return
         raise TypeError(f"{name}: {label} is {x.data.dtype}, needs float32 or float64; convert it with {label}.float()")
-    raise TypeError(
-        f"{name}: {label} is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
-    )
+    require_tensor(name, x, label)
 
 
 def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor) -> None:
@@ -136,6 +146,11 @@ def _common_dtype(x: np.ndarray, y: np.ndarray) -> np.dtype[Any]:
     if bool(x.ndim) != bool(y.ndim):
         return x.dtype if x.ndim else y.dtype
     return x.dtype if x.dtype.itemsize >= y.dtype.itemsize else y.dtype
+
+
+def common_dtype(dtype: np.dtype[Any], y: np.ndarray) -> np.dtype[Any]:
+    """The type in which tensors with axes of ``dtype`` and of y's type meet."""
+    return _common_dtype(np.empty(0, dtype), y if y.ndim else y[np.newaxis])
 
 
 def with_number(dtype: np.dtype[Any], number: Any) -> np.dtype[Any]:

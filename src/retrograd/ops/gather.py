@@ -1,4 +1,4 @@
-"""One element per line along an axis, picked by an index array, and the way back."""
+"""Elements picked line by line along an axis, and put back there: gather, and scatter in all its forms."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
+from .dtype import is_number, require_tensor
+from .indexing import GetItem, Places, Put, in_range
+from .shape import axis
+
+__all__ = ["gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim"]
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
 class Gather(Function):
-    """y[..., 0, ...] = x[..., indices[..., 0, ...], ...] along ``axis``; indices (int64) have extent 1 there."""
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; the other extents may be smaller than x's."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis, ctx.input_shape = axis, x.data.shape
-        return wrap(np.take_along_axis(x.data, indices, axis))
+        return wrap(np.take_along_axis(_corner(x.data, indices.shape, axis), indices, axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -26,17 +33,261 @@ class Gather(Function):
 
 
 class Scatter(Function):
-    """Zeros of ``shape`` with g put where Gather picked: its transpose."""
+    """Zeros of ``shape`` with g added where Gather picked: its transpose."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis = axis
         y = np.zeros(shape, g.data.dtype)
-        np.put_along_axis(y, indices, g.data, axis)  # extent 1 along axis: no place is hit twice
+        if indices.shape[axis] == 1:  # no place is hit twice
+            np.put_along_axis(_corner(y, indices.shape, axis), indices, g.data, axis)
+        else:
+            np.add.at(y, along(indices, axis), g.data)
         return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (indices,) = ctx.saved_tensors
         return Gather.apply(v, indices, ctx.axis), None, None, None
+
+
+class Extreme(Function):
+    """The largest (sign 1) or smallest (-1) of x and of what src puts there; equal ones share the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, src: Tensor, indices: np.ndarray, axis: int, sign: int, include: bool) -> Tensor:
+        y = x.data.copy(order="K")
+        places = along(indices, axis)
+        if not include:
+            limits = np.iinfo(np.int64)
+            lowest = -np.inf * sign if y.dtype.kind == "f" else limits.min if sign > 0 else limits.max
+            y[places] = lowest
+        with np.errstate(invalid="ignore"):  # NaN is meant
+            (np.maximum if sign > 0 else np.minimum).at(y, places, src.data)
+        touched = np.zeros(y.shape, np.bool_)
+        touched[places] = True
+        from_x = (y == x.data) & ~touched if not include else y == x.data
+        from_src = src.data == y[places]
+        if y.dtype.kind == "f":  # the gradient of NaN goes to NaN
+            from_x |= np.isnan(y) & np.isnan(x.data) if include else np.isnan(y) & ~touched
+            from_src |= np.isnan(src.data)
+        count = from_x.astype(x.data.dtype)
+        np.add.at(count, places, from_src.astype(count.dtype))
+        ctx.save_for_backward(from_x, from_src, np.maximum(count, 1), indices)
+        ctx.axis = axis
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        from_x, from_src, count, indices = ctx.saved_tensors
+        share = g / wrap(count)
+        gx = share * wrap(from_x.astype(count.dtype)) if ctx.needs_input_grad[0] else None
+        gs = None
+        if ctx.needs_input_grad[1]:
+            gs = Gather.apply(share, indices, ctx.axis) * wrap(from_src.astype(count.dtype))
+        return gx, gs, None, None, None, None
+
+
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """y[i, j, k] = input[i, index[i, j, k], k] for ``dim`` = 1, and likewise along any other axis.
+
+    index: int64, with as many axes as input, in no other axis longer than input -> y of index's shape.
+
+    Raises:
+        TypeError: ``index`` is no int64 Tensor.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shape of ``index`` does not fit, or ``sparse_grad`` is asked for, which does not exist.
+    """
+    require_tensor("gather", input)
+    if sparse_grad:
+        raise ValueError("gather: sparse_grad=True is not supported; leave it out")
+    indices, position = _checked("gather", input, dim, index)
+    return Gather.apply(input, indices, position) if indices.ndim else _as_vector(Gather, input, indices)
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """``gather`` whose other axes are broadcast; without ``dim`` the places ``indices`` in input's C order.
+
+    Raises:
+        TypeError: ``indices`` is no int64 Tensor.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shapes do not fit.
+    """
+    require_tensor("take_along_dim", input)
+    if dim is None:
+        return gather(input.ravel(), 0, indices.ravel())
+    position = axis("take_along_dim", "dim", dim, input.data.ndim)
+    _require_indices("take_along_dim", "indices", indices)
+    sx, si = input.data.shape, indices.data.shape
+    if len(sx) != len(si) or any(
+        a != position and m != n and 1 not in (m, n) for a, (m, n) in enumerate(zip(sx, si, strict=True))
+    ):
+        raise ValueError(
+            f"take_along_dim: indices.shape={si} and input.shape={sx} must be equal or 1 in all axes but dim={dim}"
+        )
+    full = [max(m, n) if 0 not in (m, n) else 0 for m, n in zip(sx, si, strict=True)]
+    x = input.expand([sx[a] if a == position else n for a, n in enumerate(full)])
+    wide = np.broadcast_to(indices.data, [si[a] if a == position else n for a, n in enumerate(full)])
+    return gather(x, position, wrap(wide))
+
+
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None = None) -> Tensor:
+    """A copy of input with y[i, index[i, j, k], k] = src[i, j, k] for ``dim`` = 1, and likewise along any other axis.
+
+    index: int64, with as many axes as input, in no axis longer than src, in no other axis than ``dim`` longer than
+    input. src: a Tensor of input's type, or a number. Of several values for one place the last one stays, and it
+    alone has a gradient. reduce: "add" or "multiply" with what is there instead.
+
+    Raises:
+        TypeError: ``index`` is no int64 Tensor, or ``src`` is not of input's type.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shapes do not fit, or ``reduce`` is neither.
+    """
+    require_tensor("scatter", input)
+    if reduce not in (None, "add", "multiply"):
+        raise ValueError(f'scatter: reduce={reduce!r} must be "add" or "multiply"; scatter_reduce has more')
+    indices, position = _checked("scatter", input, dim, index)
+    values = _source("scatter", input, indices, src)
+    if reduce == "multiply":
+        return _product(input, values, indices, position)
+    return _put(input, values, indices, position, reduce == "add")
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """A copy of input with y[i, index[i, j, k], k] += src[i, j, k] for ``dim`` = 1; see ``scatter``.
+
+    Raises:
+        TypeError: ``index`` is no int64 Tensor, or ``src`` is not of input's type.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shapes do not fit.
+    """
+    require_tensor("scatter_add", input)
+    indices, position = _checked("scatter_add", input, dim, index)
+    return _put(input, _source("scatter_add", input, indices, src), indices, position, True)
+
+
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """A copy of input whose elements are joined with all values that ``src`` has for their place; see ``scatter``.
+
+    reduce: "sum", "prod", "mean", "amax" or "amin". include_self: input's own element is one of them; without it, it
+    stands only where ``src`` has no value. Equal largest or smallest values share the gradient.
+
+    Raises:
+        TypeError: ``index`` is no int64 Tensor, or ``src`` is not of input's type.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shapes do not fit, or ``reduce`` is none of these.
+    """
+    require_tensor("scatter_reduce", input)
+    if reduce not in _REDUCTIONS:
+        raise ValueError(f"scatter_reduce: reduce={reduce!r} must be one of {', '.join(_REDUCTIONS)}")
+    indices, position = _checked("scatter_reduce", input, dim, index)
+    values = _source("scatter_reduce", input, indices, src)
+    if not indices.ndim:
+        y = scatter_reduce(input.reshape(1), 0, index.reshape(1), values.reshape(1), reduce, include_self=include_self)
+        return y.reshape(())
+    if reduce in ("amax", "amin"):
+        return Extreme.apply(input, values, indices, position, 1 if reduce == "amax" else -1, include_self)
+    places = along(indices, position)
+    if not include_self:
+        neutral = np.asarray(1 if reduce == "prod" else 0, input.data.dtype)
+        input = Put.apply(input, wrap(neutral), _places(indices, position), False)
+    if reduce == "prod":
+        return _product(input, values, indices, position)
+    y = _put(input, values, indices, position, True)
+    if reduce == "sum":
+        return y
+    count = np.zeros(input.data.shape, np.int64)
+    np.add.at(count, places, 1)
+    count = count + 1 if include_self else np.maximum(count, 1)
+    if input.data.dtype.kind != "f":
+        return wrap(y.data // count)
+    return y / wrap(count.astype(y.data.dtype))
+
+
+def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumulate: bool) -> Tensor:
+    if not indices.ndim:
+        x, values, indices = x.reshape(1), values.reshape(1), indices.reshape(1)
+        return Put.apply(x, values, _places(indices, 0), accumulate).reshape(())
+    return Put.apply(x, values, _places(indices, position), accumulate)
+
+
+def _product(x: Tensor, values: Tensor, indices: np.ndarray, position: int) -> Tensor:
+    """x times all values for a place: the first ones of all places at once, then the second ones, ..."""
+    if not indices.ndim:
+        return x * values
+    flat = np.ravel_multi_index(along(indices, position), x.data.shape).ravel() if indices.size else indices.ravel()
+    order = np.argsort(flat, kind="stable")
+    ordered = flat[order]
+    first = np.searchsorted(ordered, ordered)
+    turn = np.empty(flat.size, np.int64)
+    turn[order] = np.arange(flat.size) - first
+    ones = wrap(np.ones(x.data.size, x.data.dtype))
+    single, y = values.reshape(values.data.size), x
+    for k in range(int(turn.max(initial=-1)) + 1):
+        chosen = np.flatnonzero(turn == k)
+        factor = Put.apply(ones, single[wrap(chosen)], Places(None, (0,), (flat[chosen],)), False)
+        y = y * factor.reshape(x.data.shape)
+    return y if y is not x else x.clone()
+
+
+def along(indices: np.ndarray, position: int) -> tuple[np.ndarray, ...]:
+    """``indices`` along an axis as an index of NumPy: the other axes count."""
+    shape = indices.shape
+    return tuple(
+        indices if a == position else np.arange(n).reshape((n,) + (1,) * (len(shape) - a - 1))
+        for a, n in enumerate(shape)
+    )
+
+
+def _places(indices: np.ndarray, position: int) -> Places:
+    arrays = np.broadcast_arrays(*along(indices, position))
+    return Places(None, tuple(range(indices.ndim)), tuple(map(np.ascontiguousarray, arrays)))
+
+
+def _corner(x: np.ndarray, shape: tuple[int, ...], position: int) -> np.ndarray:
+    """x cut to ``shape`` in all axes but one: a view."""
+    return x[tuple(slice(None) if a == position else slice(n) for a, n in enumerate(shape))]
+
+
+def _as_vector(function: Any, x: Tensor, indices: np.ndarray) -> Tensor:
+    return function.apply(x.reshape(1), indices.reshape(1), 0).reshape(())
+
+
+def _require_indices(name: str, label: str, index: Any) -> None:
+    if not isinstance(index, Tensor) or index.data.dtype != np.int64:
+        what = index.data.dtype if isinstance(index, Tensor) else type(index).__name__
+        raise TypeError(f"{name}: {label} is {what}, needs an int64 Tensor")
+
+
+def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, int]:
+    """The indices and the axis, counted from the front."""
+    _require_indices(name, "index", index)
+    sx, si = x.data.shape, index.data.shape
+    position = axis(name, "dim", dim, max(len(sx), 1))
+    if index.data.size == 0 and len(si) != len(sx):
+        si = (0,) * len(sx)
+    if len(si) != len(sx) or any(n > m and a != position for a, (m, n) in enumerate(zip(sx, si, strict=True))):
+        raise ValueError(
+            f"{name}: index.shape={si} must have as many axes as input.shape={sx} and be in none but dim={dim} longer"
+        )
+    extent = sx[position] if sx else 1
+    indices = in_range(name, "index", index.data, extent, f"axis dim={dim} of input.shape={sx}", negative=False)
+    return indices.reshape(si), position
+
+
+def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
+    """What is put at each index: the corner of src that has the shape of the indices."""
+    if is_number(src):
+        return wrap(np.full(indices.shape, src, x.data.dtype))
+    if not isinstance(src, Tensor) or src.data.dtype != x.data.dtype:
+        what = src.data.dtype if isinstance(src, Tensor) else type(src).__name__
+        raise TypeError(f"{name}: src is {what}, needs a Tensor of input's type, {x.data.dtype}")
+    have, need = src.data.shape, indices.shape
+    if have == need:
+        return src
+    if len(have) != len(need) or any(n > m for m, n in zip(have, need, strict=True)):
+        raise ValueError(f"{name}: index.shape={need} must have as many axes as src.shape={have} and be in none longer")
+    return GetItem.apply(src, tuple(map(slice, need)))

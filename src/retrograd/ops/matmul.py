@@ -140,6 +140,33 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return Linear.apply(input, weight, bias)
 
 
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """y[..., o] = sum over i and j of input1[..., i] weight[o, i, j] input2[..., j] + bias[o]
+
+    input1 (..., I), input2 (..., J), weight (Co, I, J), bias (Co,) or None -> y (..., Co)
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the extents do not fit.
+    """
+    for label, value in (("input2", input2), ("weight", weight), ("bias", bias)):
+        if value is not None:
+            require_same("bilinear", "input1", input1, label, value)
+    s1, s2, sw = input1.data.shape, input2.data.shape, weight.data.shape
+    if len(sw) != 3 or not s1 or s1[:-1] != s2[:-1] or (s1[-1], s2[-1]) != sw[1:]:
+        raise ValueError(
+            f"bilinear: input1.shape={s1}, input2.shape={s2}, weight.shape={sw} must be (..., I), (..., J) and (Co, "
+            f"I, J)"
+        )
+    if bias is not None and bias.data.shape != sw[:1]:
+        raise ValueError(f"bilinear: bias.shape={bias.data.shape}, weight.shape={sw} expects ({sw[0]},)")
+    rows, (outputs, i, j) = math.prod(s1[:-1]), sw
+    second = Linear.apply(Reshape.apply(input2, (rows, j)), Reshape.apply(weight, (outputs * i, j)), None)
+    y = MatMul.apply(Reshape.apply(second, (rows, outputs, i)), Reshape.apply(input1, (rows, i, 1)))
+    y = Reshape.apply(y, s1[:-1] + (outputs,))
+    return y if bias is None else y + bias
+
+
 def swap_last(x: Tensor) -> Tensor:
     """x with its last two axes swapped."""
     last = x.data.ndim - 1

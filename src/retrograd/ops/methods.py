@@ -9,19 +9,29 @@ from typing import Any
 
 from ..engine.tensor import Tensor
 from . import (
+    assignment,
     broadcasting,
     comparison,
+    diagonal,
     elementwise,
+    gather,
+    indexing,
     inplace,
     matmul,
     piecewise,
     powers,
+    products,
+    randomize,
+    rearrange,
     reduction,
     rounding,
+    selection,
     shape,
     softmax,
+    splitting,
     transcendental,
     trigonometry,
+    windows,
 )
 from .dtype import bool_, cast, float32, float64, int64, is_number
 
@@ -75,9 +85,9 @@ def _transposed(x: Tensor) -> Tensor:
     return shape.permute(x, tuple(reversed(range(x.data.ndim))))
 
 
-def _expand_as(x: Tensor, other: Tensor) -> Tensor:
-    """x broadcast to the shape of ``other``."""
-    return broadcasting.expand(x, other.data.shape)
+def _matrices_transposed(x: Tensor) -> Tensor:
+    """x with its last two axes swapped."""
+    return shape.transpose(x, -2, -1)
 
 
 def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
@@ -88,14 +98,21 @@ def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
 FAMILIES = (
     broadcasting,
     comparison,
+    diagonal,
     elementwise,
+    gather,
+    indexing,
     matmul,
     piecewise,
     powers,
+    products,
+    rearrange,
     reduction,
     rounding,
+    selection,
     shape,
     softmax,
+    splitting,
     transcendental,
     trigonometry,
 )
@@ -126,8 +143,8 @@ METHODS: dict[str, Any] = {
     "__xor__": comparison.bitwise_xor,
     "__rxor__": _reflected(comparison.bitwise_xor),
     "__matmul__": matmul.matmul,
-    "__getitem__": shape.getitem,
-    "__iter__": shape.iterate,
+    "__getitem__": indexing.getitem,
+    "__iter__": indexing.iterate,
     "__eq__": _comparison(comparison.eq),
     "__ne__": _comparison(comparison.ne),
     "__lt__": _comparison(comparison.lt),
@@ -135,15 +152,18 @@ METHODS: dict[str, Any] = {
     "__gt__": _comparison(comparison.gt),
     "__ge__": _comparison(comparison.ge),
     "view": shape.reshape,
-    "expand_as": _expand_as,
+    "unfold": windows.sliding,
     "to": _to,
     "float": _float,
     "double": _double,
     "long": _long,
     "bool": _bool,
     "T": property(_transposed),
+    "mT": property(_matrices_transposed),
 }
 METHODS.update(inplace.METHODS)
+METHODS.update(assignment.METHODS)
+METHODS.update(randomize.METHODS)
 METHODS.update((name, getattr(family, name)) for family in FAMILIES for name in family.__all__)
 METHODS["where"] = _where  # as a function, it begins with the condition
 

@@ -11,6 +11,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, sum_to
 from .dtype import is_number, promote, require_float, with_number
+from .indexing import nonzero
 from .kernel_set import kernels
 from .operands import Binary, Gradients, binary, recording, summed, unary
 
@@ -302,13 +303,17 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
     return clamp(input, None, max)
 
 
-def where(condition: Tensor, input: Any, other: Any) -> Tensor:
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """input where the condition holds, other elsewhere: Tensors or numbers, all three broadcast, types promote.
+
+    With the condition alone: where it is neither 0 nor False, ``nonzero(condition, as_tuple=True)``.
 
     Raises:
         TypeError: condition is no Tensor of truth values, or input and other are neither Tensors nor numbers.
         ValueError: the shapes do not broadcast.
     """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
     if not isinstance(condition, Tensor) or condition.data.dtype.kind != "b":
         what = condition.data.dtype if isinstance(condition, Tensor) else type(condition).__name__
         raise TypeError(f"where: condition is {what}, needs a Tensor of bool; make one with a comparison or .bool()")

@@ -1,48 +1,150 @@
-"""The one generator that initialisation and dropout draw from.
+"""Generators of random numbers, and the one that all draws take where none is given.
 
 It starts from a fixed seed, so that a program that never seeds draws the same numbers in every run.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["default_generator", "get_rng_state", "manual_seed", "set_rng_state"]
+__all__ = [
+    "Generator",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
 
-default_generator = np.random.Generator(np.random.PCG64(0))
+
+class Generator(np.random.Generator):
+    """A generator with a state of its own: ``retrograd.rand(3, generator=Generator().manual_seed(1))``.
+
+    It is NumPy's (PCG64) with PyTorch's methods. A new one starts from seed 0.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+        self._seed = 0
+
+    def manual_seed(self, seed: int) -> Self:
+        """Restart from ``seed``, a non-negative int, and return the generator.
+
+        Raises:
+            TypeError: the seed is no int.
+            ValueError: the seed is negative.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise TypeError(f"manual_seed: seed={seed!r} is {type(seed).__name__}, needs an int")
+        if seed < 0:
+            raise ValueError(f"manual_seed: seed={seed} is negative; use 0 or more")
+        self.bit_generator.state = np.random.PCG64(int(seed)).state
+        self._seed = int(seed)
+        return self
+
+    def seed(self) -> int:
+        """Restart from a seed that the operating system draws, and return it."""
+        self.manual_seed(secrets.randbits(63))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """The seed that the generator last started from."""
+        return self._seed
+
+    def get_state(self) -> dict[str, Any]:
+        """The state: nested dicts of str and int, so that it can be written as JSON."""
+        return dict(self.bit_generator.state)
+
+    def set_state(self, state: dict[str, Any]) -> Self:
+        """Go on from a state that ``get_state`` returned.
+
+        Raises:
+            ValueError: this is no such state; the generator is left as it was.
+        """
+        before = self.bit_generator.state
+        try:
+            self.bit_generator.state = state
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
+            self.bit_generator.state = before
+            raise ValueError(f"set_rng_state: not a state from get_rng_state: {error!r}") from None
+        return self
+
+    def __reduce__(self) -> Any:
+        return _restored, (self.get_state(), self._seed)
 
 
-def manual_seed(seed: int) -> np.random.Generator:
-    """Restart the generator from ``seed``, a non-negative int, and return it.
+def _restored(state: dict[str, Any], seed: int) -> Generator:
+    generator = Generator().set_state(state)
+    generator._seed = seed
+    return generator
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Restart the default generator from ``seed``, a non-negative int, and return it.
 
     Raises:
         TypeError: the seed is no int.
         ValueError: the seed is negative.
     """
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise TypeError(f"manual_seed: seed={seed!r} is {type(seed).__name__}, needs an int")
-    if seed < 0:
-        raise ValueError(f"manual_seed: seed={seed} is negative; use 0 or more")
-    default_generator.bit_generator.state = np.random.PCG64(int(seed)).state
-    return default_generator
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Restart the default generator from a seed that the operating system draws, and return it."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator last started from."""
+    return default_generator.initial_seed()
 
 
 def get_rng_state() -> dict[str, Any]:
-    """The generator's state: nested dicts of str and int, so that it can be written as JSON."""
-    return dict(default_generator.bit_generator.state)
+    """The default generator's state: nested dicts of str and int, so that it can be written as JSON."""
+    return default_generator.get_state()
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
-    """Put the generator into a state that ``get_rng_state`` returned.
+    """Put the default generator into a state that ``get_rng_state`` returned.
 
     Raises:
         ValueError: this is no such state; the generator is left as it was.
     """
-    before = default_generator.bit_generator.state
+    default_generator.set_state(state)
+
+
+@contextmanager
+def fork_rng(enabled: bool = True) -> Iterator[None]:
+    """What is drawn inside of the ``with`` block does not count: the default generator goes on as before it."""
+    if not enabled:
+        yield
+        return
+    state, start = default_generator.get_state(), default_generator._seed
     try:
-        default_generator.bit_generator.state = state
-    except (TypeError, ValueError, KeyError, OverflowError) as error:
-        default_generator.bit_generator.state = before
-        raise ValueError(f"set_rng_state: not a state from get_rng_state: {error!r}") from None
+        yield
+    finally:
+        default_generator.set_state(state)
+        default_generator._seed = start
+
+
+def chosen(name: str, generator: Any) -> np.random.Generator:
+    """The generator to draw from.
+
+    Raises:
+        TypeError: ``generator`` is none.
+    """
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, np.random.Generator):
+        raise TypeError(f"{name}: generator is {type(generator).__name__}, needs a retrograd.Generator")
+    return generator

@@ -5,17 +5,36 @@ Results are views of the input's memory where NumPy can make one; strides are ne
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
+from .dtype import require_tensor
 
-__all__ = ["clone", "flatten", "permute", "reshape", "squeeze", "transpose", "unsqueeze"]
+__all__ = [
+    "clone",
+    "contiguous",
+    "flatten",
+    "is_contiguous",
+    "movedim",
+    "moveaxis",
+    "numel",
+    "permute",
+    "ravel",
+    "reshape",
+    "reshape_as",
+    "squeeze",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "transpose",
+    "unflatten",
+    "unsqueeze",
+    "view_as",
+]
 
 
 class Reshape(View):
@@ -46,44 +65,15 @@ class Permute(View):
 
 
 class Clone(Function):
-    """x in memory of its own, with x's strides."""
+    """x in memory of its own: order "K" with x's strides, "C" with the last axis fastest."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(x.data.copy(order="K"))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return (g,)
-
-
-class GetItem(View):
-    """``x[index]`` for ints, slices, None and Ellipsis."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, index: tuple[Any, ...]) -> Tensor:
-        ctx.input_shape, ctx.index = x.data.shape, index
-        part = x.data[index]
-        return wrap(part if type(part) is np.ndarray else x.data[(*index, ...)])  # one element is a view too
+    def forward(ctx: Any, x: Tensor, order: Any) -> Tensor:
+        return wrap(x.data.copy(order=order))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return PadSlice.apply(g, ctx.input_shape, ctx.index), None
-
-
-class PadSlice(Function):
-    """Zeros of ``shape`` with ``[index]`` filled by g: the transpose of GetItem."""
-
-    @staticmethod
-    def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], index: tuple[Any, ...]) -> Tensor:
-        ctx.index = index
-        y = np.zeros(shape, g.data.dtype)
-        y[index] = g.data
-        return wrap(y)
-
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
-        return GetItem.apply(v, ctx.index), None, None
+        return g, None
 
 
 def reshape(input: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
@@ -92,6 +82,7 @@ def reshape(input: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
     Raises:
         ValueError: the number of elements differs.
     """
+    require_tensor("reshape", input)
     target = sizes(shape)
     if target == input.data.shape:
         return input
@@ -111,6 +102,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         IndexError: input has no such axis.
         ValueError: ``start_dim`` lies behind ``end_dim``.
     """
+    require_tensor("flatten", input)
     shape = input.data.shape
     if not shape:
         return reshape(input, 1)
@@ -132,6 +124,7 @@ def permute(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
     Raises:
         ValueError: ``dims`` is not a permutation of input's axes.
     """
+    require_tensor("permute", input)
     ndim = input.data.ndim
     wanted = sizes(dims)
     normal = tuple(d + ndim if d < 0 else d for d in wanted)
@@ -148,6 +141,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     Raises:
         IndexError: input has no such axis.
     """
+    require_tensor("transpose", input)
     ndim = input.data.ndim
     a, b = axis("transpose", "dim0", dim0, ndim), axis("transpose", "dim1", dim1, ndim)
     dims = list(range(ndim))
@@ -155,17 +149,17 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return Permute.apply(input, tuple(dims))
 
 
-def squeeze(input: Tensor, dim: int | None = None) -> Tensor:
-    """input without its axes of extent 1, or without axis ``dim`` where its extent is 1.
+def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
+    """input without its axes of extent 1, or without those of the axes ``dim`` that have extent 1.
 
     Raises:
         IndexError: input has no axis ``dim``.
+        ValueError: ``dim`` names an axis twice.
     """
+    require_tensor("squeeze", input)
     shape = input.data.shape
-    if dim is None:
-        return reshape(input, tuple(n for n in shape if n != 1))
-    position = axis("squeeze", "dim", dim, len(shape))
-    return reshape(input, shape[:position] + shape[position + 1 :]) if shape[position] == 1 else input
+    named = range(len(shape)) if dim is None else axes("squeeze", "dim", dim, len(shape))
+    return reshape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
@@ -174,6 +168,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     Raises:
         IndexError: the result has no axis ``dim``.
     """
+    require_tensor("unsqueeze", input)
     shape = input.data.shape
     position = axis("unsqueeze", "dim", dim, len(shape) + 1)
     return reshape(input, shape[:position] + (1,) + shape[position:])
@@ -181,48 +176,138 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 def clone(input: Tensor) -> Tensor:
     """A copy of input; gradients flow back to input."""
-    return Clone.apply(input)
+    require_tensor("clone", input)
+    return Clone.apply(input, "K")
 
 
-def getitem(input: Tensor, index: Any) -> Tensor:
-    """``input[index]``: ints, slices, None, Ellipsis and tuples of them; a view of input's memory.
+def contiguous(input: Tensor) -> Tensor:
+    """input in C order: itself if its memory is so already, else a copy.
+
+    The operators do not need it: they take any strides, and images lie channels-last for speed.
+    """
+    require_tensor("contiguous", input)
+    return input if input.data.flags.c_contiguous else Clone.apply(input, "C")
+
+
+def is_contiguous(input: Tensor) -> bool:
+    """Whether input's elements lie in C order without gaps."""
+    require_tensor("is_contiguous", input)
+    return bool(input.data.flags.c_contiguous)
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    require_tensor("numel", input)
+    return input.data.size
+
+
+def ravel(input: Tensor) -> Tensor:
+    """input with one axis, in C order; a view where its memory allows it."""
+    require_tensor("ravel", input)
+    return reshape(input, input.data.size)
+
+
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """input under the shape of ``other``.
 
     Raises:
-        TypeError: the index is an array, a list or a truth value.
-        IndexError: an int is out of range or there are more indices than axes.
+        ValueError: the number of elements differs.
     """
-    parts = index if type(index) is tuple else (index,)
-    normal = tuple(_index_part(part) for part in parts)
-    try:
-        return GetItem.apply(input, normal)
-    except IndexError as error:
-        raise IndexError(f"getitem: input.shape={input.data.shape}: {error}") from None
+    require_tensor("reshape_as", input)
+    return reshape(input, other.data.shape)
 
 
-def iterate(input: Tensor) -> Iterator[Tensor]:
-    """The slices of input along its first axis.
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """input under the shape of ``other``; the same as ``reshape_as``.
 
     Raises:
-        TypeError: input has no axis.
+        ValueError: the number of elements differs.
     """
-    if not input.data.ndim:
-        raise TypeError("iteration over a tensor without axes; input.item() is its value")
-    return (GetItem.apply(input, (i,)) for i in range(input.data.shape[0]))
+    require_tensor("view_as", input)
+    return reshape(input, other.data.shape)
 
 
-def _index_part(part: Any) -> Any:
-    if part is None or part is Ellipsis or isinstance(part, slice):
-        return part
-    if not isinstance(part, (bool, np.bool_)) and not getattr(part, "shape", ()):
-        try:
-            return operator.index(part)  # an int, NumPy's too, or a 0-d int64 Tensor
-        except TypeError:
-            pass
-    raise TypeError(
-        f"getitem: an index is an int, a slice, None or ..., got {type(part).__name__}; "
-        f"index the array behind a tensor (x.data) to pick elements by lists, arrays or masks"
-    )
+def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
+    """Axis ``dim`` of input as several axes of extents ``sizes``, one of which may be -1; the inverse of ``flatten``.
 
+    Raises:
+        IndexError: input has no such axis.
+        TypeError: a size is not an int.
+        ValueError: the product of ``sizes`` is not the extent of the axis.
+    """
+    require_tensor("unflatten", input)
+    shape = input.data.shape
+    position = axis("unflatten", "dim", dim, len(shape))
+    target = _extents((sizes,))
+    rest = math.prod(n for n in target if n != -1)
+    if target.count(-1) == 1 and rest > 0 and shape[position] % rest == 0:
+        target = tuple(shape[position] // rest if n == -1 else n for n in target)
+    if not target or min(target) < 0 or math.prod(target) != shape[position]:
+        raise ValueError(
+            f"unflatten: sizes={sizes} do not multiply to {shape[position]}, the extent of axis dim={dim} of "
+            f"input.shape={shape} (one of them may be -1)"
+        )
+    return reshape(input, shape[:position] + target + shape[position + 1 :])
+
+
+def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
+    """Axes ``source`` of input at the places ``destination``, the others in their order in the places left: a view.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice, or the numbers of axes differ.
+    """
+    require_tensor("movedim", input)
+    ndim = input.data.ndim
+    old, new = axes("movedim", "source", source, ndim), axes("movedim", "destination", destination, ndim)
+    if len(old) != len(new):
+        raise ValueError(f"movedim: source={source} and destination={destination} must name equally many axes")
+    rest = iter(i for i in range(ndim) if i not in old)
+    places = dict(zip(new, old, strict=True))
+    return Permute.apply(input, tuple(places[i] if i in places else next(rest) for i in range(ndim)))
+
+
+def moveaxis(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
+    """The same as ``movedim``.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice, or the numbers of axes differ.
+    """
+    return movedim(input, source, destination)
+
+
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Axes ``axis0`` and ``axis1`` of input swapped; the same as ``transpose``.
+
+    Raises:
+        IndexError: input has no such axis.
+    """
+    return transpose(input, axis0, axis1)
+
+
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Axes ``dim0`` and ``dim1`` of input swapped; the same as ``transpose``.
+
+    Raises:
+        IndexError: input has no such axis.
+    """
+    return transpose(input, dim0, dim1)
+
+
+def t(input: Tensor) -> Tensor:
+    """The transposed matrix; a vector or a number is returned as it is.
+
+    Raises:
+        ValueError: input has more than two axes.
+    """
+    require_tensor("t", input)
+    if input.data.ndim > 2:
+        raise ValueError(
+            f"t: input has {input.data.ndim} axes, at most 2 are allowed; input.shape={input.data.shape}; "
+            f"transpose(input, -2, -1) swaps the last two of more"
+        )
+    return transpose(input, 0, 1) if input.data.ndim == 2 else input
 
 def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
     """``f(2, 3)`` and ``f((2, 3))`` mean the same shape.
@@ -252,3 +337,20 @@ def axis(name: str, argument: str, dim: int, ndim: int) -> int:
     if -ndim <= position < ndim:
         return position % ndim
     raise IndexError(f"{name}: {argument}={dim} is out of range; {ndim} axes allow {-ndim} to {ndim - 1}")
+
+
+_extents = sizes  # where a parameter has its name
+
+
+def axes(name: str, argument: str, dim: Any, ndim: int) -> tuple[int, ...]:
+    """``dim``, an int or several, as different axes counted from the front, in the given order.
+
+    Raises:
+        TypeError: an entry is not an int.
+        IndexError: there is no such axis.
+        ValueError: an axis is named twice.
+    """
+    found = tuple(axis(name, argument, d, ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if len(set(found)) != len(found):
+        raise ValueError(f"{name}: {argument}={dim} names an axis twice")
+    return found

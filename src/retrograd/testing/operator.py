@@ -40,6 +40,7 @@ def check_op(
     integers: bool = False,
     random: bool = False,
     layouts: bool = True,
+    arrays: bool = False,
     errors: Sequence[Refusal] = (),
     rtol: float = 1e-10,
     single: float = 2e-4,
@@ -68,6 +69,7 @@ def check_op(
         integers: int64 arrays in the places of floating-point ones are accepted.
         random: the function draws from retrograd's generator; it is seeded before each call.
         layouts: the values do not depend on strides.
+        arrays: an ndarray in the place of a Tensor is accepted.
         errors: calls that must fail, and how.
         rtol, single: tolerance of values in float64 and float32, relative to the largest value of the result.
         rounding: relative change allowed where other gradients are asked for (a fused kernel is then replaced).
@@ -110,7 +112,7 @@ def check_op(
     checks["kernel sets"] = check.kernel_sets
     checks["threads"] = check.threads
     if call.floating:
-        checks["refusals"] = lambda: check.refusals(errors, integers)
+        checks["refusals"] = lambda: check.refusals(errors, integers, arrays)
     elif errors:
         checks["refusals"] = lambda: check.listed_refusals(errors)
     report = run(name or getattr(function, "__name__", repr(function)), checks)
@@ -265,8 +267,8 @@ class _Operator:
             if any(a.tobytes() != b.tobytes() for a, b in zip(one, two, strict=True)):
                 yield f"{kind}: 1 and 2 threads give different bits"
 
-    def refusals(self, errors: Sequence[Refusal], integers: bool) -> Iterator[str]:
-        for k in self.call.floating:
+    def refusals(self, errors: Sequence[Refusal], integers: bool, arrays: bool) -> Iterator[str]:
+        for k in self.call.floating if not arrays else ():
             tensors: list[Any] = list(self.call.tensors(self.call.arrays))
             tensors[k] = self.call.arrays[k]
             yield from self._refused(self.call, tensors, TypeError, "Tensor", f"an array for input {k}")

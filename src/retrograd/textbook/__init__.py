@@ -21,8 +21,10 @@ from .normalization import *
 from .optimizer import *
 from .piecewise import *
 from .pooling import *
+from .random import *
 from .reduction import *
 from .softmax import *
+from .sparse import *
 from .transcendental import *
 
 _FAMILIES = (
@@ -41,8 +43,10 @@ _FAMILIES = (
     "optimizer",
     "piecewise",
     "pooling",
+    "random",
     "reduction",
     "softmax",
+    "sparse",
     "transcendental",
 )
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -12,7 +12,7 @@ from .across_lanes import all_lanes, any_lane, largest, total, transpose, transp
 from .arithmetic import absolute, by_lane, ceil, copy_sign, floor, fma, maximum, nearest, sqrt, truncate
 from .bits import bits_of, float_from_bits, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
-from .creation import counting, full, full_like
+from .creation import counting, full, full_like, positions
 from .interleave import deinterleave_first, interleave_first
 from .masks import both, either, exceeds, opposite, select, within
 from .memory import (
@@ -81,6 +81,7 @@ __all__ = [
     "offset",
     "opposite",
     "pointer_like",
+    "positions",
     "select",
     "shift_left",
     "shift_right",

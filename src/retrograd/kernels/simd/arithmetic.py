@@ -59,6 +59,12 @@ def _comparison(symbol: str) -> Callable[..., ir.Value]:
     return emit
 
 
+def _bitwise(op: str) -> Callable[..., ir.Value]:
+    return lambda builder, x, y, is_float: getattr(builder, op)(x, y)
+
+
+_operator(operator.and_, _bitwise("and_"), mask=False)  # of integers
+_operator(operator.xor, _bitwise("xor"), mask=False)
 _operator(operator.add, _arithmetic("fadd", "add"), mask=False)
 _operator(operator.sub, _arithmetic("fsub", "sub"), mask=False)
 _operator(operator.mul, _arithmetic("fmul", "mul"), mask=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+from numba import types
 from numba.extending import intrinsic
 
 from .codegen import as_vector
-from .vector import llvm_vector, vector_of
+from .vector import Vector, llvm_vector, vector_of
 
 
 @intrinsic
@@ -36,6 +37,17 @@ def full_like(typing: Any, like: Any, value: Any) -> Any:
 def counting(typing: Any, pointer: Any) -> Any:
     """The register 0, 1, 2, ... of ``pointer``'s type."""
     result = vector_of(pointer.dtype)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return ir.Constant(llvm_vector(result), list(range(result.lanes)))
+
+    return result(pointer), generate
+
+
+@intrinsic
+def positions(typing: Any, pointer: Any) -> Any:
+    """The int64 numbers 0, 1, 2, ..., as many as a register of ``pointer``'s type has lanes."""
+    result = Vector(types.int64, vector_of(pointer.dtype).lanes)
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         return ir.Constant(llvm_vector(result), list(range(result.lanes)))

@@ -10,7 +10,9 @@ from ...ops.activation import *
 from ...ops.attention import *
 from ...ops.distance import *
 from ...ops.dropout import *
+from ...ops.embedding import *
 from ...ops.gating import *
+from ...ops.grid import *
 from ...ops.loss.binary import *
 from ...ops.loss.classification import *
 from ...ops.loss.ctc import *
@@ -18,11 +20,15 @@ from ...ops.loss.likelihood import *
 from ...ops.loss.margin import *
 from ...ops.loss.ranking import *
 from ...ops.loss.regression import *
-from ...ops.matmul import linear
+from ...ops.matmul import bilinear, linear
+from ...ops.padding import *
+from ...ops.pixels import *
 from ...ops.rectifier import *
+from ...ops.resampling import *
 from ...ops.softmax import log_softmax, softmax
 from ...ops.transcendental import sigmoid
 from ...ops.trigonometry import tanh
+from ...ops.windows import *
 from .convolution import *
 from .normalization import *
 from .pooling import *
@@ -34,11 +40,17 @@ _OPERATORS = (
     "attention",
     "distance",
     "dropout",
+    "embedding",
     "gating",
+    "grid",
+    "padding",
+    "pixels",
     "rectifier",
+    "resampling",
+    "windows",
     *(f"loss.{subject}" for subject in _LOSSES),
 )
 _PACKAGE = __name__.partition(".")[0]
-__all__ = ["linear", "log_softmax", "sigmoid", "softmax", "tanh"]
+__all__ = ["bilinear", "linear", "log_softmax", "sigmoid", "softmax", "tanh"]
 __all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
 __all__ += [name for family in _OPERATORS for name in sys.modules[f"{_PACKAGE}.ops.{family}"].__all__]

@@ -1,0 +1,71 @@
+"""``x[index] = value``, and the operators of indices and masks as methods that change their tensor.
+
+``engine.inplace.modify`` sees to the graph: the gradient of what was overwritten is zero, that of ``value`` is the
+gradient at its places.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engine.inplace import Replaced, modify
+from ..engine.tensor import Tensor
+from . import diagonal, gather, indexing, selection
+from .broadcasting import expand
+from .indexing import GetItem, Put, fitting, places_of, put
+from .inplace import in_place
+
+
+def setitem(input: Tensor, index: Any, value: Any) -> None:
+    """``input[index] = value``: a number, or a Tensor that is broadcast to ``input[index]``; any index of ``getitem``.
+
+    A tensor of another type is refused, but for one without axes. Where a place is named repeatedly the last value
+    stays.
+
+    Raises:
+        TypeError: a part of the index is no index, or ``value`` is neither.
+        IndexError: an index is out of range.
+        ValueError: ``value`` does not broadcast to the places.
+        RuntimeError: as ``engine.modify``.
+    """
+    places = places_of("setitem", input.data.shape, index)
+    new = fitting("setitem", input, places, value)
+    if not places.axes:
+        view = GetItem.apply(input, places.basic)
+        shape = view.data.shape
+        modify(
+            view,
+            "[]=",
+            lambda old: Replaced.apply(old, expand(new, shape)),
+            (new,),
+            lambda array: array.__setitem__(..., new.data),
+        )
+        return
+    modify(
+        input,
+        "[]=",
+        lambda old: Put.apply(old, new, places, False),
+        (new,),
+        lambda array: put(array, places, new.data, False),
+    )
+
+
+METHODS: dict[str, Any] = {
+    "__setitem__": setitem,
+    **{
+        f"{function.__name__}_": in_place(function)
+        for function in (
+            diagonal.tril,
+            diagonal.triu,
+            gather.scatter,
+            gather.scatter_add,
+            gather.scatter_reduce,
+            indexing.index_put,
+            selection.index_add,
+            selection.index_copy,
+            selection.index_fill,
+            selection.masked_fill,
+            selection.masked_scatter,
+        )
+    },
+}

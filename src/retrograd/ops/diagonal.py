@@ -1,0 +1,154 @@
+"""Diagonals and triangles of matrices, which are the last two axes of a tensor or two named ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from ..engine.views import View
+from .dtype import require_tensor
+from .shape import axis, reshape
+
+__all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]
+
+
+class Diagonal(View):
+    """The diagonal ``offset`` of the matrices in axes a and b, as last axis: a view."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, offset: int, a: int, b: int) -> Tensor:
+        ctx.input_shape, ctx.where = x.data.shape, (offset, a, b)
+        y = np.diagonal(x.data, offset, a, b)
+        y.flags.writeable = x.data.flags.writeable  # NumPy's view is read-only
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return DiagonalFill.apply(g, ctx.input_shape, *ctx.where), None, None, None
+
+
+class DiagonalFill(Function):
+    """Zeros of ``shape`` with g on a diagonal: the transpose of Diagonal."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], offset: int, a: int, b: int) -> Tensor:
+        ctx.where = offset, a, b
+        y = np.zeros(shape, g.data.dtype)
+        target = np.diagonal(y, offset, a, b)
+        target.flags.writeable = True  # NumPy's view is read-only, its memory is ours
+        target[...] = g.data
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return Diagonal.apply(v, *ctx.where), None, None, None, None
+
+
+class Triangle(Function):
+    """The lower (or upper) triangles of matrices, up to a diagonal, with 0 elsewhere."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, diagonal: int, lower: bool) -> Tensor:
+        ctx.diagonal, ctx.lower = diagonal, lower
+        return wrap((np.tril if lower else np.triu)(x.data, diagonal))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Triangle.apply(g, ctx.diagonal, ctx.lower), None, None
+
+
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The lower triangles of input (..., M, N), 0 above the ``diagonal`` (0 the main one, 1 that above it).
+
+    Raises:
+        ValueError: input has less than two axes.
+    """
+    require_tensor("tril", input)
+    return Triangle.apply(_matrices("tril", input), diagonal, True)
+
+
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The upper triangles of input (..., M, N), 0 below the ``diagonal`` (0 the main one, 1 that above it).
+
+    Raises:
+        ValueError: input has less than two axes.
+    """
+    require_tensor("triu", input)
+    return Triangle.apply(_matrices("triu", input), diagonal, False)
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of the matrices in axes ``dim1`` and ``dim2``, as last axis: a view.
+
+    offset: 0 the main diagonal, above it if positive, below if negative.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: the axes are the same.
+    """
+    require_tensor("diagonal", input)
+    ndim = input.data.ndim
+    a, b = axis("diagonal", "dim1", dim1, ndim), axis("diagonal", "dim2", dim2, ndim)
+    if a == b:
+        raise ValueError(f"diagonal: dim1={dim1} and dim2={dim2} are the same axis of input.shape={input.data.shape}")
+    return Diagonal.apply(input, offset, a, b)
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Square matrices in axes ``dim1`` and ``dim2`` of the result, with input's last axis on their diagonal ``offset``.
+
+    Raises:
+        IndexError: the result has no such axis.
+        ValueError: the axes are the same, or input has no axis.
+    """
+    require_tensor("diag_embed", input)
+    shape = input.data.shape
+    if not shape:
+        raise ValueError("diag_embed: input has no axis, needs at least 1")
+    a, b = axis("diag_embed", "dim1", dim1, len(shape) + 1), axis("diag_embed", "dim2", dim2, len(shape) + 1)
+    if a == b:
+        raise ValueError(f"diag_embed: dim1={dim1} and dim2={dim2} are the same axis")
+    rest, extent = iter(shape[:-1]), shape[-1] + abs(offset)
+    full = tuple(extent if i in (a, b) else next(rest) for i in range(len(shape) + 1))
+    return DiagonalFill.apply(input, full, offset, a, b)
+
+
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix as a vector, or the matrix that has a vector on its diagonal.
+
+    Raises:
+        ValueError: input is neither.
+    """
+    require_tensor("diag", input)
+    if input.data.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.data.ndim != 2:
+        raise ValueError(f"diag: input.shape={input.data.shape}, needs a vector or a matrix; see diagonal, diag_embed")
+    return Diagonal.apply(input, diagonal, 0, 1)
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The matrix that has all elements of input on its diagonal ``offset``."""
+    require_tensor("diagflat", input)
+    return diag_embed(reshape(input, input.data.size), offset)
+
+
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix.
+
+    Raises:
+        ValueError: input is no matrix.
+    """
+    require_tensor("trace", input)
+    if input.data.ndim != 2:
+        raise ValueError(f"trace: input.shape={input.data.shape}, needs a matrix")
+    return Diagonal.apply(input, 0, 0, 1).sum()
+
+
+def _matrices(name: str, x: Tensor) -> Tensor:
+    if x.data.ndim < 2:
+        raise ValueError(f"{name}: input.shape={x.data.shape} has less than 2 axes")
+    return x

@@ -1,0 +1,398 @@
+"""``x[index]`` and what assigns to such places. Basic indices give a view; arrays, lists and masks pick elements.
+
+An index is taken apart once: its ints, slices and Nones come first and give a view, then its arrays pick from that.
+(NumPy does both together, which differs where an int stands beside arrays; this is PyTorch's rule.)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from ..engine.views import View
+from .broadcasting import sum_to
+from .dtype import cast, is_number, require_tensor
+from .shape import Permute, Reshape, axis
+from .sparse import Matrix, SparseProduct
+
+__all__ = ["argwhere", "index_put", "narrow", "nonzero", "select"]
+
+Basic = tuple[Any, ...]
+
+
+class GetItem(View):
+    """``x[index]`` for ints, slices, None and Ellipsis."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Basic) -> Tensor:
+        ctx.input_shape, ctx.index = x.data.shape, index
+        part = x.data[index]
+        return wrap(part if type(part) is np.ndarray else x.data[(*index, ...)])  # one element is a view too
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return PadSlice.apply(g, ctx.input_shape, ctx.index), None
+
+
+class PadSlice(Function):
+    """Zeros of ``shape`` with ``[index]`` filled by g: the transpose of GetItem."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], index: Basic) -> Tensor:
+        ctx.index = index
+        same_axes = g.data.ndim == len(shape)
+        y = np.zeros_like(g.data, shape=shape) if same_axes else np.zeros(shape, g.data.dtype)
+        y[index] = g.data
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return GetItem.apply(v, ctx.index), None, None
+
+
+class Places(NamedTuple):
+    """An index, taken apart: ``basic`` first, then arrays (int64, broadcast, from 0 on) at ``axes`` of the view."""
+
+    basic: Basic | None
+    axes: tuple[int, ...]
+    arrays: tuple[np.ndarray, ...]
+
+    def advanced(self) -> Basic:
+        """The arrays as an index of NumPy."""
+        index: list[Any] = [slice(None)] * (max(self.axes) + 1)
+        for place, array in zip(self.axes, self.arrays, strict=True):
+            index[place] = array
+        return tuple(index)
+
+    def view(self, x: np.ndarray) -> np.ndarray:
+        return x if self.basic is None else x[self.basic]
+
+
+class Put(Function):
+    """x with v at ``places`` (or added to what is there); of several values for one place the last one stays."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, v: Tensor, places: Places, accumulate: bool) -> Tensor:
+        ctx.places, ctx.accumulate, ctx.value_shape = places, accumulate, v.data.shape
+        y = x.data.copy(order="K")
+        put(y, places, v.data, accumulate)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_v, _, _), places = ctx.needs_input_grad, ctx.places
+        gx = gv = None
+        if want_x:
+            gx = g if ctx.accumulate else Put.apply(g, wrap(np.zeros((), g.data.dtype)), places, False)
+        if want_v:
+            gv = get(g, places)
+            if places.axes and not ctx.accumulate:
+                gv = gv * wrap(_stays(places, g.data.shape).astype(g.data.dtype))
+            gv = sum_to(gv, ctx.value_shape)
+        return gx, gv, None, None
+
+
+def put(y: np.ndarray, places: Places, value: np.ndarray, accumulate: bool) -> None:
+    """Change y in place."""
+    if not places.axes:
+        index = () if places.basic is None else places.basic
+        if accumulate:
+            y[index] += value
+        else:
+            y[index] = value
+        return
+    target = places.view(y)
+    if accumulate:
+        np.add.at(target, places.advanced(), value)
+    else:
+        target[places.advanced()] = np.ascontiguousarray(value) if value.ndim else value
+
+
+def _stays(places: Places, shape: tuple[int, ...]) -> np.ndarray:
+    """Which of the values put at ``places`` is the last one there."""
+    numbers = np.arange(int(np.prod(shape))).reshape(shape)
+    flat = places.view(numbers)[places.advanced()]
+    own = np.arange(flat.size).reshape(flat.shape)
+    owner = np.empty(numbers.size, np.int64)
+    owner[flat] = own
+    return np.asarray(owner[flat] == own)
+
+
+def get(x: Tensor, places: Places) -> Tensor:
+    """The elements of x at ``places``."""
+    y = x if places.basic is None else GetItem.apply(x, places.basic)
+    if not places.axes:
+        return y
+    shape, axes = y.data.shape, places.axes
+    first = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
+    if first == 0 and axes[-1] != len(axes) - 1:  # apart: what the arrays pick comes first
+        rest = tuple(a for a in range(len(shape)) if a not in axes)
+        y = Permute.apply(y, axes + rest)
+        shape = y.data.shape
+    extents = shape[first : first + len(axes)]
+    picked = places.arrays[0].shape
+    if len(axes) > 1:
+        y = Reshape.apply(y, shape[:first] + (int(np.prod(extents)),) + shape[first + len(axes) :])
+    flat = np.ravel_multi_index(places.arrays, extents).ravel() if 0 not in picked else np.empty(0, np.int64)
+    y = SparseProduct.apply(y, Matrix(flat, y.data.shape[first]), first)
+    if len(picked) == 1:
+        return y
+    return Reshape.apply(y, shape[:first] + picked + shape[first + len(axes) :])
+
+
+def getitem(input: Tensor, index: Any) -> Tensor:
+    """``input[index]``: ints, slices, None, Ellipsis, integer arrays, lists and Tensors, masks, and tuples of them.
+
+    Without arrays the result is a view of input's memory. Arrays are broadcast to each other; what they pick stands
+    where they stood, or first if a slice lies between them. A mask picks where it is True.
+
+    Raises:
+        TypeError: a part of the index is none of these.
+        IndexError: an index is out of range, there are too many, or arrays do not fit together.
+    """
+    if type(index) is int:
+        try:
+            return GetItem.apply(input, (index,))
+        except IndexError as error:
+            raise IndexError(f"getitem: input.shape={input.data.shape}: {error}") from None
+    return get(input, places_of("getitem", input.data.shape, index))
+
+
+def iterate(input: Tensor) -> Iterator[Tensor]:
+    """The slices of input along its first axis.
+
+    Raises:
+        TypeError: input has no axis.
+    """
+    if not input.data.ndim:
+        raise TypeError("iteration over a tensor without axes; input.item() is its value")
+    return (GetItem.apply(input, (i,)) for i in range(input.data.shape[0]))
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The slice ``index`` of input along ``dim``, without that axis: a view.
+
+    Raises:
+        IndexError: input has no such axis, or it is shorter.
+    """
+    require_tensor("select", input)
+    shape = input.data.shape
+    position = axis("select", "dim", dim, len(shape))
+    number = operator.index(index)
+    if not -shape[position] <= number < shape[position]:
+        raise IndexError(f"select: index={index} is out of range; axis dim={dim} of input.shape={shape}")
+    return GetItem.apply(input, (slice(None),) * position + (number,))
+
+
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """``length`` slices of input along ``dim``, from ``start`` (negative: from the end) on: a view.
+
+    Raises:
+        IndexError: input has no such axis, or ``start`` lies outside of it.
+        ValueError: ``length`` is negative or leads beyond the end.
+    """
+    require_tensor("narrow", input)
+    shape = input.data.shape
+    position = axis("narrow", "dim", dim, len(shape))
+    first, extent = operator.index(start), shape[position]
+    if not -extent <= first <= extent:
+        raise IndexError(f"narrow: start={start} is out of range; axis dim={dim} of input.shape={shape}")
+    first = first + extent if first < 0 else first
+    if length < 0 or first + length > extent:
+        raise ValueError(
+            f"narrow: start={start}, length={length} must lie within axis dim={dim} of input.shape={shape}"
+        )
+    return GetItem.apply(input, (slice(None),) * position + (slice(first, first + length),))
+
+
+def index_put(
+    input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """A copy of input in which ``values``, broadcast, stand at ``[indices]``, or are added with ``accumulate``.
+
+    indices: a tuple of integer Tensors or masks. Where a place is named repeatedly, the last value stays (and it
+    alone has a gradient), or all are added.
+
+    Raises:
+        TypeError: ``indices`` is no tuple of them, or ``values`` is no Tensor of input's type.
+        IndexError: an index is out of range.
+        ValueError: ``values`` do not broadcast to the places.
+    """
+    require_tensor("index_put", input)
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"index_put: indices is {type(indices).__name__}, needs a tuple of Tensors")
+    places = places_of("index_put", input.data.shape, tuple(indices))
+    return Put.apply(input, fitting("index_put", input, places, values), places, accumulate)
+
+
+def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
+    """``value`` as a Tensor of x's type that broadcasts to the places.
+
+    Raises:
+        TypeError: it is of another kind.
+        ValueError: it does not broadcast to the places.
+    """
+    if not isinstance(value, Tensor):
+        if not is_number(value):
+            raise TypeError(f"{name}: the value is {type(value).__name__}, needs a Tensor or a number")
+        value = wrap(np.asarray(value, x.data.dtype))
+    elif value.data.dtype != x.data.dtype:
+        if value.data.ndim and value.data.dtype.kind != x.data.dtype.kind:
+            raise TypeError(
+                f"{name}: the value is {value.data.dtype}, input is {x.data.dtype}; convert it with .to(input.dtype)"
+            )
+        value = cast(value, x.data.dtype)
+    wanted = _result_shape(places, x.data.shape)
+    have = value.data.shape
+    while len(have) > len(wanted) and have[0] == 1:
+        have = have[1:]
+    if len(have) > len(wanted) or any(m not in (1, n) for m, n in zip(have[::-1], wanted[::-1], strict=False)):
+        raise ValueError(f"{name}: a value of shape {value.data.shape} does not broadcast to the places, {wanted}")
+    return value if have == value.data.shape else Reshape.apply(value, have)
+
+
+def _result_shape(places: Places, shape: tuple[int, ...]) -> tuple[int, ...]:
+    form = places.view(np.broadcast_to(np.int8(0), shape))
+    return form[places.advanced()].shape if places.axes else np.shape(form)
+
+
+def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
+    """The places of the elements that are neither 0 nor False, in C order: int64 (K, axes of input).
+
+    as_tuple: one Tensor (K,) per axis instead, which can serve as an index.
+    """
+    require_tensor("nonzero", input)
+    if as_tuple:
+        return tuple(wrap(places) for places in np.atleast_1d(input.data).nonzero())
+    return wrap(np.argwhere(input.data))
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """The places of the elements that are neither 0 nor False, in C order: int64 (K, axes of input)."""
+    require_tensor("argwhere", input)
+    return wrap(np.argwhere(input.data))
+
+
+def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
+    """Take an index apart.
+
+    Raises:
+        TypeError: a part of it is no index.
+        IndexError: a part is out of range, there are too many, or arrays do not fit together.
+    """
+    parts = [_part(name, part) for part in (index if type(index) is tuple else (index,))]
+    used = sum(_consumed(part) for part in parts)
+    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if used > len(shape) or len(dots) > 1:
+        raise IndexError(
+            f"{name}: input.shape={shape}: " + ("more than one ..." if len(dots) > 1 else
+            f"too many indices: it has {len(shape)} axes, the index is for {used}")
+        )  # fmt: skip
+    whole = [slice(None)] * (len(shape) - used)
+    if dots:
+        parts[dots[0] : dots[0] + 1] = whole
+    basic: list[Any] = []
+    axes: list[int] = []
+    arrays: list[np.ndarray] = []
+    source = target = 0  # axis of input, axis of the view
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found = part.nonzero() if part.dtype == np.bool_ and part.ndim else (part,)
+            if part.dtype == np.bool_ and part.ndim == 0:
+                basic.append(None)
+                found = (np.zeros(int(part), np.int64),)
+            elif part.dtype == np.bool_ and part.shape != shape[source : source + part.ndim]:
+                raise IndexError(
+                    f"{name}: a mask of shape {part.shape} does not fit axes {source} to {source + part.ndim - 1} of "
+                    f"input.shape={shape}"
+                )
+            else:
+                basic += [slice(None)] * len(found)
+            for array in found:
+                extent = 1 if part.ndim == 0 else shape[source]
+                arrays.append(in_range(name, "index", array, extent, f"axis {source} of input.shape={shape}"))
+                axes.append(target)
+                target += 1
+                source += part.ndim > 0
+            continue
+        if isinstance(part, int):
+            if not -shape[source] <= part < shape[source]:
+                raise IndexError(
+                    f"{name}: input.shape={shape}: index {part} is out of bounds for axis {source} with size "
+                    f"{shape[source]}"
+                )
+        else:
+            target += 1
+        source += part is not None
+        basic.append(part)
+    view = None if all(type(part) is slice and part == slice(None) for part in basic) else tuple(basic)
+    if not arrays:
+        return Places(tuple(basic), (), ())
+    try:
+        together = [np.ascontiguousarray(a) for a in np.broadcast_arrays(*arrays)]  # NumPy goes by memory order
+    except ValueError:
+        raise IndexError(
+            f"{name}: the index arrays of shapes {', '.join(str(a.shape) for a in arrays)} do not broadcast together"
+        ) from None
+    return Places(view, tuple(axes), tuple(together))
+
+
+def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, negative: bool = True) -> np.ndarray:
+    """``index``, counted from the front.
+
+    Raises:
+        IndexError: an index is out of range; the message names the first one.
+    """
+    low = -extent if negative else 0
+    if index.size and (index.min() < low or index.max() >= extent):
+        first = np.argwhere((index < low) | (index >= extent))[0].tolist()
+        raise IndexError(
+            f"{name}: {label}{first if first else ''}={index[tuple(first)]} is out of range; {where} allows "
+            + (f"{low} to {extent - 1}" if extent else "none")
+        )
+    return np.where(index < 0, index + extent, index) if negative and index.size and index.min() < 0 else index
+
+
+def _consumed(part: Any) -> int:
+    if isinstance(part, np.ndarray):
+        return part.ndim if part.dtype == np.bool_ else 1
+    return int(part is not None and part is not Ellipsis)
+
+
+def _part(name: str, part: Any) -> Any:
+    """None, ..., a slice of ints, an int, or an array of int64 (with axes) or bool."""
+    if part is None or part is Ellipsis:
+        return part
+    if isinstance(part, slice):
+        try:
+            return slice(*(None if n is None else operator.index(n) for n in (part.start, part.stop, part.step)))
+        except TypeError:
+            raise TypeError(f"{name}: {part} must consist of ints") from None
+    if isinstance(part, (bool, np.bool_)):
+        return np.asarray(part, np.bool_)
+    array = part.data if isinstance(part, Tensor) else part
+    if isinstance(array, (list, range)) or (isinstance(array, tuple) and array):
+        try:
+            array = np.array([p.data if isinstance(p, Tensor) else p for p in array])
+        except ValueError:
+            array = None
+        if array is not None and not array.size and array.dtype == np.float64:
+            array = array.astype(np.int64)
+    if isinstance(array, np.ndarray) and array.dtype.kind in "iub":
+        if array.dtype == np.bool_:
+            return array
+        return array.astype(np.int64, copy=False) if array.ndim else int(array)
+    if not isinstance(array, np.ndarray):
+        try:
+            return operator.index(part)
+        except TypeError:
+            pass
+    what = f"{type(part).__name__}" + (f" of {array.dtype}" if isinstance(array, np.ndarray) else "")
+    raise TypeError(
+        f"{name}: an index is an int, a slice, None, ..., or an array (list, Tensor) of int64 or bool, got {what}"
+    )

@@ -1,0 +1,241 @@
+"""Joining tensors, and taking one apart: each is the other's gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from ..engine.views import View
+from .broadcasting import broadcast_shape, expand
+from .dtype import cast, common_dtype
+from .shape import Reshape, axis, reshape, unsqueeze
+
+__all__ = [
+    "broadcast_tensors",
+    "cartesian_prod",
+    "cat",
+    "concat",
+    "concatenate",
+    "dstack",
+    "hstack",
+    "meshgrid",
+    "stack",
+    "vstack",
+]
+
+
+class Cat(Function):
+    """Tensors in a row along ``axis``."""
+
+    @staticmethod
+    def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
+        ctx.axis, ctx.extents = axis, [t.data.shape[axis] for t in tensors]
+        return wrap(np.concatenate([t.data for t in tensors], axis))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        pieces = Split.apply(g, ctx.extents, ctx.axis)
+        return None, *[piece if want else None for piece, want in zip(pieces, ctx.needs_input_grad[1:], strict=True)]
+
+
+class Split(View):
+    """x cut along ``axis`` into pieces of these extents, as views."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, extents: Sequence[int], axis: int) -> tuple[Tensor, ...]:
+        ctx.axis = axis
+        ends = np.cumsum([0, *extents]).tolist()
+        before = (slice(None),) * axis
+        return tuple(wrap(x.data[(*before, slice(a, b))]) for a, b in zip(ends[:-1], ends[1:], strict=True))
+
+    @staticmethod
+    def backward(ctx: Any, *pieces: Tensor) -> tuple[Tensor | None, ...]:
+        return Cat.apply(ctx.axis, *pieces), None, None
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors in a row along axis ``dim``; all other extents are equal. Their types meet as in arithmetic.
+
+    A tensor of shape (0,) fits everywhere and adds nothing.
+
+    Raises:
+        TypeError: ``tensors`` is no sequence of Tensors.
+        IndexError: there is no such axis.
+        ValueError: there is no tensor, or the extents differ.
+    """
+    return _cat("cat", tensors, dim)
+
+
+def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The same as ``cat``.
+
+    Raises:
+        TypeError: ``tensors`` is no sequence of Tensors.
+        IndexError: there is no such axis.
+        ValueError: there is no tensor, or the extents differ.
+    """
+    return _cat("concat", tensors, dim)
+
+
+def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The same as ``cat``.
+
+    Raises:
+        TypeError: ``tensors`` is no sequence of Tensors.
+        IndexError: there is no such axis.
+        ValueError: there is no tensor, or the extents differ.
+    """
+    return _cat("concatenate", tensors, dim)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape along a new axis ``dim``.
+
+    Raises:
+        TypeError: ``tensors`` is no sequence of Tensors.
+        IndexError: the result has no such axis.
+        ValueError: there is no tensor, or the shapes differ.
+    """
+    many = _tensors("stack", tensors)
+    shape = many[0].data.shape
+    for i, t in enumerate(many):
+        if t.data.shape != shape:
+            raise ValueError(f"stack: tensors[{i}].shape={t.data.shape}, tensors[0].shape={shape}; they must be equal")
+    position = axis("stack", "dim", dim, len(shape) + 1)
+    return _cat("stack", [unsqueeze(t, position) for t in many], position)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors side by side: along axis 1, or axis 0 if they have only one.
+
+    Raises:
+        TypeError: ``tensors`` is no sequence of Tensors.
+        ValueError: there is no tensor, or the extents differ.
+    """
+    many = [_with_axes(t, 1) for t in _tensors("hstack", tensors)]
+    return _cat("hstack", many, 0 if many[0].data.ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors below each other, along axis 0; a vector is a row.
+
+    Raises:
+        TypeError: ``tensors`` is no sequence of Tensors.
+        ValueError: there is no tensor, or the extents differ.
+    """
+    return _cat("vstack", [_with_axes(t, 2) for t in _tensors("vstack", tensors)], 0)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors behind each other, along axis 2; a vector is a row, a matrix (M, N) is seen as (M, N, 1).
+
+    Raises:
+        TypeError: ``tensors`` is no sequence of Tensors.
+        ValueError: there is no tensor, or the extents differ.
+    """
+    return _cat("dstack", [_with_axes(t, 3) for t in _tensors("dstack", tensors)], 2)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All tensors expanded to their common shape, as views.
+
+    Raises:
+        TypeError: an argument is no Tensor.
+        ValueError: there is no common shape.
+    """
+    many = _tensors("broadcast_tensors", tensors)
+    shape: tuple[int, ...] = ()
+    for t in many:
+        shape = broadcast_shape("broadcast_tensors", shape, t.data.shape)
+    return tuple(expand(t, shape) for t in many)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """For vectors of lengths (A, B, ...): Tensors (A, B, ...), of which the i-th repeats vector i along the others.
+
+    indexing: "ij", or "xy": the first two axes of the results are swapped.
+
+    Raises:
+        TypeError: an argument is no Tensor.
+        ValueError: one has several axes, or ``indexing`` is neither.
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    many = _tensors("meshgrid", tensors)
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f'meshgrid: indexing={indexing!r} must be "ij" or "xy"')
+    for i, t in enumerate(many):
+        if t.data.ndim > 1:
+            raise ValueError(f"meshgrid: tensors[{i}].shape={t.data.shape}; each must be a vector or a number")
+    shape = tuple(t.data.size for t in many)
+    grids = [
+        expand(Reshape.apply(t, (1,) * i + (t.data.size,) + (1,) * (len(many) - i - 1)), shape)
+        for i, t in enumerate(many)
+    ]
+    return tuple(g.transpose(0, 1) if indexing == "xy" and len(many) > 1 else g for g in grids)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of one element of each vector, the last one changing fastest: (A*B*..., number of vectors).
+
+    One vector is returned as it is.
+
+    Raises:
+        TypeError: an argument is no Tensor.
+        ValueError: one has not exactly one axis.
+    """
+    many = _tensors("cartesian_prod", tensors)
+    for i, t in enumerate(many):
+        if t.data.ndim != 1:
+            raise ValueError(f"cartesian_prod: tensors[{i}].shape={t.data.shape}; each must be a vector")
+    return many[0] if len(many) == 1 else stack([reshape(g, -1) for g in meshgrid(*many)], 1)
+
+
+def _cat(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
+    many = _tensors(name, tensors)
+    if len({t.data.ndim for t in many}) > 1:
+        many = [t for t in many if t.data.shape != (0,)]
+    shape = many[0].data.shape
+    if not shape:
+        raise ValueError(f"{name}: tensors[0] has no axis; stack() joins numbers")
+    position = axis(name, "dim", dim, len(shape))
+    for i, t in enumerate(many):
+        other = t.data.shape
+        if len(other) != len(shape) or any(
+            m != n and a != position for a, (m, n) in enumerate(zip(shape, other, strict=True))
+        ):
+            raise ValueError(
+                f"{name}: tensors[{i}].shape={other}, tensors[0].shape={shape}; they may differ in axis dim={dim} only"
+            )
+    if len({t.data.dtype for t in many}) > 1:
+        dtype = reduce(common_dtype, [t.data for t in many[1:]], many[0].data.dtype)
+        many = [cast(t, dtype) for t in many]
+    return Cat.apply(position, *many)
+
+
+def _tensors(name: str, tensors: Any) -> list[Tensor]:
+    if isinstance(tensors, (tuple, list)) and tensors and all(isinstance(t, Tensor) for t in tensors):
+        return list(tensors)
+    if isinstance(tensors, (tuple, list)) and not tensors:
+        raise ValueError(f"{name}: tensors is empty; give at least one")
+    wrong = tensors
+    if isinstance(tensors, (tuple, list)):
+        wrong = next(t for t in tensors if not isinstance(t, Tensor))
+    raise TypeError(f"{name}: tensors must be a tuple or list of Tensors, got {type(wrong).__name__}")
+
+
+def _with_axes(t: Tensor, ndim: int) -> Tensor:
+    """t with at least ``ndim`` axes: (), (N,) and (M, N) become (1, 1, 1), (1, N, 1) and (M, N, 1)."""
+    shape = t.data.shape
+    if len(shape) >= ndim:
+        return t
+    if ndim == 1:
+        return reshape(t, 1)
+    if len(shape) < 2:
+        shape = (1, *(shape or (1,)))
+    return reshape(t, shape + (1,) * (ndim - len(shape)))

@@ -1,0 +1,33 @@
+"""Distances of all pairs of vectors."""
+
+from __future__ import annotations
+
+from ..engine.tensor import Tensor
+from .broadcasting import broadcast_shape, expand
+from .distance import RowNorm
+from .dtype import require_same
+from .shape import unsqueeze
+
+__all__ = ["cdist"]
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    """y[..., i, j] = (sum over k of |x1[..., i, k] - x2[..., j, k]|^p)^(1/p); x1 (..., P, M), x2 (..., R, M) -> (...,
+    P, R)
+
+    p: above 0, float("inf") included. The slope at distance 0 is 0.
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: an operand has less than two axes, M differs, the leading axes do not broadcast, or p is not above
+        0.
+    """
+    require_same("cdist", "x1", x1, "x2", x2)
+    s1, s2 = x1.data.shape, x2.data.shape
+    if len(s1) < 2 or len(s2) < 2 or s1[-1] != s2[-1]:
+        raise ValueError(f"cdist: x1.shape={s1}, x2.shape={s2} must be (..., P, M) and (..., R, M)")
+    if not p > 0:
+        raise ValueError(f"cdist: p={p} must be above 0")
+    lead = broadcast_shape("cdist", s1[:-2], s2[:-2])
+    rows = unsqueeze(expand(x1, lead + s1[-2:]), -2)
+    return RowNorm.apply(rows - unsqueeze(expand(x2, lead + s2[-2:]), -3), float(p))

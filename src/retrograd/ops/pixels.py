@@ -1,0 +1,73 @@
+"""Channels made of neighbouring pixels and back; channels in another order. All are reshapes and permutations."""
+
+from __future__ import annotations
+
+from ..engine.tensor import Tensor
+from .dtype import require_tensor
+from .shape import Permute, reshape
+
+__all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """input (..., C*r*r, H, W) -> y (..., C, H*r, W*r), y[c, h*r + i, w*r + j] = x[c*r*r + i*r + j, h, w]
+
+    Source: W. Shi et al., "Real-Time Single Image and Video Super-Resolution ...", 2016.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: input has less than 3 axes, or its channels are no multiple of r*r.
+    """
+    require_tensor("pixel_shuffle", input)
+    shape, r = input.data.shape, upscale_factor
+    if len(shape) < 3 or r < 1 or shape[-3] % (r * r):
+        raise ValueError(
+            f"pixel_shuffle: input.shape={shape} must be (..., C*r*r, H, W) for upscale_factor r={r}, which is at "
+            f"least 1"
+        )
+    *lead, c, h, w = shape
+    k = len(lead)
+    parts = reshape(input, *lead, c // (r * r), r, r, h, w)
+    moved = Permute.apply(parts, (*range(k), k, k + 3, k + 1, k + 4, k + 2))  # (..., C, H, r, W, r)
+    return reshape(moved, *lead, c // (r * r), h * r, w * r)
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """input (..., C, H*r, W*r) -> (..., C*r*r, H, W): the inverse of ``pixel_shuffle``.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: input has less than 3 axes, or its height or width is no multiple of r.
+    """
+    require_tensor("pixel_unshuffle", input)
+    shape, r = input.data.shape, downscale_factor
+    if len(shape) < 3 or r < 1 or shape[-2] % r or shape[-1] % r:
+        raise ValueError(
+            f"pixel_unshuffle: input.shape={shape} must be (..., C, H*r, W*r) for downscale_factor r={r}, which is at "
+            f"least 1"
+        )
+    *lead, c, h, w = shape
+    k = len(lead)
+    parts = reshape(input, *lead, c, h // r, r, w // r, r)
+    moved = Permute.apply(parts, (*range(k), k, k + 2, k + 4, k + 1, k + 3))  # (..., C, r, r, H, W)
+    return reshape(moved, *lead, c * r * r, h // r, w // r)
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """input (N, C, *I) with its channels, in ``groups`` of neighbours, dealt out: first of all groups, second of all
+    ...
+
+    Source: X. Zhang et al., "ShuffleNet", 2017.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: input has less than 3 axes, or its channels are no multiple of ``groups``.
+    """
+    require_tensor("channel_shuffle", input)
+    shape = input.data.shape
+    if len(shape) < 3 or groups < 1 or shape[1] % groups:
+        raise ValueError(
+            f"channel_shuffle: input.shape={shape} must be (N, C, *I) with C a multiple of groups={groups}, at least 1"
+        )
+    parts = reshape(input, shape[0], groups, shape[1] // groups, *shape[2:])
+    return reshape(Permute.apply(parts, (0, 2, 1, *range(3, len(shape) + 1))), shape)

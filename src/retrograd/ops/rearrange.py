@@ -1,0 +1,188 @@
+"""Elements in another order, or several times: flipped, rolled, turned, repeated."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from ..engine.views import View
+from .broadcasting import expand
+from .dtype import require_tensor
+from .shape import axes, axis, reshape, sizes, transpose
+from .sparse import Matrix, SparseProduct
+
+__all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
+
+
+class Flip(View):
+    """x backwards along ``axes``: a view."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        ctx.axes = axes
+        return wrap(np.flip(x.data, axes))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Flip.apply(g, ctx.axes), None
+
+
+class Roll(Function):
+    """x moved along axes; what leaves at the end enters at the beginning."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
+        ctx.shifts, ctx.axes = shifts, axes
+        return wrap(np.roll(x.data, shifts, axes))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Roll.apply(g, tuple(-n for n in ctx.shifts), ctx.axes), None, None
+
+
+def flip(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
+    """input backwards along the axes ``dims``; unlike PyTorch's, a view.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    require_tensor("flip", input)
+    return Flip.apply(input, axes("flip", "dims", sizes(dims), input.data.ndim))
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """input (M, N, ...) with its columns backwards.
+
+    Raises:
+        ValueError: input has less than two axes.
+    """
+    require_tensor("fliplr", input)
+    if input.data.ndim < 2:
+        raise ValueError(f"fliplr: input.shape={input.data.shape} has less than 2 axes")
+    return Flip.apply(input, (1,))
+
+
+def flipud(input: Tensor) -> Tensor:
+    """input (M, ...) with its rows backwards.
+
+    Raises:
+        ValueError: input has no axis.
+    """
+    require_tensor("flipud", input)
+    if not input.data.ndim:
+        raise ValueError("flipud: input has no axis, needs at least 1")
+    return Flip.apply(input, (0,))
+
+
+def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
+    """input moved by ``shifts`` along ``dims``; what leaves at the end enters at the beginning.
+
+    Without ``dims`` the elements move in C order.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: there are not as many shifts as axes.
+    """
+    require_tensor("roll", input)
+    if dims is None or dims == ():
+        if isinstance(shifts, (tuple, list)) and len(shifts) != 1:
+            raise ValueError(f"roll: shifts={shifts} needs dims, one axis for each shift")
+        return reshape(Roll.apply(reshape(input, input.data.size), sizes((shifts,)), (0,)), input.data.shape)
+    over = dims if isinstance(dims, (tuple, list)) else (dims,)
+    by = sizes((shifts,))
+    if len(by) != len(over):
+        raise ValueError(f"roll: shifts={shifts} and dims={dims} must have the same length")
+    return Roll.apply(input, by, tuple(axis("roll", "dims", d, input.data.ndim) for d in over))
+
+
+def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1)) -> Tensor:
+    """input turned by k times 90 degrees in the plane of two axes, from the first towards the second.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: ``dims`` are not two different axes.
+    """
+    require_tensor("rot90", input)
+    plane = axes("rot90", "dims", dims, input.data.ndim)
+    if len(plane) != 2:
+        raise ValueError(f"rot90: dims={dims} must be two axes")
+    turns = operator.index(k) % 4
+    if turns == 2:
+        return Flip.apply(input, plane)
+    if turns == 1:
+        return transpose(Flip.apply(input, plane[1:]), *plane)
+    return Flip.apply(transpose(input, *plane), plane[1:]) if turns else input
+
+
+def repeat(input: Tensor, *repeats: int | tuple[int, ...]) -> Tensor:
+    """input repeated ``repeats[i]`` times along axis i; more repeats than axes add axes in front.
+
+    Raises:
+        ValueError: there are fewer repeats than axes, or a negative one.
+    """
+    require_tensor("repeat", input)
+    counts, shape = sizes(repeats), input.data.shape
+    if len(counts) < len(shape) or min(counts, default=0) < 0:
+        raise ValueError(
+            f"repeat: repeats={counts} must be at least 0 each and as many as the axes of input.shape={shape} or more"
+        )
+    return _repeated(input, counts)
+
+
+def tile(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
+    """``repeat``; fewer numbers than axes count for the last ones.
+
+    Raises:
+        ValueError: a number is negative.
+    """
+    require_tensor("tile", input)
+    counts = sizes(dims)
+    if min(counts, default=0) < 0:
+        raise ValueError(f"tile: dims={counts} must be at least 0 each")
+    return _repeated(input, (1,) * (input.data.ndim - len(counts)) + counts)
+
+
+def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
+    shape = (1,) * (len(counts) - x.data.ndim) + x.data.shape
+    apart = tuple(n for extent in shape for n in (1, extent))
+    wide = tuple(n for count, extent in zip(counts, shape, strict=True) for n in (count, extent))
+    # (r0, n0, r1, n1, ...) joined by twos
+    return reshape(
+        expand(reshape(x, apart), wide), tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    )
+
+
+def repeat_interleave(
+    input: Tensor, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each slice of input along ``dim`` repeated ``repeats`` times, all the same or one number for each slice.
+
+    Without ``dim`` the elements in C order are repeated. output_size: the extent of the result, which is checked.
+
+    Raises:
+        TypeError: ``repeats`` is neither an int nor an int64 Tensor.
+        IndexError: input has no such axis.
+        ValueError: a number is negative, there are not as many as slices, or ``output_size`` is another.
+    """
+    require_tensor("repeat_interleave", input)
+    if dim is None:
+        input, dim = reshape(input, input.data.size), 0
+    position = axis("repeat_interleave", "dim", dim, input.data.ndim)
+    extent = input.data.shape[position]
+    counts = repeats.data if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if counts.dtype.kind != "i":
+        raise TypeError(f"repeat_interleave: repeats is {counts.dtype}, needs an int or an int64 Tensor")
+    if counts.ndim > 1 or counts.size not in (1, extent) or counts.min(initial=0) < 0:
+        raise ValueError(
+            f"repeat_interleave: repeats={counts.tolist()} must be one number of at least 0, or one for each of the "
+            f"{extent} slices"
+        )
+    indices = np.repeat(np.arange(extent), counts.reshape(-1))
+    if output_size is not None and output_size != indices.size:
+        raise ValueError(f"repeat_interleave: output_size={output_size}, but the repeats add up to {indices.size}")
+    return SparseProduct.apply(input, Matrix(indices, extent), position)

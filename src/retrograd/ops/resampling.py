@@ -1,0 +1,204 @@
+"""interpolate: images, sequences and volumes at another resolution.
+
+Along each axis the new elements are weighted sums of few old ones: a sparse matrix, whose transpose is the gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from .dtype import is_number, require_float
+from .sparse import Matrix, SparseProduct
+
+__all__ = ["interpolate", "upsample"]
+
+_AXES = {
+    "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "linear": (1,), "bilinear": (2,), "trilinear":
+    (3,),
+    "bicubic": (2,),
+}  # fmt: skip
+_LINEAR, _CUBIC = ("linear", "bilinear", "trilinear"), ("bicubic",)
+
+
+def interpolate(
+    input: Tensor,
+    size: int | tuple[int, ...] | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """input (N, C, *I) -> (N, C, *O), O = size or floor(I * scale_factor); one number holds for all axes.
+
+    mode: "nearest" (the element below, as OpenCV has it), "nearest-exact", "linear", "bilinear" or "trilinear" (for 1,
+    2 or 3 axes), "bicubic" (2 axes, a = -0.75), or "area" (means of boxes that cover input).
+    align_corners: the centres of the corner elements fall on each other, not their outer edges; linear modes and
+    bicubic only.
+    recompute_scale_factor: the ratio of the extents counts, not ``scale_factor`` itself.
+    antialias: wider windows where the image shrinks; bilinear and bicubic (a = -0.5) without align_corners.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or a size or factor is of another kind.
+        ValueError: the mode is unknown or for other axes, an option does not exist for it, not exactly one of ``size``
+            and ``scale_factor`` is given, or an extent is 0.
+    """
+    require_float("interpolate", input)
+    shape = input.data.shape
+    count = len(shape) - 2
+    if mode not in _AXES:
+        raise ValueError(f"interpolate: mode={mode!r} must be one of {', '.join(_AXES)}")
+    if count not in _AXES[mode]:
+        raise ValueError(
+            f"interpolate: mode={mode!r} is for inputs (N, C, *I) with {' or '.join(map(str, _AXES[mode]))} axes in I; "
+            f"input.shape={shape}"
+        )
+    if align_corners is not None and mode not in (*_LINEAR, *_CUBIC):
+        raise ValueError(f"interpolate: align_corners={align_corners} does not exist for mode={mode!r}; leave it out")
+    if antialias and (mode not in ("bilinear", "bicubic") or align_corners):
+        raise ValueError(
+            f"interpolate: antialias=True exists for mode='bilinear' and 'bicubic' without align_corners; got "
+            f"mode={mode!r}, "
+            f"align_corners={align_corners}"
+        )
+    target, ratios = _target(shape[2:], size, scale_factor, recompute_scale_factor)
+    if min(shape[1:]) < 1 or min(target) < 1:
+        raise ValueError(f"interpolate: input.shape={shape} and the new extents {target} must be at least 1")
+    y = input
+    for k in reversed(range(count)):  # the last axis has the fewest neighbours in memory: while the array is small
+        matrix = _matrix(
+            mode, shape[2 + k], target[k], ratios[k], bool(align_corners), antialias, input.data.dtype.char
+        )
+        if matrix is not None:
+            y = SparseProduct.apply(y, matrix, 2 + k)
+    return y if y is not input else y.clone()
+
+
+def upsample(
+    input: Tensor,
+    size: int | tuple[int, ...] | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """The same as ``interpolate``, under its old name.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or a size or factor is of another kind.
+        ValueError: as for ``interpolate``.
+    """
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def _target(
+    extents: tuple[int, ...], size: Any, factor: Any, recompute: bool | None
+) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    """The new extents, and for each axis the step of the old one, if it is not their ratio."""
+    if (size is None) == (factor is None):
+        raise ValueError(f"interpolate: give size or scale_factor, one of them; got size={size}, scale_factor={factor}")
+    given = size if factor is None else factor
+    each = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(extents)
+    label = "size" if factor is None else "scale_factor"
+    wrong = [n for n in each if not (isinstance(n, (int, np.integer)) if factor is None else is_number(n))]
+    if wrong:
+        raise TypeError(
+            f"interpolate: {label}={given!r} must be {'an int' if factor is None else 'a number'} or several"
+        )
+    if len(each) != len(extents):
+        raise ValueError(f"interpolate: {label}={given} must be one number or one for each of the {len(extents)} axes")
+    if factor is None:
+        if recompute:
+            raise ValueError("interpolate: recompute_scale_factor=True needs scale_factor, not size")
+        return tuple(map(int, each)), (None,) * len(each)
+    if min(each) <= 0:
+        raise ValueError(f"interpolate: scale_factor={given} must be above 0")
+    target = tuple(math.floor(float(n) * float(f)) for n, f in zip(extents, each, strict=True))
+    return target, (None,) * len(each) if recompute else tuple(1.0 / float(f) for f in each)
+
+
+@lru_cache(maxsize=256)
+def _matrix(
+    mode: str, extent: int, target: int, ratio: float | None, align: bool, antialias: bool, dtype: str
+) -> Matrix | None:
+    """The weights (target, extent) of one axis; None if they are one."""
+    step = extent / target if ratio is None else ratio
+    if mode == "area":
+        number = np.arange(target)
+        first, last = number * extent // target, -((number + 1) * -extent // target)
+        return _rows(first, last - first, lambda r, k: np.full(k.size, 1.0 / (last[r] - first[r])), extent)
+    if mode.startswith("nearest"):
+        # in the type of the data, as PyTorch computes it
+        kind: Any = np.float32 if dtype == "f" else np.float64
+        at = (np.arange(target).astype(kind) + kind(0.5 if mode == "nearest-exact" else 0)) * kind(step)
+        indices = np.minimum(np.floor(at).astype(np.int64), extent - 1)
+        return None if np.array_equal(indices, np.arange(extent)) else Matrix(indices, extent)
+    if align:
+        places = np.arange(target) * ((extent - 1) / (target - 1) if target > 1 else 0.0)
+    else:
+        places = (np.arange(target) + 0.5) * step - 0.5
+    if antialias:
+        return _antialiased(mode, extent, target, step)
+    if mode in _CUBIC:
+        base = np.floor(places).astype(np.int64)
+        taps = np.arange(-1, 3)
+        weights = _cubic(places[:, None] - base[:, None] - taps, -0.75)
+        indices = np.clip(base[:, None] + taps, 0, extent - 1)
+        return _dense(indices, weights, extent)
+    places = np.maximum(places, 0)
+    base = np.minimum(np.floor(places).astype(np.int64), extent - 1)
+    above = np.clip(places - base, 0, 1)
+    return _dense(np.stack([base, np.minimum(base + 1, extent - 1)], 1), np.stack([1 - above, above], 1), extent)
+
+
+def _dense(indices: np.ndarray, weights: np.ndarray, extent: int) -> Matrix | None:
+    """Equally many entries in each row, of which those with weight 0 go."""
+    kept = weights != 0
+    starts = np.concatenate([[0], np.cumsum(kept.sum(1))])
+    indices, weights = indices[kept], weights[kept]
+    if (
+        indices.size == extent == starts.size - 1
+        and np.array_equal(indices, np.arange(extent))
+        and (weights == 1).all()
+    ):
+        return None
+    return Matrix(indices, extent, starts, weights)
+
+
+def _rows(
+    first: np.ndarray, counts: np.ndarray, weights: Callable[[np.ndarray, np.ndarray], np.ndarray], extent: int
+) -> Matrix:
+    """Neighbouring entries in each row; ``weights`` of row and column."""
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.repeat(np.arange(first.size), counts)
+    columns = np.arange(rows.size) - starts[rows] + first[rows]
+    return Matrix(columns, extent, starts, weights(rows, columns))
+
+
+def _antialiased(mode: str, extent: int, target: int, step: float) -> Matrix:
+    """Windows that grow with the step, as Pillow has them."""
+    stretch = max(step, 1.0)
+    reach = (1.0 if mode == "bilinear" else 2.0) * stretch
+    centres = (np.arange(target) + 0.5) * step
+    first = np.maximum((centres - reach + 0.5).astype(np.int64), 0)
+    counts = np.minimum((centres + reach + 0.5).astype(np.int64), extent) - first
+
+    def weights(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        away = (columns - centres[rows] + 0.5) / stretch
+        values = np.maximum(1 - np.abs(away), 0) if mode == "bilinear" else _cubic(away, -0.5)
+        return values / np.bincount(rows, values, target)[rows]
+
+    return _rows(first, counts, weights, extent)
+
+
+def _cubic(away: np.ndarray, a: float) -> np.ndarray:
+    """Keys' cubic convolution kernel. Source: R. Keys, "Cubic Convolution Interpolation ...", 1981."""
+    t = np.abs(away)
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return np.where(t <= 1, near, np.where(t < 2, far, 0.0))

@@ -1,0 +1,72 @@
+"""A sparse matrix of constants times a tensor along one axis: picked lines, resampling, and their gradients.
+
+The gradient is the product with the transposed matrix, so the operator is closed under differentiation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .kernel_set import kernels
+
+
+class Matrix:
+    """A sparse matrix (rows, columns) in compressed rows: row r has weights[k] in column indices[k] for k in
+    [starts[r], starts[r+1]). Without ``starts`` each row has one entry, and it is 1 without ``weights``.
+    """
+
+    def __init__(
+        self, indices: np.ndarray, columns: int, starts: np.ndarray | None = None, weights: np.ndarray | None = None
+    ) -> None:
+        self.indices, self.columns, self.starts, self.weights = indices, columns, starts, weights
+        self._transposed: Matrix | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.indices.size if self.starts is None else self.starts.size - 1
+
+    @property
+    def transposed(self) -> Matrix:
+        """The matrix (columns, rows); the entries of a row in the order of the rows that they come from."""
+        if self._transposed is None:
+            narrow = self.columns <= 1 << 16  # 16 bits are sorted in linear time
+            order = np.argsort(self.indices.astype(np.uint16) if narrow else self.indices, kind="stable")
+            row_of = order if self.starts is None else np.repeat(np.arange(self.rows), np.diff(self.starts))[order]
+            starts = np.zeros(self.columns + 1, np.int64)
+            np.cumsum(np.bincount(self.indices, minlength=self.columns), out=starts[1:])
+            weights = None if self.weights is None else self.weights[order]
+            self._transposed = Matrix(row_of, self.rows, starts, weights)
+            self._transposed._transposed = self
+        return self._transposed
+
+
+class SparseProduct(Function):
+    """y[..., r, ...] = sum over c of matrix[r, c] x[..., c, ...] along ``axis``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Matrix, axis: int) -> Tensor:
+        ctx.matrix, ctx.axis = matrix, axis
+        array = x.data
+        if matrix.starts is None and matrix.weights is None:
+            return wrap(pick(array, matrix.indices, axis))
+        starts = np.arange(matrix.rows + 1) if matrix.starts is None else matrix.starts
+        count = matrix.indices.size
+        weights = np.ones(count, array.dtype) if matrix.weights is None else matrix.weights.astype(array.dtype)
+        return wrap(kernels.csr_product(array, axis, starts, matrix.indices, weights))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return SparseProduct.apply(g, ctx.matrix.transposed, ctx.axis), None, None
+
+
+def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """The lines ``indices`` of x along ``axis``; axes keep their order in memory."""
+    order = sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]))
+    if order == list(range(x.ndim)):
+        return x.take(indices, axis)
+    y = x.transpose(order).take(indices, order.index(axis))
+    return y.transpose(sorted(range(x.ndim), key=order.__getitem__))

@@ -1,0 +1,104 @@
+"""A tensor taken apart along an axis, as views."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from ..engine.tensor import Tensor
+from .dtype import require_tensor
+from .join import Split
+from .shape import axis, reshape
+
+__all__ = ["chunk", "split", "tensor_split", "unbind"]
+
+
+def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ...], dim: int = 0) -> tuple[Tensor, ...]:
+    """input cut along ``dim`` into pieces of that extent (the last one may be smaller), or of these extents: views.
+
+    Raises:
+        TypeError: a size is not an int.
+        IndexError: input has no such axis.
+        ValueError: a size is negative (or 0 for a longer axis), or the sizes do not add up to the extent.
+    """
+    require_tensor("split", input)
+    return _split("split", "split_size_or_sections", input, split_size_or_sections, dim)
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """input cut along ``dim`` into at most ``chunks`` pieces of equal extent, the last one perhaps smaller: views.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: ``chunks`` is not positive.
+    """
+    require_tensor("chunk", input)
+    position = axis("chunk", "dim", dim, input.data.ndim)
+    if chunks < 1:
+        raise ValueError(f"chunk: chunks={chunks} must be at least 1")
+    extent = input.data.shape[position]
+    if extent == 0:
+        return Split.apply(input, [0] * chunks, position)
+    return _split("chunk", "chunks", input, -(-extent // chunks), position)
+
+
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """input cut along ``dim`` before these indices, or into that many pieces whose extents differ by at most 1: views.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: the number of pieces is not positive.
+    """
+    require_tensor("tensor_split", input)
+    position = axis("tensor_split", "dim", dim, input.data.ndim)
+    extent = input.data.shape[position]
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
+    if isinstance(indices_or_sections, (tuple, list)):
+        clipped = [slice(None, operator.index(i)).indices(extent)[1] for i in indices_or_sections]
+        starts, ends = [0, *clipped], [*clipped, extent]
+        if starts != sorted(starts):  # pieces that overlap or are empty
+            before = (slice(None),) * position
+            return tuple(input[(*before, slice(a, max(a, b)))] for a, b in zip(starts, ends, strict=True))
+        return Split.apply(input, [b - a for a, b in zip(starts, ends, strict=True)], position)
+    count = operator.index(indices_or_sections)
+    if count < 1:
+        raise ValueError(f"tensor_split: indices_or_sections={count} must be at least 1")
+    return Split.apply(input, [extent // count + (i < extent % count) for i in range(count)], position)
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices of input along ``dim``, without that axis: views.
+
+    Raises:
+        IndexError: input has no such axis.
+    """
+    require_tensor("unbind", input)
+    shape = input.data.shape
+    position = axis("unbind", "dim", dim, len(shape))
+    rest = shape[:position] + shape[position + 1 :]
+    if not shape[position]:
+        return ()
+    return tuple(reshape(piece, rest) for piece in Split.apply(input, [1] * shape[position], position))
+
+
+def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tensor, ...]:
+    position = axis(name, "dim", dim, x.data.ndim)
+    extent = x.data.shape[position]
+    if isinstance(size, (tuple, list)):
+        extents = [operator.index(n) for n in size]
+        if min(extents, default=0) < 0 or sum(extents) != extent:
+            raise ValueError(
+                f"{name}: {label}={list(size)} must be at least 0 each and add up to {extent}, the extent of axis "
+                f"dim={dim} of input.shape={x.data.shape}"
+            )
+        return Split.apply(x, extents, position) if extents else ()
+    try:
+        each = operator.index(size)
+    except TypeError:
+        raise TypeError(f"{name}: {label}={size!r} must be an int or a list of ints") from None
+    if each < 0 or (each == 0 and extent):
+        raise ValueError(f"{name}: {label}={each} must be at least 1")
+    if extent == 0:
+        return Split.apply(x, [0], position)
+    return Split.apply(x, [min(each, extent - i) for i in range(0, extent, each)], position)

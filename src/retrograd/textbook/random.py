@@ -1,0 +1,36 @@
+"""Random numbers by position: each is computed from its number in the sequence alone.
+
+Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011 (Philox-2x32 with ten rounds).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .ieee import ieee
+
+__all__ = ["dropout"]
+
+
+def philox(number: np.ndarray, stream: int, key: int) -> np.ndarray:
+    """The first of the two 32-bit words that Philox-2x32-10 makes of each counter (number, stream)."""
+    word, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    counter = number.astype(np.uint64)
+    low, high = counter & word, (counter >> shift) ^ np.uint64(stream)
+    for _ in range(10):
+        product = low * np.uint64(0xD256D193)
+        low, high = (product >> shift) ^ np.uint64(key) ^ high, product & word
+        key = (key + 0x9E3779B9) & 0xFFFFFFFF
+    return low
+
+
+@ieee
+def dropout(x: np.ndarray, p: float, key: int, stream: int) -> np.ndarray:
+    """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise.
+
+    The element with number i in C order is kept where the first word of Philox-2x32-10 with this ``key``, of the
+    counter (i, ``stream``), is at least p 2^32; key and stream have 32 bits.
+    """
+    words = philox(np.arange(x.size).reshape(x.shape), stream, key)
+    keep = words >= np.uint64(round(p * 2.0**32))
+    return np.asarray(x * np.where(keep, 1.0 / (1.0 - p) if p < 1.0 else 0.0, 0.0).astype(x.dtype))
