@@ -19,6 +19,11 @@ SHAPE = (60, 50, 3, 2)
 FAN_IN, FAN_OUT = 300, 360
 
 
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    retrograd.manual_seed(0)
+
+
 def weight() -> Tensor:
     return Tensor(np.full(SHAPE, np.nan))
 
