@@ -21,9 +21,9 @@ LAYERS: list[Layer] = [entry for table in TABLES for entry in getattr(table, "LA
 
 # what makes, seeds, compares or describes tensors, and returns none to differentiate
 NOT_OPERATORS = {
-    "active_kernels", "allclose", "arange", "default_generator", "equal", "from_numpy", "full", "get_rng_state", "manual_seed", "ones",
-    "ones_like", "rand", "randint", "randn", "randperm", "set_rng_state", "tensor", "use_kernels", "zeros",
-    "zeros_like",
+    "active_kernels", "allclose", "arange", "default_generator", "equal", "from_numpy", "full", "get_rng_state",
+    "manual_seed", "ones", "ones_like", "rand", "randint", "randn", "randperm", "set_rng_state", "tensor",
+    "use_kernels", "zeros", "zeros_like",
 }  # fmt: skip
 # containers and base classes
 NOT_LAYERS = {"Module", "ModuleList", "Parameter", "Sequential"}

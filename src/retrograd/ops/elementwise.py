@@ -220,7 +220,7 @@ def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
     if isinstance(input, Tensor):
         if input.data.dtype.kind == "f" and is_number(other):
-            return Scale.apply(input, float(other))  # type: ignore[arg-type]
+            return Scale.apply(input, float(other))
     elif isinstance(other, Tensor) and other.data.dtype.kind == "f" and is_number(input):
         return Scale.apply(other, float(input))
     return binary(Mul, "mul", input, other)
@@ -286,7 +286,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     _same_types("lerp", input=input, end=end)
     if is_number(weight):
         if input.data.shape == end.data.shape:
-            return LerpNumber.apply(input, end, float(weight))  # type: ignore[arg-type]
+            return LerpNumber.apply(input, end, float(weight))
         weight = wrap(np.array(weight, input.data.dtype))
     _same_types("lerp", input=input, weight=weight)
     broadcast_shape("lerp", broadcast_shape("lerp", input.data.shape, end.data.shape), weight.data.shape)  # type: ignore[union-attr]

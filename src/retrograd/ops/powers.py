@@ -190,9 +190,9 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
         ValueError: the shapes do not broadcast, or an integer has a negative integer exponent.
     """
     if isinstance(input, Tensor) and input.data.dtype.kind == "f" and is_number(exponent):
-        return Pow.apply(input, float(exponent))  # type: ignore[arg-type]
-    if isinstance(exponent, Tensor) and exponent.data.dtype.kind == "f" and is_number(input) and input > 0:  # type: ignore[operator]
-        return PowOfNumber.apply(float(input), exponent)  # type: ignore[arg-type]
+        return Pow.apply(input, float(exponent))
+    if isinstance(exponent, Tensor) and exponent.data.dtype.kind == "f" and is_number(input) and input > 0:
+        return PowOfNumber.apply(float(input), exponent)
     x, y = promote("pow", input, exponent)
     if x.data.dtype.kind == "b":
         raise TypeError("pow: input and exponent are bool, needs numbers; convert one with .long()")
