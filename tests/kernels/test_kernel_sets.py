@@ -47,12 +47,12 @@ def _x(rng: np.random.Generator, dtype: type, layout: str, *shape: int) -> np.nd
 
 
 def _one(name: str) -> Call:
-    return lambda k, rng, dtype, layout: getattr(k, name)(np.abs(_x(rng, dtype, layout, 4, 17, 41, 40)))
+    return lambda k, rng, dtype, layout: getattr(k, name)(np.abs(_x(rng, dtype, layout, 3, 17, 41, 16)))
 
 
 def _two(name: str) -> Call:
     return lambda k, rng, dtype, layout: getattr(k, name)(
-        _x(rng, dtype, layout, 4, 17, 41, 40), _x(rng, dtype, "contiguous", 4, 17, 41, 40)
+        _x(rng, dtype, layout, 3, 17, 41, 16), _x(rng, dtype, "contiguous", 3, 17, 41, 16)
     )
 
 
@@ -185,8 +185,6 @@ def _broadcasts(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
     x, y = _x(rng, dtype, layout, 4, 17, 41, 40), _x(rng, dtype, "contiguous", 17, 1, 1)
     for name in ("add", "sub", "mul", "div"):
         yield name, getattr(k, name)(x, y)
-    yield "power", k.power(np.abs(x), 1.7)
-    yield "scale", k.scale(x, 0.3)
 
 
 def _by_position(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -232,8 +230,65 @@ def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
     yield "norm_of_all", (np.array([k.norm_of_all(p, largest=False), k.norm_of_all(p, largest=True)]),)
 
 
-_ONE = ("neg", "exp", "log", "sqrt", "relu", "sigmoid", "tanh")
-_TWO = ("add", "sub", "mul", "div", "relu_grad", "sigmoid_grad", "tanh_grad")
+_ONE = (
+    *(
+        "neg",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "zeros",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sigmoid",
+    ),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc"),
+    *("abs", "sign", "ceil", "floor", "round", "trunc", "frac", "isnan", "isinf", "isfinite"),
+    *("relu", "hardsigmoid", "hardswish", "silu", "mish", "gelu", "gelu_tanh", "log_sigmoid", "softsign", "tanhshrink"),
+)
+_TWO = (
+    *("add", "sub", "mul", "div", "pow", "hypot", "rsqrt_grad", "reciprocal_grad", "expm1_grad", "log1p_grad"),
+    *("sigmoid_grad", "tanh_grad", "tan_grad", "sin_grad", "cos_grad", "sinh_grad", "cosh_grad"),
+    *("atan2", "logaddexp", "xlogy", "maximum", "minimum", "fmax", "fmin", "fmod", "remainder", "floor_divide"),
+    *("lt", "le", "eq", "ne", "abs_grad", "relu_grad", "prelu_terms", "hardswish_grad", "silu_grad", "mish_grad"),
+    *("gelu_grad", "gelu_tanh_grad", "log_sigmoid_grad", "softsign_grad", "tanhshrink_grad"),
+)
+_BOTH = (
+    *("mul_grad", "div_grad", "hypot_grad", "atan2_grad", "pow_grad", "logaddexp_grad", "xlogy_grad", "maximum_grad"),
+    *("fmax_grad", "fmin_grad"),
+)
+# and numbers
+_ONE_NUMBERS: dict[str, tuple[float, ...]] = {
+    "scale": (0.3,),
+    "power": (1.7,),
+    "logit": (0.2, 0.9),
+    "clamp": (0.2, 0.9),
+    "nan_to_num": (0.0, 1.0, 2.0),
+    "leaky_relu": (0.1,),
+    "elu": (1.1, 1.2, 0.9),
+    "threshold": (0.4, 2.0),
+    "hardshrink": (0.4,),
+    "softshrink": (0.4,),
+    "softplus": (1.2, 0.9),
+}
+_TWO_NUMBERS: dict[str, tuple[float, ...]] = {
+    "scaled_mul": (0.3,),
+    "scaled_div": (0.3,),
+    "lerp_number": (0.3,),
+    "over_quadratic": (1.0, 1.0),
+    "over_root": (1.0, 1.0, -1.0),
+    "gaussian": (1.1,),
+    "logit_grad": (0.2, 0.9),
+    "within_grad": (0.2, 0.9, 0.5),
+    "outside_grad": (0.2, 0.9),
+    "leaky_relu_grad": (0.1,),
+    "elu_grad": (1.1, 1.2, 0.9),
+    "softplus_grad": (1.2, 0.9),
+}
 
 
 def _elementwise(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -243,11 +298,38 @@ def _elementwise(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> 
         yield name, _two(name)(k, rng, dtype, layout)
 
 
+def _numbers(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, y = (np.abs(_x(rng, dtype, layout, 3, 17, 41, 16)) for _ in range(2))
+    for name, values in _ONE_NUMBERS.items():
+        yield name, getattr(k, name)(x, *values)
+    for name, values in _TWO_NUMBERS.items():
+        yield name, getattr(k, name)(x, y, *values)
+
+
+def _three(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, y, z = (np.abs(_x(rng, dtype, layout, 3, 17, 41, 16)) for _ in range(3))
+    for name in _BOTH:
+        yield name, getattr(k, name)(x, y, z, True, True)
+    for name in ("fmod_grad", "remainder_grad"):
+        yield name, getattr(k, name)(x, y, z)
+    yield "addcmul", k.addcmul(x, y, z, 0.7)
+    yield "addcdiv", k.addcdiv(x, y, z, 0.7)
+    yield "lerp", k.lerp(x, y, z)
+    yield "where", k.where(x > y, y, z)
+    weight = _x(rng, dtype, "contiguous", 17)
+    yield "prelu", k.prelu(x, weight)
+    yield "prelu_grad", k.prelu_grad(x, y, weight)
+    yield "glu", k.glu(x, 3)
+    yield "glu_grad", k.glu_grad(z[..., :8], x, 3)
+
+
 FAMILIES = {
     "convolution": _trio,
     "depthwise": _depthwise,
     "matmul": _products,
     "elementwise": _elementwise,
+    "elementwise and numbers": _numbers,
+    "elementwise of three": _three,
     "broadcasting": _broadcasts,
     "random": _by_position,
     "reduction": _reductions,

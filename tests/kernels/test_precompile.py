@@ -12,7 +12,7 @@ import pytest
 from retrograd.kernels import cache, launch, precompile, warmup
 from retrograd.kernels.launch import Kernel
 
-PATHS = ("elementwise.sqrt", "elementwise.add", "elementwise.scale", "elementwise.relu")
+PATHS = ("elementwise.sqrt", "elementwise.add", "elementwise.scale", "activation.relu")
 
 
 @pytest.fixture

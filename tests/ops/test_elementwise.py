@@ -7,8 +7,8 @@ import pytest
 
 import retrograd
 from ops.battery import away_from_kinks, check, kernels_of_backward, numbers
+from retrograd import ops as e
 from retrograd.engine.tensor import Tensor
-from retrograd.ops import elementwise as e
 
 SHAPES = [((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1, 3), (4, 1)), ((), (2, 2)), ((2, 2), ()), ((0, 3), (1, 3))]
 
@@ -145,7 +145,7 @@ def test_gradient_flows_through_promotion() -> None:
 def test_gradients_nobody_asked_for_are_not_computed() -> None:
     arrays = (numbers(2, 3), numbers(2, 3, low=0.5))
     assert kernels_of_backward(e.mul, arrays, {0}) == ["mul"]
-    assert kernels_of_backward(e.mul, arrays, {0, 1}) == ["mul", "mul"]
+    assert kernels_of_backward(e.mul, arrays, {0, 1}) == ["mul_grad"]
     assert kernels_of_backward(e.sub, arrays, {0}) == []
     assert kernels_of_backward(e.sub, arrays, {1}) == ["neg"]
     assert kernels_of_backward(e.div, arrays, {0}) == ["div"]
@@ -163,8 +163,8 @@ def test_gradients_nobody_asked_for_are_not_computed() -> None:
         (lambda x: x + "a", TypeError, "add: other is str"),
         (lambda x: e.exp(3.0), TypeError, "exp: input is float, needs a Tensor"),
         (lambda x: e.exp(Tensor(np.array([1]))), TypeError, "exp: input is int64, needs float32 or float64; convert"),
-        (lambda x: x**x, TypeError, "pow: exponent is Tensor, needs a number"),
-        (lambda x: Tensor(np.array([2])) ** 2, TypeError, "pow: input is int64"),
+        (lambda x: x ** "2", TypeError, "pow: other is str, needs a Tensor or a number"),
+        (lambda x: Tensor(np.array([2])) ** -2, ValueError, "pow: an integer has no negative integer power"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str) -> None:

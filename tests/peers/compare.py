@@ -79,6 +79,8 @@ def _compare_second(
 ) -> None:
     directions = [normal(*px.shape, seed=78 + index, dtype=_array(px).dtype) for index, px in enumerate(peers)]
     kept = [index for index, px in enumerate(peers) if px.requires_grad]
+    if not kept:  # the gradients are constant
+        return
     total = sum((first[index] * retrograd.tensor(directions[index])).sum() for index in kept)
     peer_total = sum((peers[index] * torch.tensor(directions[index])).sum() for index in kept)
     seconds = retrograd.autograd.grad(total, xs, allow_unused=True)

@@ -21,6 +21,37 @@ LABELS, INDICES = np.array([2, 0, 1]), np.random.default_rng(1).integers(0, 20, 
 TARGETS = np.array([[2, 0, -1, 1], [-1, 0, 0, 0], [3, 2, 1, 0]])
 CTC = np.array([[1, 2], [3, 3], [1, 0]]), np.array([5, 4, 3]), np.array([2, 2, 1])
 
+ELEMENTWISE = ("activation", "elementwise", "piecewise", "transcendental")
+ONE = (
+    *("neg", "sqrt", "rsqrt", "reciprocal", "zeros", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
+    *("sigmoid", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("erf", "erfc", "abs", "sign", "ceil", "floor", "round", "trunc", "frac", "isnan", "isinf", "isfinite"),
+    *("relu", "hardsigmoid", "hardswish", "silu", "mish", "gelu", "gelu_tanh", "log_sigmoid", "softsign", "tanhshrink"),
+)
+TWO = (
+    *("add", "sub", "mul", "div", "pow", "hypot", "atan2", "logaddexp", "xlogy", "maximum", "minimum", "fmax", "fmin"),
+    *("fmod", "remainder", "floor_divide", "lt", "le", "eq", "ne"),
+)
+GRADIENTS = (
+    *("rsqrt_grad", "reciprocal_grad", "expm1_grad", "log1p_grad", "sigmoid_grad", "tanh_grad", "tan_grad", "sin_grad"),
+    *("cos_grad", "sinh_grad", "cosh_grad", "abs_grad", "relu_grad", "prelu_terms", "hardswish_grad", "silu_grad"),
+    *("mish_grad", "gelu_grad", "gelu_tanh_grad", "log_sigmoid_grad", "softsign_grad", "tanhshrink_grad"),
+)
+BOTH = (
+    *("mul_grad", "div_grad", "hypot_grad", "atan2_grad", "pow_grad", "logaddexp_grad", "xlogy_grad", "maximum_grad"),
+    *("fmax_grad", "fmin_grad"),
+)
+ONE_NUMBERS: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("power", "scale", "leaky_relu", "hardshrink", "softshrink"), (0.3,)),
+    **dict.fromkeys(("logit", "clamp", "threshold", "softplus"), (0.2, 0.9)),
+    **dict.fromkeys(("nan_to_num", "elu"), (1.1, 1.2, 0.9)),
+}
+TWO_NUMBERS: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("scaled_mul", "scaled_div", "lerp_number", "gaussian", "leaky_relu_grad"), (0.3,)),
+    **dict.fromkeys(("over_quadratic", "logit_grad", "outside_grad", "softplus_grad"), (0.2, 0.9)),
+    **dict.fromkeys(("over_root", "within_grad", "elu_grad"), (1.0, 1.2, 0.9)),
+}
+
 
 def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
     """Arguments for every kernel but the optimiser steps."""
@@ -37,11 +68,19 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "conv_input_grad": (y, w, a(4), CONV),
         "conv_weight_grad": (x, y, CONV),
         "matmul": (a(2, 1, 3, 4), a(3, 4, 5), a(5)),
-        **dict.fromkeys(("add", "sub", "mul", "div"), two),
-        **dict.fromkeys(("neg", "exp", "log", "relu", "sigmoid", "tanh", "sqrt"), one),
-        **dict.fromkeys(("relu_grad", "sigmoid_grad", "tanh_grad"), (a(3, 4), a(3, 4))),
-        "power": (a(3, 4), -1.5),
-        "scale": (a(3, 4), 0.3),
+        **dict.fromkeys(TWO, two),
+        **dict.fromkeys(ONE, one),
+        **dict.fromkeys(GRADIENTS, (a(3, 4), a(3, 4))),
+        **dict.fromkeys(BOTH, (a(3, 4), a(3, 4), a(3, 4), True, True)),
+        **dict.fromkeys(("fmod_grad", "remainder_grad", "lerp"), (a(3, 4), a(3, 4), a(3, 4))),
+        **dict.fromkeys(("addcmul", "addcdiv"), (a(3, 4), a(3, 4), a(3, 4), 0.7)),
+        **{name: (a(3, 4), *values) for name, values in ONE_NUMBERS.items()},
+        **{name: (a(3, 4), a(3, 4), *values) for name, values in TWO_NUMBERS.items()},
+        "where": (np.arange(12).reshape(3, 4) % 2 == 0, a(3, 4), a(3, 4)),
+        "prelu": (a(3, 4), a(4)),
+        "prelu_grad": (a(3, 4), a(3, 4), a(4)),
+        "glu": (a(3, 4), 1),
+        "glu_grad": (a(3, 2), a(3, 4), 1),
         "dropout": (x, 0.4, 1, 2),
         "csr_product": (x, 2, np.array([0, 2, 2, 3]), np.array([4, 0, 1]), a(3)),
         "sum": (x, (0, 2), False),
@@ -111,7 +150,7 @@ class TestEveryKernel:
     def test_keeps_the_dtype(self, name: str, dtype: type) -> None:
         for result in run(name, calls(dtype)[name]):
             assert type(result) is np.ndarray
-            assert result.dtype == (np.int64 if result.dtype.kind == "i" else dtype)
+            assert result.dtype == ({"i": np.int64, "b": np.bool_}.get(result.dtype.kind, dtype))
 
     def test_leaves_inputs_alone_and_returns_fresh_arrays(self, name: str) -> None:
         arguments = calls(np.float64)[name]
@@ -142,12 +181,17 @@ class TestEveryKernel:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in calls(np.float32) if getattr(textbook, name).__module__.endswith("elementwise")]
+    "name",
+    [
+        name
+        for name in calls(np.float32)
+        if getattr(textbook, name).__module__.rpartition(".")[2] in ELEMENTWISE and name[:3] != "glu"
+    ],
 )
 def test_result_without_axes_is_an_array(name: str) -> None:
-    number = np.array(1.0, np.float32)
-    (result,) = run(name, with_arrays(calls(np.float32)[name], lambda _: number))
-    assert type(result) is np.ndarray and result.shape == () and result.dtype == np.float32
+    arguments = with_arrays(calls(np.float32)[name], lambda value: np.array(1, value.dtype))
+    for result in run(name, arguments):
+        assert type(result) is np.ndarray and result.shape == () and result.dtype in (np.float32, np.bool_)
 
 
 # Kernels whose result has the batch in front, by how many of their arguments have it.
