@@ -10,24 +10,34 @@ import sys
 
 from .convolution import *
 from .elementwise import *
+from .extremes import *
+from .group_norm import *
 from .launch import get_num_threads, set_num_threads
 from .matmul import *
+from .moments import *
 from .normalization import *
 from .optimizer import *
 from .pooling import *
 from .precompile import warmup
 from .reduction import *
+from .scan import *
 from .softmax import *
+from .spread import *
 
 _FAMILIES = (
     "convolution",
     "elementwise",
+    "extremes",
+    "group_norm",
     "matmul",
+    "moments",
     "normalization",
     "optimizer",
     "pooling",
     "reduction",
+    "scan",
     "softmax",
+    "spread",
 )
 __all__ = ["get_num_threads", "set_num_threads", "warmup"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -8,21 +8,25 @@ import sys
 
 from .convolution import *
 from .elementwise import *
+from .group_norm import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
 from .pooling import *
 from .reduction import *
+from .scan import *
 from .softmax import *
 
 _FAMILIES = (
     "convolution",
     "elementwise",
+    "group_norm",
     "matmul",
     "normalization",
     "optimizer",
     "pooling",
     "reduction",
+    "scan",
     "softmax",
 )
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

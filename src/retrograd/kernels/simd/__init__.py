@@ -8,8 +8,8 @@ This package imports Numba: only code that is about to compile a kernel imports 
 ``vector.py`` says what such a value is, ``codegen.py`` holds the LLVM instructions that the other files share.
 """
 
-from .across_lanes import all_lanes, any_lane, largest, total, transpose, transpose_first
-from .arithmetic import absolute, copy_sign, fma, maximum, sqrt
+from .across_lanes import all_lanes, any_lane, largest, product, smallest, total, transpose, transpose_first
+from .arithmetic import absolute, copy_sign, fma, maximum, minimum, sqrt
 from .bits import bits_of, float_from_bits, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
 from .creation import counting, full, full_like
@@ -68,11 +68,14 @@ __all__ = [
     "masked_load",
     "masked_store",
     "maximum",
+    "minimum",
     "offset",
     "pointer_like",
+    "product",
     "select",
     "shift_left",
     "shift_right",
+    "smallest",
     "splat",
     "sqrt",
     "store",

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .codegen import first_lanes, larger, masked_load, masked_store, vector_align, vector_pointer
+from .codegen import first_lanes, larger, masked_load, masked_store, smaller, vector_align, vector_pointer
 from .vector import I32, I64, llvm_vector, vector_of
 
 
@@ -36,7 +36,8 @@ def _tree(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> An
 
 
 total = _tree(lambda builder, a, b: builder.fadd(a, b))
-largest = _tree(larger)
+product = _tree(lambda builder, a, b: builder.fmul(a, b))
+largest, smallest = _tree(larger), _tree(smaller)
 
 
 @intrinsic

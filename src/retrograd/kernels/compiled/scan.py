@@ -1,0 +1,107 @@
+"""Kernels that combine each number with all before it along one axis of a dense array, seen as (outer, length, inner).
+
+``reverse``: with all behind it instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..compiler import Array, helper
+from ..simd import full, lanes, load, load_first, store, store_first
+
+Body = Callable[..., None]
+
+
+@helper
+def _add(x: Any, y: Any) -> Any:
+    return x + y
+
+
+@helper
+def _mul(x: Any, y: Any) -> Any:
+    return x * y
+
+
+def _rows(combine: Callable[[Any, Any], Any], start: float) -> Body:
+    """Four rows at once: an addition has to wait for the one before it. Numbers are added in float64."""
+
+    def body(
+        task: int, worker: int, x: Array, y: Array, rows: int, length: int, per_task: int, reverse: int
+    ) -> None:
+        row = task * per_task
+        end = min(rows, row + per_task)
+        step, first = 1, 0
+        if reverse:
+            step, first = -1, length - 1
+        while row < end:
+            k = row * length + first
+            if row + 4 <= end:
+                a, b, c, d = start, start, start, start
+                for _ in range(length):
+                    a = combine(a, x[k])
+                    b = combine(b, x[k + length])
+                    c = combine(c, x[k + 2 * length])
+                    d = combine(d, x[k + 3 * length])
+                    y[k] = a
+                    y[k + length] = b
+                    y[k + 2 * length] = c
+                    y[k + 3 * length] = d
+                    k += step
+                row += 4
+            else:
+                a = start
+                for _ in range(length):
+                    a = combine(a, x[k])
+                    y[k] = a
+                    k += step
+                row += 1
+
+    return body
+
+
+def _columns(combine: Callable[[Any, Any], Any], start: float) -> Body:
+    """A task is ``width`` columns of one o, four registers of them at a time."""
+
+    def body(
+        task: int, worker: int, x: Array, y: Array, length: int, inner: int, width: int, reverse: int
+    ) -> None:
+        one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
+        blocks = (inner + width - 1) // width
+        o = task // blocks
+        c = (task - o * blocks) * width
+        end = min(inner, c + width)
+        step, first = inner, o * length * inner
+        if reverse:
+            step, first = -inner, (o * length + length - 1) * inner
+        while c + four <= end:
+            sum_a = full(x, start)
+            sum_b, sum_c, sum_d = sum_a, sum_a, sum_a
+            k = first + c
+            for _ in range(length):
+                sum_a = combine(sum_a, load(x, k))
+                sum_b = combine(sum_b, load(x, k + one))
+                sum_c = combine(sum_c, load(x, k + two))
+                sum_d = combine(sum_d, load(x, k + three))
+                store(y, k, sum_a)
+                store(y, k + one, sum_b)
+                store(y, k + two, sum_c)
+                store(y, k + three, sum_d)
+                k += step
+            c += four
+        while c < end:
+            n = min(one, end - c)
+            sum_a = full(x, start)
+            k = first + c
+            for _ in range(length):
+                sum_a = combine(sum_a, load_first(x, k, n))
+                store_first(y, k, sum_a, n)
+                k += step
+            c += one
+
+    return body
+
+
+cumsum_rows, cumsum_columns = _rows(_add, 0.0), _columns(_add, 0.0)
+cumprod_rows, cumprod_columns = _rows(_mul, 1.0), _columns(_mul, 1.0)

@@ -1,0 +1,204 @@
+"""Layer, root-mean-square, group and instance normalisation: every sample has statistics of its own.
+
+Without positions (layer norm: a sample is a row) rows are normalised one by one, from the cache. With them, statistics
+are taken per channel of each sample, in C order as well as channels-last, and put together to those of groups here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from .arrays import CHUNK, Shape, is_dense, memory_axes, transposition
+from .launch import kernel
+from .layout import is_channels_last
+from .moments import moments, sums
+from .reduction import sum
+from .spread import normalise, normalise_grad
+
+__all__ = ["group_norm", "group_norm_grad", "layer_norm", "layer_norm_grad"]
+
+_FORWARD, _BACKWARD = kernel("row_norm.forward"), kernel("row_norm.backward")
+Three = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centred: bool) -> Three:
+    """y = (x - mean) inverse weight + bias with inverse = 1 / sqrt(variance + eps), over the last axes of x.
+
+    weight and bias have the extents of these axes. Without ``centred`` the mean is 0: root mean square norm.
+
+    x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
+    """
+    order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
+    seen = np.ascontiguousarray(x.transpose(order))
+    rows = seen.reshape(prod(x.shape[: -weight.ndim]), weight.size)
+    y, mean, inverse = _rows(rows, _flat(weight, own), _flat(bias, own), 1, eps, centred)
+    outer = x.shape[: -weight.ndim]
+    return y.reshape(seen.shape).transpose(back), mean.reshape(outer), inverse.reshape(outer)
+
+
+def layer_norm_grad(
+    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray, centred: bool, affine: bool
+) -> Three:
+    """The gradients of layer_norm to x, weight and bias; with z = (x - mean) inverse and h = g weight:
+
+        gbias = sum g
+        gweight = sum g z
+        gx = inverse (h - mean(h) - z mean(h z))
+
+    Without ``centred`` there is no mean(h); without ``affine`` gweight and gbias are not computed, but zeros.
+    """
+    order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
+    seen = np.ascontiguousarray(x.transpose(order))
+    shape = prod(x.shape[: -weight.ndim]), weight.size
+    rows, g = seen.reshape(shape), np.ascontiguousarray(g.transpose(order)).reshape(shape)
+    gx, gweight, gbias = _rows_grad(g, rows, _flat(weight, own), mean, inverse, 1, centred, affine)
+    extents = tuple(weight.shape[axis] for axis in own)
+    gweight, gbias = (row.reshape(extents).transpose(transposition(own) or own) for row in (gweight, gbias))
+    return gx.reshape(seen.shape).transpose(back), gweight, gbias
+
+
+def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
+    """y = (x - mean) inverse weight + bias with inverse = 1 / sqrt(variance + eps), over each group of channels.
+
+    x (N, C, ...), weight, bias (C,) -> y (N, C, ...), mean, inverse (N, groups)
+    """
+    N, C = x.shape[:2]
+    positions = prod(x.shape[2:])
+    if positions == 1 or not x.size:
+        rows = np.ascontiguousarray(x).reshape(N * groups, C * positions // groups)
+        y, mean, inverse = _rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
+        return y.reshape(x.shape), mean.reshape(N, groups), inverse.reshape(N, groups)
+    planes = _planes(x)
+    mean, squares = (a.reshape(N, groups, C // groups) for a in moments(planes, (2,)))
+    center = mean.mean(2, np.float64)
+    away = np.square(mean - center[:, :, np.newaxis])
+    variance = (squares + positions * away).sum(2) / (positions * (C // groups))
+    inverse = (1 / np.sqrt(variance + eps)).astype(x.dtype)
+    center = center.astype(x.dtype)
+    factor = _of_channels(inverse, C) * weight[:, np.newaxis]
+    y = normalise(planes, _of_channels(center, C), factor, np.broadcast_to(bias[:, np.newaxis], factor.shape))
+    return _from_planes(y, x.shape), center, inverse
+
+
+def group_norm_grad(
+    g: np.ndarray, x: np.ndarray, groups: int, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
+) -> Three:
+    """The gradients of group_norm to x, weight and bias; as those of layer_norm, with means over each group.
+
+    g, x (N, C, ...), weight (C,), mean, inverse (N, groups) -> gx (N, C, ...), gweight, gbias (C,)
+    """
+    N, C = x.shape[:2]
+    positions = prod(x.shape[2:])
+    if positions == 1 or not x.size:
+        shape = N * groups, C * positions // groups
+        g, rows = np.ascontiguousarray(g).reshape(shape), np.ascontiguousarray(x).reshape(shape)
+        gx, gweight, gbias = _rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
+        return gx.reshape(x.shape), gweight, gbias
+    planes, center, scale = _planes(x), _of_channels(mean, C), _of_channels(inverse, C)
+    g = np.moveaxis(g, 1, -1).reshape(N, positions, C).transpose(0, 2, 1) if _last(x) else g.reshape(N, C, positions)
+    total, dot = sums(g, planes, center, (2,))
+    dot = dot * scale
+    count = positions * (C // groups)
+    level = (total[:, :, 0] * weight).reshape(N, groups, -1).sum(2) / count
+    slope = (dot[:, :, 0] * weight).reshape(N, groups, -1).sum(2) / count
+    gx = normalise_grad(
+        g,
+        planes,
+        center,
+        scale * weight[:, np.newaxis],
+        _of_channels(-inverse * inverse * slope, C),
+        _of_channels(-inverse * level, C),
+    )
+    return _from_planes(gx, x.shape), dot.sum((0, 2)), total.sum((0, 2))
+
+
+def _rows(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int, eps: float, centred: bool) -> Three:
+    """Rows that take turns with ``groups`` parts of weight and bias."""
+    rows, length = x.shape
+    y, mean, inverse = np.empty_like(x), np.empty(rows, x.dtype), np.empty(rows, x.dtype)
+    if x.size:
+        tasks, per_task = _tasks(rows, length)
+        _FORWARD[x.dtype.char](
+            tasks, x, weight, bias, y, mean, inverse, rows, length, groups, per_task, int(centred), eps
+        )  # fmt: skip
+    else:
+        mean.fill(np.nan if centred else 0)  # of nothing
+        inverse.fill(np.nan)
+    return y, mean, inverse
+
+
+def _rows_grad(
+    g: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray,
+    mean: np.ndarray,
+    inverse: np.ndarray,
+    groups: int,
+    centred: bool,
+    affine: bool,
+) -> Three:
+    rows, length = x.shape
+    gx = np.empty_like(x)
+    if not x.size:
+        return gx, np.zeros_like(weight), np.zeros_like(weight)
+    tasks, per_task = _tasks(rows, length)
+    pieces = np.empty((tasks, 2, groups * length) if affine else (1, 2, 1), x.dtype)
+    mean, inverse = np.ascontiguousarray(mean), np.ascontiguousarray(inverse)
+    _BACKWARD[x.dtype.char](
+        tasks, g, x, weight, mean, inverse, gx, pieces, rows, length, groups, per_task, int(centred), int(affine)
+    )  # fmt: skip
+    if not affine:
+        return gx, np.zeros_like(weight), np.zeros_like(weight)
+    gweight, gbias = pieces[0] if tasks == 1 else sum(pieces, (0,), False)
+    return gx, gweight, gbias
+
+
+def _tasks(rows: int, length: int) -> tuple[int, int]:
+    """Tasks and rows per task."""
+    per_task = CHUNK // length or 1
+    return -(-rows // per_task), per_task
+
+
+@lru_cache(maxsize=4096)
+def _orders(shape: Shape, strides: Shape, size: int, count: int) -> tuple[Shape, Shape, Shape]:
+    """The order of axes in which x becomes rows, the way back, and the order of the last ``count`` axes among them.
+
+    Rows may be in any order of memory, if only each is one piece of it.
+    """
+    outer = len(shape) - count
+    order = memory_axes(shape, strides)
+    if not is_dense(shape, strides, size) or order[:outer] != tuple(range(outer)):
+        order = tuple(range(len(shape)))
+    return order, transposition(order) or order, tuple(axis - outer for axis in order[outer:])
+
+
+def _flat(weight: np.ndarray, order: Shape) -> np.ndarray:
+    """The elements of weight with its axes in another order."""
+    return np.ascontiguousarray(weight.transpose(order)).reshape(-1)
+
+
+def _last(x: np.ndarray) -> bool:
+    return is_channels_last(x.shape, x.strides, x.itemsize)
+
+
+def _planes(x: np.ndarray) -> np.ndarray:
+    """x (N, C, ...) as (N, C, P), in C order or channels-last."""
+    N, C = x.shape[:2]
+    if _last(x):
+        return np.moveaxis(x, 1, -1).reshape(N, -1, C).transpose(0, 2, 1)
+    return np.ascontiguousarray(x).reshape(N, C, -1)
+
+
+def _from_planes(planes: np.ndarray, shape: Shape) -> np.ndarray:
+    """The way back to (N, C, ...)."""
+    if planes.flags.c_contiguous:
+        return planes.reshape(shape)
+    return np.moveaxis(planes.transpose(0, 2, 1).reshape(shape[0], *shape[2:], shape[1]), -1, 1)
+
+
+def _of_channels(values: np.ndarray, channels: int) -> np.ndarray:
+    """(N, groups) -> (N, C, 1): the number of each channel's group."""
+    return np.repeat(values, channels // values.shape[1], 1)[:, :, np.newaxis]

@@ -1,0 +1,46 @@
+"""Sums and products of all numbers up to each place along an axis."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from .arrays import CHUNK, Shape, around, dense
+from .axes import FEW
+from .launch import Kernel, kernel
+
+__all__ = ["cumprod", "cumsum"]
+
+_CUMSUM = kernel("scan.cumsum_rows"), kernel("scan.cumsum_columns")
+_CUMPROD = kernel("scan.cumprod_rows"), kernel("scan.cumprod_columns")
+
+
+def cumsum(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+    """y[i] = x[0] + ... + x[i] along ``axis``; from the end if ``reverse``"""
+    return _scan(_CUMSUM, x, axis, reverse)
+
+
+def cumprod(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+    """y[i] = x[0] ... x[i] along ``axis``; from the end if ``reverse``"""
+    return _scan(_CUMPROD, x, axis, reverse)
+
+
+def _scan(kernels: tuple[Kernel, Kernel], x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+    x = dense(x)
+    y = np.empty_like(x)
+    if x.size:
+        rows, tasks, numbers = _plan(x.shape, x.strides, axis)
+        kernels[0 if rows else 1][x.dtype.char](tasks, x, y, *numbers, int(reverse))
+    return y
+
+
+@lru_cache(maxsize=4096)
+def _plan(shape: Shape, strides: Shape, axis: int) -> tuple[bool, int, tuple[int, int, int]]:
+    """Whether the axis of a dense array is innermost, the tasks and the numbers of the kernel."""
+    outer, length, inner = around(shape, strides, axis)
+    if inner == 1:
+        per_task = max(4, CHUNK // length)  # the kernel takes four rows at a time
+        return True, -(-outer // per_task), (outer, length, per_task)
+    width = -(-CHUNK // length // FEW) * FEW
+    return False, outer * -(-inner // width), (length, inner, width)

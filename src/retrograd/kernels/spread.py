@@ -1,0 +1,107 @@
+"""Arrays with the numbers of a reduction beside them, one pass over memory: gradients of reductions, normalisation.
+
+The small operands have x's number of axes and extent 1 along those that were reduced.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import CHUNK, Shape, dense, like, memory_axes
+from .axes import Groups, append
+from .launch import Kernel, kernel
+
+__all__ = ["logsumexp_grad", "moments_grad", "ties"]
+
+_NORMALISE, _NORMALISE_GRAD = kernel("spread.normalise"), kernel("spread.normalise_grad")
+_TIES, _LOGSUMEXP_GRAD = kernel("spread.ties"), kernel("spread.logsumexp_grad")
+_SHORT, _LONG, _MANY = 64, 256, 8192  # as in elementwise.py: short rows are repeated
+
+
+class _Plan(NamedTuple):
+    order: Shape  # the axes in the order of memory
+    repeat: int  # how often small operands are repeated
+    tasks: int
+    numbers: tuple[int, ...]
+
+
+def moments_grad(g: np.ndarray, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """gx = g (x - mean): the gradient of half the sum of squares about the mean"""
+    return normalise(x, mean, g, np.zeros_like(mean))
+
+
+def logsumexp_grad(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """gx = g exp(x - y), with y = logsumexp(x)"""
+    return _spread(_LOGSUMEXP_GRAD, (x,), (y, g, g))
+
+
+def ties(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """g where x equals y, or both are NaN, else 0"""
+    return _spread(_TIES, (x,), (y, g, g))
+
+
+def normalise(x: np.ndarray, mean: np.ndarray, factor: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """(x - mean) factor + shift"""
+    return _spread(_NORMALISE, (x,), (mean, factor, shift))
+
+
+def normalise_grad(
+    g: np.ndarray, x: np.ndarray, mean: np.ndarray, factor: np.ndarray, slope: np.ndarray, shift: np.ndarray
+) -> np.ndarray:
+    """g factor + (x - mean) slope + shift"""
+    return _spread(_NORMALISE_GRAD, (g, x), (mean, factor, slope, shift))
+
+
+def _spread(function: Kernel, large: tuple[np.ndarray, ...], small: tuple[np.ndarray, ...]) -> np.ndarray:
+    x = dense(large[-1])
+    z = np.empty_like(x)
+    if not x.size:
+        return z
+    plan = _plan(x.shape, x.strides, small[0].shape)
+    if plan is None:  # axes that are reduced and kept in turn, too often
+        small = tuple(np.broadcast_to(array, x.shape) for array in small)
+        plan = _plan(x.shape, x.strides, x.shape)
+        assert plan is not None
+    order, repeat, tasks, numbers = plan
+    rows = [np.ascontiguousarray(array.transpose(order)) for array in small]
+    if repeat > 1:
+        rows = [np.concatenate((row.reshape(-1),) * repeat) for row in rows]
+    function[x.dtype.char](tasks, *(like(array, x) for array in large[:-1]), x, *rows, z, *numbers)
+    return z
+
+
+@lru_cache(maxsize=4096)
+def _plan(shape: Shape, strides: Shape, small: Shape) -> _Plan | None:
+    """How a dense x of this shape is seen as (outer, middle, inner); None if that takes more axes."""
+    order = memory_axes(shape, strides)
+    groups: Groups = []
+    for axis in order:
+        append(groups, small[axis] != shape[axis], shape[axis])
+    n = prod(shape)
+    repeat = 1
+    if len(groups) == 2 and groups[0][0] and groups[1][1] < _SHORT and n >= _MANY:
+        repeat = _LONG // groups[1][1]
+        groups = [(True, -(-groups[0][1] // repeat)), (False, groups[1][1] * repeat)]
+    if len(groups) < 2:
+        kept = not (groups and groups[0][0])
+        numbers, step = (n,), (1 if kept else 0,)
+        if n > CHUNK:
+            numbers, step = (-(-n // CHUNK), CHUNK), (CHUNK * step[0], step[0])  # type: ignore[assignment]
+    elif len(groups) <= 3:
+        numbers, steps, size = (), [], 1
+        for reduced, extent in reversed(groups):
+            numbers = (extent, *numbers)  # type: ignore[assignment]
+            steps.append(0 if reduced else size)
+            size *= 1 if reduced else extent
+        step = tuple(reversed(steps))  # type: ignore[assignment]
+    else:
+        return None
+    extents = (1,) * (3 - len(numbers)) + tuple(numbers)
+    steps3 = (0,) * (3 - len(numbers)) + tuple(step)
+    inner, middle = extents[2], extents[1]
+    rows_per_task = CHUNK // inner or 1
+    return _Plan(order, repeat, -(-n // (inner * rows_per_task)), (n, inner, middle, rows_per_task, *steps3))
