@@ -6,14 +6,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from .arrays import CHUNK, Shape, around, dense
+from .arrays import CHUNK, Shape, around, dense, like
 from .axes import FEW
 from .launch import Kernel, kernel
 
-__all__ = ["cumprod", "cumsum"]
+__all__ = ["cumprod", "cumsum", "linear_scan"]
 
 _CUMSUM = kernel("scan.cumsum_rows"), kernel("scan.cumsum_columns")
 _CUMPROD = kernel("scan.cumprod_rows"), kernel("scan.cumprod_columns")
+_LINEAR = kernel("scan.linear_rows"), kernel("scan.linear_columns")
 
 
 def cumsum(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
@@ -21,17 +22,25 @@ def cumsum(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
     return _scan(_CUMSUM, x, axis, reverse)
 
 
-def cumprod(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
-    """y[i] = x[0] ... x[i] along ``axis``; from the end if ``reverse``"""
-    return _scan(_CUMPROD, x, axis, reverse)
+def cumprod(x: np.ndarray, axis: int) -> np.ndarray:
+    """y[i] = x[0] ... x[i] along ``axis``"""
+    return _scan(_CUMPROD, x, axis, False)
 
 
-def _scan(kernels: tuple[Kernel, Kernel], x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+def linear_scan(x: np.ndarray, factor: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+    """y[i] = x[i] + factor[i] y[i - 1] along ``axis``; from the end, with y[i + 1], if ``reverse``"""
+    return _scan(_LINEAR, x, axis, reverse, factor)
+
+
+def _scan(
+    kernels: tuple[Kernel, Kernel], x: np.ndarray, axis: int, reverse: bool, *others: np.ndarray
+) -> np.ndarray:
     x = dense(x)
     y = np.empty_like(x)
     if x.size:
         rows, tasks, numbers = _plan(x.shape, x.strides, axis)
-        kernels[0 if rows else 1][x.dtype.char](tasks, x, y, *numbers, int(reverse))
+        arrays = (like(other, x) for other in others)
+        kernels[0 if rows else 1][x.dtype.char](tasks, x, *arrays, y, *numbers, int(reverse))
     return y
 
 

@@ -12,23 +12,35 @@ from .broadcasting import *
 from .comparison import *
 from .creation import *
 from .elementwise import *
+from .extremes import *
 from .kernel_set import active_kernels, use_kernels
 from .matmul import *
+from .norms import *
+from .order import *
 from .random import *
 from .reduction import *
+from .scan import *
+from .search import *
 from .shape import *
 from .softmax import *
+from .statistics import *
 
 _FAMILIES = (
     "broadcasting",
     "comparison",
     "creation",
     "elementwise",
+    "extremes",
     "matmul",
+    "norms",
+    "order",
     "random",
     "reduction",
+    "scan",
+    "search",
     "shape",
     "softmax",
+    "statistics",
 )
 __all__ = ["active_kernels", "use_kernels"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -11,7 +11,7 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape
 from .dtype import is_number
 
-__all__ = ["all", "any", "eq", "ge", "gt", "le", "lt", "ne"]
+__all__ = ["eq", "ge", "gt", "le", "lt", "ne"]
 
 
 def eq(input: Tensor, other: Any) -> Any:
@@ -42,16 +42,6 @@ def gt(input: Tensor, other: Any) -> Any:
 def ge(input: Tensor, other: Any) -> Any:
     """input >= other, element by element."""
     return _compare("ge", np.greater_equal, input, other)
-
-
-def all(input: Tensor) -> Tensor:
-    """Whether no element of input is 0 or False."""
-    return wrap(np.asarray(input.data.all()))
-
-
-def any(input: Tensor) -> Tensor:
-    """Whether some element of input is neither 0 nor False."""
-    return wrap(np.asarray(input.data.any()))
 
 
 def _compare(name: str, compare: Callable[..., Any], x: Tensor, y: Any) -> Any:

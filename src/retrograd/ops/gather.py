@@ -1,4 +1,4 @@
-"""One element per line along an axis, picked by an index array, and the way back."""
+"""Elements of each line along an axis, picked by an index array, and the way back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..engine.tensor import Tensor, wrap
 
 
 class Gather(Function):
-    """y[..., 0, ...] = x[..., indices[..., 0, ...], ...] along ``axis``; indices (int64) have extent 1 there."""
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
@@ -26,14 +26,19 @@ class Gather(Function):
 
 
 class Scatter(Function):
-    """Zeros of ``shape`` with g put where Gather picked: its transpose."""
+    """Zeros of ``shape`` with g added where Gather picked: its transpose."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis = axis
         y = np.zeros(shape, g.data.dtype)
-        np.put_along_axis(y, indices, g.data, axis)  # extent 1 along axis: no place is hit twice
+        if indices.shape[axis] == 1:  # no place is hit twice
+            np.put_along_axis(y, indices, g.data, axis)
+        else:
+            lines = [np.arange(n).reshape((-1,) + (1,) * (y.ndim - 1 - i)) for i, n in enumerate(y.shape)]
+            lines[axis] = indices
+            np.add.at(y, tuple(lines), g.data)
         return wrap(y)
 
     @staticmethod

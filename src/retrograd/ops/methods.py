@@ -8,7 +8,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
-from . import broadcasting, comparison, elementwise, inplace, matmul, reduction, shape, softmax
+from . import (
+    broadcasting,
+    comparison,
+    elementwise,
+    extremes,
+    inplace,
+    matmul,
+    norms,
+    order,
+    reduction,
+    scan,
+    search,
+    shape,
+    softmax,
+    statistics,
+)
 from .dtype import bool_, cast, float32, float64, int64
 
 
@@ -56,7 +71,20 @@ def _expand_as(x: Tensor, other: Tensor) -> Tensor:
     return broadcasting.expand(x, other.data.shape)
 
 
-FAMILIES = (broadcasting, comparison, elementwise, matmul, reduction, shape, softmax)
+FAMILIES = (
+    broadcasting,
+    comparison,
+    elementwise,
+    extremes,
+    matmul,
+    norms,
+    order,
+    reduction,
+    scan,
+    shape,
+    softmax,
+    statistics,
+)
 
 METHODS: dict[str, Any] = {
     "__add__": elementwise.add,
@@ -80,6 +108,8 @@ METHODS: dict[str, Any] = {
     "__ge__": comparison.ge,
     "view": shape.reshape,
     "expand_as": _expand_as,
+    "bincount": search.bincount,
+    "histc": search.histc,
     "to": _to,
     "float": _float,
     "double": _double,

@@ -1,6 +1,7 @@
 """Kernels that combine each number with all before it along one axis of a dense array, seen as (outer, length, inner).
 
-``reverse``: with all behind it instead.
+``reverse``: with all behind it instead. ``linear``: y[i] = x[i] + factor[i] * y[i - 1], which the gradients of products
+are made of.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..compiler import Array, helper
-from ..simd import full, lanes, load, load_first, store, store_first
+from ..simd import fma, full, lanes, load, load_first, store, store_first
 
 Body = Callable[..., None]
 
@@ -105,3 +106,42 @@ def _columns(combine: Callable[[Any, Any], Any], start: float) -> Body:
 
 cumsum_rows, cumsum_columns = _rows(_add, 0.0), _columns(_add, 0.0)
 cumprod_rows, cumprod_columns = _rows(_mul, 1.0), _columns(_mul, 1.0)
+
+
+def linear_rows(
+    task: int, worker: int, x: Array, factor: Array, y: Array, rows: int, length: int, per_task: int, reverse: int
+) -> None:
+    step, first = 1, 0
+    if reverse:
+        step, first = -1, length - 1
+    for row in range(task * per_task, min(rows, (task + 1) * per_task)):
+        k = row * length + first
+        a = 1.0 * x[k]
+        y[k] = a
+        for _ in range(length - 1):
+            k += step
+            a = x[k] + factor[k] * a
+            y[k] = a
+
+
+def linear_columns(
+    task: int, worker: int, x: Array, factor: Array, y: Array, length: int, inner: int, width: int, reverse: int
+) -> None:
+    one = lanes(x)
+    blocks = (inner + width - 1) // width
+    o = task // blocks
+    c = (task - o * blocks) * width
+    end = min(inner, c + width)
+    step, first = inner, o * length * inner
+    if reverse:
+        step, first = -inner, (o * length + length - 1) * inner
+    while c < end:
+        n = min(one, end - c)
+        k = first + c
+        a = load_first(x, k, n)
+        store_first(y, k, a, n)
+        for _ in range(length - 1):
+            k += step
+            a = fma(load_first(factor, k, n), a, load_first(x, k, n))
+            store_first(y, k, a, n)
+        c += one
