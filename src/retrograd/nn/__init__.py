@@ -6,6 +6,7 @@ from . import (
     convolution,
     dropout,
     functional,
+    group_norm,
     init,
     linear,
     loss,
@@ -18,6 +19,7 @@ from .activation import *
 from .container import *
 from .convolution import *
 from .dropout import *
+from .group_norm import *
 from .linear import *
 from .loss import *
 from .module import *
@@ -30,6 +32,7 @@ __all__ += activation.__all__
 __all__ += container.__all__
 __all__ += convolution.__all__
 __all__ += dropout.__all__
+__all__ += group_norm.__all__
 __all__ += linear.__all__
 __all__ += loss.__all__
 __all__ += module.__all__
