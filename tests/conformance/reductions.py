@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 
 import retrograd
-from conformance.table import Op, Refusal, distinct, normal, uniform
+from conformance.table import Layer, Op, Refusal, distinct, normal, uniform
+from retrograd import nn
 
 X, FAR, SPREAD = normal(3, 4, 2), uniform(0.5, 2.0, 3, 4, 2), distinct(3, 4, 2)
 MANY = (normal(40, 33, 31),)  # more than one task of a kernel
 TALL = (normal(3000, 17),)
 WHOLE = np.array([[3, -1, 2, 2], [0, 2, 2, -1]])
+ZEROS = np.where(np.arange(24).reshape(3, 4, 2) % 9 == 4, 0.0, FAR * np.sign(X))  # one, two and none in a line
 COPIES = np.array([[1.0, 2.0, 2.0, 0.5], [3.0, 0.5, 3.0, 3.0]])
 NO_AXIS = Refusal(IndexError, "dim=3 is out of range; 3 axes allow -3 to 2", X, dim=3)
 TWICE = Refusal(ValueError, "names an axis of a 3-d tensor twice", X, dim=(0, -3))
@@ -20,11 +22,6 @@ KEPT = {"dim": 1, "keepdim": True}
 
 def ties(x: np.ndarray) -> np.ndarray:
     return np.round(x * 2) / 2
-
-
-def products_of_others(x: np.ndarray) -> np.ndarray:
-    """What the gradient of a product is made of, with zeros in it."""
-    return np.where(np.arange(x.shape[1])[:, None] == 1, 0.0, x)
 
 
 def middle(x: np.ndarray, axis: int | None = None) -> Any:
@@ -41,8 +38,8 @@ OPERATORS = [
        errors=[NO_AXIS, TWICE, Refusal(TypeError, "dim='a' must be an int", X, dim="a")]),
     Op("sum: kept", retrograd.sum, X, kwargs={"dim": (0, 2), "keepdim": True}, linear=True, integers=True, large=MANY,
        oracle=lambda x, dim, keepdim: x.sum(dim, keepdims=True)),
-    Op("sum: another type", retrograd.sum, X, kwargs={"dim": 1, "dtype": "float64"}, linear=True, integers=True,
-       oracle=lambda x, dim, dtype: x.sum(dim), single=1e-6,
+    Op("sum: another type", lambda x, dtype="float64": retrograd.sum(x, 1, dtype=dtype).to(x.dtype), X,
+       linear=True, oracle=lambda x: x.sum(1), integers=True,
        errors=[Refusal(TypeError, "dtype='int8' is not an element type", X, dtype="int8")]),
     Op("mean", retrograd.mean, X, oracle=np.mean, linear=True, batch=(), large=MANY, errors=[NO_AXIS, TWICE]),
     Op("mean: axes", retrograd.mean, X, kwargs={"dim": (1, 2)}, oracle=lambda x, dim: x.mean(dim), linear=True,
@@ -52,8 +49,7 @@ OPERATORS = [
     Op("prod: axis", retrograd.prod, X, kwargs=KEPT, oracle=lambda x, dim, keepdim: x.prod(1, keepdims=True),
        integers=True, large=(uniform(0.5, 1.5, 40, 33, 31),)),
     Op("prod: axes", retrograd.prod, X, kwargs={"dim": (0, 2)}, oracle=lambda x, dim: x.prod(dim), integers=True),
-    Op("prod: a zero", lambda x: retrograd.prod(x * (X != X[1, 1, 1]), (0, 1)), X, batch=(),
-       oracle=lambda x: (x * (X != X[1, 1, 1])).prod((0, 1))),
+    Op("prod: zeros", retrograd.prod, ZEROS, kwargs={"dim": (0, 1)}, oracle=lambda x, dim: x.prod(dim), integers=True),
     Op("nansum", retrograd.nansum, X, kwargs={"dim": 1}, oracle=lambda x, dim: np.nansum(x, dim), linear=True,
        integers=True),
     Op("nanmean", retrograd.nanmean, X, kwargs={"dim": (0, 2)}, oracle=lambda x, dim: x.mean(dim), linear=True,
@@ -81,13 +77,13 @@ OPERATORS = [
        integers=True, large=MANY, errors=[NOTHING]),
     Op("aminmax", retrograd.aminmax, SPREAD, kwargs={"dim": 1}, oracle=lambda x, dim: (x.min(dim), x.max(dim)),
        integers=True, errors=[NOTHING]),
-    Op("argmax", retrograd.argmax, ties(X), oracle=np.argmax, batch=(), integers=True, large=(ties(MANY[0]),),
+    Op("argmax", retrograd.argmax, ties(X), oracle=np.argmax, batch=(), integers=True, order=0, large=(ties(MANY[0]),),
        errors=[NOTHING]),
-    Op("argmax: axis", retrograd.argmax, ties(X), kwargs=KEPT, integers=True, large=(ties(MANY[0]),),
+    Op("argmax: axis", retrograd.argmax, ties(X), kwargs=KEPT, integers=True, order=0, large=(ties(MANY[0]),),
        oracle=lambda x, dim, keepdim: x.argmax(1, keepdims=True)),
-    Op("argmin", retrograd.argmin, ties(X), oracle=np.argmin, batch=(), integers=True, errors=[NOTHING]),
+    Op("argmin", retrograd.argmin, ties(X), oracle=np.argmin, batch=(), integers=True, order=0, errors=[NOTHING]),
     Op("argmin: axis", retrograd.argmin, ties(X), kwargs={"dim": 0}, oracle=lambda x, dim: x.argmin(0), batch=(),
-       integers=True),
+       integers=True, order=0),
     # ------------------------------------------------------------------------------------------- statistics
     Op("var", retrograd.var, X, oracle=lambda x: np.var(x, ddof=1), batch=(), large=MANY, rounding=1e-13,
        errors=[NO_AXIS, TWICE, Refusal(ValueError, "unbiased=True and correction=1 say", X, unbiased=True, correction=1),
@@ -95,7 +91,7 @@ OPERATORS = [
     Op("var: axes", retrograd.var, X, kwargs={"dim": (0, 2), "correction": 0, "keepdim": True}, batch=(), large=MANY,
        oracle=lambda x, dim, correction, keepdim: np.var(x, dim, keepdims=True)),
     Op("var: far from 0", lambda x: retrograd.var(x + 1e4, 1), X, oracle=lambda x: np.var(x, 1, ddof=1), rtol=1e-7,
-       single=2e-3, order=0),
+       single=2e-3, order=0, integers=True),
     Op("std", retrograd.std, X, kwargs={"dim": 1, "unbiased": False}, oracle=lambda x, dim, unbiased: np.std(x, 1),
        large=MANY, rounding=1e-13),
     Op("var_mean", retrograd.var_mean, X, kwargs={"dim": 1}, large=MANY,
@@ -134,8 +130,7 @@ OPERATORS = [
        errors=[Refusal(IndexError, "dim=3 is out of range", X, 3)]),
     Op("cumsum: rows", retrograd.cumsum, X, -1, oracle=np.cumsum, linear=True, integers=True, large=(*MANY, 2)),
     Op("cumprod", retrograd.cumprod, FAR, 1, oracle=np.cumprod, integers=True, large=(uniform(0.9, 1.1, 40, 33, 31), 1)),
-    Op("cumprod: rows, zeros", lambda x: retrograd.cumprod(x * (X > 0), -1), X, batch=(),
-       oracle=lambda x: np.cumprod(x * (X > 0), -1)),
+    Op("cumprod: rows, zeros", retrograd.cumprod, np.swapaxes(ZEROS, 1, 2), -1, oracle=np.cumprod, integers=True),
     Op("logcumsumexp", retrograd.logcumsumexp, X, 1, oracle=log_add_up,
        errors=[Refusal(IndexError, "dim=-4 is out of range", X, -4)]),
     Op("cummax", retrograd.cummax, SPREAD, 1, integers=True, batch=(0,),
@@ -163,6 +158,7 @@ OPERATORS = [
     Op("sort: descending", retrograd.sort, SPREAD, kwargs={"descending": True, "stable": True}, integers=True,
        oracle=lambda x, descending, stable: (-np.sort(-x), np.argsort(-x, kind="stable"))),
     Op("argsort", retrograd.argsort, ties(X), kwargs={"stable": True}, integers=True,
+       order=0,
        oracle=lambda x, stable: np.argsort(x, kind="stable")),
     Op("topk", retrograd.topk, SPREAD, 2, 1, integers=True,
        oracle=lambda x, k, dim: (-np.sort(-x, 1)[:, :2], np.argsort(-x, 1)[:, :2]),
@@ -178,7 +174,7 @@ OPERATORS = [
        oracle=lambda x, dim: (middle(x, 1), middle(np.argsort(x, 1).argsort(1), 1) * 0 + np.argsort(x, 1)[:, 1])),
     Op("nanmedian", lambda x: retrograd.nanmedian(x, 0)[0], SPREAD, oracle=lambda x: middle(x, 0), batch=(),
        integers=True),
-    Op("mode", retrograd.mode, COPIES, integers=True, order=1, batch=(0,),
+    Op("mode", retrograd.mode, COPIES, integers=True, order=0, batch=(0,),
        oracle=lambda x: (np.array([2.0, 3.0])[: len(x)], np.array([2, 3])[: len(x)])),
     Op("unique", retrograd.unique, COPIES, kwargs={"return_inverse": True, "return_counts": True}, integers=True,
        order=0, batch=(),
@@ -209,4 +205,10 @@ OPERATORS = [
        oracle=lambda x, dim: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
     Op("log_softmax", retrograd.log_softmax, X, 1, oracle=lambda x, dim: x - np.log(np.exp(x).sum(1, keepdims=True)),
        large=(*MANY, 1)),
+]  # fmt: skip
+
+LAYERS = [
+    Layer("Softmax", lambda: nn.Softmax(dim=1), X, oracle=lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True)),
+    Layer("LogSoftmax", lambda: nn.LogSoftmax(dim=-1), X,
+          oracle=lambda x: x - np.log(np.exp(x).sum(-1, keepdims=True))),
 ]  # fmt: skip

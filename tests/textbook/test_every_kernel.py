@@ -37,8 +37,20 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         **dict.fromkeys(("relu_grad", "sigmoid_grad", "tanh_grad"), (a(3, 4), a(3, 4))),
         "power": (a(3, 4), -1.5),
         "scale": (a(3, 4), 0.3),
-        "sum": (x, (0, 2), False),
-        "max": (x, 2),
+        **dict.fromkeys(("sum", "prod", "amax", "amin"), (x, (0, 2), False)),
+        "norm": (x, 2, (0, 2), False),
+        **dict.fromkeys(("max", "min"), (x, 2)),
+        **dict.fromkeys(("moments", "logsumexp"), (x, (1, 3))),
+        "moments_grad": (a(3, 1, 5, 1), x, a(3, 1, 5, 1)),
+        "logsumexp_grad": (a(3, 1, 5, 1), x, a(3, 1, 5, 1)),
+        "ties": (a(3, 1, 5, 1), x, a(3, 1, 5, 1)),
+        "cumsum": (x, 2, True),
+        "cumprod": (x, 1),
+        "linear_scan": (x, a(3, 4, 5, 4), 2, False),
+        "layer_norm": (x, a(5, 4), a(5, 4), 1e-5, True),
+        "layer_norm_grad": (x, a(3, 4, 5, 4), a(5, 4), a(3, 4), a(3, 4), True, True),
+        "group_norm": (x, 2, v, a(4), 1e-5),
+        "group_norm_grad": (x, a(3, 4, 5, 4), 2, v, a(3, 2), a(3, 2)),
         "max_pool": (x, POOL),
         "max_pool_grad": (p, INDICES, POOL),
         "max_pool_gather": (x, INDICES),
@@ -119,7 +131,7 @@ def test_result_without_axes_is_an_array(name: str) -> None:
 
 # Kernels whose result has the batch in front, by how many of their arguments have it.
 BATCHED = {
-    1: ["conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"],
+    1: ["layer_norm", "group_norm", "conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"],
     2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy"],
     3: ["cross_entropy_grad"],
 }

@@ -212,8 +212,15 @@ class _Operator:
             tensors[k].grad_req = wish
             tensors[k].grad = Tensor(start.reshape(tensors[k].shape).copy())
         roots = [y for y in self.call.outputs(tensors) if y.requires_grad]
-        for y in roots:
-            y.backward(Tensor(np.cos(np.arange(y.data.size) + 1.0).reshape(y.shape)), retain_graph=True)
+        upstream = [Tensor(np.cos(np.arange(y.data.size) + 1.0).reshape(y.shape)) for y in roots]
+        if len(roots) == 1:
+            roots[0].backward(upstream[0])
+        elif roots:  # one sweep from all: a second one would overwrite what the first has written
+            terms = [(y * g).sum() for y, g in zip(roots, upstream, strict=True)]
+            total = terms[0]
+            for term in terms[1:]:
+                total = total + term
+            total.backward()
         delivered = [tensors[k].grad for k in self.call.floating]
         return [np.zeros(0) if g is None else g.data.reshape(-1) for g in delivered]
 
