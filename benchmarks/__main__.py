@@ -14,15 +14,28 @@ import retrograd
 
 from . import libraries, machine, report
 from .harness import Effort, Result, measure
-from .suites import convolution, layers, matmul, memory, networks, optimizers, overhead, startup
+from .suites import (
+    convolution,
+    layers,
+    matmul,
+    memory,
+    networks,
+    normalizations,
+    optimizers,
+    overhead,
+    reductions,
+    startup,
+)
 
 TIMED = {
     "convolution": convolution,
     "networks": networks,
     "matmul": matmul,
     "layers": layers,
+    "normalizations": normalizations,
     "optimizers": optimizers,
     "overhead": overhead,
+    "reductions": reductions,
 }
 SUITES = (*TIMED, "memory", "startup")
 

@@ -26,7 +26,7 @@ def set_threads(count: int) -> None:
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
     """Standard normal float32 values, C-contiguous."""
-    return np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32)
+    return np.asarray(np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32))
 
 
 def channels_last(array: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ def ours(array: np.ndarray, requires_grad: bool = False) -> Any:
 
 def theirs(array: np.ndarray, layout: str = CONTIGUOUS, requires_grad: bool = False) -> Any:
     """A PyTorch tensor of its own memory, in the named layout."""
-    tensor = torch.tensor(np.ascontiguousarray(array))
+    tensor = torch.tensor(np.array(array, order="C"))
     if layout == CHANNELS_LAST and array.ndim == 4:
         tensor = tensor.to(memory_format=torch.channels_last)
     return tensor.requires_grad_(requires_grad)

@@ -131,6 +131,18 @@ def _moments(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
         yield "logsumexp", y
         yield "logsumexp_grad", k.logsumexp_grad(mean, x, y)
         yield "ties", k.ties(mean, x, x.max(axes, keepdims=True))
+        yield "signed", k.signed(mean, x)
+
+
+def _picks(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x = _x(rng, dtype, layout, 8, 17, 41, 40)
+    for axis in range(4):
+        for largest in (True, False):
+            indices = k.topk(x, 5, axis, largest)
+            yield "topk", indices
+            y = k.pick(x, indices, axis)
+            yield "pick", y
+            yield "place", k.place(y, indices, axis, x.shape[axis])
 
 
 def _scans(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -218,6 +230,7 @@ FAMILIES = {
     "broadcasting": _broadcasts,
     "reduction": _reductions,
     "moments": _moments,
+    "pick": _picks,
     "scan": _scans,
     "group_norm": _group_norm,
     "pooling": _pooling,

@@ -17,6 +17,7 @@ from .matmul import *
 from .moments import *
 from .normalization import *
 from .optimizer import *
+from .pick import *
 from .pooling import *
 from .precompile import warmup
 from .reduction import *
@@ -33,6 +34,7 @@ _FAMILIES = (
     "moments",
     "normalization",
     "optimizer",
+    "pick",
     "pooling",
     "reduction",
     "scan",

@@ -1,7 +1,7 @@
 """Layer, root-mean-square, group and instance normalisation: every sample has statistics of its own.
 
 Without positions (layer norm: a sample is a row) rows are normalised one by one, from the cache. With them, statistics
-are taken per channel of each sample, in C order as well as channels-last, and put together to those of groups here.
+are taken per channel of each sample, in C order as well as channels-last, and put together to those of groups.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from math import prod
 
 import numpy as np
 
-from .arrays import CHUNK, Shape, is_dense, memory_axes, transposition
+from .arrays import CHUNK, Shape, is_dense, like, memory_axes, transposition
 from .launch import kernel
 from .layout import is_channels_last
-from .moments import moments, sums
+from .moments import MOMENTS, SUMS, pieces_of_columns
 from .reduction import sum
 from .spread import normalise, normalise_grad
 
 __all__ = ["group_norm", "group_norm_grad", "layer_norm", "layer_norm_grad"]
 
 _FORWARD, _BACKWARD = kernel("row_norm.forward"), kernel("row_norm.backward")
+_STATISTICS, _COEFFICIENTS = kernel("group_norm.statistics"), kernel("group_norm.coefficients")
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -72,15 +73,15 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
         y, mean, inverse = _rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
         return y.reshape(x.shape), mean.reshape(N, groups), inverse.reshape(N, groups)
     planes = _planes(x)
-    mean, squares = (a.reshape(N, groups, C // groups) for a in moments(planes, (2,)))
-    center = mean.mean(2, np.float64)
-    away = np.square(mean - center[:, :, np.newaxis])
-    variance = (squares + positions * away).sum(2) / (positions * (C // groups))
-    inverse = (1 / np.sqrt(variance + eps)).astype(x.dtype)
-    center = center.astype(x.dtype)
-    factor = _of_channels(inverse, C) * weight[:, np.newaxis]
-    y = normalise(planes, _of_channels(center, C), factor, np.broadcast_to(bias[:, np.newaxis], factor.shape))
-    return _from_planes(y, x.shape), center, inverse
+    pieces, numbers, piece = pieces_of_columns(MOMENTS, (), planes, ())
+    mean, inverse = np.empty((2, N, groups), x.dtype)
+    centers, factors, shifts = np.empty((3, N, C, 1), x.dtype)
+    per_task = _groups_per_task(C // groups * numbers[1])
+    _STATISTICS[x.dtype.char](
+        -(-N * groups // per_task), pieces, _flat(weight, (0,)), _flat(bias, (0,)), mean, inverse, centers, factors,
+        shifts, N * groups, C, groups, numbers[0], numbers[1], piece, *numbers[2:], per_task, eps,
+    )  # fmt: skip
+    return _from_planes(normalise(planes, centers, factors, shifts), x.shape), mean, inverse
 
 
 def group_norm_grad(
@@ -97,22 +98,21 @@ def group_norm_grad(
         g, rows = np.ascontiguousarray(g).reshape(shape), np.ascontiguousarray(x).reshape(shape)
         gx, gweight, gbias = _rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
         return gx.reshape(x.shape), gweight, gbias
-    planes, center, scale = _planes(x), _of_channels(mean, C), _of_channels(inverse, C)
+    planes = _planes(x)
     g = np.moveaxis(g, 1, -1).reshape(N, positions, C).transpose(0, 2, 1) if _last(x) else g.reshape(N, C, positions)
-    total, dot = sums(g, planes, center, (2,))
-    dot = dot * scale
-    count = positions * (C // groups)
-    level = (total[:, :, 0] * weight).reshape(N, groups, -1).sum(2) / count
-    slope = (dot[:, :, 0] * weight).reshape(N, groups, -1).sum(2) / count
-    gx = normalise_grad(
-        g,
-        planes,
-        center,
-        scale * weight[:, np.newaxis],
-        _of_channels(-inverse * inverse * slope, C),
-        _of_channels(-inverse * level, C),
-    )
-    return _from_planes(gx, x.shape), dot.sum((0, 2)), total.sum((0, 2))
+    centers = np.repeat(mean, C // groups, 1)
+    g = like(g, planes)
+    pieces, numbers, _ = pieces_of_columns(SUMS, (g,), planes, (centers,))
+    totals, dots = np.empty((2, N, C), x.dtype)
+    centers, factors, slopes, levels = np.empty((4, N, C, 1), x.dtype)
+    per_task = _groups_per_task(C // groups * numbers[1])
+    _COEFFICIENTS[x.dtype.char](
+        -(-N * groups // per_task), pieces, _flat(weight, (0,)), np.ascontiguousarray(mean),
+        np.ascontiguousarray(inverse), totals, dots, centers, factors, slopes, levels, N * groups, C, groups, *numbers,
+        per_task,
+    )  # fmt: skip
+    gx = normalise_grad(g, planes, centers, factors, slopes, levels)
+    return _from_planes(gx, x.shape), dots.sum(0), totals.sum(0)
 
 
 def _rows(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int, eps: float, centred: bool) -> Three:
@@ -199,6 +199,5 @@ def _from_planes(planes: np.ndarray, shape: Shape) -> np.ndarray:
     return np.moveaxis(planes.transpose(0, 2, 1).reshape(shape[0], *shape[2:], shape[1]), -1, 1)
 
 
-def _of_channels(values: np.ndarray, channels: int) -> np.ndarray:
-    """(N, groups) -> (N, C, 1): the number of each channel's group."""
-    return np.repeat(values, channels // values.shape[1], 1)[:, :, np.newaxis]
+def _groups_per_task(work: int) -> int:
+    return CHUNK // work or 1

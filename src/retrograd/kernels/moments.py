@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import CHUNK, Shape, dense, like
+from .arrays import CHUNK, Shape, dense
 from .axes import Groups, column_numbers, row_numbers, view
 from .launch import Kernel, kernel
 
@@ -66,14 +66,21 @@ def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         return _result(plan, np.log(s) + top)
 
 
-def sums(g: np.ndarray, x: np.ndarray, mean: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The sums of g and of g * (x - mean) over ``axes``, neighbours in memory; they and mean have extent 1 there."""
-    x = dense(x)
-    _, plan, pieces = _pieces(SUMS, (like(g, x),), x, axes, np.ascontiguousarray(mean))
-    first, second = pieces[..., 0, :], pieces[..., 1, :]
-    if plan.merged:
-        first, second = first.sum(plan.merged), second.sum(plan.merged)
-    return _result(plan, first), _result(plan, second)
+def pieces_of_columns(
+    kernels: tuple[Kernel, Kernel], before: tuple[np.ndarray, ...], x: np.ndarray, after: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, tuple[int, int, int, int, int, int], int]:
+    """The pieces of x (N, C, P), dense in this order or as (N, P, C), over P.
+
+    Also: P, parts; the steps between samples, channels and parts, and from a piece's first number to its second; and
+    the numbers in a part. (The arrays before and after x are those of the kernels.)
+    """
+    x, plan, pieces = _pieces(kernels, before, x, (2,), *after)
+    channels, parts = x.shape[1], plan.pieces[-3]
+    if plan.rows:
+        steps = (2 * parts * channels, 2 * parts, 2, 1)
+    else:
+        steps = (2 * parts * channels, 1, 2 * channels, channels)
+    return pieces, (plan.length, parts, *steps), plan.piece
 
 
 def _pieces(

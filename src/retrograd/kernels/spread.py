@@ -15,10 +15,11 @@ from .arrays import CHUNK, Shape, dense, like, memory_axes
 from .axes import Groups, append
 from .launch import Kernel, kernel
 
-__all__ = ["logsumexp_grad", "moments_grad", "ties"]
+__all__ = ["logsumexp_grad", "moments_grad", "signed", "ties"]
 
 _NORMALISE, _NORMALISE_GRAD = kernel("spread.normalise"), kernel("spread.normalise_grad")
 _TIES, _LOGSUMEXP_GRAD = kernel("spread.ties"), kernel("spread.logsumexp_grad")
+_SIGNED = kernel("spread.signed")
 _SHORT, _LONG, _MANY = 64, 256, 8192  # as in elementwise.py: short rows are repeated
 
 
@@ -42,6 +43,11 @@ def logsumexp_grad(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def ties(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """g where x equals y, or both are NaN, else 0"""
     return _spread(_TIES, (x,), (y, g, g))
+
+
+def signed(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """g times the sign of x"""
+    return _spread(_SIGNED, (x,), (g, g, g))
 
 
 def normalise(x: np.ndarray, mean: np.ndarray, factor: np.ndarray, shift: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .broadcasting import Sum, expand_axes
+from .broadcasting import Sum
 from .dtype import as_dtype, cast, is_number, require_float
 from .elementwise import pow
 from .extremes import Amax
@@ -27,13 +27,29 @@ class Norm1(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.axes, ctx.keepdims = axes, keepdims
+        ctx.axes = axes
         return wrap(kernels.norm(x.data, 1, axes, keepdims))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return expand_axes(g, x.data.shape, ctx.axes, ctx.keepdims) * _sign(x), None, None
+        kept = left_shape(x.data.shape, ctx.axes, True)
+        return Signed.apply(Reshape.apply(g, kept), x.data, ctx.axes), None, None
+
+
+class Signed(Function):
+    """g times the sign of x, g having extent 1 along ``axes``: linear in g; x only says where."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, x: np.ndarray, axes: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.axes = axes
+        return wrap(kernels.signed(g.data, x))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        return Sum.apply(Signed.apply(v, x, ()), ctx.axes, True), None, None
 
 
 class Norm2(Function):

@@ -13,6 +13,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .dtype import is_number, require_float
 from .extremes import Amax
+from .kernel_set import kernels
 from .pick import Pick
 from .reduction import require_tensor
 from .shape import GetItem, PadSlice, Reshape, axis
@@ -84,17 +85,14 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         IndexError: input has no axis ``dim``.
     """
     along = _axis("topk", input, dim)
-    x = np.moveaxis(input.data, along, -1)
-    length = x.shape[-1]
+    length = input.data.shape[along]
     if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= length:
         raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
-    if 0 < k < length:
-        places = np.argpartition(x, length - k if largest else k - 1, -1)
-        places = np.sort(places[..., length - k :] if largest else places[..., :k], -1)
+    if input.data.dtype.kind == "f":
+        indices = kernels.topk(input.data, k, along, largest)
     else:
-        places = np.broadcast_to(np.arange(k), (*x.shape[:-1], k))
-    within = _order(np.take_along_axis(x, places, -1), x.ndim - 1, largest, True)
-    return _picked(input, np.moveaxis(np.take_along_axis(places, within, -1), -1, along), along)
+        indices = np.take(_order(input.data, along, largest, True), range(k), along)
+    return _picked(input, indices, along)
 
 
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:
@@ -272,9 +270,14 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
         return wrap(np.asarray(np.sort(x.data, None)[(x.data.size - 1) // 2]))
     along = _axis(name, x, dim)
     _nonempty(name, x, along, dim)
-    order = _order(x.data, along, False, True)
-    count = (x.data == x.data).sum(along, keepdims=True)  # of numbers; they come before NaN
     length = x.data.shape[along]
+    numbers = x.data == x.data
+    if numbers.all():
+        middle = (length - 1) // 2
+        order = np.argpartition(x.data, middle, along).astype(np.int64, copy=False)
+        return _one_each(x, np.take(order, [middle], along), along, keepdim)
+    order = _order(x.data, along, False, True)
+    count = numbers.sum(along, keepdims=True)  # they come before NaN
     middle = np.maximum(count - 1, 0) // 2
     if not skip:
         middle = np.where(count < length, count, middle)

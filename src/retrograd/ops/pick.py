@@ -8,6 +8,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
+from .kernel_set import kernels
 
 
 class Pick(Function):
@@ -17,7 +18,7 @@ class Pick(Function):
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis, ctx.input_shape = axis, x.data.shape
-        return wrap(np.take_along_axis(x.data, indices, axis))
+        return wrap(kernels.pick(x.data, indices, axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -32,9 +33,7 @@ class Place(Function):
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis = axis
-        y = np.zeros(shape, g.data.dtype)
-        np.put_along_axis(y, indices, g.data, axis)
-        return wrap(y)
+        return wrap(kernels.place(g.data, indices, axis, shape[axis]))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:

@@ -44,7 +44,7 @@ class Prod(Function):
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         y = wrap(kernels.prod(x.data, axes, keepdims))
         ctx.save_for_backward(x, y)
-        ctx.axes, ctx.keepdims = axes, keepdims
+        ctx.axes = axes
         return y
 
     @staticmethod
@@ -52,7 +52,7 @@ class Prod(Function):
         (x, y), axes = ctx.saved_tensors, ctx.axes
         shape = x.data.shape
         if y.data.all() and np.isfinite(y.data).all():  # nothing is 0, and nothing was rounded to it
-            return expand_axes(g * y, shape, axes, ctx.keepdims) / x, None, None
+            return Reshape.apply(g * y, kept_shape(shape, axes)) / x, None, None
         # the others are all before it and all behind it, on one line
         kept = tuple(i for i in range(len(shape)) if i not in axes)
         order = (*kept, *axes)
@@ -60,7 +60,7 @@ class Prod(Function):
         others = prefix_products(lines, len(kept), False) * prefix_products(lines, len(kept), True)
         others = Reshape.apply(others, tuple(shape[i] for i in order))
         others = Permute.apply(others, tuple(sorted(range(len(order)), key=order.__getitem__)))
-        return expand_axes(g, shape, axes, ctx.keepdims) * others, None, None
+        return Reshape.apply(g, kept_shape(shape, axes)) * others, None, None
 
 
 class NanToZero(Function):

@@ -12,6 +12,7 @@ from .group_norm import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
+from .pick import *
 from .pooling import *
 from .reduction import *
 from .scan import *
@@ -24,6 +25,7 @@ _FAMILIES = (
     "matmul",
     "normalization",
     "optimizer",
+    "pick",
     "pooling",
     "reduction",
     "scan",

@@ -17,6 +17,7 @@ __all__ = [
     "moments_grad",
     "norm",
     "prod",
+    "signed",
     "sum",
     "ties",
 ]
@@ -95,6 +96,12 @@ def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 def logsumexp_grad(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """gx = g exp(x - y), with y = logsumexp(x)"""
     return np.asarray(g * np.exp(x - y))
+
+
+@ieee
+def signed(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """g times the sign of x"""
+    return np.asarray(g * np.sign(x))
 
 
 @ieee

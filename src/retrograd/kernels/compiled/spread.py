@@ -73,7 +73,13 @@ def _exponential(x: Any, y: Any, g: Any, unused: Any) -> Any:
     return g * exp(x - y)
 
 
-normalise, ties, logsumexp_grad = _one(_normalise), _one(_ties), _one(_exponential)
+@helper
+def _signed(x: Any, g: Any, unused: Any, unused_too: Any) -> Any:
+    return select(x > 0.0, g, select(x < 0.0, -g, x * g))  # the last is for 0 and NaN
+
+
+normalise, ties = _one(_normalise), _one(_ties)
+logsumexp_grad, signed = _one(_exponential), _one(_signed)
 
 
 def normalise_grad(
