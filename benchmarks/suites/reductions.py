@@ -26,7 +26,7 @@ OVER_SEVERAL: dict[str, Reduction] = {
     "std": lambda x, dim: x.std(dim),
     "amax": lambda x, dim: x.amax(dim),
     "amin": lambda x, dim: x.amin(dim),
-    "norm": lambda x, dim: x.norm(dim=dim),
+    "norm": lambda x, dim: x.norm(2, dim),
     "norm 1": lambda x, dim: x.norm(1, dim),
     "logsumexp": lambda x, dim: x.logsumexp(tuple(range(x.ndim)) if dim is None else dim),
 }
