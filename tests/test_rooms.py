@@ -30,18 +30,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ops": ({"engine", "geometry"}, {"numpy"}),
     "nn": (_OPERATORS, {"numpy"}),
     "optim": (_OPERATORS, {"numpy"}),
-<<<<<<< HEAD
     "data": (_OPERATORS, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
+    "linalg": ({"engine", "ops"}, set()),  # likewise
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "train": (_LAYERS | _OPERATORS | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
-=======
-    "data": (_OPERATORS, {"numpy"}),
-    "utils": (_LAYERS, {"numpy"}),  # PyTorch's paths to what stands elsewhere
-    "linalg": ({"engine", "ops"}, set()),  # likewise
-    "autograd": ({"engine"}, {"numpy"}),  # likewise
-    "train": (_LAYERS | _OPERATORS, {"numpy", "matplotlib", "tqdm"}),
->>>>>>> 6cff67b (feat: reductions, scans, sorting and statistics with PyTorch's names)
     "explain": (_LAYERS | _OPERATORS, {"numpy", "matplotlib"}),
     "interop": (_LAYERS | _OPERATORS | {"atomic"}, {"numpy", "safetensors"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
