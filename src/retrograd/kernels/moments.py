@@ -45,9 +45,10 @@ def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarra
     mean, squares = pieces[..., 0, :], pieces[..., 1, :]
     if plan.merged:
         n = _counts(plan)
-        center = (mean * n).sum(plan.merged, np.float64, keepdims=True) / plan.count
-        squares = (squares + n * np.square(mean - center)).sum(plan.merged).astype(x.dtype)
-        mean = center.astype(x.dtype)
+        with np.errstate(all="ignore"):
+            center = (mean * n).sum(plan.merged, np.float64, keepdims=True) / plan.count
+            squares = (squares + n * np.square(mean - center)).sum(plan.merged).astype(x.dtype)
+            mean = center.astype(x.dtype)
     elif not plan.count:
         mean = np.full(plan.memory, np.nan, x.dtype)
     return _result(plan, mean), _result(plan, squares)

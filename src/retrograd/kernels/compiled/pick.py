@@ -67,7 +67,7 @@ def _above(x: Any, y: Any) -> Any:
 
 @helper
 def _below(x: Any, y: Any) -> Any:
-    return exceeds(-y, -x)  # for NaN, too, the opposite of _above: it comes last
+    return exceeds(y, x)  # NaN comes last here
 
 
 @helper
