@@ -118,7 +118,7 @@ OPERATORS = [
         lambda x: F.layer_norm(x, 5, eps=1e-3),
         ROWS,
         oracle=lambda x: standard(x, (1,), 1e-3), rounding=ROUNDING, large=(normal(7000, 5),),
-        errors=[Refusal(ValueError, "normalized_shape=(5,) must be the last extents of input.shape=(3, 4)", ROWS[:, 1:])],
+        errors=[Refusal(ValueError, "normalized_shape=(5,) must be the last extents of", ROWS[:, 1:])],
     ),
     Op(
         "rms_norm",

@@ -132,6 +132,7 @@ def _moments(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
         yield "logsumexp_grad", k.logsumexp_grad(mean, x, y)
         yield "ties", k.ties(mean, x, x.max(axes, keepdims=True))
         yield "signed", k.signed(mean, x)
+        yield "spread", k.spread(mean, x.shape)
 
 
 def _picks(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:

@@ -51,6 +51,7 @@ def check(kernels: Any, x: np.ndarray, axes: tuple[int, ...]) -> None:
     wide = x.astype(np.float64)
     assert_close(run(kernels.logsumexp_grad, g, x, y), g * np.exp(wide - y), 16 * eps * (1 + size))
     assert_close(run(kernels.moments_grad, g, x, mean), g * (wide - mean), 4 * eps * size)
+    assert_equal(run(kernels.spread, g, x.shape), g * np.ones(x.shape))
     assert_equal(run(kernels.signed, g, x), g * np.where(x > 0, 1, -1))
     top = np.max(x, axis=axes, keepdims=True)
     assert_equal(run(kernels.ties, g, x, np.asarray(top)), np.where(x == top, g, 0))

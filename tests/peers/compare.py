@@ -72,7 +72,8 @@ def assert_agree(
 def _compare_second(
     xs: list[Any], ps: list[Any], first: Sequence[Any], peers: Sequence[Any], tolerance: float | None
 ) -> None:
-    directions = [normal(*px.shape, seed=78 + index, dtype=px.numpy(force=True).dtype) for index, px in enumerate(peers)]
+    dtypes = [px.numpy(force=True).dtype for px in peers]
+    directions = [normal(*px.shape, seed=78 + k, dtype=dtypes[k]) for k, px in enumerate(peers)]
     kept = [index for index, px in enumerate(peers) if px.requires_grad]
     total = sum((first[index] * retrograd.tensor(directions[index])).sum() for index in kept)
     peer_total = sum((peers[index] * torch.tensor(directions[index])).sum() for index in kept)

@@ -60,7 +60,10 @@ LAYERS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     "BatchNorm2d": (lambda nn: nn.BatchNorm2d(4, affine=False), (3, 4, 5, 2)),
     "BatchNorm3d": (lambda nn: nn.BatchNorm3d(4, track_running_stats=False), (3, 4, 5, 2, 2)),
     "weight_norm": (lambda nn: nn.utils.parametrizations.weight_norm(nn.Linear(5, 3)), (3, 5)),
-    "weight_norm of another axis": (lambda nn: nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 3, 2), dim=1), (2, 4, 5)),
+    "weight_norm of another axis": (
+        lambda nn: nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 3, 2), dim=1),
+        (2, 4, 5),
+    ),
     "weight_norm, one length": (lambda nn: nn.utils.parametrizations.weight_norm(nn.Linear(5, 3), dim=None), (3, 5)),
     "spectral_norm": (lambda nn: nn.utils.parametrizations.spectral_norm(nn.Linear(5, 3)), (3, 5)),
     "spectral_norm, transposed": (

@@ -44,6 +44,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "moments_grad": (a(3, 1, 5, 1), x, a(3, 1, 5, 1)),
         "logsumexp_grad": (a(3, 1, 5, 1), x, a(3, 1, 5, 1)),
         "ties": (a(3, 1, 5, 1), x, a(3, 1, 5, 1)),
+        "spread": (a(3, 1, 5, 1), (3, 4, 5, 2)),
         "signed": (a(3, 1, 5, 1), x),
         "pick": (x, np.broadcast_to(LABELS[:, None, None, None], (3, 1, 5, 4)), 1),
         "place": (a(3, 1, 5, 4), np.broadcast_to(LABELS[:, None, None, None], (3, 1, 5, 4)), 1, 7),
@@ -135,7 +136,10 @@ def test_result_without_axes_is_an_array(name: str) -> None:
 
 # Kernels whose result has the batch in front, by how many of their arguments have it.
 BATCHED = {
-    1: ["layer_norm", "group_norm", "conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax", "log_softmax"],
+    1: [
+        "layer_norm", "group_norm", "conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad", "softmax",
+        "log_softmax",
+    ],  # fmt: skip
     2: ["max_pool_grad", "max_pool_gather", "softmax_grad", "log_softmax_grad", "cross_entropy"],
     3: ["cross_entropy_grad"],
 }

@@ -32,11 +32,15 @@ def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, 
 
     x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
     """
+    outer = x.shape[: -weight.ndim]
+    if weight.ndim == 1 and x.flags.c_contiguous:  # the usual case, with nothing to turn
+        rows = x.reshape(-1, weight.size) if x.size else x.reshape(prod(outer), weight.size)
+        y, mean, inverse = _rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centred)
+        return y.reshape(x.shape), mean.reshape(outer), inverse.reshape(outer)
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
     seen = np.ascontiguousarray(x.transpose(order))
-    rows = seen.reshape(prod(x.shape[: -weight.ndim]), weight.size)
+    rows = seen.reshape(prod(outer), weight.size)
     y, mean, inverse = _rows(rows, _flat(weight, own), _flat(bias, own), 1, eps, centred)
-    outer = x.shape[: -weight.ndim]
     return y.reshape(seen.shape).transpose(back), mean.reshape(outer), inverse.reshape(outer)
 
 
@@ -177,6 +181,8 @@ def _orders(shape: Shape, strides: Shape, size: int, count: int) -> tuple[Shape,
 
 def _flat(weight: np.ndarray, order: Shape) -> np.ndarray:
     """The elements of weight with its axes in another order."""
+    if len(order) == 1 and weight.flags.c_contiguous:
+        return weight
     return np.ascontiguousarray(weight.transpose(order)).reshape(-1)
 
 

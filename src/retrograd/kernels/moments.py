@@ -36,7 +36,7 @@ class _Plan(NamedTuple):
     merged: tuple[int, ...]  # axes of the pieces, after the choice of one of the 2 numbers, that are put together
     length: int  # of a whole row or column
     piece: int  # and of a piece of it; the last one may be shorter
-    count: int  # elements of each result
+    elements: int  # of each result
 
 
 def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -46,10 +46,10 @@ def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarra
     if plan.merged:
         n = _counts(plan)
         with np.errstate(all="ignore"):
-            center = (mean * n).sum(plan.merged, np.float64, keepdims=True) / plan.count
+            center = (mean * n).sum(plan.merged, np.float64, keepdims=True) / plan.elements
             squares = (squares + n * np.square(mean - center)).sum(plan.merged).astype(x.dtype)
             mean = center.astype(x.dtype)
-    elif not plan.count:
+    elif not plan.elements:
         mean = np.full(plan.memory, np.nan, x.dtype)
     return _result(plan, mean), _result(plan, squares)
 
@@ -77,11 +77,8 @@ def pieces_of_columns(
     """
     x, plan, pieces = _pieces(kernels, before, x, (2,), *after)
     channels, parts = x.shape[1], plan.pieces[-3]
-    if plan.rows:
-        steps = (2 * parts * channels, 2 * parts, 2, 1)
-    else:
-        steps = (2 * parts * channels, 1, 2 * channels, channels)
-    return pieces, (plan.length, parts, *steps), plan.piece
+    steps = (2 * parts, 2, 1) if plan.rows else (1, 2 * channels, channels)
+    return pieces, (plan.length, parts, 2 * parts * channels, *steps), plan.piece
 
 
 def _pieces(

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from .arrays import CHUNK
+from .arrays import CHUNK, Shape, memory_axes, transposition
 from .launch import kernel
 
 __all__ = ["pick", "place", "topk"]
@@ -18,7 +18,8 @@ _FEW = 64  # more than so many are found sooner by sorting
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; indices int64"""
-    x, indices = np.ascontiguousarray(x), np.ascontiguousarray(indices)
+    order, axis = _order(x, axis)  # C order from here on
+    x, indices = np.ascontiguousarray(x.transpose(order)), np.ascontiguousarray(indices.transpose(order))
     y = np.empty(indices.shape, x.dtype)
     if y.size:
         outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
@@ -26,12 +27,13 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
         _PICK[x.dtype.char](
             -(-outer // per_task), x, indices, y, outer, x.shape[axis], indices.shape[axis], inner, per_task
         )  # fmt: skip
-    return y
+    return y.transpose(transposition(order) or range(y.ndim))
 
 
 def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int) -> np.ndarray:
     """Zeros, of ``extent`` along ``axis``, with g where ``pick`` picked; no index occurs twice in a line."""
-    g, indices = np.ascontiguousarray(g), np.ascontiguousarray(indices)
+    order, axis = _order(g, axis)  # C order from here on
+    g, indices = np.ascontiguousarray(g.transpose(order)), np.ascontiguousarray(indices.transpose(order))
     y = np.empty((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
     if y.size:
         outer, inner = prod(g.shape[:axis]), prod(g.shape[axis + 1 :])
@@ -39,7 +41,13 @@ def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int) -> np.ndar
         per_task = CHUNK // (extent * width) or 1
         tasks = -(-outer // per_task) * -(-inner // width)
         _PLACE[g.dtype.char](tasks, g, indices, y, outer, extent, g.shape[axis], inner, width, per_task)
-    return y
+    return y.transpose(transposition(order) or range(y.ndim))
+
+
+def _order(x: np.ndarray, axis: int) -> tuple[Shape, int]:
+    """The axes of x in the order of memory, and where ``axis`` is among them."""
+    order = memory_axes(x.shape, x.strides)
+    return order, order.index(axis)
 
 
 def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:

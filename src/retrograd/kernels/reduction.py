@@ -86,9 +86,7 @@ def _nonempty(name: str, x: np.ndarray, axes: tuple[int, ...]) -> None:
         raise ValueError(f"{name}: x.shape={x.shape} has no elements over axes={axes}; choose other axes")
 
 
-def _reduce(
-    first: Pair, rest: Pair, start: float, x: np.ndarray, axes: tuple[int, ...], keepdims: bool
-) -> np.ndarray:
+def _reduce(first: Pair, rest: Pair, start: float, x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """``first`` over the innermost group and ``rest`` over the others; ``start`` where there is nothing to combine."""
     plan = _plan(x.shape, x.strides, x.itemsize, axes, keepdims)
     if plan is None:

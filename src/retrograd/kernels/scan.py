@@ -32,9 +32,7 @@ def linear_scan(x: np.ndarray, factor: np.ndarray, axis: int, reverse: bool) -> 
     return _scan(_LINEAR, x, axis, reverse, factor)
 
 
-def _scan(
-    kernels: tuple[Kernel, Kernel], x: np.ndarray, axis: int, reverse: bool, *others: np.ndarray
-) -> np.ndarray:
+def _scan(kernels: tuple[Kernel, Kernel], x: np.ndarray, axis: int, reverse: bool, *others: np.ndarray) -> np.ndarray:
     x = dense(x)
     y = np.empty_like(x)
     if x.size:
@@ -49,7 +47,7 @@ def _plan(shape: Shape, strides: Shape, axis: int) -> tuple[bool, int, tuple[int
     """Whether the axis of a dense array is innermost, the tasks and the numbers of the kernel."""
     outer, length, inner = around(shape, strides, axis)
     if inner == 1:
-        per_task = max(4, CHUNK // length)  # the kernel takes four rows at a time
+        per_task = CHUNK // length or 1
         return True, -(-outer // per_task), (outer, length, per_task)
     width = -(-CHUNK // length // FEW) * FEW
     return False, outer * -(-inner // width), (length, inner, width)

@@ -15,11 +15,11 @@ from .arrays import CHUNK, Shape, dense, like, memory_axes
 from .axes import Groups, append
 from .launch import Kernel, kernel
 
-__all__ = ["logsumexp_grad", "moments_grad", "signed", "ties"]
+__all__ = ["logsumexp_grad", "moments_grad", "signed", "spread", "ties"]
 
 _NORMALISE, _NORMALISE_GRAD = kernel("spread.normalise"), kernel("spread.normalise_grad")
 _TIES, _LOGSUMEXP_GRAD = kernel("spread.ties"), kernel("spread.logsumexp_grad")
-_SIGNED = kernel("spread.signed")
+_SIGNED, _SPREAD = kernel("spread.signed"), kernel("spread.spread")
 _SHORT, _LONG, _MANY = 64, 256, 8192  # as in elementwise.py: short rows are repeated
 
 
@@ -48,6 +48,20 @@ def ties(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def signed(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """g times the sign of x"""
     return _spread(_SIGNED, (x,), (g, g, g))
+
+
+def spread(x: np.ndarray, shape: Shape) -> np.ndarray:
+    """x, which has extent 1 along some axes, repeated there: a new array of this shape in C order"""
+    z = np.empty(shape, x.dtype)
+    plan = _plan(shape, z.strides, x.shape) if z.size else None
+    if plan is None:
+        z[...] = x
+        return z
+    row = np.ascontiguousarray(x)
+    if plan.repeat > 1:
+        row = np.concatenate((row.reshape(-1),) * plan.repeat)
+    _SPREAD[z.dtype.char](plan.tasks, row, z, *plan.numbers)
+    return z
 
 
 def normalise(x: np.ndarray, mean: np.ndarray, factor: np.ndarray, shift: np.ndarray) -> np.ndarray:
@@ -94,20 +108,15 @@ def _plan(shape: Shape, strides: Shape, small: Shape) -> _Plan | None:
         groups = [(True, -(-groups[0][1] // repeat)), (False, groups[1][1] * repeat)]
     if len(groups) < 2:
         kept = not (groups and groups[0][0])
-        numbers, step = (n,), (1 if kept else 0,)
-        if n > CHUNK:
-            numbers, step = (-(-n // CHUNK), CHUNK), (CHUNK * step[0], step[0])  # type: ignore[assignment]
-    elif len(groups) <= 3:
-        numbers, steps, size = (), [], 1
-        for reduced, extent in reversed(groups):
-            numbers = (extent, *numbers)  # type: ignore[assignment]
-            steps.append(0 if reduced else size)
-            size *= 1 if reduced else extent
-        step = tuple(reversed(steps))  # type: ignore[assignment]
-    else:
+        groups = [(not kept, -(-n // CHUNK)), (not kept, min(n, CHUNK))]
+    if len(groups) > 3:
         return None
-    extents = (1,) * (3 - len(numbers)) + tuple(numbers)
-    steps3 = (0,) * (3 - len(numbers)) + tuple(step)
-    inner, middle = extents[2], extents[1]
+    steps: list[int] = []
+    size = 1
+    for reduced, extent in reversed(groups):
+        steps.insert(0, 0 if reduced else size)
+        size *= 1 if reduced else extent
+    groups, steps = [(True, 1)] * (3 - len(groups)) + groups, [0] * (3 - len(groups)) + steps
+    (_, _), (_, middle), (_, inner) = groups
     rows_per_task = CHUNK // inner or 1
-    return _Plan(order, repeat, -(-n // (inner * rows_per_task)), (n, inner, middle, rows_per_task, *steps3))
+    return _Plan(order, repeat, -(-n // (inner * rows_per_task)), (n, inner, middle, rows_per_task, *steps))

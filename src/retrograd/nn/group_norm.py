@@ -1,4 +1,4 @@
-"""Normalisation of each sample by itself: over its last axes, over groups of channels, or over neighbouring channels."""
+"""Normalisation of each sample by itself: over its last axes, groups of channels, or neighbouring channels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Affine(Module):
     weight: Parameter | None
     bias: Parameter | None
 
-    def _register(self, shape: tuple[int, ...], dtype: Any, **wanted: bool) -> None:
+    def _start(self, shape: tuple[int, ...], dtype: Any, **wanted: bool) -> None:
         numbers = as_float_dtype(dtype)
         for member, want in wanted.items():
             self.register_parameter(member, Parameter(np.empty(shape, numbers)) if want else None)
@@ -33,7 +33,7 @@ class _Affine(Module):
 
 
 class LayerNorm(_Affine):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, mean and biased variance of each sample over its last axes.
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, the statistics of each sample over its last axes.
 
     x (*M, *L) -> (*M, *L), L normalized_shape. weight and bias (*L) with elementwise_affine; bias None if False.
     Source: Ba, Kiros and Hinton 2016 (arXiv:1607.06450).
@@ -56,7 +56,7 @@ class LayerNorm(_Affine):
         self.normalized_shape = _extents("LayerNorm", normalized_shape)
         self.eps = _epsilon("LayerNorm", eps)
         self.elementwise_affine = elementwise_affine
-        self._register(self.normalized_shape, dtype, weight=elementwise_affine, bias=elementwise_affine and bias)
+        self._start(self.normalized_shape, dtype, weight=elementwise_affine, bias=elementwise_affine and bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -91,7 +91,7 @@ class RMSNorm(_Affine):
         self.normalized_shape = _extents("RMSNorm", normalized_shape)
         self.eps = None if eps is None else _epsilon("RMSNorm", eps)
         self.elementwise_affine = elementwise_affine
-        self._register(self.normalized_shape, dtype, weight=elementwise_affine)
+        self._start(self.normalized_shape, dtype, weight=elementwise_affine)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -130,7 +130,7 @@ class GroupNorm(_Affine):
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps = _epsilon("GroupNorm", eps)
         self.affine = affine
-        self._register((num_channels,), dtype, weight=affine, bias=affine and bias)
+        self._start((num_channels,), dtype, weight=affine, bias=affine and bias)
 
     def forward(self, input: Tensor) -> Tensor:
         shape = input.data.shape

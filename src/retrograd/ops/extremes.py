@@ -36,16 +36,17 @@ class Amax(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, smallest: bool) -> Tensor:
-        y = (kernels.amin if smallest else kernels.amax)(x.data, axes, True)
+        y = (kernels.amin if smallest else kernels.amax)(x.data, axes, keepdims)
         ctx.save_for_backward(x, y)
         ctx.axes = axes
-        return wrap(y if keepdims else y.reshape(left_shape(x.data.shape, axes, False)))
+        return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
+        y = y.reshape(kept_shape(x.data.shape, ctx.axes))
         chosen = kernels.ties(np.ones_like(y), x.data, y)
-        share = Reshape.apply(g, y.shape) * wrap(1 / kernels.sum(chosen, ctx.axes, True))
+        share = Reshape.apply(g, y.shape) * wrap(np.asarray(1 / kernels.sum(chosen, ctx.axes, True)))
         if is_grad_enabled():
             return share * wrap(chosen), None, None, None
         return wrap(kernels.mul(chosen, share.data)), None, None, None
@@ -210,6 +211,6 @@ def _first_of_all(x: np.ndarray, smallest: bool) -> int:
 
 def _nonempty(name: str, x: Tensor, over: tuple[int, ...], dim: Any) -> None:
     shape = x.data.shape
-    if 0 in [shape[i] for i in over] or (dim is None and 0 in shape):
+    if 0 in shape and (dim is None or 0 in [shape[i] for i in over]):
         where = "" if dim is None else f" along dim={dim}"
         raise ValueError(f"{name}: input.shape={shape} has no element to choose from{where}")

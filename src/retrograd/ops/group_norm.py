@@ -1,4 +1,4 @@
-"""Normalisation of each sample by its own statistics: layer, root-mean-square, group and instance norm; and by neighbours.
+"""Normalisation of each sample by itself: layer, root-mean-square, group and instance norm; and by neighbours.
 
 The fused gradients are kernels; ``norm_grad`` says the same in operators and takes over for second derivatives.
 """

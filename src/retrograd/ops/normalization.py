@@ -1,4 +1,4 @@
-"""Batch and instance normalisation over axis 1: by the input's own statistics, or by given ones, which may follow them."""
+"""Batch and instance normalisation over axis 1: by the input's own statistics, or by running ones."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .shape import Permute, Reshape, axis
 
 __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "prod", "sum"]
 
+_ALL = [tuple(range(ndim)) for ndim in range(65)]  # by the number of axes, of which NumPy allows 64
 Dim = int | tuple[int, ...] | list[int] | None
 
 
@@ -205,20 +207,22 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
         ValueError: an axis is named twice.
     """
     if dim is None:
-        return tuple(range(ndim))
+        return _ALL[ndim]
     if not isinstance(dim, (tuple, list)):
         return (axis(name, "dim", dim, ndim),) if ndim or not _of_a_number(dim) else ()
     found = sorted(axis(name, "dim", entry, ndim) for entry in dim)
     if len(set(found)) < len(found):
         raise ValueError(f"{name}: dim={tuple(dim)} names an axis of a {ndim}-d tensor twice")
-    return tuple(found) or tuple(range(ndim))
+    return tuple(found) or _ALL[ndim]
 
 
+@lru_cache(maxsize=4096)
 def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """``shape`` with extent 1 along ``axes``."""
     return tuple(1 if i in axes else n for i, n in enumerate(shape))
 
 
+@lru_cache(maxsize=4096)
 def left_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape of a result over ``axes``."""
     return kept_shape(shape, axes) if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)

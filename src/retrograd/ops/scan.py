@@ -50,7 +50,7 @@ class CumProd(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """y[i] = x[i] y[i - 1]: what arrives at y[i], through all behind it, times y[i - 1]. No division: x may be 0."""
+        """y[i] = x[i] y[i - 1]: what arrives at y[i], through all behind it, times y[i - 1]. x may be 0."""
         (x, y), along = ctx.saved_tensors, ctx.axis
         arriving = LinearScan.apply(g, shifted(x, along, -1, 0.0), along, True)
         return arriving * shifted(y, along, 1, 1.0), None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,7 +32,8 @@ def searchsorted(
         raise TypeError(f"searchsorted: sorted_sequence is {type(sorted_sequence).__name__}, needs a Tensor")
     if side is not None and (side not in ("left", "right") or (right and side == "left")):
         raise ValueError(f'searchsorted: side={side!r} must be "left" or "right" and agree with right={right}')
-    sequence, where = sorted_sequence.data, "right" if right or side == "right" else "left"
+    sequence = sorted_sequence.data
+    where: Literal["left", "right"] = "right" if right or side == "right" else "left"
     if sorter is not None:
         if sorter.data.shape != sequence.shape or sorter.data.dtype != np.int64:
             raise ValueError(

@@ -105,7 +105,7 @@ def var(
 ) -> Tensor:
     """Variance of input over ``dim`` (all axes if None): sum (input - mean)^2 / (count - correction)
 
-    correction is 1 by default; ``unbiased`` says True for 1 and False for 0. A bool in the place of dim is ``unbiased``.
+    correction is 1 by default; ``unbiased`` True means 1 and False 0. A bool in the place of dim is ``unbiased``.
 
     Raises:
         TypeError: input is no floating-point Tensor, or correction is no number.
@@ -190,7 +190,7 @@ def _var_mean(
             raise TypeError(f"{name}: dim={dim} must be an int, ints or None")
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
-        raise ValueError(f"{name}: unbiased={unbiased} and correction={correction} say the same thing; give one of them")
+        raise ValueError(f"{name}: unbiased={unbiased} and correction={correction} say the same; give one of them")
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     elif not is_number(correction):

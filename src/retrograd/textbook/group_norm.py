@@ -1,7 +1,8 @@
 """Normalisation of every sample by statistics of its own: over its last axes, or over groups of its channels.
 
-Sources: J. Ba, J. Kiros, G. Hinton, "Layer normalization", 2016 (arXiv:1607.06450); Y. Wu, K. He, "Group normalization",
-2018 (arXiv:1803.08494); B. Zhang, R. Sennrich, "Root mean square layer normalization", 2019 (arXiv:1910.07467).
+Sources: J. Ba, J. Kiros, G. Hinton, "Layer normalization", 2016 (arXiv:1607.06450); Y. Wu, K. He, "Group
+normalization", 2018 (arXiv:1803.08494); B. Zhang, R. Sennrich, "Root mean square layer normalization", 2019
+(arXiv:1910.07467).
 """
 
 from __future__ import annotations

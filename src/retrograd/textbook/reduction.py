@@ -18,6 +18,7 @@ __all__ = [
     "norm",
     "prod",
     "signed",
+    "spread",
     "sum",
     "ties",
 ]
@@ -102,6 +103,12 @@ def logsumexp_grad(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def signed(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """g times the sign of x"""
     return np.asarray(g * np.sign(x))
+
+
+@ieee
+def spread(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """x, which has extent 1 along some axes, repeated there: a new array of this shape in C order"""
+    return np.broadcast_to(x, shape).copy()
 
 
 @ieee

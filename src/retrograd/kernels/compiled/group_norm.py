@@ -25,7 +25,7 @@ def statistics(
         first = (result - n * groups) * size
         base = n * n_step + first * c_step
         about = 1.0 * pieces[base]
-        if not about - about == 0.0:
+        if about - about != 0.0:
             about = 0.0
         total = 0.0
         for c in range(size):

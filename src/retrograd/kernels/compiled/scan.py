@@ -10,7 +10,22 @@ from collections.abc import Callable
 from typing import Any
 
 from ..compiler import Array, helper
-from ..simd import fma, full, lanes, load, load_first, store, store_first
+from ..simd import (
+    first_lane,
+    fma,
+    full,
+    lanes,
+    last_lane,
+    load,
+    load_first,
+    load_first_or,
+    products_before,
+    products_behind,
+    store,
+    store_first,
+    sums_before,
+    sums_behind,
+)
 
 Body = Callable[..., None]
 
@@ -25,39 +40,32 @@ def _mul(x: Any, y: Any) -> Any:
     return x * y
 
 
-def _rows(combine: Callable[[Any, Any], Any], start: float) -> Body:
-    """Four rows at once: an addition has to wait for the one before it. Numbers are added in float64."""
+def _rows(combine: Callable[[Any, Any], Any], before: Any, behind: Any, start: float) -> Body:
+    """A register at a time: its lanes among themselves, then with what came before the register."""
 
-    def body(
-        task: int, worker: int, x: Array, y: Array, rows: int, length: int, per_task: int, reverse: int
-    ) -> None:
-        row = task * per_task
-        end = min(rows, row + per_task)
-        step, first = 1, 0
-        if reverse:
-            step, first = -1, length - 1
-        while row < end:
-            k = row * length + first
-            if row + 4 <= end:
-                a, b, c, d = start, start, start, start
-                for _ in range(length):
-                    a = combine(a, x[k])
-                    b = combine(b, x[k + length])
-                    c = combine(c, x[k + 2 * length])
-                    d = combine(d, x[k + 3 * length])
-                    y[k] = a
-                    y[k + length] = b
-                    y[k + 2 * length] = c
-                    y[k + 3 * length] = d
-                    k += step
-                row += 4
+    def body(task: int, worker: int, x: Array, y: Array, rows: int, length: int, per_task: int, reverse: int) -> None:
+        for row in range(task * per_task, min(rows, (task + 1) * per_task)):
+            begin = row * length
+            end = begin + length
+            so_far = full(x, start)
+            if reverse:
+                while end - lanes(x) >= begin:
+                    end -= lanes(x)
+                    v = combine(behind(load(x, end)), so_far)
+                    store(y, end, v)
+                    so_far = first_lane(v)
+                if begin < end:
+                    v = behind(load_first_or(x, begin, end - begin, start))
+                    store_first(y, begin, combine(v, so_far), end - begin)
             else:
-                a = start
-                for _ in range(length):
-                    a = combine(a, x[k])
-                    y[k] = a
-                    k += step
-                row += 1
+                while begin + lanes(x) <= end:
+                    v = combine(before(load(x, begin)), so_far)
+                    store(y, begin, v)
+                    so_far = last_lane(v)
+                    begin += lanes(x)
+                if begin < end:
+                    v = before(load_first_or(x, begin, end - begin, start))
+                    store_first(y, begin, combine(v, so_far), end - begin)
 
     return body
 
@@ -65,9 +73,7 @@ def _rows(combine: Callable[[Any, Any], Any], start: float) -> Body:
 def _columns(combine: Callable[[Any, Any], Any], start: float) -> Body:
     """A task is ``width`` columns of one o, four registers of them at a time."""
 
-    def body(
-        task: int, worker: int, x: Array, y: Array, length: int, inner: int, width: int, reverse: int
-    ) -> None:
+    def body(task: int, worker: int, x: Array, y: Array, length: int, inner: int, width: int, reverse: int) -> None:
         one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
         blocks = (inner + width - 1) // width
         o = task // blocks
@@ -104,8 +110,9 @@ def _columns(combine: Callable[[Any, Any], Any], start: float) -> Body:
     return body
 
 
-cumsum_rows, cumsum_columns = _rows(_add, 0.0), _columns(_add, 0.0)
-cumprod_rows, cumprod_columns = _rows(_mul, 1.0), _columns(_mul, 1.0)
+cumsum_rows, cumsum_columns = _rows(_add, sums_before, sums_behind, 0.0), _columns(_add, 0.0)
+cumprod_rows = _rows(_mul, products_before, products_behind, 1.0)
+cumprod_columns = _columns(_mul, 1.0)
 
 
 def linear_rows(

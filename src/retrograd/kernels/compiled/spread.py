@@ -58,6 +58,38 @@ def _one(function: Callable[[Any, Any, Any, Any], Any]) -> Body:
     return body
 
 
+def spread(
+    task: int, worker: int, a: Array, z: Array, n: int, inner: int, middle: int, rows_per_task: int, outer_step: int,
+    middle_step: int, inner_step: int,
+) -> None:  # fmt: skip
+    """z = a; rows as in ``_one``"""
+    row = task * rows_per_task
+    last_row = min((n + inner - 1) // inner, row + rows_per_task)
+    o = row // middle
+    m = row - o * middle
+    while row < last_row:
+        q = o * outer_step + m * middle_step
+        k = row * inner
+        last = min(n, k + inner)
+        value = full(z, a[q])
+        while k + lanes(z) <= last:
+            ahead(z, k)
+            if inner_step == 1:
+                value = load(a, q)
+                q += lanes(z)
+            store(z, k, value)
+            k += lanes(z)
+        if k < last:
+            if inner_step == 1:
+                value = load_first(a, q, last - k)
+            store_first(z, k, value, last - k)
+        row += 1
+        m += 1
+        if m == middle:
+            m = 0
+            o += 1
+
+
 @helper
 def _normalise(x: Any, mean: Any, factor: Any, shift: Any) -> Any:
     return fma(x - mean, factor, shift)

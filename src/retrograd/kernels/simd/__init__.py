@@ -8,7 +8,22 @@ This package imports Numba: only code that is about to compile a kernel imports 
 ``vector.py`` says what such a value is, ``codegen.py`` holds the LLVM instructions that the other files share.
 """
 
-from .across_lanes import all_lanes, any_lane, largest, product, smallest, total, transpose, transpose_first
+from .across_lanes import (
+    all_lanes,
+    any_lane,
+    first_lane,
+    largest,
+    last_lane,
+    product,
+    products_before,
+    products_behind,
+    smallest,
+    sums_before,
+    sums_behind,
+    total,
+    transpose,
+    transpose_first,
+)
 from .arithmetic import absolute, copy_sign, fma, maximum, minimum, sqrt
 from .bits import bits_of, float_from_bits, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
@@ -53,6 +68,7 @@ __all__ = [
     "deinterleave_first",
     "either",
     "exceeds",
+    "first_lane",
     "first_lanes",
     "float_from_bits",
     "fma",
@@ -61,6 +77,7 @@ __all__ = [
     "interleave_first",
     "lanes",
     "largest",
+    "last_lane",
     "load",
     "load_first",
     "load_first_or",
@@ -72,6 +89,8 @@ __all__ = [
     "offset",
     "pointer_like",
     "product",
+    "products_before",
+    "products_behind",
     "select",
     "shift_left",
     "shift_right",
@@ -82,6 +101,8 @@ __all__ = [
     "store_first",
     "store_integers",
     "suffix",
+    "sums_before",
+    "sums_behind",
     "total",
     "transpose",
     "transpose_first",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...engine.grad_mode import no_grad
@@ -42,7 +40,7 @@ def spectral_norm(
     Source: T. Miyato et al., "Spectral Normalization for Generative Adversarial Networks", 2018 (arXiv:1802.05957).
 
     Raises:
-        ValueError: the module has no such parameter, it has a parametrization already, or n_power_iterations is below 1.
+        ValueError: the module has no such parameter or a parametrization of it, or n_power_iterations is below 1.
         IndexError: the parameter has no axis ``dim``.
     """
     if dim is None:
@@ -119,6 +117,5 @@ class _SpectralNorm(Module):
         u, v = self._u.data, self._v.data
         with no_grad():
             for _ in range(steps):
-                for target, product in ((u, lambda: matrix @ v), (v, lambda: matrix.T @ u)):
-                    moved: Any = functional.normalize(Tensor(product()), dim=0, eps=self.eps)
-                    target[...] = moved.data
+                u[...] = functional.normalize(Tensor(matrix @ v), dim=0, eps=self.eps).data
+                v[...] = functional.normalize(Tensor(matrix.T @ u), dim=0, eps=self.eps).data

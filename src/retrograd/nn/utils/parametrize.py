@@ -57,8 +57,8 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     """
     if is_parametrized(module, tensor_name):
         raise ValueError(
-            f"register_parametrization: {tensor_name!r} of {type(module).__name__} has a parametrization already; write "
-            f"one Module that does both, or remove it first"
+            f"register_parametrization: {tensor_name!r} of {type(module).__name__} has a parametrization already; "
+            f"write one Module that does both, or remove it first"
         )
     parameter = _parameter("register_parametrization", module, tensor_name)
     inverse: Callable[[Tensor], Any] | None = getattr(parametrization, "right_inverse", None)
@@ -93,7 +93,8 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
             value = getattr(module, tensor_name).detach().data.copy(order="K")
     elif len(computed._names) > 1:
         raise ValueError(
-            f"remove_parametrizations: {tensor_name!r} has {len(computed._names)} originals; use leave_parametrized=True"
+            f"remove_parametrizations: {tensor_name!r} has {len(computed._names)} originals; "
+            f"use leave_parametrized=True"
         )
     else:
         value = computed.original.data
@@ -117,7 +118,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def compute(module: Module, name: str, function: Callable[[Any], Tensor], prefix: str = "") -> None:
     """Let ``module.<name>``, which is no member any more, be function(module)."""
     kind = type(module)
-    before = kind._computed if "_computed" in kind.__dict__ else _Computed(kind, prefix, {})  # type: ignore[attr-defined]
+    before: _Computed = kind.__dict__.get("_computed") or _Computed(kind, prefix, {})
     _reclass(module, _Computed(before.kind, before.prefix or prefix, {**before.functions, name: function}))
 
 
