@@ -22,10 +22,12 @@ from .suites import (
     matmul,
     memory,
     networks,
+    normalizations,
     optimizers,
     overhead,
     pointwise,
     poolings,
+    reductions,
     shapes,
     startup,
 )
@@ -42,6 +44,8 @@ TIMED = {
     "poolings": poolings,
     "pointwise": pointwise,
     "shapes": shapes,
+    "normalizations": normalizations,
+    "reductions": reductions,
 }
 SUITES = (*TIMED, "memory", "startup")
 

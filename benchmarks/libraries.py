@@ -26,7 +26,7 @@ def set_threads(count: int) -> None:
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
     """Standard normal float32 values, C-contiguous."""
-    return np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32)
+    return np.asarray(np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32))
 
 
 def channels_last(array: np.ndarray) -> np.ndarray:

@@ -32,6 +32,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "optim": (_OPERATORS, {"numpy"}),
     "data": (_OPERATORS, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
+    "linalg": ({"engine", "ops"}, set()),  # likewise
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "train": (_LAYERS | _OPERATORS | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
     "explain": (_LAYERS | _OPERATORS, {"numpy", "matplotlib"}),
@@ -39,7 +40,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | _LAYERS | _OPERATORS, {"numpy"}),
     "__main__": ({"cli"}, set()),
-    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "testing"}, {"numpy"}),
+    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "linalg", "testing"}, {"numpy"}),
 }
 
 # file -> what it alone of its room may import

@@ -37,6 +37,7 @@ class Job:
     low: float | None = None  # inputs are uniform between low and high instead of normal
     high: float = 2.0
     tolerance: float = 1e-3  # of the size of the result
+    rows: bool = False  # our arrays are in C order, as layers of rows make them; else as convolutions do
 
     def arrays(self) -> list[np.ndarray]:
         arrays = [lib.random(*shape, seed=seed) for seed, shape in enumerate(self.inputs)]
@@ -44,6 +45,10 @@ class Job:
             return arrays
         # any numbers between the two will do
         return [(self.low + (self.high - self.low) * (0.5 + 0.5 * np.sin(9 * a))).astype(a.dtype) for a in arrays]
+
+    def tensor(self, array: np.ndarray, requires_grad: bool = False) -> Any:
+        """The array as ours."""
+        return retrograd.Tensor(array.copy(), requires_grad) if self.rows else lib.ours(array, requires_grad)
 
 
 def on_all_shapes(
@@ -74,7 +79,7 @@ def _candidates(job: Job, arrays: list[np.ndarray], compile: bool) -> dict[str, 
 
 def _forward(job: Job, compile: bool) -> Row:
     arrays = job.arrays()
-    inputs = [lib.ours(array, requires_grad=True) for array in arrays]
+    inputs = [job.tensor(array, requires_grad=True) for array in arrays]
     theirs = {way: _bind(operator, tensors) for way, (operator, tensors) in _candidates(job, arrays, compile).items()}
 
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
@@ -90,10 +95,10 @@ def _bind(operator: Operator, tensors: list[Any]) -> Call:
 
 def _backward(job: Job, compile: bool) -> Row:
     arrays = job.arrays()
-    inputs = [lib.ours(array, requires_grad=True) for array in arrays]
+    inputs = [job.tensor(array, requires_grad=True) for array in arrays]
     y = job.ours(*inputs)
     upstream = lib.random(*y.shape, seed=9)
-    g = lib.ours(upstream)
+    g = job.tensor(upstream)
 
     def ours() -> Any:
         return retrograd.autograd.grad(y, inputs, g, retain_graph=True)

@@ -20,7 +20,7 @@ from .ops import *
 from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
-    from . import data, interop, nn, optim, testing, train, utils
+    from . import data, interop, linalg, nn, optim, testing, train, utils
     from .kernels.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
 
@@ -40,6 +40,7 @@ __all__ = [
     "interop",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "linalg",
     "nn",
     "no_grad",
     "optim",
@@ -53,7 +54,7 @@ __all__ = [
 __all__ = sorted([*__all__, *ops.__all__])
 
 # Found when first used, so that "import retrograd" stays quick and loads no compiler.
-_SUBPACKAGES = frozenset(("data", "interop", "nn", "optim", "testing", "train", "utils"))
+_SUBPACKAGES = frozenset(("data", "interop", "linalg", "nn", "optim", "testing", "train", "utils"))
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 
 

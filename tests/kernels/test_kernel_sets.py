@@ -171,9 +171,63 @@ def _attention(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> It
 def _reductions(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     x = _x(rng, dtype, layout, 8, 17, 41, 40)
     for axes in ((0,), (1,), (3,), (0, 2, 3), (1, 3), (0, 1, 2, 3)):
-        yield "sum", k.sum(x, axes, False)
+        for name in ("sum", "prod", "amax", "amin"):
+            yield name, getattr(k, name)(x, axes, False)
+        for order in (1, 2):
+            yield "norm", k.norm(x, order, axes, True)
     for axis in range(4):
         yield "max", k.max(x, axis)
+        yield "min", k.min(x, axis)
+    line = _x(rng, dtype, "contiguous", 70001)
+    yield "max", k.max(line, 0)
+
+
+def _moments(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x = _x(rng, dtype, layout, 8, 17, 41, 40)
+    for axes in ((0,), (1,), (3,), (0, 2, 3), (1, 3), (0, 1, 2, 3)):
+        mean, squares = k.moments(x, axes)
+        yield "moments", (mean, squares)
+        yield "moments_grad", k.moments_grad(squares, x, mean)
+        y = k.logsumexp(x, axes)
+        yield "logsumexp", y
+        yield "logsumexp_grad", k.logsumexp_grad(mean, x, y)
+        yield "ties", k.ties(mean, x, x.max(axes, keepdims=True))
+        yield "signed", k.signed(mean, x)
+        yield "spread", k.spread(mean, x.shape)
+
+
+def _picks(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x = _x(rng, dtype, layout, 8, 17, 41, 40)
+    for axis in range(4):
+        for largest in (True, False):
+            indices = k.topk(x, 5, axis, largest)
+            yield "topk", indices
+            y = k.pick(x, indices, axis)
+            yield "pick", y
+            yield "place", k.place(y, indices, axis, x.shape[axis])
+
+
+def _scans(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, y = _x(rng, dtype, layout, 8, 17, 41, 20), _x(rng, dtype, layout, 8, 17, 41, 20)
+    for axis in range(4):
+        for reverse in (False, True):
+            yield "cumsum", k.cumsum(x, axis, reverse)
+            yield "linear_scan", k.linear_scan(x, y, axis, reverse)
+        yield "cumprod", k.cumprod(x, axis)
+
+
+def _group_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, g = _x(rng, dtype, layout, 8, 18, 41, 40), _x(rng, dtype, layout, 8, 18, 41, 40)
+    w, b = _x(rng, dtype, "contiguous", 18), _x(rng, dtype, "contiguous", 18)
+    for groups in (1, 6, 18):
+        y, mean, inverse = k.group_norm(x, groups, w, b, 1e-5)
+        yield "group_norm", (y, mean, inverse)
+        yield "group_norm_grad", k.group_norm_grad(g, x, groups, w, mean, inverse)
+    w, b = _x(rng, dtype, "contiguous", 41, 40), _x(rng, dtype, "contiguous", 41, 40)
+    for centred in (True, False):
+        y, mean, inverse = k.layer_norm(x, w, b, 1e-5, centred)
+        yield "layer_norm", (y, mean, inverse)
+        yield "layer_norm_grad", k.layer_norm_grad(g, x, w, mean, inverse, centred, True)
 
 
 def _products(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -334,6 +388,10 @@ FAMILIES = {
     "random": _by_position,
     "reduction": _reductions,
     "sparse": _sparse,
+    "moments": _moments,
+    "pick": _picks,
+    "scan": _scans,
+    "group_norm": _group_norm,
     "pooling": _pooling,
     "normalization": _batch_norm,
     "softmax": _softmax,

@@ -1,7 +1,8 @@
-"""Sum and maximum against the oracle."""
+"""Sums, products, norms and extremes against the oracle."""
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
+import retrograd.kernels
 from comparison import assert_close, assert_equal, assert_sums, run
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, examples, many_examples, numbers, shapes, sources
 
@@ -21,11 +23,36 @@ def check_sum(kernels: Any, x: np.ndarray, axes: tuple[int, ...], keepdims: bool
 
 
 def check_max(kernels: Any, x: np.ndarray, axis: int) -> None:
-    values, indices = run(kernels.max, x, axis)
-    expected_values, expected_indices = naive.max(x, axis)
-    assert_equal(values, expected_values)
-    assert indices.dtype == np.int64
-    np.testing.assert_array_equal(indices, expected_indices)
+    """The minimum, too: it is minus the maximum of -x, in the same place."""
+    for kernel, sign in ((kernels.max, 1), (kernels.min, -1)):
+        values, indices = run(kernel, x, axis)
+        expected_values, expected_indices = naive.max(sign * x, axis)
+        assert_equal(values, sign * expected_values)
+        assert indices.dtype == np.int64
+        np.testing.assert_array_equal(indices, expected_indices)
+
+
+def lines(x: np.ndarray, axes: tuple[int, ...]) -> tuple[list[list[float]], tuple[int, ...]]:
+    """What belongs to each result, in float64, and the shape of the result with axes of extent 1."""
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    shape = math.prod(x.shape[a] for a in kept), math.prod(x.shape[a] for a in axes)
+    rows = x.astype(np.float64).transpose(*kept, *axes).reshape(shape)
+    return rows.tolist(), tuple(1 if axis in axes else extent for axis, extent in enumerate(x.shape))
+
+
+def check_others(kernels: Any, x: np.ndarray, axes: tuple[int, ...]) -> None:
+    """Products, extremes and norms; of numbers from 0.25 to 1, so that errors are relative."""
+    rows, shape = lines(x, axes)
+    terms = math.prod(x.shape[a] for a in axes)
+    eps = float(np.finfo(x.dtype).eps) * (8 + terms)
+    expected = np.array([math.prod(row) for row in rows]).reshape(shape)
+    assert_close(run(kernels.prod, x, axes, True), expected, eps * np.abs(expected) + np.finfo(x.dtype).tiny)
+    for order in (1, 2):
+        expected = np.array([math.fsum(abs(v) ** order for v in row) ** (1 / order) for row in rows]).reshape(shape)
+        assert_close(run(kernels.norm, x, order, axes, True), expected, eps * np.abs(expected))
+    if terms:
+        assert_equal(run(kernels.amax, x, axes, True), np.array([max(row) for row in rows]).reshape(shape))
+        assert_equal(run(kernels.amin, x, axes, True), np.array([min(row) for row in rows]).reshape(shape))
 
 
 @st.composite
@@ -55,6 +82,7 @@ def test_every_set_of_axes(kernel_set: Any, layout: str, dtype: type) -> None:
         for count in range(5):
             for axes in combinations(range(4), count):
                 check_sum(kernel_set, *source.arrays(shape), axes, count % 2 == 0)
+                check_others(kernel_set, *source.arrays(shape), axes)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -80,6 +108,26 @@ def test_sum_of_special_numbers(kernel_set: Any, dtype: type) -> None:
         x[2, 0, 2], x[2, -1, 1] = -np.inf, np.inf
         for axes in ((1,), (0, 1), (2,), (0, 1, 2)):
             check_sum(kernel_set, x, axes, False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("shape", "axes"), [((40001,), (0,)), ((3, 20011), (1,)), ((5, 33, 15, 14), (0, 2, 3))])
+def test_others_of_many(kernel_set: Any, shape: tuple[int, ...], axes: tuple[int, ...], dtype: type) -> None:
+    check_others(kernel_set, numbers(np.random.default_rng(0), shape, dtype), axes)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_extremes_and_products_of_special_numbers(kernel_set: Any, axis: int, dtype: type) -> None:
+    x = np.random.default_rng(0).choice(np.array([0.5, 1, np.nan, np.inf, -np.inf, 0], dtype), (37, 35, 3))
+    x[:, :, 0] = np.where(np.isnan(x[:, :, 0]), 1, x[:, :, 0])
+    with np.errstate(all="ignore"):
+        assert_equal(run(kernel_set.amax, x, (axis,), False), x.max(axis))
+        assert_equal(run(kernel_set.amin, x, (axis,), False), x.min(axis))
+        found, expected = run(kernel_set.prod, x[:4, :5], (axis,), False), x[:4, :5].prod(axis)
+        assert_close(found, expected, 1e-6)
+        total = np.abs(x.astype(np.float64)).sum(axis)
+        assert_close(run(kernel_set.norm, x, 1, (axis,), False), total, 1e-4)
 
 
 # ---------------------------------------------------------------- max
@@ -141,6 +189,13 @@ def test_max_of_special_numbers(kernel_set: Any, dtype: type) -> None:
     x[0] = -np.inf
     for axis in range(3):
         check_max(kernel_set, x, axis)
+
+
+@pytest.mark.parametrize("name", ["amax", "amin", "max", "min"])
+def test_of_nothing_there_is_no_extreme(name: str) -> None:
+    kernel, x = getattr(retrograd.kernels, name), np.ones((2, 0), np.float32)
+    with pytest.raises(ValueError, match=rf"{name}: x.shape=\(2, 0\) has no elements"):
+        kernel(x, 1) if name in ("max", "min") else kernel(x, (1,), False)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((70001,), 0), ((2, 20003), 1), ((20003, 2), 0), ((20003, 2), 1)])

@@ -9,7 +9,7 @@ from ops.battery import check, check_requests, kernels_of_backward, numbers, rec
 from retrograd.autograd import grad, gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.normalization import batch_norm, batch_norm_grad, channel_affine
+from retrograd.ops.normalization import BatchNorm, batch_norm_grad, channel_affine
 
 SHAPES = [(4, 2), (3, 2, 2), (2, 2, 2, 2), (2, 1, 2, 1, 2)]
 EPS = 1e-5
@@ -25,8 +25,8 @@ def normalised(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_batch_norm(shape) -> None:
     x, w, b = numbers(*shape), numbers(shape[1], seed=1), numbers(shape[1], seed=2)
-    check(lambda *t: batch_norm(*t, EPS)[0], (x, w, b), normalised, rtol=1e-10, rounding=1e-13)
-    _, mean, variance = batch_norm(*map(Tensor, (x, w, b)), EPS)
+    check(lambda *t: BatchNorm.apply(*t, EPS)[0], (x, w, b), normalised, rtol=1e-10, rounding=1e-13)
+    _, mean, variance = BatchNorm.apply(*map(Tensor, (x, w, b)), EPS)
     axes = (0, *range(2, x.ndim))
     np.testing.assert_allclose(mean.data, x.mean(axes), atol=1e-12)
     np.testing.assert_allclose(variance.data, x.var(axes))
@@ -34,7 +34,7 @@ def test_batch_norm(shape) -> None:
 
 def test_statistics_carry_no_gradient() -> None:
     x, w, b = (Tensor(a, requires_grad=True) for a in (numbers(4, 2), numbers(2), numbers(2)))
-    _, mean, variance = batch_norm(x, w, b, EPS)
+    _, mean, variance = BatchNorm.apply(x, w, b, EPS)
     assert not mean.requires_grad and not variance.requires_grad
 
 
@@ -43,8 +43,8 @@ def test_fused_gradient_equals_the_composed_one(shape) -> None:
     arrays = numbers(*shape), numbers(shape[1], seed=1), numbers(shape[1], seed=2)
     x, w, b = (Tensor(a, requires_grad=True) for a in arrays)
     g = Tensor(numbers(*shape, seed=3))
-    fused = grad(batch_norm(x, w, b, EPS)[0], (x, w, b), g)
-    composed = grad(batch_norm(x, w, b, EPS)[0], (x, w, b), g, create_graph=True)
+    fused = grad(BatchNorm.apply(x, w, b, EPS)[0], (x, w, b), g)
+    composed = grad(BatchNorm.apply(x, w, b, EPS)[0], (x, w, b), g, create_graph=True)
     direct = batch_norm_grad(g, x, w, EPS)
     for f, c, d in zip(fused, composed, direct, strict=True):
         assert not f.requires_grad
@@ -53,7 +53,7 @@ def test_fused_gradient_equals_the_composed_one(shape) -> None:
 
 
 def test_only_what_is_asked_for() -> None:
-    function = lambda x, w, b: batch_norm(x, w, b, EPS)[0]  # noqa: E731
+    function = lambda x, w, b: BatchNorm.apply(x, w, b, EPS)[0]  # noqa: E731
     arrays = (numbers(4, 2), numbers(2), numbers(2))
     assert kernels_of_backward(function, arrays, {0, 1, 2}) == ["batch_norm_grad"]
     assert kernels_of_backward(function, arrays, {0}) == ["batch_norm_grad"]

@@ -15,19 +15,25 @@ from .cross_entropy import *
 from .ctc import *
 from .distance import *
 from .elementwise import *
+from .extremes import *
+from .group_norm import *
 from .launch import get_num_threads, set_num_threads
 from .loss import *
 from .margin import *
 from .matmul import *
+from .moments import *
 from .normalization import *
 from .optimizer import *
+from .pick import *
 from .piecewise import *
 from .pooling import *
 from .precompile import warmup
 from .random import *
 from .reduction import *
+from .scan import *
 from .softmax import *
 from .sparse import *
+from .spread import *
 from .transcendental import *
 
 _FAMILIES = (
@@ -40,16 +46,22 @@ _FAMILIES = (
     "elementwise",
     "loss",
     "margin",
+    "extremes",
+    "group_norm",
     "matmul",
+    "moments",
     "normalization",
     "optimizer",
     "piecewise",
+    "pick",
     "pooling",
     "random",
     "reduction",
+    "scan",
     "softmax",
     "sparse",
     "transcendental",
+    "spread",
 )
 __all__ = ["get_num_threads", "set_num_threads", "warmup"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

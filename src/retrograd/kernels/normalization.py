@@ -19,12 +19,13 @@ import numpy as np
 from .arrays import CHUNK, Shape
 from .launch import kernel
 from .layout import channels_last
+from .moments import MOMENTS, SUMS
 
 __all__ = ["batch_norm", "batch_norm_grad", "channel_affine"]
 
-_MOMENTS, _STATISTICS = kernel("normalization.moments"), kernel("normalization.statistics")
+_MOMENTS, _STATISTICS = MOMENTS[1], kernel("normalization.statistics")
 _AFFINE = kernel("normalization.affine")
-_SUMS, _COEFFICIENTS = kernel("normalization.sums"), kernel("normalization.coefficients")
+_SUMS, _COEFFICIENTS = SUMS[1], kernel("normalization.coefficients")
 _INPUT_GRAD = kernel("normalization.input_grad")
 _FORWARD, _BACKWARD = kernel("normalization.forward"), kernel("normalization.backward")
 
@@ -60,7 +61,7 @@ def batch_norm(
     if tasks == 1:
         _FORWARD[kind](1, x, weight, bias, pieces, mean, variance, table, y, rows, width, channels, eps)
         return y, mean, variance
-    _MOMENTS[kind](tasks, x, pieces, rows, width, per_task)
+    _MOMENTS[kind](tasks, x, pieces, rows, width, tasks, per_task, width)
     _STATISTICS[kind](
         -(-channels // MERGED), pieces, weight, bias, mean, variance, table,
         tasks, rows, width, per_task, channels, eps,
@@ -97,7 +98,7 @@ def batch_norm_grad(
             1, g, x, weight, mean, variance, pieces, gweight, gbias, table, gx, rows, width, channels, eps
         )  # fmt: skip
         return gx, gweight, gbias
-    _SUMS[kind](tasks, g, x, mean, pieces, rows, width, per_task)
+    _SUMS[kind](tasks, g, x, mean, pieces, rows, width, tasks, per_task, width)
     _COEFFICIENTS[kind](
         -(-channels // MERGED), pieces, weight, mean, variance, gweight, gbias, table,
         tasks, rows, width, channels, eps,

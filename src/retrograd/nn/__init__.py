@@ -8,6 +8,7 @@ from . import (
     dropout,
     embedding,
     functional,
+    group_norm,
     init,
     linear,
     loss,
@@ -26,6 +27,7 @@ from .container import *
 from .convolution import *
 from .dropout import *
 from .embedding import *
+from .group_norm import *
 from .linear import *
 from .loss import *
 from .module import *
@@ -44,6 +46,7 @@ __all__ += container.__all__
 __all__ += convolution.__all__
 __all__ += dropout.__all__
 __all__ += embedding.__all__
+__all__ += group_norm.__all__
 __all__ += linear.__all__
 __all__ += loss.__all__
 __all__ += module.__all__

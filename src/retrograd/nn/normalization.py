@@ -1,4 +1,4 @@
-"""Batch normalisation layers: one class for all numbers of axes."""
+"""Batch and instance normalisation layers: one class each for all numbers of axes."""
 
 from __future__ import annotations
 
@@ -8,32 +8,15 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from . import init
-from .functional import batch_norm
+from .functional import batch_norm, instance_norm
 from .module import Module
 from .parameter import Parameter, as_float_dtype
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
 
-class _BatchNorm(Module):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape.
-
-    In training mean and biased variance are those of the batch, and
-
-        running_mean = (1 - momentum) * running_mean + momentum * mean
-        running_var = (1 - momentum) * running_var + momentum * variance * M / (M - 1)
-
-    where M counts the elements of a channel; momentum None makes them the mean over all batches so far. In
-    eval mode the running statistics take the batch's place, unless track_running_stats is False.
-
-    weight, bias (C,), C num_features; None where affine (both) or bias is False. running_mean, running_var (C,)
-    and num_batches_tracked () are buffers. Source: Ioffe and Szegedy 2015 (arXiv:1502.03167).
-
-    Raises:
-        ValueError: an argument is out of range, x has another number of axes or channels, or only one element
-            per channel in training.
-        TypeError: x has another dtype than the weight.
-    """
+class _ChannelNorm(Module):
+    """What batch and instance norm have in common: a weight, a bias and running statistics per channel."""
 
     ndims: ClassVar[tuple[int, ...]]  # numbers of axes that x may have
     weight: Parameter | None
@@ -45,13 +28,12 @@ class _BatchNorm(Module):
     def __init__(
         self,
         num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        bias: bool,
+        dtype: Any,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -89,29 +71,118 @@ class _BatchNorm(Module):
             if parameter is not None:
                 init.constant_(parameter, start)
 
-    def forward(self, input: Tensor) -> Tensor:
-        if input.data.ndim not in self.ndims:
+    def _check(self, shape: tuple[int, ...]) -> None:
+        if len(shape) not in self.ndims:
             expected = " or ".join(f"{ndim} axes" for ndim in self.ndims)
-            raise ValueError(f"x has shape {input.data.shape}, needs {expected}")
-        training = self.training
-        mean, variance, count = self.running_mean, self.running_var, self.num_batches_tracked
-        if training and not self.track_running_stats:
-            mean = variance = count = None
-        momentum = self.momentum
-        if momentum is None:
-            momentum = 0.0 if count is None else 1.0 / (count.item() + 1)
-        y = batch_norm(
-            input, mean, variance, self.weight, self.bias, training or mean is None, momentum, self.eps
-        )
-        if training and count is not None:  # after the operator: a call that fails counts nothing
-            count.data[...] += 1
-        return y
+            raise ValueError(f"x has shape {shape}, needs {expected}")
+
+    def _momentum(self) -> float:
+        """How far the running statistics move; without a momentum they are the mean over all batches."""
+        if self.momentum is not None:
+            return self.momentum
+        count = self.num_batches_tracked
+        return 0.0 if count is None else 1.0 / (count.item() + 1)
 
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
+
+
+class _BatchNorm(_ChannelNorm):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape.
+
+    In training mean and biased variance are those of the batch, and
+
+        running_mean = (1 - momentum) * running_mean + momentum * mean
+        running_var = (1 - momentum) * running_var + momentum * variance * M / (M - 1)
+
+    where M counts the elements of a channel; momentum None makes them the mean over all batches so far. In
+    eval mode the running statistics take the batch's place, unless track_running_stats is False.
+
+    weight, bias (C,), C num_features; None where affine (both) or bias is False. running_mean, running_var (C,)
+    and num_batches_tracked () are buffers. Source: Ioffe and Szegedy 2015 (arXiv:1502.03167).
+
+    Raises:
+        ValueError: an argument is out of range, x has another number of axes or channels, or only one element
+            per channel in training.
+        TypeError: x has another dtype than the weight.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        bias: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check(input.data.shape)
+        training = self.training
+        mean, variance, count = self.running_mean, self.running_var, self.num_batches_tracked
+        if training and not self.track_running_stats:
+            mean = variance = count = None
+        y = batch_norm(
+            input, mean, variance, self.weight, self.bias, training or mean is None, self._momentum(), self.eps
+        )
+        if training and count is not None:  # after the operator: a call that fails counts nothing
+            count.data[...] += 1
+        return y
+
+
+class _InstanceNorm(_ChannelNorm):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; y has x's shape.
+
+    Mean and biased variance are those of one channel of one sample. With track_running_stats, running statistics move
+    in training as in batch norm, towards the means over the batch (num_batches_tracked is never counted, as in
+    PyTorch), and take their place in eval mode.
+
+    x may come without its batch axis. weight, bias (C,) where affine; running_mean, running_var (C,) and
+    num_batches_tracked () with track_running_stats. Source: Ulyanov et al. 2016 (arXiv:1607.08022).
+
+    Raises:
+        ValueError: an argument is out of range, x has another number of axes or channels, or only one position.
+        TypeError: x has another dtype than the weight.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        *,
+        bias: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        shape = input.data.shape
+        self._check(shape)
+        single = len(shape) == self.ndims[0]
+        channels = shape[0 if single else 1]
+        if channels != self.num_features:
+            raise ValueError(f"x has {channels} channels, needs num_features={self.num_features}; x.shape={shape}")
+        y = instance_norm(
+            input.reshape(1, *shape) if single else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self._momentum(),
+            self.eps,
+        )
+        return y.reshape(shape) if single else y
 
 
 class BatchNorm1d(_BatchNorm):
@@ -127,3 +198,18 @@ class BatchNorm2d(_BatchNorm):
 class BatchNorm3d(_BatchNorm):
     __doc__ = f"Batch normalisation of x (N, C, D, H, W).\n\n    {_BatchNorm.__doc__}"
     ndims = (5,)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    __doc__ = f"Instance normalisation of x (N, C, I) or (C, I).\n\n    {_InstanceNorm.__doc__}"
+    ndims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    __doc__ = f"Instance normalisation of x (N, C, H, W) or (C, H, W).\n\n    {_InstanceNorm.__doc__}"
+    ndims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    __doc__ = f"Instance normalisation of x (N, C, D, H, W) or (C, D, H, W).\n\n    {_InstanceNorm.__doc__}"
+    ndims = (4, 5)

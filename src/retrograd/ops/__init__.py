@@ -14,11 +14,14 @@ from .creation import *
 from .diagonal import *
 from .einsum import *
 from .elementwise import *
+from .extremes import *
 from .gather import *
 from .indexing import *
 from .join import *
 from .kernel_set import active_kernels, use_kernels
 from .matmul import *
+from .norms import *
+from .order import *
 from .pairs import *
 from .piecewise import *
 from .powers import *
@@ -28,10 +31,13 @@ from .rearrange import *
 from .reduction import *
 from .rounding import *
 from .sampling import *
+from .scan import *
+from .search import *
 from .selection import *
 from .shape import *
 from .softmax import *
 from .splitting import *
+from .statistics import *
 from .transcendental import *
 from .trigonometry import *
 
@@ -50,6 +56,9 @@ _FAMILIES = (
     "piecewise",
     "powers",
     "products",
+    "extremes",
+    "norms",
+    "order",
     "random",
     "rearrange",
     "reduction",
@@ -61,6 +70,9 @@ _FAMILIES = (
     "splitting",
     "transcendental",
     "trigonometry",
+    "scan",
+    "search",
+    "statistics",
 )
 __all__ = ["active_kernels", "use_kernels"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

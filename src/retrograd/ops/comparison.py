@@ -13,9 +13,7 @@ from .dtype import is_number, promote
 from .kernel_set import kernels
 
 __all__ = [
-    "all",
     "allclose",
-    "any",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -66,16 +64,6 @@ def gt(input: Tensor, other: Tensor | float) -> Tensor:
 def ge(input: Tensor, other: Tensor | float) -> Tensor:
     """input >= other, element by element; other is a Tensor or a number."""
     return _compare("ge", np.greater_equal, "le", input, other, swapped=True)
-
-
-def all(input: Tensor) -> Tensor:
-    """Whether no element of input is 0 or False."""
-    return wrap(np.asarray(input.data.all()))
-
-
-def any(input: Tensor) -> Tensor:
-    """Whether some element of input is neither 0 nor False."""
-    return wrap(np.asarray(input.data.any()))
 
 
 def isnan(input: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Batch normalisation over axis 1: by the batch's own statistics, or by given ones."""
+"""Batch and instance normalisation over axis 1: by the input's own statistics, or by running ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
+from .dtype import require_float
+from .group_norm import GroupNorm, per_channel, require_channels
 from .kernel_set import kernels
 from .powers import sqrt
 from .reduction import Mean
 from .shape import Reshape
+
+__all__ = ["batch_norm", "instance_norm"]
 
 Gradients = tuple[Tensor | None, ...]
 
@@ -128,11 +132,6 @@ class FixedScale(Function):
         return gm, gv, gscale / deviation if want_w else None, gb, None
 
 
-def batch_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """(y, mean, variance) of ``BatchNorm``; the shapes must fit."""
-    return BatchNorm.apply(x, weight, bias, eps)
-
-
 def channel_affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """x * scale + shift per channel; the shapes must fit."""
     return ChannelAffine.apply(x, scale, shift)
@@ -143,9 +142,105 @@ def fixed_batch_norm(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, 
     return ChannelAffine.apply(x, *FixedScale.apply(mean, variance, weight, bias, eps))
 
 
-def elements_per_channel(shape: tuple[int, ...]) -> int:
-    """How many elements each channel's statistics are taken over."""
-    return shape[0] * math.prod(shape[2:])
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel; input (N, C, *I), all others (C,)
+
+    In training, or without running statistics, mean and (biased) variance are those of x, and running statistics that
+    are given move towards them in place: r = (1 - momentum)*r + momentum*(mean or unbiased variance).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit, or a channel has not more than one element to take statistics over.
+    """
+    running = _running("batch_norm", input, running_mean, running_var)
+    weight, bias = per_channel("batch_norm", input, weight=weight, bias=bias)
+    if not training and running:
+        return fixed_batch_norm(input, *running, weight, bias, eps)
+    shape = input.data.shape
+    count = shape[0] * math.prod(shape[2:])
+    if count <= 1:
+        raise ValueError(
+            f"batch_norm: each channel has {count} elements to take statistics over, needs more than 1; "
+            f"x.shape={shape}; use a larger batch, or eval mode"
+        )
+    y, mean, variance = BatchNorm.apply(input, weight, bias, eps)
+    if running:
+        _follow(running, mean.data, variance.data, count, momentum)
+    return y
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; input (N, C, *I), others (C,)
+
+    Mean and (biased) variance are those of x, unless ``use_input_stats`` is False: then the running ones. Otherwise
+    running statistics that are given move in place towards the means over the batch, as in ``batch_norm``.
+    Source: D. Ulyanov, A. Vedaldi, V. Lempitsky, "Instance Normalization", 2016 (arXiv:1607.08022).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit, a channel has not more than one position to take statistics over, or the
+            running statistics that are asked for are missing.
+    """
+    running = _running("instance_norm", input, running_mean, running_var)
+    weight, bias = per_channel("instance_norm", input, weight=weight, bias=bias)
+    if not use_input_stats:
+        if not running:
+            raise ValueError("instance_norm: use_input_stats=False needs running_mean and running_var")
+        return fixed_batch_norm(input, *running, weight, bias, eps)
+    shape = input.data.shape
+    count = math.prod(shape[2:])
+    if count <= 1:
+        raise ValueError(
+            f"instance_norm: each channel has {count} positions to take statistics over, needs more than 1; "
+            f"x.shape={shape}"
+        )
+    y, mean, inverse = GroupNorm.apply(input, shape[1], weight, bias, eps)
+    if running and shape[0]:
+        variance = np.maximum(inverse.data**-2.0 - eps, 0)
+        _follow(running, mean.data.mean(0), variance.mean(0), count, momentum)
+    return y
+
+
+def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """The running statistics, checked with x; None if there are none."""
+    require_float(name, x)
+    shape = x.data.shape
+    if len(shape) < 2:
+        raise ValueError(f"{name}: x has {len(shape)} axes, needs at least 2 (batch, channels); x.shape={shape}")
+    if mean is None and variance is None:
+        return None
+    if mean is None or variance is None:
+        missing = "running_mean" if mean is None else "running_var"
+        raise ValueError(f"{name}: {missing} is missing; give both running statistics or neither")
+    require_channels(name, x, running_mean=mean, running_var=variance)
+    return mean, variance
+
+
+def _follow(
+    running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
+) -> None:
+    """Move the running statistics; the variance is that of ``count`` elements, biased."""
+    running_mean, running_var = running
+    running_mean.data += momentum * (mean - running_mean.data)
+    running_var.data += momentum * (variance * (count / (count - 1)) - running_var.data)
 
 
 def _all_but_1(x: Tensor) -> tuple[int, ...]:

@@ -1,30 +1,26 @@
-"""Sum, mean and maximum over all axes or some of them."""
+"""Sum, mean, product and what else adds up all elements or those along some axes."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+import operator
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum, expand_axes
-from .dtype import require_float
-from .gather import Scatter
+from .dtype import as_dtype, cast, require_float
 from .kernel_set import kernels
-from .shape import Reshape, axis
+from .scan import prefix_products
+from .shape import Permute, Reshape, axis
 
-__all__ = ["argmax", "max", "mean", "sum"]
+__all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "prod", "sum"]
 
+_ALL = [tuple(range(ndim)) for ndim in range(65)]  # by the number of axes, of which NumPy allows 64
 Dim = int | tuple[int, ...] | list[int] | None
-
-
-class Maximum(NamedTuple):
-    """What ``max(x, dim)`` gives: the largest elements and where along the axis they first occur (int64)."""
-
-    values: Tensor
-    indices: Tensor
 
 
 class Mean(Function):
@@ -43,104 +39,163 @@ class Mean(Function):
         return expand_axes(g * ctx.factor, ctx.input_shape, ctx.axes, ctx.keepdims), None, None
 
 
-class Max(Function):
-    """The largest element of x; its gradient is shared evenly among ties."""
+class Prod(Function):
+    """Product over ``axes`` (sorted, non-negative); its gradient is right where elements are 0, too."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        values, _ = kernels.max(x.data.ravel(order="K"), 0)  # the order of the elements does not matter
-        ties = np.asarray(np.isnan(x.data) if np.isnan(values) else x.data == values)
-        ctx.save_for_backward(ties)
-        return wrap(values)
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        y = wrap(kernels.prod(x.data, axes, keepdims))
+        ctx.save_for_backward(x, y)
+        ctx.axes = axes
+        return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        (ties,) = ctx.saved_tensors
-        share = np.asarray(np.multiply(ties, 1.0 / np.count_nonzero(ties), dtype=g.data.dtype))
-        return (g * wrap(share),)
+        (x, y), axes = ctx.saved_tensors, ctx.axes
+        shape = x.data.shape
+        if y.data.all() and np.isfinite(y.data).all():  # nothing is 0, and nothing was rounded to it
+            return Reshape.apply(g * y, kept_shape(shape, axes)) / x, None, None
+        # the others are all before it and all behind it, on one line
+        kept = tuple(i for i in range(len(shape)) if i not in axes)
+        order = (*kept, *axes)
+        lines = Reshape.apply(Permute.apply(x, order), (*(shape[i] for i in kept), math.prod([shape[i] for i in axes])))
+        others = prefix_products(lines, len(kept), False) * prefix_products(lines, len(kept), True)
+        others = Reshape.apply(others, tuple(shape[i] for i in order))
+        others = Permute.apply(others, tuple(sorted(range(len(order)), key=order.__getitem__)))
+        return Reshape.apply(g, kept_shape(shape, axes)) * others, None, None
 
 
-class MaxAlong(Function):
-    """The largest element along ``axis`` and where it first occurs; the gradient goes to that place."""
+class NanToZero(Function):
+    """x, and 0 where it is NaN"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-        values, indices = kernels.max(x.data, axis)
-        ctx.axis, ctx.input_shape = axis, x.data.shape
-        ctx.save_for_backward(indices)
-        positions = wrap(indices)
-        ctx.mark_non_differentiable(positions)
-        ctx.set_materialize_grads(False)
-        return wrap(values), positions
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        kept = x.data == x.data
+        ctx.save_for_backward(kept)
+        return wrap(np.where(kept, x.data, x.data.dtype.type(0)))
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-        (indices,) = ctx.saved_tensors
-        shape, along = ctx.input_shape, ctx.axis
-        kept = Reshape.apply(g, shape[:along] + (1,) + shape[along + 1 :])
-        return Scatter.apply(kept, np.expand_dims(indices, along), along, shape), None
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (kept,) = ctx.saved_tensors
+        return (g * wrap(kept.astype(g.data.dtype)),)
 
 
-def sum(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum of input over ``dim`` (all axes if None); integers and truth values sum to int64.
 
+    dtype: convert input first.
+
     Raises:
+        TypeError: input is no Tensor, or ``dtype`` no element type.
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
+    input = _converted("sum", input, dtype)
     over = axes("sum", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Sum.apply(input, over, keepdim)
     return wrap(np.asarray(input.data.sum(axis=over, keepdims=keepdim, dtype=np.int64)))
 
 
-def mean(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of input over ``dim`` (all axes if None); NaN over no elements.
+
+    dtype: convert input first.
 
     Raises:
         TypeError: input holds integers or truth values.
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
+    input = _converted("mean", input, dtype)
     require_float("mean", input)
     return Mean.apply(input, axes("mean", dim, input.data.ndim), keepdim)
 
 
-def max(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The largest element of input, or (values, indices) along axis ``dim``. NaN counts as the largest.
+def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Product of input over ``dim`` (all axes if None); 1 over no elements; integers multiply to int64.
 
-    The gradient of ``max(input)`` is shared evenly among ties; that of ``max(input, dim)`` goes to the index
-    returned, the first one.
+    The gradient to an element is the product of the others, also where that or the element is 0.
+
+    dtype: convert input first.
 
     Raises:
-        ValueError: there is no element to choose from.
-        IndexError: input has no axis ``dim``.
+        TypeError: input is no Tensor, or ``dtype`` no element type.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
     """
-    if dim is None:
-        _nonempty("max", input, None)
-        return Max.apply(input) if input.data.dtype.kind == "f" else wrap(np.asarray(input.data.max()))
-    along = axis("max", "dim", dim, input.data.ndim)
-    _nonempty("max", input, along)
+    input = _converted("prod", input, dtype)
+    over = axes("prod", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
-        values, indices = MaxAlong.apply(input, along)
-    else:
-        values, indices = wrap(np.asarray(input.data.max(along))), wrap(np.asarray(input.data.argmax(along)))
-    if keepdim:
-        shape = input.data.shape[:along] + (1,) + input.data.shape[along + 1 :]
-        return Maximum(Reshape.apply(values, shape), wrap(indices.data.reshape(shape)))
-    return Maximum(values, indices)
+        return Prod.apply(input, over, keepdim)
+    return wrap(np.asarray(input.data.prod(axis=over, keepdims=keepdim, dtype=np.int64)))
 
 
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the first largest element along ``dim``, or among all elements in C order. int64, no gradient.
+def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """As ``sum``, with NaN counted as 0; it gets no gradient.
 
     Raises:
-        ValueError: there is no element to choose from.
-        IndexError: input has no axis ``dim``.
+        TypeError: input is no Tensor, or ``dtype`` no element type.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
     """
-    along = None if dim is None else axis("argmax", "dim", dim, input.data.ndim)
-    _nonempty("argmax", input, along)
-    return wrap(np.asarray(np.argmax(input.data, along, keepdims=keepdim), np.int64))
+    input = _converted("nansum", input, dtype)
+    over = axes("nansum", dim, input.data.ndim)
+    if input.data.dtype.kind == "f":
+        return Sum.apply(NanToZero.apply(input), over, keepdim)
+    return sum(input, dim, keepdim)
+
+
+def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean of the elements over ``dim`` that are not NaN; NaN where there is none.
+
+    Raises:
+        TypeError: input holds integers or truth values.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    input = _converted("nanmean", input, dtype)
+    require_float("nanmean", input)
+    over = axes("nanmean", dim, input.data.ndim)
+    count = np.asarray((input.data == input.data).sum(axis=over, keepdims=keepdim), input.data.dtype)
+    return Sum.apply(NanToZero.apply(input), over, keepdim) / wrap(count)
+
+
+def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
+    """How many elements over ``dim`` (all axes if None) are not 0; NaN is not. int64, no gradient.
+
+    Raises:
+        TypeError: input is no Tensor.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    require_tensor("count_nonzero", input)
+    over = axes("count_nonzero", dim, input.data.ndim)
+    return wrap(np.asarray(np.count_nonzero(input.data, axis=over), np.int64))
+
+
+def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """Whether no element of input over ``dim`` (all axes if None) is 0 or False.
+
+    Raises:
+        TypeError: input is no Tensor.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    require_tensor("all", input)
+    return wrap(np.asarray(np.all(input.data, axis=axes("all", dim, input.data.ndim), keepdims=keepdim)))
+
+
+def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """Whether some element of input over ``dim`` (all axes if None) is neither 0 nor False.
+
+    Raises:
+        TypeError: input is no Tensor.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    require_tensor("any", input)
+    return wrap(np.asarray(np.any(input.data, axis=axes("any", dim, input.data.ndim), keepdims=keepdim)))
 
 
 def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
@@ -152,16 +207,47 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
         ValueError: an axis is named twice.
     """
     if dim is None:
-        return tuple(range(ndim))
+        return _ALL[ndim]
     if not isinstance(dim, (tuple, list)):
-        return (axis(name, "dim", dim, ndim),)
+        return (axis(name, "dim", dim, ndim),) if ndim or not _of_a_number(dim) else ()
     found = sorted(axis(name, "dim", entry, ndim) for entry in dim)
     if len(set(found)) < len(found):
         raise ValueError(f"{name}: dim={tuple(dim)} names an axis of a {ndim}-d tensor twice")
-    return tuple(found) or tuple(range(ndim))
+    return tuple(found) or _ALL[ndim]
 
 
-def _nonempty(name: str, x: Tensor, along: int | None) -> None:
-    if (x.data.shape[along] if along is not None else x.data.size) == 0:
-        where = "" if along is None else f" along dim={along}"
-        raise ValueError(f"{name}: input.shape={x.data.shape} has no element to choose from{where}")
+@lru_cache(maxsize=4096)
+def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """``shape`` with extent 1 along ``axes``."""
+    return tuple(1 if i in axes else n for i, n in enumerate(shape))
+
+
+@lru_cache(maxsize=4096)
+def left_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape of a result over ``axes``."""
+    return kept_shape(shape, axes) if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def require_tensor(name: str, x: Any) -> None:
+    """Refuse anything but a Tensor.
+
+    Raises:
+        TypeError: x is none.
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)"
+        )
+
+
+def _of_a_number(dim: Any) -> bool:
+    """PyTorch lets a tensor without axes have one called 0 or -1."""
+    try:
+        return operator.index(dim) in (0, -1)
+    except TypeError:
+        return False
+
+
+def _converted(name: str, x: Tensor, dtype: Any) -> Tensor:
+    require_tensor(name, x)
+    return x if dtype is None else cast(x, as_dtype(dtype))

@@ -14,15 +14,18 @@ from .cross_entropy import *
 from .ctc import *
 from .distance import *
 from .elementwise import *
+from .group_norm import *
 from .loss import *
 from .margin import *
 from .matmul import *
 from .normalization import *
 from .optimizer import *
+from .pick import *
 from .piecewise import *
 from .pooling import *
 from .random import *
 from .reduction import *
+from .scan import *
 from .softmax import *
 from .sparse import *
 from .transcendental import *
@@ -42,9 +45,12 @@ _FAMILIES = (
     "normalization",
     "optimizer",
     "piecewise",
+    "group_norm",
+    "pick",
     "pooling",
     "random",
     "reduction",
+    "scan",
     "softmax",
     "sparse",
     "transcendental",

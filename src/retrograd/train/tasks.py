@@ -50,9 +50,9 @@ _KERNELS = (
     "normalization.affine",
     "normalization.coefficients",
     "normalization.input_grad",
-    "normalization.moments",
+    "moments.moments_columns",
     "normalization.statistics",
-    "normalization.sums",
+    "moments.sums_columns",
     "pooling.max_pool",
     "pooling.max_pool_grad",
 )

@@ -4,69 +4,8 @@ from __future__ import annotations
 
 from ..compiler import helper
 from ..normalization import MERGED
-from ..simd import ahead, fma, full, lanes, load, load_first, select, sqrt, store, store_first
-
-
-@helper
-def _finite(value):  # type: ignore[no-untyped-def]
-    """``value``, and 0 where it is no number: what sums are taken about, so that they stay short."""
-    return select(value - value == 0.0, value, 0.0)
-
-
-@helper
-def moments(task: int, worker: int, x: Array, pieces: Array, rows: int, width: int, per_task: int) -> None:
-    """Of a piece of x: the mean and the sum of squares about this mean, per column.
-
-    pieces (tasks, 2, width)
-    """
-    first = task * per_task
-    last = min(rows, first + per_task)
-    begin, end, target = first * width, last * width, task * 2 * width
-    one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
-    zero = full(x, 0.0)
-    c = 0
-    while c + four <= width:
-        about_a, about_b = _finite(load(x, begin + c)), _finite(load(x, begin + c + one))
-        about_c, about_d = _finite(load(x, begin + c + two)), _finite(load(x, begin + c + three))
-        sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
-        for i in range(begin + c, end, width):
-            for j in (i, i + one, i + two, i + three):
-                ahead(x, j)
-            sum_a = sum_a + (load(x, i) - about_a)
-            sum_b = sum_b + (load(x, i + one) - about_b)
-            sum_c = sum_c + (load(x, i + two) - about_c)
-            sum_d = sum_d + (load(x, i + three) - about_d)
-        mean_a, mean_b = about_a + sum_a / (last - first), about_b + sum_b / (last - first)
-        mean_c, mean_d = about_c + sum_c / (last - first), about_d + sum_d / (last - first)
-        sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
-        for i in range(begin + c, end, width):
-            a, b = load(x, i) - mean_a, load(x, i + one) - mean_b
-            sum_a, sum_b = fma(a, a, sum_a), fma(b, b, sum_b)
-            a, b = load(x, i + two) - mean_c, load(x, i + three) - mean_d
-            sum_c, sum_d = fma(a, a, sum_c), fma(b, b, sum_d)
-        store(pieces, target + c, mean_a)
-        store(pieces, target + c + one, mean_b)
-        store(pieces, target + c + two, mean_c)
-        store(pieces, target + c + three, mean_d)
-        store(pieces, target + width + c, sum_a)
-        store(pieces, target + width + c + one, sum_b)
-        store(pieces, target + width + c + two, sum_c)
-        store(pieces, target + width + c + three, sum_d)
-        c += four
-    while c < width:
-        count = min(one, width - c)
-        about = _finite(load_first(x, begin + c, count))
-        total = zero
-        for i in range(begin + c, end, width):
-            total = total + (load_first(x, i, count) - about)
-        mean = about + total / (last - first)
-        total = zero
-        for i in range(begin + c, end, width):
-            value = load_first(x, i, count) - mean
-            total = fma(value, value, total)
-        store_first(pieces, target + c, mean, count)
-        store_first(pieces, target + width + c, total, count)
-        c += one
+from ..simd import ahead, fma, full, lanes, load, load_first, sqrt, store, store_first
+from .moments import finite, moments_columns, sums_columns
 
 
 @helper
@@ -82,7 +21,7 @@ def statistics(
     last = min(channels, (task + 1) * MERGED)
     for c in range(task * MERGED, last, lanes(pieces)):
         count = min(lanes(pieces), last - c)
-        about = _finite(load_first(pieces, c, count))
+        about = finite(load_first(pieces, c, count))
         total = full(pieces, 0.0)
         for piece in range(tasks):
             n = min(per_task, rows - piece * per_task)
@@ -126,57 +65,6 @@ def affine(task: int, worker: int, x: Array, table: Array, y: Array, rows: int, 
             away = load_first(x, row + c, count) - load_first(table, c, count)
             scale, shift = load_first(table, width + c, count), load_first(table, 2 * width + c, count)
             store_first(y, row + c, fma(away, scale, shift), count)
-
-
-@helper
-def sums(
-    task: int, worker: int, g: Array, x: Array, mean: Array, pieces: Array, rows: int, width: int, per_task: int
-) -> None:
-    """Of a piece: the sum of g and the sum of g * (x - mean), per column.
-
-    mean (width,), pieces (tasks, 2, width)
-    """
-    begin, end, target = task * per_task * width, min(rows, (task + 1) * per_task) * width, task * 2 * width
-    one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
-    zero = full(x, 0.0)
-    c = 0
-    while c + four <= width:
-        mean_a, mean_b, mean_c, mean_d = (
-            load(mean, c), load(mean, c + one), load(mean, c + two), load(mean, c + three),
-        )  # fmt: skip
-        sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
-        dot_a, dot_b, dot_c, dot_d = zero, zero, zero, zero
-        for i in range(begin + c, end, width):
-            for j in (i, i + one, i + two, i + three):
-                ahead(g, j)
-                ahead(x, j)
-            value = load(g, i)
-            sum_a, dot_a = sum_a + value, fma(value, load(x, i) - mean_a, dot_a)
-            value = load(g, i + one)
-            sum_b, dot_b = sum_b + value, fma(value, load(x, i + one) - mean_b, dot_b)
-            value = load(g, i + two)
-            sum_c, dot_c = sum_c + value, fma(value, load(x, i + two) - mean_c, dot_c)
-            value = load(g, i + three)
-            sum_d, dot_d = sum_d + value, fma(value, load(x, i + three) - mean_d, dot_d)
-        store(pieces, target + c, sum_a)
-        store(pieces, target + c + one, sum_b)
-        store(pieces, target + c + two, sum_c)
-        store(pieces, target + c + three, sum_d)
-        store(pieces, target + width + c, dot_a)
-        store(pieces, target + width + c + one, dot_b)
-        store(pieces, target + width + c + two, dot_c)
-        store(pieces, target + width + c + three, dot_d)
-        c += four
-    while c < width:
-        count = min(one, width - c)
-        center = load_first(mean, c, count)
-        total, dot = zero, zero
-        for i in range(begin + c, end, width):
-            value = load_first(g, i, count)
-            total, dot = total + value, fma(value, load_first(x, i, count) - center, dot)
-        store_first(pieces, target + c, total, count)
-        store_first(pieces, target + width + c, dot, count)
-        c += one
 
 
 @helper
@@ -243,7 +131,7 @@ def forward(
     table: Array, y: Array, rows: int, width: int, channels: int, eps: float,
 ) -> None:  # fmt: skip
     """All of an array that is one piece."""
-    moments(0, worker, x, pieces, rows, width, rows)
+    moments_columns(0, worker, x, pieces, rows, width, 1, rows, width)
     for block in range((channels + MERGED - 1) // MERGED):
         statistics(block, worker, pieces, weight, bias, mean, variance, table, 1, rows, width, rows, channels, eps)
     affine(0, worker, x, table, y, rows, width, rows)
@@ -254,7 +142,7 @@ def backward(
     gweight: Array, gbias: Array, table: Array, gx: Array, rows: int, width: int, channels: int, eps: float,
 ) -> None:  # fmt: skip
     """All of an array that is one piece."""
-    sums(0, worker, g, x, mean, pieces, rows, width, rows)
+    sums_columns(0, worker, g, x, mean, pieces, rows, width, 1, rows, width)
     for block in range((channels + MERGED - 1) // MERGED):
         coefficients(
             block, worker, pieces, weight, mean, variance, gweight, gbias, table, 1, rows, width, channels, eps

@@ -8,8 +8,23 @@ This package imports Numba: only code that is about to compile a kernel imports 
 ``vector.py`` says what such a value is, ``codegen.py`` holds the LLVM instructions that the other files share.
 """
 
-from .across_lanes import all_lanes, any_lane, largest, total, transpose, transpose_first
-from .arithmetic import absolute, by_lane, ceil, copy_sign, floor, fma, maximum, nearest, sqrt, truncate
+from .across_lanes import (
+    all_lanes,
+    any_lane,
+    first_lane,
+    largest,
+    last_lane,
+    product,
+    products_before,
+    products_behind,
+    smallest,
+    sums_before,
+    sums_behind,
+    total,
+    transpose,
+    transpose_first,
+)
+from .arithmetic import absolute, by_lane, ceil, copy_sign, floor, fma, maximum, minimum, nearest, sqrt, truncate
 from .bits import bits_of, float_from_bits, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
 from .creation import counting, full, full_like, positions
@@ -59,6 +74,7 @@ __all__ = [
     "deinterleave_first",
     "either",
     "exceeds",
+    "first_lane",
     "first_lanes",
     "float_from_bits",
     "floor",
@@ -68,6 +84,7 @@ __all__ = [
     "interleave_first",
     "lanes",
     "largest",
+    "last_lane",
     "load",
     "load_first",
     "load_first_mask",
@@ -78,13 +95,18 @@ __all__ = [
     "masked_store",
     "maximum",
     "nearest",
+    "minimum",
     "offset",
     "opposite",
     "pointer_like",
     "positions",
+    "product",
+    "products_before",
+    "products_behind",
     "select",
     "shift_left",
     "shift_right",
+    "smallest",
     "splat",
     "sqrt",
     "store",
@@ -93,6 +115,8 @@ __all__ = [
     "store_integers",
     "store_mask",
     "suffix",
+    "sums_before",
+    "sums_behind",
     "total",
     "transpose",
     "transpose_first",

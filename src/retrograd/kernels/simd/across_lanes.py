@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .codegen import first_lanes, larger, masked_load, masked_store, vector_align, vector_pointer
+from .codegen import first_lanes, larger, masked_load, masked_store, smaller, vector_align, vector_pointer
 from .vector import I32, I64, llvm_vector, vector_of
 
 
@@ -36,7 +36,52 @@ def _tree(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> An
 
 
 total = _tree(lambda builder, a, b: builder.fadd(a, b))
-largest = _tree(larger)
+product = _tree(lambda builder, a, b: builder.fmul(a, b))
+largest, smallest = _tree(larger), _tree(smaller)
+
+
+def _prefix(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value], start: float, step: int) -> Any:
+    """Each lane combined with all before it (step 1) or behind it (-1); ``start`` changes nothing."""
+
+    @intrinsic
+    def scan(typing: Any, x: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            value, count = args[0], args[0].type.count
+            nothing = ir.Constant(value.type, [start] * count)
+            distance = 1
+            while distance < count:
+                sources = [lane - step * distance for lane in range(count)]
+                order = [lane if 0 <= lane < count else count for lane in sources]
+                moved = builder.shuffle_vector(value, nothing, ir.Constant(ir.VectorType(I32, count), order))
+                value = combine(builder, value, moved)
+                distance *= 2
+            return value
+
+        return x(x), generate
+
+    return scan
+
+
+sums_before = _prefix(lambda builder, a, b: builder.fadd(a, b), 0.0, 1)
+sums_behind = _prefix(lambda builder, a, b: builder.fadd(a, b), 0.0, -1)
+products_before = _prefix(lambda builder, a, b: builder.fmul(a, b), 1.0, 1)
+products_behind = _prefix(lambda builder, a, b: builder.fmul(a, b), 1.0, -1)
+
+
+def _one_lane(place: Callable[[int], int]) -> Any:
+    @intrinsic
+    def spread(typing: Any, x: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            count = args[0].type.count
+            order = ir.Constant(ir.VectorType(I32, count), [place(count)] * count)
+            return builder.shuffle_vector(args[0], ir.Constant(args[0].type, ir.Undefined), order)
+
+        return x(x), generate
+
+    return spread
+
+
+first_lane, last_lane = _one_lane(lambda count: 0), _one_lane(lambda count: count - 1)  # in every lane
 
 
 @intrinsic

@@ -12,7 +12,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.core.typing.templates import signature as typing_signature
 from numba.extending import intrinsic, lower_builtin
 
-from .codegen import as_vector, declare, larger, suffix
+from .codegen import as_vector, declare, larger, smaller, suffix
 from .vector import I32, Mask, Vector
 
 # a*b+c may become one fused operation; nothing else may be reordered, so that NaN, inf and every bit stay put
@@ -167,3 +167,9 @@ def _by_lane(builder: ir.IRBuilder, name: str, args: Any) -> ir.Value:
 def maximum(typing: Any, x: Any, y: Any) -> Any:
     """The larger one of each lane; NaN wins."""
     return x(x, x), lambda context, builder, signature, args: larger(builder, *args)
+
+
+@intrinsic
+def minimum(typing: Any, x: Any, y: Any) -> Any:
+    """The smaller one of each lane; NaN wins."""
+    return x(x, x), lambda context, builder, signature, args: smaller(builder, *args)

@@ -43,6 +43,12 @@ def larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return builder.select(take_a, a, b)
 
 
+def smaller(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The smaller one of each lane; NaN wins."""
+    take_a = builder.or_(builder.fcmp_ordered("<=", a, b), builder.fcmp_unordered("uno", a, a))
+    return builder.select(take_a, a, b)
+
+
 def first_lanes(builder: ir.IRBuilder, count: ir.Value, lanes: int) -> ir.Value:
     """A mask of the first ``count`` lanes (an i64; a count outside 0..lanes saturates)."""
     few = builder.select(builder.icmp_signed("<", count, I64(lanes)), count, I64(lanes))

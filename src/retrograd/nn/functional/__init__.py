@@ -1,7 +1,7 @@
 """Layers as functions: PyTorch's ``torch.nn.functional``, its names, argument order and defaults.
 
 N batch, Ci/Co channels, I/R/O extents of input, kernel and output. A function stands with its operator in ``ops``; here
-are those that exist once for each number of axes, or that update running statistics.
+are those that exist once for each number of axes.
 """
 
 import sys
@@ -13,6 +13,7 @@ from ...ops.dropout import *
 from ...ops.embedding import *
 from ...ops.gating import *
 from ...ops.grid import *
+from ...ops.group_norm import *
 from ...ops.loss.binary import *
 from ...ops.loss.classification import *
 from ...ops.loss.ctc import *
@@ -21,6 +22,7 @@ from ...ops.loss.margin import *
 from ...ops.loss.ranking import *
 from ...ops.loss.regression import *
 from ...ops.matmul import bilinear, linear
+from ...ops.normalization import *
 from ...ops.padding import *
 from ...ops.pixels import *
 from ...ops.rectifier import *
@@ -30,10 +32,9 @@ from ...ops.transcendental import sigmoid
 from ...ops.trigonometry import tanh
 from ...ops.windows import *
 from .convolution import *
-from .normalization import *
 from .pooling import *
 
-_HERE = ("convolution", "normalization", "pooling")
+_HERE = ("convolution", "pooling")
 _LOSSES = ("binary", "classification", "ctc", "likelihood", "margin", "ranking", "regression")
 _OPERATORS = (
     "activation",
@@ -43,6 +44,8 @@ _OPERATORS = (
     "embedding",
     "gating",
     "grid",
+    "group_norm",
+    "normalization",
     "padding",
     "pixels",
     "rectifier",

@@ -1,14 +1,20 @@
-"""Gradients that are cut, gradients of every sample of a batch, and parameters as one vector."""
+"""Gradients that are cut or taken of every sample, parameters as one vector, and parameters that are computed."""
 
+from . import parametrizations, parametrize
 from .clip_grad import clip_grad_norm_, clip_grad_value_
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 from .per_sample import per_sample_gradients, register_per_sample_rule
+from .weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
     "per_sample_gradients",
     "register_per_sample_rule",
+    "remove_weight_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]

@@ -1,0 +1,119 @@
+"""Kernels that move elements along one axis of arrays in C order, seen as (outer, length, inner), by their index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..compiler import Array, Table, helper
+from ..simd import any_lane, exceeds, full, lanes, load, store
+
+Body = Callable[..., None]
+
+
+def pick(
+    task: int, worker: int, x: Array, indices: Table, y: Array, outer: int, length: int, count: int, inner: int,
+    per_task: int,
+) -> None:  # fmt: skip
+    """y[o, j, i] = x[o, indices[o, j, i], i]"""
+    for o in range(task * per_task, min(outer, (task + 1) * per_task)):
+        k = o * count * inner
+        for _ in range(count):
+            for i in range(o * length * inner, o * length * inner + inner):
+                y[k] = x[indices[k] * inner + i]
+                k += 1
+
+
+def place(
+    task: int, worker: int, g: Array, indices: Table, y: Array, outer: int, length: int, count: int, inner: int,
+    width: int, per_task: int,
+) -> None:  # fmt: skip
+    """y[o, indices[o, j, i], i] = g[o, j, i], and 0 elsewhere; a task is ``width`` columns of some o."""
+    blocks = (inner + width - 1) // width
+    part = task // blocks
+    column = (task - part * blocks) * width
+    last = min(inner, column + width)
+    zero = full(y, 0.0)
+    for o in range(part * per_task, min(outer, (part + 1) * per_task)):
+        base = o * length * inner
+        if last - column == inner:
+            i = base
+            end = base + length * inner
+            while i + lanes(y) <= end:
+                store(y, i, zero)
+                i += lanes(y)
+            while i < end:
+                y[i] = 0.0
+                i += 1
+        else:
+            for r in range(base, base + length * inner, inner):
+                i = r + column
+                while i + lanes(y) <= r + last:
+                    store(y, i, zero)
+                    i += lanes(y)
+                while i < r + last:
+                    y[i] = 0.0
+                    i += 1
+        for j in range(count):
+            k = (o * count + j) * inner
+            for i in range(column, last):
+                y[base + indices[k + i] * inner + i] = g[k + i]
+
+
+@helper
+def _above(x: Any, y: Any) -> Any:
+    return exceeds(x, y)
+
+
+@helper
+def _below(x: Any, y: Any) -> Any:
+    return exceeds(y, x)  # NaN comes last here
+
+
+@helper
+def _is_above(x: float, y: float) -> bool:
+    return x > y or (x != x and y == y)
+
+
+@helper
+def _is_below(x: float, y: float) -> bool:
+    return x < y or (x == x and y != y)
+
+
+def _topk(beyond: Callable[[Any, Any], Any], is_beyond: Callable[[float, float], bool]) -> Body:
+    """The k first of each row in order; most numbers lie behind the k-th one found so far, a register at a time."""
+
+    def body(
+        task: int, worker: int, x: Array, values: Array, indices: Table, rows: int, length: int, k: int, per_task: int
+    ) -> None:
+        for row in range(task * per_task, min(rows, (task + 1) * per_task)):
+            begin = row * length
+            first = row * k
+            last = first + k - 1
+            i = 0
+            while i < length:
+                if i >= k and i + lanes(x) <= length:
+                    if not any_lane(beyond(load(x, begin + i), full(x, values[last]))):
+                        i += lanes(x)
+                        continue
+                    stop = i + lanes(x)
+                else:
+                    stop = i + 1
+                while i < stop:
+                    value = x[begin + i]
+                    place = last
+                    if i < k:
+                        place = first + i
+                    if i < k or is_beyond(value, values[last]):
+                        while place > first and is_beyond(value, values[place - 1]):
+                            values[place] = values[place - 1]
+                            indices[place] = indices[place - 1]
+                            place -= 1
+                        values[place] = value
+                        indices[place] = i
+                    i += 1
+
+    return body
+
+
+largest, smallest = _topk(_above, _is_above), _topk(_below, _is_below)

@@ -1,0 +1,141 @@
+"""Kernels that normalise rows: a row is read from memory once, and is in the cache when it is read again."""
+
+from __future__ import annotations
+
+import math as scalar
+
+from ..compiler import Array
+from ..simd import counting, fma, full, lanes, load, load_first, select, store, store_first, total
+from .moments import finite
+
+
+def forward(
+    task: int, worker: int, x: Array, weight: Array, bias: Array, y: Array, mean: Array, inverse: Array, rows: int,
+    length: int, groups: int, per_task: int, centred: int, eps: float,
+) -> None:  # fmt: skip
+    """y = (x - mean) * inverse * weight + bias with inverse = 1 / sqrt(variance + eps), of each row.
+
+    Without ``centred`` the mean is 0. The rows take turns with ``groups`` rows of weight and bias.
+    """
+    one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
+    zero = full(x, 0.0)
+    for row in range(task * per_task, min(rows, (task + 1) * per_task)):
+        begin = row * length
+        end = begin + length
+        center = zero
+        if centred:
+            about = finite(full(x, x[begin]))
+            a, b, c, d = zero, zero, zero, zero
+            i = begin
+            while i + four <= end:
+                a = a + (load(x, i) - about)
+                b = b + (load(x, i + one) - about)
+                c = c + (load(x, i + two) - about)
+                d = d + (load(x, i + three) - about)
+                i += four
+            while i < end:
+                a = a + select(counting(x) < end - i, load_first(x, i, end - i) - about, 0.0)
+                i += one
+            center = about + total((a + b) + (c + d)) / length
+        a, b, c, d = zero, zero, zero, zero
+        i = begin
+        while i + four <= end:
+            v = load(x, i) - center
+            a = fma(v, v, a)
+            v = load(x, i + one) - center
+            b = fma(v, v, b)
+            v = load(x, i + two) - center
+            c = fma(v, v, c)
+            v = load(x, i + three) - center
+            d = fma(v, v, d)
+            i += four
+        while i < end:
+            v = select(counting(x) < end - i, load_first(x, i, end - i) - center, 0.0)
+            a = fma(v, v, a)
+            i += one
+        factor = 1.0 / scalar.sqrt(total((a + b) + (c + d)) / length + eps)
+        store_first(mean, row, center, 1)
+        inverse[row] = factor
+        scale = full(x, factor)
+        i = begin
+        w = row % groups * length
+        while i + one <= end:
+            store(y, i, fma((load(x, i) - center) * scale, load(weight, w), load(bias, w)))
+            i += one
+            w += one
+        if i < end:
+            n = end - i
+            v = (load_first(x, i, n) - center) * scale
+            store_first(y, i, fma(v, load_first(weight, w, n), load_first(bias, w, n)), n)
+
+
+def backward(
+    task: int, worker: int, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, gx: Array, pieces: Array,
+    rows: int, length: int, groups: int, per_task: int, centred: int, affine: int,
+) -> None:  # fmt: skip
+    """gx of some rows, and their part of the sums of g * z and of g: pieces (tasks, 2, groups * length)
+
+    gx = inverse * (h - mean(h) - z * mean(h * z)), h = g * weight, z = (x - mean) * inverse
+    """
+    one, two = lanes(x), 2 * lanes(x)
+    zero = full(x, 0.0)
+    width = groups * length
+    target = task * 2 * width
+    if affine:
+        for i in range(target, target + 2 * width):
+            pieces[i] = 0.0
+    for row in range(task * per_task, min(rows, (task + 1) * per_task)):
+        begin = row * length
+        end = begin + length
+        center, scale = full(x, mean[row]), full(x, inverse[row])
+        turn = row % groups * length
+        w = turn
+        sum_a, sum_b, dot_a, dot_b = zero, zero, zero, zero
+        i = begin
+        if affine:
+            while i + one <= end:
+                v, z = load(g, i), (load(x, i) - center) * scale
+                h = v * load(weight, w)
+                sum_a, dot_a = sum_a + h, fma(h, z, dot_a)
+                store(pieces, target + w, fma(v, z, load(pieces, target + w)))
+                store(pieces, target + width + w, load(pieces, target + width + w) + v)
+                i += one
+                w += one
+            if i < end:
+                n = end - i
+                v = load_first(g, i, n)
+                z = select(counting(x) < n, (load_first(x, i, n) - center) * scale, 0.0)
+                h = v * load_first(weight, w, n)
+                sum_a, dot_a = sum_a + h, fma(h, z, dot_a)
+                store_first(pieces, target + w, fma(v, z, load_first(pieces, target + w, n)), n)
+                store_first(pieces, target + width + w, load_first(pieces, target + width + w, n) + v, n)
+        else:
+            while i + two <= end:
+                h = load(g, i) * load(weight, w)
+                sum_a, dot_a = sum_a + h, fma(h, (load(x, i) - center) * scale, dot_a)
+                h = load(g, i + one) * load(weight, w + one)
+                sum_b, dot_b = sum_b + h, fma(h, (load(x, i + one) - center) * scale, dot_b)
+                i += two
+                w += two
+            while i < end:
+                n = end - i
+                h = load_first(g, i, n) * load_first(weight, w, n)
+                z = select(counting(x) < n, (load_first(x, i, n) - center) * scale, 0.0)
+                sum_a, dot_a = sum_a + h, fma(h, z, dot_a)
+                i += one
+                w += one
+        slope = full(x, total(dot_a + dot_b) / length)
+        level = zero
+        if centred:
+            level = full(x, total(sum_a + sum_b) / length)
+        i = begin
+        w = turn
+        while i + one <= end:
+            h, z = load(g, i) * load(weight, w), (load(x, i) - center) * scale
+            store(gx, i, ((h - level) - z * slope) * scale)
+            i += one
+            w += one
+        if i < end:
+            n = end - i
+            h, z = load_first(g, i, n) * load_first(weight, w, n), (load_first(x, i, n) - center) * scale
+            store_first(gx, i, ((h - level) - z * slope) * scale, n)

@@ -1,0 +1,142 @@
+"""Mean and variance, and the logarithm of a sum of exponentials: one pass over memory, in pieces.
+
+Each piece is summed about its own mean or maximum and the pieces are put together here, in float64: nothing cancels or
+overflows, whatever the numbers. There are few pieces, and they depend on the shape alone.
+
+Source: T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+1979.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import CHUNK, Shape, dense
+from .axes import Groups, column_numbers, row_numbers, view
+from .launch import Kernel, kernel
+
+__all__ = ["logsumexp", "moments"]
+
+MOMENTS = kernel("moments.moments_rows"), kernel("moments.moments_columns")
+_LOGSUMEXP = kernel("moments.logsumexp_rows"), kernel("moments.logsumexp_columns")
+SUMS = kernel("moments.sums_rows"), kernel("moments.sums_columns")
+
+
+class _Plan(NamedTuple):
+    memory: Shape  # of the result in memory; reduced axes have extent 1
+    back: Shape  # its transposition to the result
+    rows: bool
+    tasks: int
+    numbers: tuple[int, ...]
+    pieces: Shape  # the extents of the groups outside, pieces, 2 numbers, inner
+    merged: tuple[int, ...]  # axes of the pieces, after the choice of one of the 2 numbers, that are put together
+    length: int  # of a whole row or column
+    piece: int  # and of a piece of it; the last one may be shorter
+    elements: int  # of each result
+
+
+def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The mean over ``axes`` and the sum of squares about it; the axes have extent 1 afterwards."""
+    x, plan, pieces = _pieces(MOMENTS, (), x, axes)
+    mean, squares = pieces[..., 0, :], pieces[..., 1, :]
+    if plan.merged:
+        n = _counts(plan)
+        with np.errstate(all="ignore"):
+            center = (mean * n).sum(plan.merged, np.float64, keepdims=True) / plan.elements
+            squares = (squares + n * np.square(mean - center)).sum(plan.merged).astype(x.dtype)
+            mean = center.astype(x.dtype)
+    elif not plan.elements:
+        mean = np.full(plan.memory, np.nan, x.dtype)
+    return _result(plan, mean), _result(plan, squares)
+
+
+def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """log sum exp(x) over ``axes``, which have extent 1 afterwards; -inf over nothing."""
+    _, plan, pieces = _pieces(_LOGSUMEXP, (), x, axes)
+    top, s = pieces[..., 0, :], pieces[..., 1, :]
+    with np.errstate(all="ignore"):
+        if plan.merged:
+            about = top.max(plan.merged, keepdims=True, initial=-np.inf)
+            about = np.where(np.isfinite(about), about, 0)
+            s = (s * np.exp(top - about)).sum(plan.merged, keepdims=True)
+            top = about
+        return _result(plan, np.log(s) + top)
+
+
+def pieces_of_columns(
+    kernels: tuple[Kernel, Kernel], before: tuple[np.ndarray, ...], x: np.ndarray, after: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, tuple[int, int, int, int, int, int], int]:
+    """The pieces of x (N, C, P), dense in this order or as (N, P, C), over P.
+
+    Also: P, parts; the steps between samples, channels and parts, and from a piece's first number to its second; and
+    the numbers in a part. (The arrays before and after x are those of the kernels.)
+    """
+    x, plan, pieces = _pieces(kernels, before, x, (2,), *after)
+    channels, parts = x.shape[1], plan.pieces[-3]
+    steps = (2 * parts, 2, 1) if plan.rows else (1, 2 * channels, channels)
+    return pieces, (plan.length, parts, 2 * parts * channels, *steps), plan.piece
+
+
+def _pieces(
+    kernels: tuple[Kernel, Kernel],
+    before: tuple[np.ndarray, ...],
+    x: np.ndarray,
+    axes: tuple[int, ...],
+    *after: np.ndarray,
+) -> tuple[np.ndarray, _Plan, np.ndarray]:
+    """The dense x, how it is seen, and the two numbers of each piece; the kernels take arrays before and after x."""
+    x = dense(x)
+    plan = _plan(x.shape, x.strides, x.itemsize, axes)
+    if not plan.tasks:
+        return x, plan, np.zeros(plan.pieces, x.dtype)
+    pieces = np.empty(plan.pieces, x.dtype)
+    kernels[0 if plan.rows else 1][x.dtype.char](plan.tasks, *before, x, *after, pieces, *plan.numbers)
+    return x, plan, pieces
+
+
+def _counts(plan: _Plan) -> np.ndarray:
+    """Elements of each piece, in float64, to be broadcast against one of the 2 numbers of the pieces."""
+    parts = plan.pieces[-3]
+    n = np.full((parts, 1), plan.piece, np.float64)
+    n[-1] = plan.length - (parts - 1) * plan.piece
+    return n
+
+
+def _result(plan: _Plan, values: np.ndarray) -> np.ndarray:
+    y = np.ascontiguousarray(values).reshape(plan.memory)
+    return y.transpose(plan.back) if plan.back else y
+
+
+@lru_cache(maxsize=4096)
+def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...]) -> _Plan:
+    """How to reduce a dense array: the innermost reduced group by a kernel, the rest here."""
+    seen = view(shape, strides, size, axes, True)
+    assert seen is not None
+    count = prod(shape[axis] for axis in axes)
+    if 0 in shape:
+        return _Plan(seen.memory, seen.back, True, 0, (), (*seen.memory, 2, 1), (), 0, 0, count)
+    groups: Groups = list(seen.groups)
+    inner = 1
+    if groups and not groups[-1][0]:
+        inner = groups.pop()[1]
+    length = groups.pop()[1] if groups else 1
+    if inner > 1 and length == 1:  # nothing is reduced: rows of one number
+        groups, inner = [(False, inner)], 1
+    outer = prod(extent for _, extent in groups)
+    rows = inner == 1
+    numbers: tuple[int, ...]
+    if rows:
+        tasks, parts, numbers = row_numbers(outer, length)
+        piece = length if parts == 1 else CHUNK
+    else:
+        tasks, parts, numbers = column_numbers(outer, length, inner)
+        piece = numbers[3]
+    merged = tuple(place for place, (reduced, _) in enumerate(groups) if reduced)
+    if parts > 1:
+        merged = (*merged, len(groups))
+    pieces = (*(extent for _, extent in groups), parts, 2, inner)
+    return _Plan(seen.memory, seen.back, rows, tasks, numbers, pieces, merged, length, piece, count)

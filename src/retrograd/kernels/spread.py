@@ -1,0 +1,122 @@
+"""Arrays with the numbers of a reduction beside them, one pass over memory: gradients of reductions, normalisation.
+
+The small operands have x's number of axes and extent 1 along those that were reduced.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import CHUNK, Shape, dense, like, memory_axes
+from .axes import Groups, append
+from .launch import Kernel, kernel
+
+__all__ = ["logsumexp_grad", "moments_grad", "signed", "spread", "ties"]
+
+_NORMALISE, _NORMALISE_GRAD = kernel("spread.normalise"), kernel("spread.normalise_grad")
+_TIES, _LOGSUMEXP_GRAD = kernel("spread.ties"), kernel("spread.logsumexp_grad")
+_SIGNED, _SPREAD = kernel("spread.signed"), kernel("spread.spread")
+_SHORT, _LONG, _MANY = 64, 256, 8192  # as in elementwise.py: short rows are repeated
+
+
+class _Plan(NamedTuple):
+    order: Shape  # the axes in the order of memory
+    repeat: int  # how often small operands are repeated
+    tasks: int
+    numbers: tuple[int, ...]
+
+
+def moments_grad(g: np.ndarray, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """gx = g (x - mean): the gradient of half the sum of squares about the mean"""
+    return normalise(x, mean, g, np.zeros_like(mean))
+
+
+def logsumexp_grad(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """gx = g exp(x - y), with y = logsumexp(x)"""
+    return _spread(_LOGSUMEXP_GRAD, (x,), (y, g, g))
+
+
+def ties(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """g where x equals y, or both are NaN, else 0"""
+    return _spread(_TIES, (x,), (y, g, g))
+
+
+def signed(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """g times the sign of x"""
+    return _spread(_SIGNED, (x,), (g, g, g))
+
+
+def spread(x: np.ndarray, shape: Shape) -> np.ndarray:
+    """x, which has extent 1 along some axes, repeated there: a new array of this shape in C order"""
+    z = np.empty(shape, x.dtype)
+    plan = _plan(shape, z.strides, x.shape) if z.size else None
+    if plan is None:
+        z[...] = x
+        return z
+    row = np.ascontiguousarray(x)
+    if plan.repeat > 1:
+        row = np.concatenate((row.reshape(-1),) * plan.repeat)
+    _SPREAD[z.dtype.char](plan.tasks, row, z, *plan.numbers)
+    return z
+
+
+def normalise(x: np.ndarray, mean: np.ndarray, factor: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """(x - mean) factor + shift"""
+    return _spread(_NORMALISE, (x,), (mean, factor, shift))
+
+
+def normalise_grad(
+    g: np.ndarray, x: np.ndarray, mean: np.ndarray, factor: np.ndarray, slope: np.ndarray, shift: np.ndarray
+) -> np.ndarray:
+    """g factor + (x - mean) slope + shift"""
+    return _spread(_NORMALISE_GRAD, (g, x), (mean, factor, slope, shift))
+
+
+def _spread(function: Kernel, large: tuple[np.ndarray, ...], small: tuple[np.ndarray, ...]) -> np.ndarray:
+    x = dense(large[-1])
+    z = np.empty_like(x)
+    if not x.size:
+        return z
+    plan = _plan(x.shape, x.strides, small[0].shape)
+    if plan is None:  # axes that are reduced and kept in turn, too often
+        small = tuple(np.broadcast_to(array, x.shape) for array in small)
+        plan = _plan(x.shape, x.strides, x.shape)
+        assert plan is not None
+    order, repeat, tasks, numbers = plan
+    rows = [np.ascontiguousarray(array.transpose(order)) for array in small]
+    if repeat > 1:
+        rows = [np.concatenate((row.reshape(-1),) * repeat) for row in rows]
+    function[x.dtype.char](tasks, *(like(array, x) for array in large[:-1]), x, *rows, z, *numbers)
+    return z
+
+
+@lru_cache(maxsize=4096)
+def _plan(shape: Shape, strides: Shape, small: Shape) -> _Plan | None:
+    """How a dense x of this shape is seen as (outer, middle, inner); None if that takes more axes."""
+    order = memory_axes(shape, strides)
+    groups: Groups = []
+    for axis in order:
+        append(groups, small[axis] != shape[axis], shape[axis])
+    n = prod(shape)
+    repeat = 1
+    if len(groups) == 2 and groups[0][0] and groups[1][1] < _SHORT and n >= _MANY:
+        repeat = _LONG // groups[1][1]
+        groups = [(True, -(-groups[0][1] // repeat)), (False, groups[1][1] * repeat)]
+    if len(groups) < 2:
+        kept = not (groups and groups[0][0])
+        groups = [(not kept, -(-n // CHUNK)), (not kept, min(n, CHUNK))]
+    if len(groups) > 3:
+        return None
+    steps: list[int] = []
+    size = 1
+    for reduced, extent in reversed(groups):
+        steps.insert(0, 0 if reduced else size)
+        size *= 1 if reduced else extent
+    groups, steps = [(True, 1)] * (3 - len(groups)) + groups, [0] * (3 - len(groups)) + steps
+    (_, _), (_, middle), (_, inner) = groups
+    rows_per_task = CHUNK // inner or 1
+    return _Plan(order, repeat, -(-n // (inner * rows_per_task)), (n, inner, middle, rows_per_task, *steps))

@@ -1,0 +1,121 @@
+"""Weights that are a direction times a length, or divided by their largest singular value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...engine.grad_mode import no_grad
+from ...engine.tensor import Tensor
+from ...ops.matmul import matmul
+from ...ops.norms import vector_norm_of
+from ...ops.sampling import randn
+from .. import functional
+from ..convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from ..module import Module
+from .parametrize import register_parametrization
+
+__all__ = ["spectral_norm", "weight_norm"]
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """w = g * v / |v|: original0 is the length g of each slice of the weight along axis ``dim``, original1 is v.
+
+    dim None (or -1) means one length for all of it. Source: T. Salimans, D. Kingma, "Weight Normalization", 2016
+    (arXiv:1602.07868).
+
+    Raises:
+        ValueError: the module has no such parameter, or it has a parametrization already.
+        IndexError: the parameter has no axis ``dim``.
+    """
+    return register_parametrization(module, name, _WeightNorm(dim))
+
+
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
+    """w = original / sigma, sigma the largest singular value of original as a matrix with axis ``dim`` in front.
+
+    It is estimated by the power method, ``n_power_iterations`` steps at each use in training, from two vectors that
+    are kept as buffers (_u, _v). dim is 0, but 1 for transposed convolutions. A vector is divided by its length.
+    Source: T. Miyato et al., "Spectral Normalization for Generative Adversarial Networks", 2018 (arXiv:1802.05957).
+
+    Raises:
+        ValueError: the module has no such parameter or a parametrization of it, or n_power_iterations is below 1.
+        IndexError: the parameter has no axis ``dim``.
+    """
+    if dim is None:
+        dim = int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
+    weight = module.__dict__.get(name)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
+    return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+
+
+def lengths(weight: Tensor, dim: int | None) -> Tensor:
+    """The length of each slice along axis ``dim``, other axes kept with extent 1; of all (shape ()) if None or -1.
+
+    Raises:
+        IndexError: there is no such axis.
+    """
+    ndim = weight.data.ndim
+    if dim is None or dim == -1:
+        return vector_norm_of("weight_norm", weight, 2, None, False, None)
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"weight_norm: dim={dim} is out of range; {ndim} axes allow {-ndim} to {ndim - 1}")
+    others = tuple(axis for axis in range(ndim) if axis != dim % ndim)
+    if others:
+        return vector_norm_of("weight_norm", weight, 2, others, True, None)
+    return vector_norm_of("weight_norm", weight.reshape(-1, 1), 2, 1, False, None)
+
+
+class _WeightNorm(Module):
+    """g * v / |v|"""
+
+    def __init__(self, dim: int | None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, g: Tensor, v: Tensor) -> Tensor:
+        return v * (g / lengths(v, self.dim))
+
+    def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        return lengths(weight, self.dim), weight
+
+
+class _SpectralNorm(Module):
+    """weight / sigma"""
+
+    def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float) -> None:
+        super().__init__()
+        ndim = weight.data.ndim
+        if not -ndim <= dim < ndim:
+            raise IndexError(f"spectral_norm: dim={dim} is out of range; {ndim} axes allow {-ndim} to {ndim - 1}")
+        if isinstance(n_power_iterations, bool) or not isinstance(n_power_iterations, int) or n_power_iterations < 1:
+            raise ValueError(f"spectral_norm: n_power_iterations={n_power_iterations!r} must be an int of at least 1")
+        self.dim, self.eps, self.n_power_iterations = dim % ndim, eps, n_power_iterations
+        if ndim > 1:
+            matrix = self._matrix(weight).data
+            for name, extent in zip(("_u", "_v"), matrix.shape, strict=True):
+                self.register_buffer(name, functional.normalize(randn(extent).to(matrix.dtype), dim=0, eps=eps))
+            self._power_method(matrix, 15)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        if weight.data.ndim == 1:
+            return functional.normalize(weight, dim=0, eps=self.eps)
+        matrix = self._matrix(weight)
+        if self.training:
+            self._power_method(matrix.data, self.n_power_iterations)
+        u, v = Tensor(self._u.data.copy()), Tensor(self._v.data.copy())  # they move before the sweep
+        return weight / matmul(u, matmul(matrix, v))
+
+    def _matrix(self, weight: Tensor) -> Tensor:
+        others = (axis for axis in range(weight.data.ndim) if axis != self.dim)
+        return weight.permute(self.dim, *others).flatten(1)
+
+    def _power_method(self, matrix: np.ndarray, steps: int) -> None:
+        """u and v move towards the left and right vectors of the largest singular value."""
+        u, v = self._u.data, self._v.data
+        with no_grad():
+            for _ in range(steps):
+                u[...] = functional.normalize(Tensor(matrix @ v), dim=0, eps=self.eps).data
+                v[...] = functional.normalize(Tensor(matrix.T @ u), dim=0, eps=self.eps).data

@@ -1,0 +1,165 @@
+"""Parameters that are computed from others whenever they are used: ``torch.nn.utils.parametrize``.
+
+The module's class is replaced by a subclass with a property in the place of the parameter, so that its forward needs to
+know nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...engine.grad_mode import no_grad
+from ...engine.tensor import Tensor
+from ..module import Module
+from ..parameter import Parameter
+
+__all__ = ["ParametrizationList", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+
+
+class ParametrizationList(Module):
+    """What a parameter is computed from: ``original``, or ``original0``, ``original1``, ..., by the Module ``0``."""
+
+    def __init__(self, parametrization: Module, originals: tuple[Tensor, ...], requires_grad: bool) -> None:
+        super().__init__()
+        self._names = ["original"] if len(originals) == 1 else [f"original{k}" for k in range(len(originals))]
+        for name, tensor in zip(self._names, originals, strict=True):
+            self.register_parameter(name, Parameter(tensor.data, requires_grad))
+        self.register_module("0", parametrization)
+
+    def forward(self) -> Tensor:
+        return self.__dict__["0"](*(self.__dict__[name] for name in self._names))
+
+
+class _Parametrizations(Module):
+    """A ParametrizationList for each parameter that is computed, under its name."""
+
+
+def register_parametrization(module: Module, tensor_name: str, parametrization: Module) -> Module:
+    """Compute ``module.<tensor_name>`` as ``parametrization(original)`` from now on, and train ``original``.
+
+    original starts as the parameter's value X, or as ``parametrization.right_inverse(X)`` where there is such a method;
+    this may return several tensors, which forward gets as arguments: original0, original1, ... They stand under
+    ``parametrizations.<tensor_name>`` in the state_dict. Each use of the parameter computes it anew.
+
+    Raises:
+        ValueError: the module has no such parameter, it has a parametrization already (write one Module that does
+            both), or the parametrization gives another shape or type.
+
+    >>> import retrograd
+    >>> from retrograd import nn
+    >>> class Symmetric(nn.Module):
+    ...     def forward(self, x):
+    ...         return (x + x.T) * 0.5
+    >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.T).all())
+    True
+    """
+    if is_parametrized(module, tensor_name):
+        raise ValueError(
+            f"register_parametrization: {tensor_name!r} of {type(module).__name__} has a parametrization already; "
+            f"write one Module that does both, or remove it first"
+        )
+    parameter = _parameter("register_parametrization", module, tensor_name)
+    inverse: Callable[[Tensor], Any] | None = getattr(parametrization, "right_inverse", None)
+    with no_grad():
+        originals = parameter.detach() if inverse is None else inverse(parameter.detach())
+        if isinstance(originals, Tensor):
+            originals = (originals,)
+        computed = ParametrizationList(parametrization, tuple(originals), parameter.requires_grad)
+        _without_change(computed, parameter, tensor_name)
+    delattr(module, tensor_name)
+    if not is_parametrized(module):
+        module.register_module("parametrizations", _Parametrizations())
+    module.parametrizations.register_module(tensor_name, computed)
+    compute(module, tensor_name, lambda self: self.parametrizations.__dict__[tensor_name](), "Parametrized")
+    return module
+
+
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+    """Make ``module.<tensor_name>`` a parameter again: of its computed value, or, if not ``leave_parametrized``, of
+    the original one.
+
+    Raises:
+        ValueError: there is no parametrization, or the original consists of several tensors.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(
+            f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} has no parametrization"
+        )
+    computed = module.parametrizations.__dict__[tensor_name]
+    if leave_parametrized:
+        with no_grad():
+            value = getattr(module, tensor_name).detach().data.copy(order="K")
+    elif len(computed._names) > 1:
+        raise ValueError(
+            f"remove_parametrizations: {tensor_name!r} has {len(computed._names)} originals; "
+            f"use leave_parametrized=True"
+        )
+    else:
+        value = computed.original.data
+    requires_grad = any(parameter.requires_grad for parameter in computed.parameters(recurse=False))
+    stop_computing(module, tensor_name)
+    delattr(module.parametrizations, tensor_name)
+    if not module.parametrizations._child_names:
+        delattr(module, "parametrizations")
+    module.register_parameter(tensor_name, Parameter(value, requires_grad))
+    return module
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether the module computes a parameter, or that one, by a parametrization."""
+    found = module.__dict__.get("parametrizations")
+    if not isinstance(found, _Parametrizations):
+        return False
+    return bool(found._child_names) if tensor_name is None else tensor_name in found._child_names
+
+
+def compute(module: Module, name: str, function: Callable[[Any], Tensor], prefix: str = "") -> None:
+    """Let ``module.<name>``, which is no member any more, be function(module)."""
+    kind = type(module)
+    before: _Computed = kind.__dict__.get("_computed") or _Computed(kind, prefix, {})
+    _reclass(module, _Computed(before.kind, before.prefix or prefix, {**before.functions, name: function}))
+
+
+def stop_computing(module: Module, name: str) -> None:
+    """The opposite of ``compute``: the name is free again."""
+    before: _Computed = type(module)._computed  # type: ignore[attr-defined]
+    functions = {other: function for other, function in before.functions.items() if other != name}
+    _reclass(module, before._replace(functions=functions))
+
+
+class _Computed(NamedTuple):
+    """What a module's class became: its own class, what precedes its name, and the functions that are properties."""
+
+    kind: type[Module]
+    prefix: str
+    functions: dict[str, Callable[[Any], Tensor]]
+
+
+def _reclass(module: Module, computed: _Computed) -> None:
+    """Give the module a class of its own; copies of it share theirs, so no class is ever changed."""
+    kind = computed.kind
+    if computed.functions:
+        names = {name: property(function) for name, function in computed.functions.items()}
+        members = {"_computed": computed, "__doc__": kind.__doc__, "__module__": kind.__module__, **names}
+        kind = type(f"{computed.prefix}{kind.__name__}", (kind,), members)
+    module.__class__ = kind
+
+
+def _parameter(caller: str, module: Module, name: str) -> Parameter:
+    found = module.__dict__.get(name)
+    if not isinstance(found, Parameter):
+        raise ValueError(f"{caller}: {type(module).__name__} has no parameter {name!r}")
+    return found
+
+
+def _without_change(computed: ParametrizationList, parameter: Parameter, name: str) -> None:
+    mode = computed.training
+    value = computed.eval()()
+    computed.train(mode)
+    if value.data.shape != parameter.data.shape or value.data.dtype != parameter.data.dtype:
+        raise ValueError(
+            f"register_parametrization: {name!r} is {parameter.data.dtype} of shape {parameter.data.shape}, its "
+            f"parametrization gives {value.data.dtype} of shape {value.data.shape}; they must be equal"
+        )

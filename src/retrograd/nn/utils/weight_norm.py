@@ -1,0 +1,54 @@
+"""Weight normalization under the names of older PyTorch programs: weight_g and weight_v in the module itself."""
+
+from __future__ import annotations
+
+from ...engine.grad_mode import no_grad
+from ...engine.tensor import Tensor
+from ..module import Module
+from ..parameter import Parameter
+from .parametrizations import lengths
+from .parametrize import compute, stop_computing
+
+__all__ = ["remove_weight_norm", "weight_norm"]
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """w = g * v / |v| with the parameters ``<name>_g`` and ``<name>_v``; see ``parametrizations.weight_norm``.
+
+    Raises:
+        ValueError: the module has no such parameter.
+        IndexError: the parameter has no axis ``dim``.
+    """
+    weight = module.__dict__.get(name)
+    if not isinstance(weight, Parameter):
+        raise ValueError(f"weight_norm: {type(module).__name__} has no parameter {name!r}")
+    with no_grad():
+        length = lengths(weight.detach(), dim)
+    delattr(module, name)
+    module.register_parameter(f"{name}_g", Parameter(length, weight.requires_grad))
+    module.register_parameter(f"{name}_v", Parameter(weight.data, weight.requires_grad))
+
+    def computed(self: Module) -> Tensor:
+        g, v = self.__dict__[f"{name}_g"], self.__dict__[f"{name}_v"]
+        return v * (g / lengths(v, dim))
+
+    compute(module, name, computed)
+    return module
+
+
+def remove_weight_norm(module: Module, name: str = "weight") -> Module:
+    """Make the normalized weight a parameter again.
+
+    Raises:
+        ValueError: the module has no weight norm of that name.
+    """
+    v = module.__dict__.get(f"{name}_v")
+    if v is None or not isinstance(getattr(type(module), name, None), property):
+        raise ValueError(f"remove_weight_norm: {type(module).__name__} has no weight norm of {name!r}")
+    with no_grad():
+        value = getattr(module, name).data.copy(order="K")
+    stop_computing(module, name)
+    delattr(module, f"{name}_g")
+    delattr(module, f"{name}_v")
+    module.register_parameter(name, Parameter(value, v.requires_grad))
+    return module

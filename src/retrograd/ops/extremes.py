@@ -1,0 +1,216 @@
+"""The largest and smallest elements, and where they are. NaN is larger and smaller than all numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled
+from ..engine.tensor import Tensor, wrap
+from .kernel_set import kernels
+from .pick import Place
+from .reduction import Dim, axes, kept_shape, left_shape, require_tensor
+from .shape import Reshape, axis
+
+__all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
+
+
+class Extremes(NamedTuple):
+    """What ``max(x, dim)`` and ``min(x, dim)`` give: the elements and where along the axis they first occur (int64)."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class MinMax(NamedTuple):
+    """What ``aminmax`` gives."""
+
+    min: Tensor
+    max: Tensor
+
+
+class Amax(Function):
+    """The largest (smallest) element over ``axes``; the gradient is shared evenly among ties."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, smallest: bool) -> Tensor:
+        y = (kernels.amin if smallest else kernels.amax)(x.data, axes, keepdims)
+        ctx.save_for_backward(x, y)
+        ctx.axes = axes
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, y = ctx.saved_tensors
+        y = y.reshape(kept_shape(x.data.shape, ctx.axes))
+        chosen = kernels.ties(np.ones_like(y), x.data, y)
+        share = Reshape.apply(g, y.shape) * wrap(np.asarray(1 / kernels.sum(chosen, ctx.axes, True)))
+        if is_grad_enabled():
+            return share * wrap(chosen), None, None, None
+        return wrap(kernels.mul(chosen, share.data)), None, None, None
+
+
+class ExtremeAlong(Function):
+    """The largest (smallest) element along ``axis`` and where it first occurs; the gradient goes to that place."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
+        values, indices = (kernels.min if smallest else kernels.max)(x.data, axis)
+        ctx.axis, ctx.input_shape = axis, x.data.shape
+        ctx.save_for_backward(indices)
+        positions = wrap(indices)
+        ctx.mark_non_differentiable(positions)
+        ctx.set_materialize_grads(False)
+        return wrap(values), positions
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        shape, along = ctx.input_shape, ctx.axis
+        kept = Reshape.apply(g, kept_shape(shape, (along,)))
+        return Place.apply(kept, np.expand_dims(indices, along), along, shape), None, None
+
+
+def max(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The largest element of input, or (values, indices) along axis ``dim``. NaN counts as the largest.
+
+    The gradient of ``max(input)`` is shared evenly among ties; that of ``max(input, dim)`` goes to the index
+    returned, the first one.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    return _extreme("max", input, dim, keepdim, False)
+
+
+def min(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The smallest element of input, or (values, indices) along axis ``dim``; as ``max``.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    return _extreme("min", input, dim, keepdim, True)
+
+
+def amax(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """The largest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element to choose from, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return _over("amax", input, dim, keepdim, False)
+
+
+def amin(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """The smallest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element to choose from, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return _over("amin", input, dim, keepdim, True)
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """(min, max): ``amin`` and ``amax`` along one axis, or of all elements.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    return MinMax(_over("aminmax", input, dim, keepdim, True), _over("aminmax", input, dim, keepdim, False))
+
+
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the first largest element along ``dim``, or among all elements in C order. int64, no gradient.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    return _place("argmax", input, dim, keepdim, False)
+
+
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the first smallest element along ``dim``, or among all elements in C order. int64, no gradient.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    return _place("argmin", input, dim, keepdim, True)
+
+
+def _extreme(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Any:
+    require_tensor(name, x)
+    if dim is None:
+        if keepdim:
+            raise ValueError(f"{name}: keepdim=True needs dim; {'amin' if smallest else 'amax'} keeps all axes")
+        return _over(name, x, None, False, smallest)
+    along = axis(name, "dim", dim, x.data.ndim)
+    _nonempty(name, x, (along,), dim)
+    if x.data.dtype.kind == "f":
+        values, indices = ExtremeAlong.apply(x, along, smallest)
+    else:
+        places = np.asarray((np.argmin if smallest else np.argmax)(x.data, along))
+        values, indices = wrap(np.asarray((np.min if smallest else np.max)(x.data, along))), wrap(places)
+    if keepdim:
+        shape = kept_shape(x.data.shape, (along,))
+        return Extremes(Reshape.apply(values, shape), wrap(indices.data.reshape(shape)))
+    return Extremes(values, indices)
+
+
+def _over(name: str, x: Tensor, dim: Dim, keepdim: bool, smallest: bool) -> Tensor:
+    require_tensor(name, x)
+    over = axes(name, dim, x.data.ndim)
+    _nonempty(name, x, over, dim)
+    if x.data.dtype.kind == "f":
+        return Amax.apply(x, over, keepdim, smallest)
+    return wrap(np.asarray((np.min if smallest else np.max)(x.data, over, keepdims=keepdim)))
+
+
+def _place(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Tensor:
+    require_tensor(name, x)
+    along = None if dim is None else axis(name, "dim", dim, x.data.ndim)
+    _nonempty(name, x, tuple(range(x.data.ndim)) if along is None else (along,), dim)
+    if x.data.dtype.kind == "f":
+        if along is None:
+            index = _first_of_all(x.data, smallest)
+            return wrap(np.full((1,) * x.data.ndim if keepdim else (), index, np.int64))
+        _, indices = (kernels.min if smallest else kernels.max)(x.data, along)
+        return wrap(indices.reshape(left_shape(x.data.shape, (along,), keepdim)))
+    return wrap(np.asarray((np.argmin if smallest else np.argmax)(x.data, along, keepdims=keepdim), np.int64))
+
+
+def _first_of_all(x: np.ndarray, smallest: bool) -> int:
+    """Index in C order of the first extreme."""
+    find = kernels.min if smallest else kernels.max
+    if x.flags.c_contiguous:
+        return int(find(x.reshape(-1), 0)[1])
+    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
+    memory = x.transpose(order)  # its places in another order: of several extremes, C order decides
+    line = memory.reshape(-1)
+    value, first = find(line, 0)
+    rest = line[int(first) :]
+    places = np.flatnonzero(rest == value if value == value else rest != rest) + int(first)
+    back = [np.unravel_index(places, memory.shape)[order.index(axis)] for axis in range(x.ndim)]
+    return int(np.ravel_multi_index(tuple(back), x.shape).min())
+
+
+def _nonempty(name: str, x: Tensor, over: tuple[int, ...], dim: Any) -> None:
+    shape = x.data.shape
+    if 0 in shape and (dim is None or 0 in [shape[i] for i in over]):
+        where = "" if dim is None else f" along dim={dim}"
+        raise ValueError(f"{name}: input.shape={shape} has no element to choose from{where}")

@@ -1,0 +1,122 @@
+"""Norms of vectors and, of matrices, that of Frobenius."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .broadcasting import Sum
+from .dtype import as_dtype, cast, is_number, require_float
+from .extremes import Amax
+from .kernel_set import kernels
+from .powers import pow
+from .reduction import Dim, axes, left_shape
+from .shape import Reshape
+from .statistics import quotient_or_zero
+
+__all__ = ["norm"]
+
+
+class Norm1(Function):
+    """sum |x| over ``axes``; the gradient at 0 is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.axes = axes
+        return wrap(kernels.norm(x.data, 1, axes, keepdims))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        kept = left_shape(x.data.shape, ctx.axes, True)
+        return Signed.apply(Reshape.apply(g, kept), x.data, ctx.axes), None, None
+
+
+class Signed(Function):
+    """g times the sign of x, g having extent 1 along ``axes``: linear in g; x only says where."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, x: np.ndarray, axes: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.axes = axes
+        return wrap(kernels.signed(g.data, x))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        return Sum.apply(Signed.apply(v, x, ()), ctx.axes, True), None, None
+
+
+class Norm2(Function):
+    """sqrt(sum x^2) over ``axes``; the gradient at 0 is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        y = wrap(kernels.norm(x.data, 2, axes, keepdims))
+        ctx.save_for_backward(x, y)
+        ctx.axes = axes
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, y = ctx.saved_tensors
+        kept = left_shape(x.data.shape, ctx.axes, True)
+        return x * Reshape.apply(quotient_or_zero(g, y), kept), None, None
+
+
+def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """(sum |input|^p)^(1/p) over ``dim`` (all axes if None); "fro" and None are 2; see ``linalg.vector_norm``.
+
+    dtype: convert input first.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: ``p`` is no number, "fro" or None ("nuc" is not there), or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    if p is None or p == "fro":
+        p = 2.0
+    elif not is_number(p):
+        raise ValueError(f'norm: p={p!r} must be a number, "fro" or None')
+    return vector_norm_of("norm", input, p, dim, keepdim, dtype)
+
+
+def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, dtype: Any) -> Tensor:
+    """The norm of any order over axes, for ``norm``, ``linalg.vector_norm`` and ``linalg.norm``."""
+    require_float(name, x)
+    if not is_number(order) or math.isnan(order):
+        raise ValueError(f"{name}: ord={order!r} must be a number, inf or -inf")
+    if dtype is not None:
+        x = cast(x, as_dtype(dtype))
+        require_float(name, x)
+    over = axes(name, dim, x.data.ndim)
+    shape = x.data.shape
+    if (order < 0 or order == math.inf) and 0 in [shape[i] for i in over]:
+        raise ValueError(f"{name}: input.shape={shape} has no element over dim={dim}; ord={order} needs one")
+    if order == 2:
+        return Norm2.apply(x, over, keepdim)
+    if order == 1:
+        return Norm1.apply(x, over, keepdim)
+    if order == 0:
+        return wrap(np.asarray((x.data != 0).sum(axis=over, keepdims=keepdim), x.data.dtype))
+    size = x * _sign(x)  # |x|, and a gradient of 0 at 0
+    if math.isinf(order):
+        return Amax.apply(size, over, keepdim, order < 0)
+    # powers of 0 have no derivative: those of 1 stand in for them, and count for nothing
+    at_zero = wrap(np.asarray(x.data == 0, x.data.dtype))
+    if order < 0:  # with a 0 among them the norm is 0
+        no_zero = wrap(np.asarray((x.data != 0).all(axis=over, keepdims=keepdim), x.data.dtype))
+        return pow(Sum.apply(pow(size + at_zero, order), over, keepdim), 1 / order) * no_zero
+    total = Sum.apply(pow(size + at_zero, order) - at_zero, over, keepdim)
+    of_nothing = wrap(np.asarray(total.data == 0, x.data.dtype))
+    return pow(total + of_nothing, 1 / order) - of_nothing
+
+
+def _sign(x: Tensor) -> Tensor:
+    """1, -1 or 0, as a constant."""
+    return wrap(np.sign(x.data))

@@ -1,0 +1,318 @@
+"""What depends on the order of the elements along an axis: sorting, the k largest, medians and quantiles.
+
+NaN is larger than all numbers. The gradient of an element that was chosen goes to where it came from.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .dtype import is_number, require_float
+from .extremes import Amax
+from .indexing import GetItem, PadSlice
+from .kernel_set import kernels
+from .pick import Pick
+from .reduction import require_tensor
+from .shape import Reshape, axis
+
+__all__ = ["argsort", "kthvalue", "median", "mode", "nanmedian", "quantile", "sort", "topk", "unique"]
+
+
+class Ordered(NamedTuple):
+    """What ``sort``, ``topk``, ``kthvalue``, ``median`` and ``mode`` give: elements and where they were (int64)."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class MedianOfAll(Function):
+    """The median of all elements, the lower one of two; the gradient is shared evenly among ties."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, skip: bool) -> Tensor:
+        line = x.data.reshape(-1)
+        numbers = line[line == line]
+        if numbers.size and (skip or numbers.size == line.size):
+            middle = (numbers.size - 1) // 2
+            y = np.partition(numbers, middle)[middle]
+        else:
+            y = np.nan
+        value = np.full((1,) * x.data.ndim, y, x.data.dtype)
+        ctx.save_for_backward(x, value)
+        ctx.axes = tuple(range(x.data.ndim))
+        return wrap(value.reshape(()))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Amax.backward(ctx, g)
+
+
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Ordered:
+    """(values, indices): the elements of each line along ``dim`` in order, and where they were.
+
+    stable: equal elements keep their order.
+
+    Raises:
+        TypeError: input is no Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    along = _axis("sort", input, dim)
+    return _picked(input, _order(input.data, along, descending, stable), along)
+
+
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    """Where the elements that ``sort`` gives were (int64, no gradient).
+
+    Raises:
+        TypeError: input is no Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    along = _axis("argsort", input, dim)
+    return wrap(_order(input.data, along, descending, stable))
+
+
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
+    """(values, indices) of the k largest (smallest) elements of each line along ``dim``, the first one leading.
+
+    sorted: whether they must be in order; they are in either case.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there are fewer than k elements.
+        IndexError: input has no axis ``dim``.
+    """
+    along = _axis("topk", input, dim)
+    length = input.data.shape[along]
+    if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= length:
+        raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
+    if input.data.dtype.kind == "f":
+        indices = kernels.topk(input.data, k, along, largest)
+    else:
+        indices = np.take(_order(input.data, along, largest, True), range(k), along)
+    return _picked(input, indices, along)
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:
+    """(values, indices) of the k-th smallest element (from 1) of each line along ``dim``; of equal ones, the k-th.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there are fewer than k elements, or k is below 1.
+        IndexError: input has no axis ``dim``.
+    """
+    along = _axis("kthvalue", input, dim)
+    length = input.data.shape[along]
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= length:
+        raise ValueError(f"kthvalue: k={k!r} must be an int from 1 to {length}, the extent of axis dim={dim}")
+    order = _order(input.data, along, False, True)
+    return _one_each(input, np.take(order, [k - 1], along), along, keepdim)
+
+
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of all elements, or (values, indices) of that of each line along ``dim``; the lower one of two.
+
+    It is NaN where there is a NaN. The gradient of ``median(input)`` is shared evenly among ties; that of
+    ``median(input, dim)`` goes to the index.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element along ``dim``.
+        IndexError: input has no axis ``dim``.
+    """
+    return _median("median", input, dim, keepdim, False)
+
+
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """As ``median`` of the elements that are not NaN; NaN where there is none.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element along ``dim``.
+        IndexError: input has no axis ``dim``.
+    """
+    return _median("nanmedian", input, dim, keepdim, True)
+
+
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
+    """(values, indices): what occurs most often in each line along ``dim``, the smallest such, and its last place.
+
+    Raises:
+        TypeError: input is no Tensor.
+        ValueError: there is no element along ``dim``.
+        IndexError: input has no axis ``dim``.
+    """
+    along = _axis("mode", input, dim)
+    _nonempty("mode", input, along, dim)
+    order = np.moveaxis(_order(input.data, along, False, True), along, -1)
+    x = np.take_along_axis(np.moveaxis(input.data, along, -1), order, -1)
+    places = np.arange(x.shape[-1])
+    starts = np.concatenate((np.ones_like(x[..., :1], np.bool_), x[..., 1:] != x[..., :-1]), -1)
+    run = places - np.maximum.accumulate(np.where(starts, places, 0), -1)
+    index = np.take_along_axis(order, run.argmax(-1)[..., np.newaxis], -1)
+    return _one_each(input, np.moveaxis(index, -1, along), along, keepdim)
+
+
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The values below which the parts ``q`` of each line along ``dim`` (of all elements if None) lie.
+
+    With n elements in order, that is element q (n - 1), counted from 0, where this is no whole number between its
+    neighbours by ``interpolation``: "linear", "lower", "higher", "midpoint" or "nearest". NaN where there is a NaN.
+
+    q: number from 0 to 1, or a Tensor (Q,) of them, whose axis comes first in the result; it gets no gradient.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or q neither a number nor a Tensor of input's type.
+        ValueError: q is out of range or has several axes, there is no element, or the interpolation is unknown.
+        IndexError: input has no axis ``dim``.
+    """
+    require_float("quantile", input)
+    parts = _parts(input, q)
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise ValueError(
+            f"quantile: interpolation={interpolation!r} must be linear, lower, higher, midpoint or nearest"
+        )
+    shape = input.data.shape
+    x = Reshape.apply(input, (input.data.size,)) if dim is None else input
+    along = 0 if dim is None else axis("quantile", "dim", dim, len(shape))
+    _nonempty("quantile", x, along, dim)
+    kept = (1,) * len(shape) if dim is None else shape[:along] + (1,) + shape[along + 1 :]
+    left = kept if keepdim else () if dim is None else shape[:along] + shape[along + 1 :]
+    ordered = Pick.apply(x, _order(x.data, along, False, False), along)
+    spoiled = np.isnan(x.data).any(along, keepdims=True)
+    results = [_quantile(ordered, along, float(part), interpolation, spoiled) for part in parts.reshape(-1)]
+    if not parts.ndim:
+        return Reshape.apply(results[0], left)
+    whole = (len(results), *left)
+    total = wrap(np.zeros(whole, input.data.dtype))
+    for k, result in enumerate(results):
+        total = total + PadSlice.apply(Reshape.apply(result, (1, *left)), whole, (slice(k, k + 1),))
+    return total
+
+
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The different elements of input in order, or the different slices along ``dim``; no gradient. NaN differ.
+
+    With return_inverse also where each element of input is among them, with return_counts how often each occurs: a
+    tuple (output, inverse, counts) of what is asked for. sorted: whether the order matters; it is there in any case.
+
+    Raises:
+        TypeError: input is no Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    require_tensor("unique", input)
+    along = None if dim is None else axis("unique", "dim", dim, input.data.ndim)
+    output, inverse, counts = np.unique(
+        input.data, return_inverse=True, return_counts=True, axis=along, equal_nan=False
+    )
+    inverse = inverse.reshape(input.data.shape if along is None else (input.data.shape[along],))
+    wanted = [wrap(output)]
+    if return_inverse:
+        wanted.append(wrap(inverse.astype(np.int64, copy=False)))
+    if return_counts:
+        wanted.append(wrap(counts.astype(np.int64, copy=False)))
+    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+
+
+def _axis(name: str, x: Tensor, dim: int) -> int:
+    require_tensor(name, x)
+    return axis(name, "dim", dim, x.data.ndim)
+
+
+def _nonempty(name: str, x: Tensor, along: int, dim: int | None) -> None:
+    if x.data.shape[along] == 0:
+        raise ValueError(f"{name}: input.shape={x.data.shape} has no element to choose from along dim={dim}")
+
+
+def _order(x: np.ndarray, along: int, descending: bool, stable: bool) -> np.ndarray:
+    """The indices that sort x; descending, equal ones keep their order, too."""
+    kind: Any = "stable" if stable else "quicksort"
+    if not descending:
+        return np.argsort(x, along, kind=kind).astype(np.int64, copy=False)
+    order = np.flip(np.argsort(np.flip(x, along), along, kind=kind), along)
+    return np.subtract(x.shape[along] - 1, order, dtype=np.int64)
+
+
+def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
+    if x.data.dtype.kind == "f":
+        return Ordered(Pick.apply(x, indices, along), wrap(indices))
+    return Ordered(wrap(np.take_along_axis(x.data, indices, along)), wrap(indices))
+
+
+def _one_each(x: Tensor, indices: np.ndarray, along: int, keepdim: bool) -> Ordered:
+    """The elements at indices of extent 1 along the axis, which goes unless ``keepdim``."""
+    found = _picked(x, indices, along)
+    if keepdim:
+        return found
+    shape = indices.shape[:along] + indices.shape[along + 1 :]
+    return Ordered(Reshape.apply(found.values, shape), wrap(indices.reshape(shape)))
+
+
+def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) -> Any:
+    require_tensor(name, x)
+    if dim is None:
+        if keepdim:
+            raise ValueError(f"{name}: keepdim=True needs dim")
+        if x.data.dtype.kind == "f":
+            return MedianOfAll.apply(x, skip)
+        if not x.data.size:
+            raise ValueError(f"{name}: input.shape={x.data.shape} has no element to choose from")
+        return wrap(np.asarray(np.sort(x.data, None)[(x.data.size - 1) // 2]))
+    along = _axis(name, x, dim)
+    _nonempty(name, x, along, dim)
+    length = x.data.shape[along]
+    numbers = x.data == x.data
+    if numbers.all():
+        middle = (length - 1) // 2
+        order = np.argpartition(x.data, middle, along).astype(np.int64, copy=False)
+        return _one_each(x, np.take(order, [middle], along), along, keepdim)
+    order = _order(x.data, along, False, True)
+    count = numbers.sum(along, keepdims=True)  # they come before NaN
+    middle = np.maximum(count - 1, 0) // 2
+    if not skip:
+        middle = np.where(count < length, count, middle)
+    return _one_each(x, np.take_along_axis(order, middle, along), along, keepdim)
+
+
+def _parts(x: Tensor, q: Any) -> np.ndarray:
+    if isinstance(q, Tensor):
+        if q.data.dtype != x.data.dtype:
+            raise TypeError(f"quantile: q is {q.data.dtype}, needs input's type, {x.data.dtype}")
+        parts = q.data
+    elif is_number(q):
+        parts = np.asarray(q, np.float64)
+    else:
+        raise TypeError(f"quantile: q is {type(q).__name__}, needs a number or a Tensor")
+    if parts.ndim > 1 or not ((parts >= 0) & (parts <= 1)).all():
+        raise ValueError(f"quantile: q={q} must be from 0 to 1, one number or one axis of them")
+    return parts
+
+
+def _quantile(x: Tensor, along: int, q: float, interpolation: str, spoiled: np.ndarray) -> Tensor:
+    """Of lines in order."""
+    rank = q * (x.data.shape[along] - 1)
+    low = int(np.floor(rank))
+    weight = rank - low
+    if interpolation == "nearest":
+        low, weight = int(np.round(rank)), 0.0
+    elif interpolation != "linear" and weight:
+        weight = {"lower": 0.0, "higher": 1.0, "midpoint": 0.5}[interpolation]
+
+    def element(place: int) -> Tensor:
+        return GetItem.apply(x, (slice(None),) * along + (slice(place, place + 1),))
+
+    y = element(low)
+    if weight:
+        y = y + (element(low + 1) - y) * weight
+    return y + wrap(np.where(spoiled, np.nan, 0).astype(x.data.dtype)) if spoiled.any() else y

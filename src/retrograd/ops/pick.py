@@ -1,0 +1,41 @@
+"""Elements of each line along an axis, picked by distinct indices, and the way back: what choosing by size needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from .kernel_set import kernels
+
+
+class Pick(Function):
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; no index occurs twice in a line."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
+        ctx.save_for_backward(indices)
+        ctx.axis, ctx.input_shape = axis, x.data.shape
+        return wrap(kernels.pick(x.data, indices, axis))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        return Place.apply(g, indices, ctx.axis, ctx.input_shape), None, None
+
+
+class Place(Function):
+    """Zeros of ``shape`` with g put where Pick picked: its transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(indices)
+        ctx.axis = axis
+        return wrap(kernels.place(g.data, indices, axis, shape[axis]))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        return Pick.apply(v, indices, ctx.axis), None, None, None

@@ -1,0 +1,198 @@
+"""Variance, standard deviation and the logarithm of a sum of exponentials, over all axes or some of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled
+from ..engine.tensor import Tensor, wrap
+from .dtype import is_number, require_float
+from .kernel_set import kernels
+from .reduction import Dim, Mean, axes, left_shape
+from .shape import Reshape
+from .transcendental import exp
+
+__all__ = ["logsumexp", "std", "std_mean", "var", "var_mean"]
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class VarMean(Function):
+    """(variance, mean) over ``axes``: sum (x - mean)^2 / (count - correction), or the root of it (``root``).
+
+    The gradient of a deviation of 0 is 0.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, correction: float, root: bool
+    ) -> tuple[Tensor, Tensor]:
+        shape = x.data.shape
+        count = math.prod([shape[i] for i in axes])
+        mean, y = kernels.moments(x.data, axes)
+        with np.errstate(all="ignore"):
+            np.divide(y, np.maximum(count - correction, 0), out=y)
+            if root:
+                np.sqrt(y, out=y)
+        ctx.axes, ctx.root, ctx.kept = axes, root, y.shape
+        ctx.count, ctx.rest = count, max(count - correction, 0)
+        left = left_shape(shape, axes, keepdims)
+        results = wrap(y.reshape(left)), wrap(mean.reshape(left))
+        ctx.save_for_backward(x, mean, results[0])
+        ctx.set_materialize_grads(False)
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None, gmean: Tensor | None) -> Gradients:
+        """gx = 2 g (x - mean) / (count - correction) [/ 2 deviation] + gmean / count"""
+        x, mean, y = ctx.saved_tensors
+        gx: Tensor | None = None
+        if g is not None:
+            factor = Reshape.apply(g, ctx.kept) * ((1.0 if ctx.root else 2.0) / ctx.rest if ctx.rest else math.nan)
+            if ctx.root:
+                factor = quotient_or_zero(factor, Reshape.apply(y, ctx.kept))
+            if is_grad_enabled():
+                gx = (x - Mean.apply(x, ctx.axes, True)) * factor
+            else:
+                gx = wrap(kernels.moments_grad(factor.data, x.data, mean))
+        if gmean is not None:
+            more = Reshape.apply(gmean, ctx.kept) * (1.0 / ctx.count if ctx.count else math.nan)
+            gx = gx + more if gx is not None else more.expand(x.data.shape)
+        return gx, None, None, None, None
+
+
+class LogSumExp(Function):
+    """log(sum(exp(x))) over ``axes``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        known = kernels.logsumexp(x.data, axes)
+        y = wrap(known.reshape(left_shape(x.data.shape, axes, keepdims)))
+        ctx.save_for_backward(x, y)
+        ctx.kept = known.shape
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        """gx = g exp(x - y)"""
+        x, y = ctx.saved_tensors
+        g, y = Reshape.apply(g, ctx.kept), Reshape.apply(y, ctx.kept)
+        if is_grad_enabled():
+            return g * exp(x - y), None, None
+        return wrap(kernels.logsumexp_grad(g.data, x.data, y.data)), None, None
+
+
+def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
+    """x / y, and 0 where y is 0, whatever x is there; the same of its derivatives."""
+    zero = y.data == 0
+    if not zero.any():
+        return x / y
+    kept = wrap(np.asarray(1 - zero, y.data.dtype))
+    return x * kept / (y * kept + wrap(zero.astype(y.data.dtype)))
+
+
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """Variance of input over ``dim`` (all axes if None): sum (input - mean)^2 / (count - correction)
+
+    correction is 1 by default; ``unbiased`` True means 1 and False 0. A bool in the place of dim is ``unbiased``.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or correction is no number.
+        ValueError: both unbiased and correction are given, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return _var_mean("var", input, dim, unbiased, keepdim, correction, False)[0]
+
+
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """Standard deviation of input over ``dim``: the root of ``var``. Where it is 0, its gradient is 0.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or correction is no number.
+        ValueError: both unbiased and correction are given, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return _var_mean("std", input, dim, unbiased, keepdim, correction, True)[0]
+
+
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(variance, mean) of input over ``dim``, in one pass; see ``var``.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or correction is no number.
+        ValueError: both unbiased and correction are given, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return _var_mean("var_mean", input, dim, unbiased, keepdim, correction, False)
+
+
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(standard deviation, mean) of input over ``dim``, in one pass; see ``std``.
+
+    Raises:
+        TypeError: input is no floating-point Tensor, or correction is no number.
+        ValueError: both unbiased and correction are given, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return _var_mean("std_mean", input, dim, unbiased, keepdim, correction, True)
+
+
+def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
+    """log(sum(exp(input))) over ``dim``, computed without overflow; -inf over no elements.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    require_float("logsumexp", input)
+    return LogSumExp.apply(input, axes("logsumexp", dim, input.data.ndim), keepdim)
+
+
+def _var_mean(
+    name: str, x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None, root: bool
+) -> tuple[Tensor, Tensor]:
+    require_float(name, x)
+    if isinstance(dim, bool):
+        if unbiased is not None:
+            raise TypeError(f"{name}: dim={dim} must be an int, ints or None")
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise ValueError(f"{name}: unbiased={unbiased} and correction={correction} say the same; give one of them")
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    elif not is_number(correction):
+        raise TypeError(f"{name}: correction={correction!r} must be a number")
+    return VarMean.apply(x, axes(name, dim, x.data.ndim), keepdim, correction, root)

@@ -1,0 +1,90 @@
+"""Normalisation of every sample by statistics of its own: over its last axes, or over groups of its channels.
+
+Sources: J. Ba, J. Kiros, G. Hinton, "Layer normalization", 2016 (arXiv:1607.06450); Y. Wu, K. He, "Group
+normalization", 2018 (arXiv:1803.08494); B. Zhang, R. Sennrich, "Root mean square layer normalization", 2019
+(arXiv:1910.07467).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .ieee import ieee
+
+__all__ = ["group_norm", "group_norm_grad", "layer_norm", "layer_norm_grad"]
+
+Three = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@ieee
+def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centred: bool) -> Three:
+    """y = (x - mean) inverse weight + bias with inverse = 1 / sqrt(variance + eps), over the last axes of x.
+
+    weight and bias have the extents of these axes. Without ``centred`` the mean is 0: root mean square norm.
+
+    x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
+    """
+    axes = tuple(range(x.ndim - weight.ndim, x.ndim))
+    mean = x.mean(axes, keepdims=True) if centred else np.zeros_like(x.mean(axes, keepdims=True))
+    inverse = 1 / np.sqrt(np.square(x - mean).mean(axes, keepdims=True) + eps)
+    return (x - mean) * inverse * weight + bias, mean.squeeze(axes), inverse.squeeze(axes)
+
+
+@ieee
+def layer_norm_grad(
+    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray, centred: bool, affine: bool
+) -> Three:
+    """The gradients of layer_norm to x, weight and bias; with z = (x - mean) inverse and h = g weight:
+
+        gbias = sum g
+        gweight = sum g z
+        gx = inverse (h - mean(h) - z mean(h z))
+
+    The last two terms are what reaches x through the mean and through the variance. Without ``centred`` there is no
+    mean(h); without ``affine`` gweight and gbias are not computed, but zeros.
+    """
+    axes, outer = tuple(range(x.ndim - weight.ndim, x.ndim)), tuple(range(x.ndim - weight.ndim))
+    column = (...,) + (np.newaxis,) * weight.ndim
+    z, h = (x - mean[column]) * inverse[column], g * weight
+    level = h.mean(axes, keepdims=True) if centred else 0
+    gx = inverse[column] * (h - level - z * (h * z).mean(axes, keepdims=True))
+    if not affine:
+        return gx, np.zeros_like(weight), np.zeros_like(weight)
+    return gx, np.array((g * z).sum(outer)), np.array(g.sum(outer))
+
+
+@ieee
+def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
+    """y = (x - mean) inverse weight + bias with inverse = 1 / sqrt(variance + eps), over each group of channels.
+
+    x (N, C, ...), weight, bias (C,) -> y (N, C, ...), mean, inverse (N, groups)
+    """
+    seen = _grouped(x, groups)  # (N, groups, C / groups, positions)
+    mean = seen.mean((2, 3), keepdims=True)
+    inverse = 1 / np.sqrt(np.square(seen - mean).mean((2, 3), keepdims=True) + eps)
+    y = (seen - mean) * inverse * _per_channel(weight, groups) + _per_channel(bias, groups)
+    return y.reshape(x.shape), mean[:, :, 0, 0], inverse[:, :, 0, 0]
+
+
+@ieee
+def group_norm_grad(
+    g: np.ndarray, x: np.ndarray, groups: int, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
+) -> Three:
+    """The gradients of group_norm to x, weight and bias; as those of layer_norm, with means over each group.
+
+    g, x (N, C, ...), weight (C,), mean, inverse (N, groups) -> gx (N, C, ...), gweight, gbias (C,)
+    """
+    mean, inverse = mean[:, :, np.newaxis, np.newaxis], inverse[:, :, np.newaxis, np.newaxis]
+    g = _grouped(g, groups)
+    z, h = (_grouped(x, groups) - mean) * inverse, g * _per_channel(weight, groups)
+    gx = inverse * (h - h.mean((2, 3), keepdims=True) - z * (h * z).mean((2, 3), keepdims=True))
+    return gx.reshape(x.shape), (g * z).sum((0, 3)).reshape(-1), g.sum((0, 3)).reshape(-1)
+
+
+def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
+    N, C, *positions = x.shape
+    return x.reshape(N, groups, C // groups, int(np.prod(positions)))
+
+
+def _per_channel(weight: np.ndarray, groups: int) -> np.ndarray:
+    return weight.reshape(groups, -1, 1)

@@ -1,0 +1,31 @@
+"""Elements of each line along an axis by their index, put back there, and the k largest of each line."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["pick", "place", "topk"]
+
+
+def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; indices int64"""
+    return np.take_along_axis(x, indices, axis)
+
+
+def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int) -> np.ndarray:
+    """Zeros, of ``extent`` along ``axis``, with g where ``pick`` picked; no index occurs twice in a line."""
+    y = np.zeros((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
+    np.put_along_axis(y, indices, g, axis)
+    return y
+
+
+def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
+    """Indices (int64) of the k largest (smallest) elements along ``axis``, the first one leading, equal ones in order.
+
+    NaN is larger than all numbers.
+    """
+    if largest:  # an order of the reversed line, read backwards, leaves equal elements in theirs
+        order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    else:
+        order = np.argsort(x, axis, kind="stable")
+    return np.take(order, range(k), axis).astype(np.int64, copy=False)

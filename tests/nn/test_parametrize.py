@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retrograd import manual_seed, nn, optim
+from retrograd.autograd import gradcheck
+from retrograd.engine.tensor import Tensor
+from retrograd.nn.utils import parametrizations, parametrize, remove_weight_norm, weight_norm
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng((seed, *shape)).standard_normal(shape)
+
+
+def norm_of_slices(w: np.ndarray, dim: int | None) -> np.ndarray:
+    if dim is None:
+        return np.sqrt((w * w).sum())
+    return np.sqrt((w * w).sum(tuple(a for a in range(w.ndim) if a != dim), keepdims=True))
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+@pytest.mark.parametrize(("make", "names"), [(weight_norm, ("weight_g", "weight_v")),
+                                             (parametrizations.weight_norm, ("parametrizations.weight.original0",
+                                                                             "parametrizations.weight.original1"))])
+def test_weight_norm(make: Any, names: tuple[str, str], dim: int | None) -> None:
+    layer = nn.Conv2d(3, 4, 2, dtype=np.float64)
+    x, before = numbers(2, 3, 4, 4), layer.weight.data.copy()
+    y = layer(Tensor(x)).data
+    assert make(layer, dim=dim) is layer
+    assert list(layer.state_dict()) == ["bias", *names]
+    members = dict(layer.named_parameters())
+    g, v = members[names[0]], members[names[1]]
+    np.testing.assert_allclose(g.data, norm_of_slices(before, dim))
+    np.testing.assert_array_equal(v.data, before)
+    np.testing.assert_allclose(layer(Tensor(x)).data, y)  # nothing has changed yet
+    v.data *= 3.0
+    np.testing.assert_allclose(layer(Tensor(x)).data, y)  # the length of v does not matter
+    g.data *= 2.0
+    np.testing.assert_allclose(layer.weight.data, 2 * before)
+
+    def forward(length: Tensor, direction: Tensor) -> Tensor:
+        changed = copy.deepcopy(layer)
+        for name, value in zip(names, (length, direction), strict=True):
+            path, _, last = name.rpartition(".")
+            dict(changed.named_modules())[path].__dict__[last] = value
+        return changed(Tensor(x))
+
+    assert gradcheck(forward, [Tensor(g.data, requires_grad=True), Tensor(v.data, requires_grad=True)])
+
+
+def test_a_layer_with_weight_norm_trains_and_loads() -> None:
+    first, second = weight_norm(nn.Linear(3, 2)), weight_norm(nn.Linear(3, 2))
+    x = Tensor(numbers(4, 3).astype(np.float32))
+    optimizer = optim.SGD(first.parameters(), lr=0.1)
+    before = first.weight.data.copy()
+    (first(x) * first(x)).sum().backward()
+    assert first.weight_g.grad is not None and first.weight_v.grad is not None
+    optimizer.step()
+    assert not np.allclose(first.weight.data, before)
+    second.load_state_dict(first.state_dict())
+    np.testing.assert_array_equal(second(x).data, first(x).data)
+    assert repr(first) == "Linear(in_features=3, out_features=2, bias=True)" and isinstance(first, nn.Linear)
+
+
+def test_remove_weight_norm() -> None:
+    layer = weight_norm(nn.Linear(3, 2))
+    layer.weight_g.data[...] = 2.0
+    weight, other = layer.weight.data, copy.deepcopy(layer)
+    assert remove_weight_norm(layer) is layer and type(layer) is nn.Linear
+    assert sorted(layer.state_dict()) == ["bias", "weight"]
+    np.testing.assert_array_equal(layer.weight.data, weight)
+    np.testing.assert_array_equal(other.weight.data, weight)  # a copy goes on as it was
+    with pytest.raises(ValueError, match="remove_weight_norm: Linear has no weight norm of 'weight'"):
+        remove_weight_norm(layer)
+
+
+@pytest.mark.parametrize(
+    ("layer", "dim"), [(nn.Linear(5, 4), 0), (nn.Conv2d(3, 4, 2), 0), (nn.ConvTranspose2d(3, 4, 2), 1)]
+)
+def test_spectral_norm(layer: Any, dim: int) -> None:
+    manual_seed(1)
+    layer = copy.deepcopy(layer).double()
+    weight = layer.weight.data.copy()
+    parametrizations.spectral_norm(layer)
+    key = "parametrizations.weight."
+    assert list(layer.state_dict()) == ["bias", key + "original", key + "0._u", key + "0._v"]
+    assert [name for name, _ in layer.named_parameters()] == ["bias", key + "original"]
+    sigma = np.linalg.svd(np.moveaxis(weight, dim, 0).reshape(weight.shape[dim], -1), compute_uv=False)[0]
+    for _ in range(300):  # each use in training is a step of the power method
+        found = layer.weight
+    np.testing.assert_allclose(found.data, weight / sigma, rtol=1e-6)
+    layer.eval()
+    state = {name: tensor.data.copy() for name, tensor in layer.state_dict().items()}
+    np.testing.assert_array_equal(layer.weight.data, layer.weight.data)
+    for name, tensor in layer.state_dict().items():
+        np.testing.assert_array_equal(tensor.data, state[name])  # eval mode moves nothing
+
+    def computed(original: Tensor) -> Tensor:
+        u, v = state[key + "0._u"], state[key + "0._v"]
+        changed = copy.deepcopy(layer)
+        changed.parametrizations.weight.__dict__["original"] = original
+        assert np.array_equal(changed.parametrizations.weight.__dict__["0"]._u.data, u) and v.size
+        return changed.weight
+
+    assert gradcheck(computed, [Tensor(weight, requires_grad=True)])
+
+
+def test_spectral_norm_of_a_vector() -> None:
+    layer = nn.LayerNorm(3)
+    layer.weight.data[...] = [3.0, 0.0, 4.0]
+    parametrizations.spectral_norm(layer)
+    np.testing.assert_allclose(layer.weight.data, [0.6, 0.0, 0.8])
+
+
+class Double(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2.0
+
+
+class Half(Double):
+    def right_inverse(self, x: Tensor) -> Tensor:
+        return x * 0.5
+
+
+def test_register_parametrization() -> None:
+    layer = nn.Linear(3, 2)
+    before = layer.weight.data.copy()
+    parametrize.register_parametrization(layer, "weight", Half())
+    parametrize.register_parametrization(layer, "bias", Double())
+    assert parametrize.is_parametrized(layer) and parametrize.is_parametrized(layer, "weight")
+    assert type(layer).__name__ == "ParametrizedLinear"
+    np.testing.assert_array_equal(layer.weight.data, before)
+    np.testing.assert_array_equal(layer.parametrizations.weight.original.data, before / 2)
+    layer(Tensor(numbers(4, 3).astype(np.float32))).sum().backward()
+    np.testing.assert_allclose(layer.parametrizations.bias.original.grad.data, 8.0)
+    parametrize.remove_parametrizations(layer, "weight")
+    assert not parametrize.is_parametrized(layer, "weight") and parametrize.is_parametrized(layer, "bias")
+    parametrize.remove_parametrizations(layer, "bias", leave_parametrized=False)
+    assert type(layer) is nn.Linear and sorted(layer.state_dict()) == ["bias", "weight"]
+    assert isinstance(layer.weight, nn.Parameter) and not parametrize.is_parametrized(layer)
+    np.testing.assert_array_equal(layer.weight.data, before)
+
+
+def test_messages() -> None:
+    class Shorter(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x[:1]
+
+    layer = nn.Linear(3, 2)
+    with pytest.raises(ValueError, match="Linear has no parameter 'w'"):
+        parametrize.register_parametrization(layer, "w", Double())
+    with pytest.raises(ValueError, match=r"'weight' is float32 of shape \(2, 3\), its parametrization gives"):
+        parametrize.register_parametrization(layer, "weight", Shorter())
+    with pytest.raises(ValueError, match="has no parametrization"):
+        parametrize.remove_parametrizations(layer, "weight")
+    assert type(layer) is nn.Linear and isinstance(layer.weight, nn.Parameter)  # nothing was lost
+    with pytest.raises(ValueError, match="weight_norm: Linear has no parameter 'w'"):
+        weight_norm(layer, "w")
+    with pytest.raises(IndexError, match="weight_norm: dim=2 is out of range"):
+        weight_norm(layer, dim=2)
+    with pytest.raises(ValueError, match="spectral_norm: Linear has no parameter 'w'"):
+        parametrizations.spectral_norm(layer, "w")
+    with pytest.raises(IndexError, match="spectral_norm: dim=2 is out of range"):
+        parametrizations.spectral_norm(layer, dim=2)
+    with pytest.raises(ValueError, match="n_power_iterations=0 must be an int of at least 1"):
+        parametrizations.spectral_norm(layer, n_power_iterations=0)
+    assert isinstance(layer.weight, nn.Parameter)
+    parametrizations.weight_norm(layer)
+    with pytest.raises(ValueError, match="has a parametrization already"):
+        parametrizations.weight_norm(layer)
+    with pytest.raises(ValueError, match="has 2 originals; use leave_parametrized=True"):
+        parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
