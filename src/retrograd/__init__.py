@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
 from .autograd import (
-    backward_source,
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -21,6 +20,7 @@ from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
     from . import data, interop, linalg, nn, optim, testing, train, utils
+    from .engine.source import backward_source
     from .kernels.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
 
@@ -61,6 +61,8 @@ _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f".{name}", __name__)
+    if name == "backward_source":
+        return autograd.backward_source
     if name == "summary":
         return importlib.import_module(".nn.model_summary", __name__).summary
     if name in _THREADS:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from engine.functions import Add, DivMod, Exp, Mul, leaf, values
-from retrograd.engine import Function, Tensor, View, backward_source, grad, no_grad, wrap
+from retrograd.engine import Function, Tensor, View, grad, no_grad, wrap
+from retrograd.engine.source import backward_source
 
 
 class Power(Function):

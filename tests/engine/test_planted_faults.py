@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from engine.functions import Exp, MatMul, Mul, Sum, irregular
-from retrograd.engine import Function, GradcheckError, Tensor, gradcheck, gradgradcheck, wrap
+from retrograd.engine import Function, Tensor, wrap
+from retrograd.engine.gradcheck import GradcheckError, gradcheck, gradgradcheck
 
 Change = Callable[[np.ndarray], np.ndarray]
 

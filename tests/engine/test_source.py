@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.functions import Exp, Mul, OnceSquare, leaf
-from retrograd.engine import Function, backward_source
+from retrograd.engine import Function
+from retrograd.engine.source import backward_source
 
 
 @pytest.mark.parametrize(

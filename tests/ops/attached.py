@@ -30,7 +30,7 @@ def text() -> str:
         annotation = inspect.signature(method).return_annotation
         returns = RETURNS.get(name) or ("Tensor" if annotation == "Tensor" else "Any")
         line = f"        def {name}({_parameters(name, method)}) -> {returns}: ..."
-        lines.append(line if len(line) <= 120 else f"{line}  # noqa: E501")
+        lines.append(line)
     return head + mark + "\n".join(lines) + "\n"
 
 

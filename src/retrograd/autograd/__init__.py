@@ -1,5 +1,8 @@
 """Gradients: write a Function, sweep backward, check what came out. PyTorch's ``torch.autograd``."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from ..engine.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -15,12 +18,14 @@ from ..engine.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from ..engine.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from ..engine.once import once_differentiable
-from ..engine.source import backward_source
 from ..engine.sweep import backward, grad
 from ..engine.views import View
-from . import functional
+
+if TYPE_CHECKING:
+    from ..engine.gradcheck import GradcheckError, gradcheck, gradgradcheck
+    from ..engine.source import backward_source
+    from . import functional
 
 __all__ = [
     "Function",
@@ -44,3 +49,23 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+# Found when first used, so that "import retrograd" stays quick.
+_LATER = {
+    "GradcheckError": "..engine.gradcheck",
+    "backward_source": "..engine.source",
+    "gradcheck": "..engine.gradcheck",
+    "gradgradcheck": "..engine.gradcheck",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "functional":
+        return importlib.import_module(".functional", __name__)
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
