@@ -12,5 +12,7 @@ extensions = ["myst_parser", "pages"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "retrograd"
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
 myst_heading_anchors = 3
 suppress_warnings: list[str] = []

@@ -1,4 +1,4 @@
-"""What of these pages is made from the package: a page for each operator family, and the tables of from_pytorch.md.
+"""What of these pages is made from the package: a page for each operator family.
 
 Also a Sphinx extension, which writes the pages, and runs the code of every page: what fails, or gives another output
 than the page shows, fails the build. Nothing here needs Sphinx but ``setup``; tests/test_docs.py uses the rest.
@@ -15,6 +15,8 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import migration
 
 import retrograd
 from retrograd.autograd import Function
@@ -74,7 +76,7 @@ def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
     for name, operator in operators.items():
         parts.append(f"## {name}\n\n```python\n{_signature(name, operator)}\n```")
         parts.append(f"```text\n{inspect.getdoc(operator)}\n```")
-        for function in functions_behind(operator, shown):
+        for function in _shown(operator, shown):
             path = Path(inspect.getfile(function)).resolve().relative_to(SOURCES.parent)
             parts.append(
                 f"```{{literalinclude}} ../../src/{path}\n:pyobject: {function.__qualname__}\n:caption: {path}\n```"
@@ -82,11 +84,22 @@ def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _shown(operator: Any, shown: set[Any]) -> list[type[Function]]:
+    """The Functions of the operator's own file and what they inherit from; where there are none, those it applies."""
+    found = list(functions_behind(operator, shown))
+    own = [function for function in found if function.__module__ == operator.__module__]
+    bases = {base for function in own for base in function.__mro__[1:] if issubclass(base, Function)} - shown
+    shown |= bases
+    return [*(own or found), *sorted(bases - {Function}, key=lambda base: base.__name__)]
+
+
 def _signature(name: str, operator: Callable[..., Any]) -> str:
     try:
-        return f"{name}{inspect.signature(operator)}"
+        text = f"{name}{inspect.signature(operator)}"
     except ValueError:  # a class that takes none
         return name
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are texts
+    return text if len(text) < 80 else re.sub(r"(?<=\(|,) ?(?=\*|\w+: )", "\n    ", text).replace(") -> ", "\n) -> ")
 
 
 def write_pages() -> None:
@@ -127,49 +140,10 @@ def run_page(text: str, name: str) -> list[str]:
     return faults
 
 
-# ---------------------------------------------------------------- what of PyTorch is there
-
-# a namespace of PyTorch -> ours
-_OURS: dict[str, Callable[[], Any]] = {
-    "torch": lambda: retrograd,
-    "torch.Tensor": lambda: retrograd.Tensor,
-    "torch.nn": lambda: retrograd.nn,
-    "torch.nn.functional": lambda: retrograd.nn.functional,
-    "torch.nn.init": lambda: retrograd.nn.init,
-    "torch.nn.utils": lambda: importlib.import_module("retrograd.nn.utils"),
-    "torch.optim": lambda: retrograd.optim,
-    "torch.optim.lr_scheduler": lambda: importlib.import_module("retrograd.optim.lr_scheduler"),
-    "torch.utils.data": lambda: importlib.import_module("retrograd.utils.data"),
-}
-
-
-def pytorch_names() -> dict[str, list[str]]:
-    """Namespace -> public names of PyTorch 2.13, from the table that pytorch_names.txt keeps."""
-    names: dict[str, list[str]] = {}
-    for line in (DOCS / "pytorch_names.txt").read_text(encoding="utf-8").split():
-        namespace, _, name = line.rpartition(".")
-        names.setdefault(namespace, []).append(name)
-    return names
-
-
-def coverage() -> str:
-    """Of each namespace of PyTorch, what is there and what is not, in Markdown."""
-    parts = []
-    for namespace, names in pytorch_names().items():
-        ours = _OURS[namespace]()
-        there = [name for name in names if hasattr(ours, name)]
-        missing = [name for name in names if not hasattr(ours, name)]
-        parts.append(f"## {namespace}: {len(there)} of {len(names)}")
-        for label, some in (("There", there), ("Not there", missing)):
-            if some:
-                parts.append(f"{label}: {', '.join(f'`{name}`' for name in some)}.")
-    return "\n\n".join(parts)
-
-
 def _complete(app: Any, page: str, source: list[str]) -> None:
     from sphinx.errors import ExtensionError
 
-    source[0] = source[0].replace("<!-- coverage -->", coverage())
+    source[0] = source[0].replace("<!-- coverage -->", migration.coverage())
     faults = run_page(source[0], page)
     if faults:
         raise ExtensionError("\n".join(faults))

@@ -29,6 +29,7 @@ _NAMES = (
 _LOSS = {name: kernel(f"loss.{name}") for name in _NAMES}
 _GRAD = {name: kernel(f"loss.{name}_grad") for name in _NAMES}
 _GRAD["gaussian_var"] = kernel("loss.gaussian_grad_var")
+_OF_TARGET = ("kl", "kl_log")  # whose slope does not depend on x
 _NONE = (0.0, 0.0, 0.0, 0.0)
 
 
@@ -63,6 +64,7 @@ def element_loss_grad(
         a, b, c, d = (*numbers, *_NONE)[:4]
         each = factor is None
         g = like(g, gx) if each else g
+        x = t if name in _OF_TARGET else x  # an array less to read
         _GRAD[name][x.dtype.char](tasks(n), g, x, t, w, gx, n, each, 1.0 if factor is None else factor, a, b, c, d)
     return gx
 
