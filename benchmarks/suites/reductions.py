@@ -46,7 +46,7 @@ WITHOUT_GRADIENT: dict[str, Reduction] = {
     "any": lambda x, dim: x.any(dim),
 }
 LAST_AXIS: dict[str, Reduction] = {
-    "sort": lambda x, dim: x.sort(dim)[0],
+    "sort": lambda x, dim: x.sort(dim=dim, stable=True)[0],
     "topk 5": lambda x, dim: x.topk(5, dim)[0],
     "median": lambda x, dim: x.median(dim)[0],
 }
@@ -58,11 +58,10 @@ def _jobs() -> Iterator[Job]:
             for shape, dims in shapes.items():
                 for dim in dims:
                     yield _job("reduction", name, reduction, shape, dim, table is not WITHOUT_GRADIENT)
-    for dim in (None,):
-        for name in ("argmax", "argmin"):
-            yield _job("reduction", name, WITHOUT_GRADIENT[name], IMAGES, dim, False)
-        yield _job("reduction", "prod", lambda x, _: x.prod(), FEATURES, dim, True)
-        yield _job("reduction", "max", lambda x, _: x.max(), IMAGES, dim, True)
+    for name in ("argmax", "argmin"):
+        yield _job("reduction", name, WITHOUT_GRADIENT[name], IMAGES, None, False)
+    yield _job("reduction", "prod", lambda x, _: x.prod(), FEATURES, None, True)
+    yield _job("reduction", "max", lambda x, _: x.max(), IMAGES, None, True)
     for name, reduction in LAST_AXIS.items():
         for shape in (FEATURES, SEQUENCES):
             yield _job("order", name, reduction, shape, -1, True)
@@ -72,7 +71,8 @@ def _job(group: str, name: str, reduction: Reduction, shape: tuple[int, ...], di
     def operator(x: Any) -> Any:
         return reduction(x, dim)
 
-    near_one = {"low": 0.9, "high": 1.1} if name in ("prod", "cumprod") else {}
+    near_one = {"low": 0.99, "high": 1.01} if name in ("prod", "cumprod") else {}
+    backward = backward and name != "sum"  # it hands its gradient on
     label = f"{name} {shape}, {'all' if dim is None else f'dim {dim}'}"
     return Job(group, label, operator, operator, (shape,), backward=backward, rows=shape != IMAGES, **near_one)
 

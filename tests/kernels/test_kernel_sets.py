@@ -204,7 +204,7 @@ def _picks(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
             yield "topk", indices
             y = k.pick(x, indices, axis)
             yield "pick", y
-            yield "place", k.place(y, indices, axis, x.shape[axis])
+            yield "place", k.place(y, indices, axis, x.shape[axis], (0, 1, 2, 3))
 
 
 def _scans(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:

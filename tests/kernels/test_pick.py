@@ -21,7 +21,8 @@ def test_pick_and_place(kernel_set: Any, layout: str, dtype: type) -> None:
             count = min(3, shape[axis])
             indices = np.argsort(rng.random(shape), axis).take(range(count), axis)
             y = run(kernel_set.pick, x, indices, axis)
-            back = run(kernel_set.place, y, indices, axis, shape[axis])
+            order = tuple(rng.permutation(len(shape)).tolist())
+            back = run(kernel_set.place, y, indices, axis, shape[axis], order)
             expected = np.zeros(shape, dtype)
             for at in np.ndindex(*indices.shape):
                 source = (*at[:axis], indices[at], *at[axis + 1 :])

@@ -95,7 +95,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "spread": (a(3, 1, 5, 1), (3, 4, 5, 2)),
         "signed": (a(3, 1, 5, 1), x),
         "pick": (x, np.broadcast_to(LABELS[:, None, None, None], (3, 1, 5, 4)), 1),
-        "place": (a(3, 1, 5, 4), np.broadcast_to(LABELS[:, None, None, None], (3, 1, 5, 4)), 1, 7),
+        "place": (a(3, 1, 5, 4), np.broadcast_to(LABELS[:, None, None, None], (3, 1, 5, 4)), 1, 7, (0, 1, 2, 3)),
         "topk": (x, 2, 3, True),
         "cumsum": (x, 2, True),
         "cumprod": (x, 1),

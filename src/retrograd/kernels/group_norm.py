@@ -13,7 +13,7 @@ import numpy as np
 
 from .arrays import CHUNK, Shape, is_dense, like, memory_axes, transposition
 from .launch import kernel
-from .layout import is_channels_last
+from .layout import channels_last, is_channels_last
 from .moments import MOMENTS, SUMS, pieces_of_columns
 from .reduction import sum
 from .spread import normalise, normalise_grad
@@ -183,6 +183,8 @@ def _flat(weight: np.ndarray, order: Shape) -> np.ndarray:
     """The elements of weight with its axes in another order."""
     if len(order) == 1 and weight.flags.c_contiguous:
         return weight
+    if len(order) > 1 and order == (*range(1, len(order)), 0) and weight.flags.c_contiguous:
+        return channels_last(weight[np.newaxis]).transpose(0, *range(2, weight.ndim + 1), 1).reshape(-1)
     return np.ascontiguousarray(weight.transpose(order)).reshape(-1)
 
 

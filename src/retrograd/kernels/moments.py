@@ -44,7 +44,7 @@ def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarra
     x, plan, pieces = _pieces(MOMENTS, (), x, axes)
     mean, squares = pieces[..., 0, :], pieces[..., 1, :]
     if plan.merged:
-        n = _counts(plan)
+        n = _counts(plan.pieces[-3], plan.length, plan.piece)
         with np.errstate(all="ignore"):
             center = (mean * n).sum(plan.merged, np.float64, keepdims=True) / plan.elements
             squares = (squares + n * np.square(mean - center)).sum(plan.merged).astype(x.dtype)
@@ -98,11 +98,11 @@ def _pieces(
     return x, plan, pieces
 
 
-def _counts(plan: _Plan) -> np.ndarray:
+@lru_cache(maxsize=1024)
+def _counts(parts: int, length: int, piece: int) -> np.ndarray:
     """Elements of each piece, in float64, to be broadcast against one of the 2 numbers of the pieces."""
-    parts = plan.pieces[-3]
-    n = np.full((parts, 1), plan.piece, np.float64)
-    n[-1] = plan.length - (parts - 1) * plan.piece
+    n = np.full((parts, 1), piece, np.float64)
+    n[-1] = length - (parts - 1) * piece
     return n
 
 

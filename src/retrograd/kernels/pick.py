@@ -18,7 +18,8 @@ _FEW = 64  # more than so many are found sooner by sorting
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; indices int64"""
-    order, axis = _order(x, axis)  # C order from here on
+    order = memory_axes(x.shape, x.strides)
+    axis = order.index(axis)  # C order from here on
     x, indices = np.ascontiguousarray(x.transpose(order)), np.ascontiguousarray(indices.transpose(order))
     y = np.empty(indices.shape, x.dtype)
     if y.size:
@@ -30,9 +31,12 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     return y.transpose(transposition(order) or range(y.ndim))
 
 
-def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int) -> np.ndarray:
-    """Zeros, of ``extent`` along ``axis``, with g where ``pick`` picked; no index occurs twice in a line."""
-    order, axis = _order(g, axis)  # C order from here on
+def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: Shape) -> np.ndarray:
+    """Zeros, of ``extent`` along ``axis``, with g where ``pick`` picked; no index occurs twice in a line.
+
+    order: the axes in the order of the result's memory
+    """
+    axis = order.index(axis)  # C order from here on
     g, indices = np.ascontiguousarray(g.transpose(order)), np.ascontiguousarray(indices.transpose(order))
     y = np.empty((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
     if y.size:
@@ -42,12 +46,6 @@ def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int) -> np.ndar
         tasks = -(-outer // per_task) * -(-inner // width)
         _PLACE[g.dtype.char](tasks, g, indices, y, outer, extent, g.shape[axis], inner, width, per_task)
     return y.transpose(transposition(order) or range(y.ndim))
-
-
-def _order(x: np.ndarray, axis: int) -> tuple[Shape, int]:
-    """The axes of x in the order of memory, and where ``axis`` is among them."""
-    order = memory_axes(x.shape, x.strides)
-    return order, order.index(axis)
 
 
 def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:

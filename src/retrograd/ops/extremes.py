@@ -10,7 +10,7 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .kernel_set import kernels
-from .pick import Place
+from .pick import Place, memory_order
 from .reduction import Dim, axes, kept_shape, left_shape, require_tensor
 from .shape import Reshape, axis
 
@@ -58,7 +58,7 @@ class ExtremeAlong(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
         values, indices = (kernels.min if smallest else kernels.max)(x.data, axis)
-        ctx.axis, ctx.input_shape = axis, x.data.shape
+        ctx.axis, ctx.input_shape, ctx.memory = axis, x.data.shape, memory_order(x.data)
         ctx.save_for_backward(indices)
         positions = wrap(indices)
         ctx.mark_non_differentiable(positions)
@@ -70,7 +70,7 @@ class ExtremeAlong(Function):
         (indices,) = ctx.saved_tensors
         shape, along = ctx.input_shape, ctx.axis
         kept = Reshape.apply(g, kept_shape(shape, (along,)))
-        return Place.apply(kept, np.expand_dims(indices, along), along, shape), None, None
+        return Place.apply(kept, np.expand_dims(indices, along), along, shape, ctx.memory), None, None
 
 
 def max(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -199,7 +199,7 @@ def _first_of_all(x: np.ndarray, smallest: bool) -> int:
     find = kernels.min if smallest else kernels.max
     if x.flags.c_contiguous:
         return int(find(x.reshape(-1), 0)[1])
-    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
+    order = memory_order(x)
     memory = x.transpose(order)  # its places in another order: of several extremes, C order decides
     line = memory.reshape(-1)
     value, first = find(line, 0)

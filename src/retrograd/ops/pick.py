@@ -10,6 +10,8 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .kernel_set import kernels
 
+Shape = tuple[int, ...]
+
 
 class Pick(Function):
     """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; no index occurs twice in a line."""
@@ -17,25 +19,31 @@ class Pick(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
         ctx.save_for_backward(indices)
-        ctx.axis, ctx.input_shape = axis, x.data.shape
+        ctx.axis, ctx.input_shape, ctx.memory = axis, x.data.shape, memory_order(x.data)
         return wrap(kernels.pick(x.data, indices, axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (indices,) = ctx.saved_tensors
-        return Place.apply(g, indices, ctx.axis, ctx.input_shape), None, None
+        return Place.apply(g, indices, ctx.axis, ctx.input_shape, ctx.memory), None, None
 
 
 class Place(Function):
-    """Zeros of ``shape`` with g put where Pick picked: its transpose."""
+    """Zeros of ``shape``, their axes in memory in this ``order``, with g put where Pick picked: its transpose."""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
+    def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: Shape, order: Shape) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis = axis
-        return wrap(kernels.place(g.data, indices, axis, shape[axis]))
+        return wrap(kernels.place(g.data, indices, axis, shape[axis], order))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (indices,) = ctx.saved_tensors
-        return Pick.apply(v, indices, ctx.axis), None, None, None
+        return Pick.apply(v, indices, ctx.axis), None, None, None, None
+
+
+def memory_order(x: np.ndarray) -> Shape:
+    """The axes of x from the longest step in memory to the shortest."""
+    strides = x.strides
+    return tuple(sorted(range(x.ndim), key=lambda axis: -abs(strides[axis])))

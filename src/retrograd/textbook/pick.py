@@ -12,8 +12,11 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     return np.take_along_axis(x, indices, axis)
 
 
-def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int) -> np.ndarray:
-    """Zeros, of ``extent`` along ``axis``, with g where ``pick`` picked; no index occurs twice in a line."""
+def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: tuple[int, ...]) -> np.ndarray:
+    """Zeros, of ``extent`` along ``axis``, with g where ``pick`` picked; no index occurs twice in a line.
+
+    order: the axes in the order of the result's memory (which this one leaves in C order)
+    """
     y = np.zeros((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
     np.put_along_axis(y, indices, g, axis)
     return y
