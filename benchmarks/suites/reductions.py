@@ -46,7 +46,7 @@ WITHOUT_GRADIENT: dict[str, Reduction] = {
     "any": lambda x, dim: x.any(dim),
 }
 LAST_AXIS: dict[str, Reduction] = {
-    "sort": lambda x, dim: x.sort(dim=dim, stable=True)[0],
+    "sort": lambda x, dim: x.sort(dim)[0],
     "topk 5": lambda x, dim: x.topk(5, dim)[0],
     "median": lambda x, dim: x.median(dim)[0],
 }
@@ -64,7 +64,8 @@ def _jobs() -> Iterator[Job]:
     yield _job("reduction", "max", lambda x, _: x.max(), IMAGES, None, True)
     for name, reduction in LAST_AXIS.items():
         for shape in (FEATURES, SEQUENCES):
-            yield _job("order", name, reduction, shape, -1, True)
+            # long inputs have equal elements, among which the libraries choose differently
+            yield _job("order", name, reduction, shape, -1, shape == FEATURES or name == "topk 5")
 
 
 def _job(group: str, name: str, reduction: Reduction, shape: tuple[int, ...], dim: Any, backward: bool) -> Job:
