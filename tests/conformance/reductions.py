@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 import retrograd
-from conformance.table import Layer, Op, Refusal, distinct, normal, uniform
-from retrograd import nn
+from conformance.table import Op, Refusal, distinct, normal, uniform
 
 X, FAR, SPREAD = normal(3, 4, 2), uniform(0.5, 2.0, 3, 4, 2), distinct(3, 4, 2)
 MANY = (normal(40, 33, 31),)  # more than one task of a kernel
@@ -201,17 +200,4 @@ OPERATORS = [
                Refusal(TypeError, "bincount: input is float64, needs int64", COPIES),
                Refusal(ValueError, "weights.shape=(2, 4) must equal", np.array([1, 2]), COPIES),
                Refusal(ValueError, "minlength=-1 must be", np.array([1, 2]), minlength=-1)]),
-    # ------------------------------------------------------------------------------------------- softmax
-    Op("softmax", retrograd.softmax, X, 1, oracle=lambda x, dim: np.exp(x) / np.exp(x).sum(1, keepdims=True),
-       large=(*MANY, 1), errors=[Refusal(IndexError, "dim=3 is out of range", X, 3)]),
-    Op("softmax: rows", retrograd.softmax, X, -1, large=(*MANY, 2),
-       oracle=lambda x, dim: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
-    Op("log_softmax", retrograd.log_softmax, X, 1, oracle=lambda x, dim: x - np.log(np.exp(x).sum(1, keepdims=True)),
-       large=(*MANY, 1)),
-]  # fmt: skip
-
-LAYERS = [
-    Layer("Softmax", lambda: nn.Softmax(dim=1), X, oracle=lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True)),
-    Layer("LogSoftmax", lambda: nn.LogSoftmax(dim=-1), X,
-          oracle=lambda x: x - np.log(np.exp(x).sum(-1, keepdims=True))),
 ]  # fmt: skip
