@@ -323,11 +323,17 @@ def test_softmax_gradients(axis: int) -> None:
 
 def test_cross_entropy() -> None:
     x, labels = np.array([[0.0, math.log(3)], [0, math.log(3)], [5, 5]]), np.array([0, 1, 1])
-    loss, logs = naive.cross_entropy(x, labels)
+    loss = naive.cross_entropy(x, labels, 0.0)
     np.testing.assert_allclose(loss, [math.log(4), math.log(4 / 3), math.log(2)], rtol=1e-15)
-    np.testing.assert_allclose(np.exp(logs), [[0.25, 0.75], [0.25, 0.75], [0.5, 0.5]], rtol=1e-15)
-    gx = naive.cross_entropy_grad(np.array([1.0, 2, -4]), logs, labels)
+    gx = naive.cross_entropy_grad(np.array([1.0, 2, -4]), x, labels, 0.0)
     np.testing.assert_allclose(gx, [[-0.75, 0.75], [0.5, -0.5], [-2, 2]], rtol=1e-15)
+    # half of the target is uniform: 3/4 and 1/4
+    smooth = naive.cross_entropy(x, labels, 0.5)
+    expected = [0.75 * math.log(4) + 0.25 * math.log(4 / 3), 0.25 * math.log(4) + 0.75 * math.log(4 / 3), math.log(2)]
+    np.testing.assert_allclose(smooth, expected, rtol=1e-15)
+    gx = naive.cross_entropy_grad(np.array([1.0, 2, -4]), x, labels, 0.5)
+    np.testing.assert_allclose(gx, [[-0.5, 0.5], [0, 0], [-1, 1]], rtol=1e-15, atol=1e-15)
+    assert not naive.cross_entropy(x, np.array([-1, -1, -1]), 0.5).any()
 
 
 # ---------------------------------------------------------------- optimisers
