@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.function import Function
 from ..engine.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor, wrap
+from ..ops.join import stack
 from ..ops.shape import clone, reshape
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -204,18 +204,6 @@ def hessian(
 # ---- what they share -----------------------------------------------------------------------------------------
 
 
-class _Rows(Function):
-    """Tensors of one shape X as one of shape (rows, \\*X)."""
-
-    @staticmethod
-    def forward(ctx: Any, *rows: Tensor) -> Tensor:
-        return wrap(np.stack([row.data for row in rows]))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, ...]:
-        return tuple([g[index] for index in range(g.data.shape[0])])
-
-
 def _jacobian_of(index: int, y: Tensor, xs: Many, create_graph: bool, strict: bool) -> Many:
     """Per input the Jacobian of one output."""
     columns: list[list[Tensor]] = [[] for _ in xs]
@@ -229,7 +217,7 @@ def _jacobian_of(index: int, y: Tensor, xs: Many, create_graph: bool, strict: bo
             column.append(gradient)
     return tuple(
         [
-            reshape(_Rows.apply(*column), y.data.shape + x.data.shape)
+            reshape(stack(column), y.data.shape + x.data.shape)
             if column
             else wrap(np.zeros(y.data.shape + x.data.shape, x.data.dtype))
             for column, x in zip(columns, xs, strict=True)

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from ..engine.tensor import Tensor
 from ..ops.random import default_generator
+from .image_checks import check_range, checked, described, pair_of, probability
 from .mixing import CutMix, MixUp
-from .pillow import pillow
+from .resampling import InterpolationMode, by_plane, padded, random_part, resampling, resized
 
 __all__ = [
     "CenterCrop",
@@ -44,17 +44,6 @@ __all__ = [
 ]
 
 _MODES = ("constant", "edge", "reflect", "symmetric")
-
-
-class InterpolationMode(Enum):
-    """How pixels between pixels are found; a transform takes the value, such as "bilinear", as well."""
-
-    NEAREST = "nearest"
-    BILINEAR = "bilinear"
-    BICUBIC = "bicubic"
-    BOX = "box"
-    HAMMING = "hamming"
-    LANCZOS = "lanczos"
 
 
 class Compose:
@@ -84,7 +73,7 @@ class _Transform:
         Raises:
             TypeError: this is no image.
         """
-        array = _checked(type(self).__name__, image)
+        array = checked(type(self).__name__, image)
         floats = array.ndim == 3 and array.dtype.kind == "f"
         result = self.apply(np.moveaxis(array, 0, -1) if floats else array)
         result = np.ascontiguousarray(np.moveaxis(result, -1, 0) if floats else result)
@@ -111,7 +100,8 @@ class ToTensor:
         """
         floats = isinstance(image, np.ndarray) and image.dtype.kind == "f"
         if not isinstance(image, np.ndarray) or image.ndim not in (2, 3) or not (floats or image.dtype == np.uint8):
-            raise TypeError(f"ToTensor: expected an array (H, W, C) or (H, W) of uint8 or floats, got {_told(image)}")
+            expected = "an array (H, W, C) or (H, W) of uint8 or floats"
+            raise TypeError(f"ToTensor: expected {expected}, got {described(image)}")
         planes = np.moveaxis(image.reshape(*image.shape[:2], -1), -1, 0)
         values = planes.astype(np.float32) / np.float32(255) if image.dtype == np.uint8 else planes
         return Tensor(np.array(values, np.float32, order="C"))
@@ -167,7 +157,7 @@ class Pad(_Transform):
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         left, top, right, bottom = self._sides
-        return _padded(image, (top, bottom), (left, right), self.fill, self.padding_mode)
+        return padded(image, (top, bottom), (left, right), self.fill, self.padding_mode)
 
 
 class CenterCrop(_Transform):
@@ -178,12 +168,12 @@ class CenterCrop(_Transform):
 
     def __init__(self, size: int | Sequence[int]) -> None:
         self.size = size
-        self._size = _pair("CenterCrop", size)
+        self._size = pair_of("CenterCrop", size)
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         height, width = self._size
         rows, columns = (max(0, wanted - there) for wanted, there in zip(self._size, image.shape, strict=False))
-        image = _padded(image, (rows // 2, rows - rows // 2), (columns // 2, columns - columns // 2))
+        image = padded(image, (rows // 2, rows - rows // 2), (columns // 2, columns - columns // 2))
         top, left = (round((there - wanted) / 2) for wanted, there in zip(self._size, image.shape, strict=False))
         return image[top : top + height, left : left + width]
 
@@ -210,14 +200,14 @@ class RandomCrop(_Transform):
     ) -> None:
         self.size, self.padding, self.pad_if_needed = size, padding, bool(pad_if_needed)
         self.fill, self.padding_mode = fill, padding_mode
-        self._size = _pair("RandomCrop", size)
+        self._size = pair_of("RandomCrop", size)
         self._pad = Pad(0 if padding is None else padding, fill, padding_mode)
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         image = self._pad.apply(image)
         if self.pad_if_needed:
             rows, columns = (max(0, wanted - there) for wanted, there in zip(self._size, image.shape, strict=False))
-            image = _padded(image, (rows, rows), (columns, columns), self.fill, self.padding_mode)
+            image = padded(image, (rows, rows), (columns, columns), self.fill, self.padding_mode)
         rest = [there - wanted for wanted, there in zip(self._size, image.shape, strict=False)]
         if min(rest) < 0:
             raise ValueError(
@@ -239,7 +229,7 @@ class Resize(_Transform):
         self, size: int | Sequence[int], interpolation: str | InterpolationMode = InterpolationMode.BILINEAR
     ) -> None:
         self.size, self.interpolation = size, InterpolationMode(interpolation)
-        self._size = _pair("Resize", size)
+        self._size = pair_of("Resize", size)
         self._keep = isinstance(size, int) or len(size) == 1
 
     def apply(self, image: np.ndarray) -> np.ndarray:
@@ -248,7 +238,7 @@ class Resize(_Transform):
             height, width = image.shape[:2]
             short = size[0]
             size = (short, int(short * width / height)) if height <= width else (int(short * height / width), short)
-        return _resized(image, size, self.interpolation)
+        return resized(image, size, self.interpolation)
 
 
 class RandomResizedCrop(_Transform):
@@ -272,18 +262,18 @@ class RandomResizedCrop(_Transform):
     ) -> None:
         self.size, self.scale, self.ratio = size, scale, ratio
         self.interpolation = InterpolationMode(interpolation)
-        self._size = _pair("RandomResizedCrop", size)
-        _check_range("RandomResizedCrop", "scale", scale)
-        _check_range("RandomResizedCrop", "ratio", ratio)
+        self._size = pair_of("RandomResizedCrop", size)
+        check_range("RandomResizedCrop", "scale", scale)
+        check_range("RandomResizedCrop", "ratio", ratio)
 
     def apply(self, image: np.ndarray) -> np.ndarray:
-        part = _random_part(image.shape[:2], self.scale, self.ratio)
+        part = random_part(image.shape[:2], self.scale, self.ratio)
         if part is None:  # no such part fits: the largest middle whose proportion does
             height, width = image.shape[:2]
             wide, low = min(width, round(height * self.ratio[1])), min(height, round(width / self.ratio[0]))
             part = (height - low) // 2, (width - wide) // 2, low, wide
         top, left, low, wide = part
-        return _resized(image[top : top + low, left : left + wide], self._size, self.interpolation)
+        return resized(image[top : top + low, left : left + wide], self._size, self.interpolation)
 
 
 class RandomHorizontalFlip(_Transform):
@@ -294,7 +284,7 @@ class RandomHorizontalFlip(_Transform):
     """
 
     def __init__(self, p: float = 0.5) -> None:
-        self.p = _probability("RandomHorizontalFlip", p)
+        self.p = probability("RandomHorizontalFlip", p)
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         return image[:, ::-1] if default_generator.random() < self.p else image
@@ -308,7 +298,7 @@ class RandomVerticalFlip(_Transform):
     """
 
     def __init__(self, p: float = 0.5) -> None:
-        self.p = _probability("RandomVerticalFlip", p)
+        self.p = probability("RandomVerticalFlip", p)
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         return image[::-1] if default_generator.random() < self.p else image
@@ -347,8 +337,8 @@ class RandomRotation(_Transform):
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         angle = float(default_generator.uniform(*self._range))
-        method = _resampling(self.interpolation)
-        return _by_plane(image, lambda plane: plane.rotate(angle, method, self.expand, fillcolor=self.fill))
+        method = resampling(self.interpolation)
+        return by_plane(image, lambda plane: plane.rotate(angle, method, self.expand, fillcolor=self.fill))
 
 
 class RandomErasing(_Transform):
@@ -371,17 +361,17 @@ class RandomErasing(_Transform):
         ratio: tuple[float, float] = (0.3, 3.3),
         value: float | Sequence[float] | str = 0,
     ) -> None:
-        self.p = _probability("RandomErasing", p)
+        self.p = probability("RandomErasing", p)
         self.scale, self.ratio, self.value = scale, ratio, value
-        _check_range("RandomErasing", "scale", scale)
-        _check_range("RandomErasing", "ratio", ratio)
+        check_range("RandomErasing", "scale", scale)
+        check_range("RandomErasing", "ratio", ratio)
         if isinstance(value, str) and value != "random":
             raise ValueError(f"RandomErasing: value={value!r} must be a number, one per channel, or 'random'")
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         if default_generator.random() >= self.p:
             return image
-        part = _random_part(image.shape[:2], self.scale, (1 / self.ratio[1], 1 / self.ratio[0]))
+        part = random_part(image.shape[:2], self.scale, (1 / self.ratio[1], 1 / self.ratio[0]))
         if part is None:
             return image
         top, left, height, width = part
@@ -395,87 +385,3 @@ class RandomErasing(_Transform):
         else:
             hole[...] = self.value
         return result
-
-
-# ---- shared --------------------------------------------------------------------------------------------------------
-
-
-def _checked(name: str, image: Any) -> np.ndarray:
-    array = image.data if isinstance(image, Tensor) else image
-    if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or 0 in array.shape:
-        raise TypeError(f"{name}: expected an image of two or three axes, got {_told(image)}")
-    if array.dtype != np.uint8 and array.dtype.kind != "f":
-        raise TypeError(f"{name}: expected uint8 (H, W, C) or floats (C, H, W), got {_told(image)}")
-    return array
-
-
-def _told(image: Any) -> str:
-    if isinstance(image, (Tensor, np.ndarray)):
-        return f"{type(image).__name__} of {image.dtype}, shape {image.shape}"
-    return f"{type(image).__name__}; numpy.asarray(image) makes an array of a Pillow image in mode RGB or L"
-
-
-def _pair(name: str, size: Any) -> tuple[int, int]:
-    pair = (size, size) if isinstance(size, int) else tuple(size)
-    pair = pair * 2 if len(pair) == 1 else pair
-    if len(pair) != 2 or not all(isinstance(side, int) and side > 0 for side in pair):
-        raise ValueError(f"{name}: size={size!r} must be a positive int or (height, width)")
-    return pair
-
-
-def _probability(name: str, p: float) -> float:
-    if not 0 <= p <= 1:
-        raise ValueError(f"{name}: p={p!r} must be from 0 to 1")
-    return p
-
-
-def _check_range(name: str, option: str, values: Sequence[float]) -> None:
-    if len(values) != 2 or not 0 < values[0] <= values[1] < math.inf:
-        raise ValueError(f"{name}: {option}={values!r} must be (least, greatest), both greater than 0")
-
-
-def _padded(
-    image: np.ndarray, rows: tuple[int, int], columns: tuple[int, int], fill: float = 0, mode: str = "constant"
-) -> np.ndarray:
-    pad: Any = np.pad
-    options = {"constant_values": fill} if mode == "constant" else {}
-    return pad(image, (rows, columns, (0, 0))[: image.ndim], mode, **options)
-
-
-def _random_part(
-    size: Sequence[int], scale: tuple[float, float], ratio: tuple[float, float]
-) -> tuple[int, int, int, int] | None:
-    """(top, left, height, width) of a random part; its proportion, width by height, is drawn on a logarithmic scale.
-    None if ten attempts did not fit."""
-    height, width = size
-    for _ in range(10):
-        area = height * width * default_generator.uniform(*scale)
-        proportion = math.exp(default_generator.uniform(math.log(ratio[0]), math.log(ratio[1])))
-        wide, low = round(math.sqrt(area * proportion)), round(math.sqrt(area / proportion))
-        if 0 < wide <= width and 0 < low <= height:
-            top = int(default_generator.integers(0, height - low + 1))
-            return top, int(default_generator.integers(0, width - wide + 1)), low, wide
-    return None
-
-
-def _resampling(mode: InterpolationMode) -> Any:
-    return getattr(pillow("resizing and rotating").Image.Resampling, mode.name)
-
-
-def _resized(image: np.ndarray, size: tuple[int, int], mode: InterpolationMode) -> np.ndarray:
-    height, width = (max(1, side) for side in size)
-    method = _resampling(mode)
-    if image.shape[:2] == (height, width):
-        return image
-    return _by_plane(image, lambda plane: plane.resize((width, height), method))
-
-
-def _by_plane(image: np.ndarray, change: Callable[[Any], Any]) -> np.ndarray:
-    """Let Pillow change every channel by itself."""
-    new = pillow("resizing and rotating").Image.fromarray
-    stored = np.uint8 if image.dtype == np.uint8 else np.float32
-    planes = image.reshape(*image.shape[:2], -1)
-    stored_planes = (np.ascontiguousarray(planes[..., channel], stored) for channel in range(planes.shape[2]))
-    changed = [np.asarray(change(new(plane))) for plane in stored_planes]
-    result = np.stack(changed, -1).astype(image.dtype, copy=False)
-    return result if image.ndim == 3 else result[..., 0]

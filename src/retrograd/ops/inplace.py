@@ -17,7 +17,7 @@ from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
 from . import elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .broadcasting import expand
-from .dtype import cast, is_number
+from .dtype import cast, is_number, require_tensor
 
 # operators whose result has the shape and type of their first tensor
 UNARY: dict[Any, tuple[str, ...]] = {
@@ -46,6 +46,8 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
 
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        require_tensor(operator, input)
+
         def compute(old: Tensor) -> Tensor:
             return _as(operator, function(old, *args, **kwargs), old.data.dtype)
 

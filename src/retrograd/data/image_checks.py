@@ -1,0 +1,66 @@
+"""What the arguments of image transforms are checked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+
+
+def checked(name: str, image: Any) -> np.ndarray:
+    """The array of an image.
+
+    Raises:
+        TypeError: it is none.
+    """
+    array = image.data if isinstance(image, Tensor) else image
+    if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or 0 in array.shape:
+        raise TypeError(f"{name}: expected an image of two or three axes, got {described(image)}")
+    if array.dtype != np.uint8 and array.dtype.kind != "f":
+        raise TypeError(f"{name}: expected uint8 (H, W, C) or floats (C, H, W), got {described(image)}")
+    return array
+
+
+def described(image: Any) -> str:
+    """What a message says of something that is no image."""
+    if isinstance(image, (Tensor, np.ndarray)):
+        return f"{type(image).__name__} of {image.dtype}, shape {image.shape}"
+    return f"{type(image).__name__}; numpy.asarray(image) makes an array of a Pillow image in mode RGB or L"
+
+
+def pair_of(name: str, size: Any) -> tuple[int, int]:
+    """(height, width) of a size.
+
+    Raises:
+        ValueError: it is none.
+    """
+    pair = (size, size) if isinstance(size, int) else tuple(size)
+    pair = pair * 2 if len(pair) == 1 else pair
+    if len(pair) != 2 or not all(isinstance(side, int) and side > 0 for side in pair):
+        raise ValueError(f"{name}: size={size!r} must be a positive int or (height, width)")
+    return pair
+
+
+def probability(name: str, p: float) -> float:
+    """p, if it is a probability.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"{name}: p={p!r} must be from 0 to 1")
+    return p
+
+
+def check_range(name: str, option: str, values: Sequence[float]) -> None:
+    """Refuse what is no range of positive numbers.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if len(values) != 2 or not 0 < values[0] <= values[1] < math.inf:
+        raise ValueError(f"{name}: {option}={values!r} must be (least, greatest), both greater than 0")
