@@ -500,10 +500,10 @@ def cross_entropy(x: np.ndarray, labels: np.ndarray, smoothing: float) -> np.nda
 
 def cross_entropy_grad(g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothing: float) -> np.ndarray:
     gx = np.zeros(x.shape)
-    for n, c in product(*map(range, gx.shape)):
-        if labels[n] >= 0:
-            p = exp_of(log_softmax_of([float(value) for value in x[n]])[c])
-            gx[n, c] = float(g[n]) * (p - (1 - smoothing) * (c == labels[n]) - smoothing / x.shape[1])
+    for n, label in enumerate(labels):
+        if label >= 0:
+            for c, log in enumerate(log_softmax_of([float(value) for value in x[n]])):
+                gx[n, c] = float(g[n]) * (exp_of(log) - (1 - smoothing) * (c == label) - smoothing / x.shape[1])
     return gx
 
 
