@@ -80,14 +80,14 @@ def _lerp(x: Any, y: Any) -> Any:
 class _Where:
     """where(mask, x, y) with a mask that is made once for each shape."""
 
-    def __init__(self, library: Any) -> None:
-        self.library, self.masks = library, dict[tuple[int, ...], Any]()
+    def __init__(self, source: Any) -> None:
+        self.source, self.masks = source, dict[tuple[int, ...], Any]()
 
     def __call__(self, x: Any, y: Any) -> Any:
         shape = tuple(x.shape)
         if shape not in self.masks:
-            self.masks[shape] = self.library.tensor(np.random.default_rng(0).random(shape) > 0.5)
-        return self.library.where(self.masks[shape], x, y)
+            self.masks[shape] = self.source.tensor(np.random.default_rng(0).random(shape) > 0.5)
+        return self.source.where(self.masks[shape], x, y)
 
 
 def rows(quick: bool, compile: bool) -> Rows:

@@ -120,7 +120,7 @@ def test_filling_a_leaf() -> None:
         assert x.uniform_(1, 2) is x and x.data.min() >= 1
     y = x * 2.0
     y.normal_()
-    y.backward(retrograd.ones(3))
+    y.backward(retrograd.tensor([0.5, -2.0, 3.0]))
     assert x.grad.data.tolist() == [0, 0, 0]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..nn import Module, Parameter
 from ..ops.random import get_rng_state, manual_seed, set_rng_state
-from .call import Call
+from .call import Call, numbers
 from .operator import check_op, differences
 from .report import ConformanceError, ConformanceReport, run
 
@@ -141,7 +141,7 @@ class _Layer:
         call = Call(module, self.args, {}, self.is_random)
         for y in call.outputs(call.tensors(call.arrays, requires_grad=True)):
             if y.requires_grad:
-                y.backward(Tensor(np.ones(y.shape)), retain_graph=True)
+                y.backward(Tensor(numbers(y.shape, 5)), retain_graph=True)
         if parameters[0].grad is not None:
             yield "a parameter with requires_grad=False got a gradient"
 
