@@ -7,8 +7,7 @@ A kernel is a serial function ``body(task, worker, ...)``; its annotations are i
 ``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``Truth`` one to
 truth values of one byte, ``int`` an int64 and ``float`` a float64. The compiled entry point is
 ``void (int64 task, int64 worker, int64 *record)``; one slot of the record is the integer itself, the bits of a float,
-or the *object* of an array (``id(array)``), whose data pointer the entry point reads: asking NumPy for an address takes
-longer than a small kernel runs.
+or the address of the elements of an array.
 
 This module imports Numba: only code that is about to compile a kernel imports it.
 """
@@ -197,9 +196,7 @@ def _entry(context: Any, description: Any, kinds: list[str], symbol: str) -> ir.
     for slot, kind in enumerate(kinds):
         value = builder.load(builder.gep(record, [word(slot)]))
         if kind in ("Array", "Table", "Truth"):
-            field = builder.inttoptr(builder.add(value, word(DATA_OFFSET)), word.as_pointer())
-            pointer = context.get_value_type(description.argtypes[2 + slot])
-            value = builder.inttoptr(builder.load(field), pointer)
+            value = builder.inttoptr(value, context.get_value_type(description.argtypes[2 + slot]))
         elif kind == "float":
             value = builder.bitcast(value, ir.DoubleType())
         values.append(value)

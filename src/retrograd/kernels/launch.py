@@ -23,8 +23,8 @@ from .target import target_machine
 
 Launch = Callable[..., None]
 _PATIENCE = 2000  # turns of a waiting loop before a thread sleeps: about 100 us
-_WORDS = 80
-_THREADS, _READY, _STOP, _MUTEX, _CONDITION = 41, 42, 32, 48, 64  # compiled/pool.py
+_SHARES, _STOP, _THREADS, _READY, _MUTEX, _CONDITION = 4, 32, 41, 42, 48, 64  # compiled/pool.py, as the next line
+_MOST_SHARES, _WORDS = 64, 80 + 8 * 64
 _CPYTHON = (  # what its machine code calls
     "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs", "Py_IncRef",
     "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
@@ -234,6 +234,7 @@ class _Pool:
                 )
                 thread.start()
                 self._workers.append(thread)
+            self._words[_SHARES] = min(self.threads, _MOST_SHARES)
             self._words[_THREADS] = self.threads
             self._words[_READY] = 1
 

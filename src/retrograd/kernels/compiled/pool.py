@@ -1,9 +1,11 @@
 """The launch: threads that run the tasks of a kernel.
 
-One 64-bit ticket (a launch number, and how many tasks are left) hands out the tasks: whoever lowers it by one owns one.
-It can only be lowered while tasks are left, and the launch ends after the last of them, so the fields beside it are
-valid for whoever owns a task. Threads without work spin for a moment (a sleeping thread takes longer to wake than a
-small kernel runs), then sleep on a condition variable.
+Each thread has its share of the tasks, neighbouring ones and the same ones at every launch, so that it finds in its own
+cache what it wrote there before; a thread that has done its share helps the others with theirs. A share is one 64-bit
+ticket (a launch number, and how many tasks are left): whoever lowers it by one owns one of them. It can only be lowered
+while tasks are left, and the launch ends after the last of them, so the fields beside it are valid for whoever owns a
+task. Threads without work spin for a moment (a sleeping thread takes longer to wake than a small kernel runs), then
+sleep on a condition variable.
 """
 
 from __future__ import annotations
@@ -15,16 +17,17 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..compiler import helper
+from ..compiler import DATA_OFFSET, helper
 from ..simd import I64, declare
 
 # words of the pool's state; those that different threads write stand in cache lines of their own
-TICKET, COMPLETED, ENTRY, RECORD, TASKS, SLEEPERS, STOP, BUSY, THREADS, READY, MUTEX, CONDITION = (
+LAUNCHES, ENTRY, RECORD, TASKS, SHARES, COMPLETED, SLEEPERS, STOP, BUSY, THREADS, READY, MUTEX, CONDITION, TICKETS = (
     0,
-    8,
+    1,
+    2,
+    3,
+    4,
     16,
-    17,
-    18,
     24,
     32,
     40,
@@ -32,13 +35,17 @@ TICKET, COMPLETED, ENTRY, RECORD, TASKS, SLEEPERS, STOP, BUSY, THREADS, READY, M
     42,
     48,
     64,
+    80,
 )
-WORDS = 80
+LINE = 8  # words from one ticket to the next
+MOST_SHARES = 64  # where there are more threads, several have a share in common
+WORDS = TICKETS + LINE * MOST_SHARES
 LEFT = (1 << 32) - 1
 # words of what ``launch`` must know of its kernel; behind them, one word for each parameter: what its argument is
 STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, NO_ARRAY, KINDS = range(10)
 ARRAY, INT, FLOAT = range(3)
 TYPE = object.__basicsize__ // 8 - 1  # of an object: where the address of its type stands
+DATA = DATA_OFFSET // 8
 PARAMETERS = 64  # of a kernel, at most
 
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
@@ -71,10 +78,10 @@ def get(typing: Any, pool: Any, index: Any) -> Any:
 
 @intrinsic
 def put(typing: Any, pool: Any, index: Any, value: Any) -> Any:
-    """Write a word of the state, sequentially consistent."""
+    """Write a word of the state; whoever sees it sees what was written before it, too."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        builder.store_atomic(args[2], _word(builder, args[0], args[1]), "seq_cst", 8)
+        builder.store_atomic(args[2], _word(builder, args[0], args[1]), "release", 8)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
@@ -159,14 +166,21 @@ def pause(typing: Any) -> Any:
 
 @helper
 def _work(pool: int, worker: int) -> None:
-    while True:
-        ticket = get(pool, TICKET)
-        left = ticket & LEFT
-        if left == 0:
-            return
-        if exchange_if(pool, TICKET, ticket, ticket - 1):
-            call(get(pool, ENTRY), get(pool, TASKS) - left, worker, get(pool, RECORD))
-            add(pool, COMPLETED, 1)
+    """Do what is left of the own share, then of the others'."""
+    shares = get(pool, SHARES)
+    done = 0
+    for turn in range(shares):
+        share = (worker + turn) % shares
+        place = TICKETS + LINE * share
+        ticket = get(pool, place)
+        while ticket & LEFT != 0:
+            if exchange_if(pool, place, ticket, ticket - 1):
+                end = (share + 1) * get(pool, TASKS) // shares
+                call(get(pool, ENTRY), end - (ticket & LEFT), worker, get(pool, RECORD))
+                done += 1
+            ticket = get(pool, place)
+    if done != 0:
+        add(pool, COMPLETED, done)
 
 
 @helper
@@ -180,7 +194,12 @@ def run(pool: int, entry: int, tasks: int, record: int) -> None:
     put(pool, RECORD, record)
     put(pool, TASKS, tasks)
     put(pool, COMPLETED, 0)
-    put(pool, TICKET, (((get(pool, TICKET) >> 32) + 1) << 32) | tasks)
+    number = get(pool, LAUNCHES) + 1
+    shares = get(pool, SHARES)
+    for share in range(shares):
+        left = (share + 1) * tasks // shares - share * tasks // shares
+        put(pool, TICKETS + LINE * share, number << 32 | left)
+    add(pool, LAUNCHES, 1)  # in one order with the next line for all threads: none falls asleep between the two
     if get(pool, SLEEPERS) > 0:
         _lock(pool + 8 * MUTEX)
         _broadcast(pool + 8 * CONDITION)
@@ -217,7 +236,9 @@ def launch(owner: int, arguments: int, count: int) -> int:
             number = _to_float(value)
             value = bits(number)
             failed = failed or number == -1.0
-        elif word(value, TYPE) != word(kernel, ARRAY_TYPE):
+        elif word(value, TYPE) == word(kernel, ARRAY_TYPE):
+            value = word(value, DATA)
+        else:
             _set_error(word(kernel, ERROR), word(kernel, NO_ARRAY))
             return 0
         set_word(record, slot, value)
@@ -238,16 +259,18 @@ def launch(owner: int, arguments: int, count: int) -> int:
 
 def serve(pool: int, worker: int, patience: int) -> None:
     """What a thread of the pool does until it is told to stop."""
+    seen = 0
     while get(pool, STOP) == 0:
         spins = 0
-        while get(pool, TICKET) & LEFT == 0 and spins < patience and get(pool, STOP) == 0:
+        while get(pool, LAUNCHES) == seen and spins < patience and get(pool, STOP) == 0:
             pause()
             spins += 1
         if spins >= patience:
             _lock(pool + 8 * MUTEX)
             add(pool, SLEEPERS, 1)
-            while get(pool, TICKET) & LEFT == 0 and get(pool, STOP) == 0:
+            while get(pool, LAUNCHES) == seen and get(pool, STOP) == 0:
                 _wait(pool + 8 * CONDITION, pool + 8 * MUTEX)
             add(pool, SLEEPERS, -1)
             _unlock(pool + 8 * MUTEX)
+        seen = get(pool, LAUNCHES)
         _work(pool, worker)
