@@ -48,6 +48,8 @@ TIMED = {
     "reductions": reductions,
 }
 SUITES = (*TIMED, "memory", "startup")
+# Every operator at three sizes, hundreds of rows: if nothing else is asked for, with two threads and no torch.compile.
+BROAD = ("losses", "attention", "poolings", "pointwise", "shapes", "normalizations", "reductions", "optimizers", "overhead")
 
 
 def main() -> int:
@@ -62,7 +64,7 @@ def main() -> int:
         print("this machine is busy: figures of two threads above all are then worth little", file=sys.stderr)
     start = time.perf_counter()
     for suite in chosen:
-        for threads in arguments.threads if suite != "startup" else [None]:
+        for threads in _threads(suite, arguments.threads):
             try:
                 for result in _suite(suite, threads, effort, arguments):
                     results.append(result)
@@ -91,18 +93,32 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
         yield from memory.results(threads, effort)
         return
     libraries.set_threads(threads)
-    for row in TIMED[name].rows(arguments.quick, arguments.compile):
+    compile = arguments.compile == "all" or (arguments.compile == "some" and name not in BROAD)
+    for row in TIMED[name].rows(arguments.quick, compile):
         yield measure(row, threads, effort)
+
+
+def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:
+    """The numbers of threads with which a suite is measured."""
+    if suite == "startup":
+        return [None]
+    if wanted is not None:
+        return [*wanted]
+    counts = [n for n in (1, 2) if n <= (os.cpu_count() or 1)]
+    return [*counts[-1:]] if suite in BROAD else [*counts]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="retrograd beside PyTorch, row by row.")
-    parser.add_argument("--threads", type=int, nargs="+", default=[n for n in (1, 2) if n <= (os.cpu_count() or 1)])
+    parser.add_argument("--threads", type=int, nargs="+", help="default: 1 and 2; 2 for the suites of many operators")
     parser.add_argument("--only", nargs="+", choices=SUITES, help="these suites; prints, and writes no files")
     parser.add_argument("--quick", action="store_true", help="few rows, few rounds: does it run? writes no files")
     parser.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled")
     parser.add_argument(
-        "--no-compile", dest="compile", action="store_false", help="leave torch.compile out (it takes minutes)"
+        "--compile",
+        choices=("none", "some", "all"),
+        default="some",
+        help="torch.compile beside the others: for no row, all but the suites of many operators, or all (it takes hours)",
     )
     parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md, of partial runs too")
     return parser

@@ -21,10 +21,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from numpy import ndarray
+
 from .changes import next_order
 from .grad_mode import INFERENCE, thread
 from .line import inside, user_place
-from .node import Node, classify_saved
+from .node import Node, SavedOutput, classify_saved
 from .tensor import Tensor, wrap
 
 
@@ -127,7 +129,8 @@ class Function:
                     if not _is_in(item, node.dirty):
                         item._grad_req = INFERENCE
             return result
-        if node.saved:
+        saved = node.saved
+        if saved:
             place = mode.site
             node.place = user_place(cls._depth) if place is None else place
         if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
@@ -141,10 +144,14 @@ class Function:
             return output
         node.order = next_order()
         node.edges = (*edges,)
-        for item in node.saved:
-            if not isinstance(item, Tensor) or not item._requires_grad:  # else it is an argument
-                classify_saved(node, args, (output,))
-                break
+        if len(saved) == 1 and saved[0] is output:  # as classify_saved, shorter
+            node.saved = [SavedOutput(data, 0)]
+        else:
+            for item in saved:
+                # an array is a constant, and what requires a gradient is an argument
+                if type(item) is not ndarray and (not isinstance(item, Tensor) or not item._requires_grad):
+                    classify_saved(node, args, (output,))
+                    break
         output._requires_grad = True
         output._edge = (node, 0, data.shape, dtype)
         return output

@@ -2,7 +2,7 @@
 
 ``kernel("elementwise.relu")`` is a handle on the function ``relu`` of ``compiled/elementwise.py``; ``handle["f"]``
 loads its float32 form (from the cache, else compiled now) and gives a function ``launch(tasks, ...)`` that runs all
-tasks. Work is cut into tasks by shape, never by the number of threads, so the bits do not depend on that number.
+tasks. Of an element-wise kernel ``launch(x, ...)`` also makes the result (see ``maps.py``). Work is cut into tasks by shape, never by the number of threads, so the bits do not depend on that number.
 """
 
 from __future__ import annotations
@@ -138,6 +138,16 @@ class _Method(ctypes.Structure):
     )
 
 
+def _new_like() -> int:
+    """Address of PyArray_NewLikeArray, from the table of NumPy's C interface."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.argtypes, pointer.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
+    # NumPy 1 has no numpy._core
+    core = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]
+    table = ctypes.cast(pointer(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    return table[277] or 0
+
+
 _METH_FASTCALL = 0x80
 _KINDS = {"Array": 0, "Table": 0, "Truth": 0, "int": 1, "float": 2}  # compiled/pool.py
 _forever: list[Any] = []  # what machine code holds addresses of
@@ -165,6 +175,7 @@ def _launcher(name: str, entry: int, kinds: list[str]) -> Launch:
             ctypes.addressof(message),
             id(np.ndarray),
             ctypes.addressof(no_array),
+            _new_like(),
             *(_KINDS[kind] for kind in kinds),
         ],
         np.int64,
@@ -192,9 +203,13 @@ class _Pool:
 
     @staticmethod
     def check_layout() -> None:
-        """The entry points read an array's data pointer from its object: make sure that it is where they look."""
-        probe = np.zeros(1)
-        if ctypes.c_void_p.from_address(id(probe) + object.__basicsize__).value != probe.ctypes.data:
+        """A launch reads the fields of an array from its object: make sure that they are where it looks."""
+        probe = np.zeros((3, 5, 2), np.float32).transpose(1, 0, 2)
+        data, axes, extents, strides, _, dtype = (ctypes.c_int64 * 6).from_address(id(probe) + object.__basicsize__)
+        three = ctypes.c_int64 * 3
+        if (data, axes & 0xFFFFFFFF, dtype) != (probe.ctypes.data, 3, id(probe.dtype)) or (
+            tuple(three.from_address(extents)) != probe.shape or tuple(three.from_address(strides)) != probe.strides
+        ):
             raise RuntimeError(
                 f"retrograd: this Python ({sys.version.split()[0]}, NumPy {np.__version__}) lays out arrays in an "
                 "unknown way; use retrograd.use_kernels('textbook')"

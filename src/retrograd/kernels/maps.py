@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import CHUNK, Shape, dense, like, memory_axes, transposition
+from .arrays import CHUNK, Shape, dense, is_dense, like, memory_axes, transposition
 from .launch import Kernel
 
 # below _SHORT elements, a row under many is repeated to at most _LONG, if the result has at least _MANY elements
@@ -27,39 +27,30 @@ def copied(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def map_one(function: Kernel, x: np.ndarray) -> np.ndarray:
     """One operand."""
-    y = np.empty_like(x)  # has the strides of x if and only if x is dense
-    n = x.size
-    function[x.dtype.char](1 if n <= CHUNK else -(-n // CHUNK), x if x.strides == y.strides else copied(x, y), y, n)
-    return y
+    launch = function[x.dtype.char]
+    y: np.ndarray | None = launch(x)  # None if x is not dense
+    return launch(x.copy(order="K")) if y is None else y
 
 
 def map_two(function: Kernel, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Two operands of the same shape; the second one gives the order of the axes."""
-    z = np.empty_like(y)
-    strides = z.strides
-    if x.strides != strides or y.strides != strides:
-        x, y = like(x, z), like(y, z)
-    n = z.size
-    function[z.dtype.char](1 if n <= CHUNK else -(-n // CHUNK), x, y, z, n)
-    return z
+    launch = function[y.dtype.char]
+    z: np.ndarray | None = launch(x, y)  # None if they are not dense, or in different orders
+    return launch(*_in_order_of_last(x, y)) if z is None else z
 
 
 def map_one_number(function: Kernel, x: np.ndarray, p: float) -> np.ndarray:
     """An operand and a number."""
-    y = np.empty_like(x)
-    n = x.size
-    function[x.dtype.char](1 if n <= CHUNK else -(-n // CHUNK), x if x.strides == y.strides else copied(x, y), y, n, p)
-    return y
+    launch = function[x.dtype.char]
+    y: np.ndarray | None = launch(x, p)
+    return launch(x.copy(order="K"), p) if y is None else y
 
 
 def map_one_numbers(function: Kernel, x: np.ndarray, p: float, q: float = 0.0, r: float = 0.0) -> np.ndarray:
     """An operand and up to three numbers."""
-    y = np.empty_like(x)
-    n = x.size
-    function[x.dtype.char](
-        1 if n <= CHUNK else -(-n // CHUNK), x if x.strides == y.strides else copied(x, y), y, n, p, q, r
-    )
-    return y
+    launch = function[x.dtype.char]
+    y: np.ndarray | None = launch(x, p, q, r)
+    return launch(x.copy(order="K"), p, q, r) if y is None else y
 
 
 def map_to_truth(function: Kernel, x: np.ndarray) -> np.ndarray:
@@ -75,22 +66,26 @@ def map_two_numbers(
     function: Kernel, x: np.ndarray, y: np.ndarray, p: float, q: float = 0.0, r: float = 0.0
 ) -> np.ndarray:
     """As ``map_two`` with up to three numbers."""
-    z = np.empty_like(y)
-    strides = z.strides
-    if x.strides != strides or y.strides != strides:
-        x, y = like(x, z), like(y, z)
-    n = z.size
-    function[z.dtype.char](1 if n <= CHUNK else -(-n // CHUNK), x, y, z, n, p, q, r)
-    return z
+    launch = function[y.dtype.char]
+    z: np.ndarray | None = launch(x, y, p, q, r)
+    return launch(*_in_order_of_last(x, y), p, q, r) if z is None else z
 
 
 def map_three(function: Kernel, x: np.ndarray, y: np.ndarray, z: np.ndarray, p: float = 0.0) -> np.ndarray:
     """Three operands that broadcast, and a number; what has not the shape of the result is spread out first."""
-    u = _result(x, y, z)
-    x, y, z = _spread(x, u), _spread(y, u), _spread(z, u)
-    n = u.size
-    function[u.dtype.char](1 if n <= CHUNK else -(-n // CHUNK), x, y, z, u, n, p)
+    launch = function[x.dtype.char]
+    u: np.ndarray | None = launch(x, y, z, p)
+    if u is None:
+        model = _result(x, y, z)
+        u = launch(_spread(x, model), _spread(y, model), _spread(z, model), p)
+        assert u is not None  # dense and alike
     return u
+
+
+def _in_order_of_last(*arrays: np.ndarray) -> list[np.ndarray]:
+    """The arrays, of one shape, as dense ones in the order of axes of the last."""
+    model = np.empty_like(arrays[-1])
+    return [like(array, model) for array in arrays]
 
 
 def both_gradients(
@@ -146,14 +141,13 @@ def _result(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 def broadcast(same: Kernel | None, rows: Kernel, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Two operands that broadcast; ``same`` runs where their shapes are equal, if there is such a kernel."""
-    if same is not None and x.shape == y.shape:
-        z = np.empty_like(x)
-        strides = z.strides
-        if x.strides != strides or y.strides != strides:
-            x, y = like(x, z), like(y, z)
-        n = z.size
-        same[z.dtype.char](1 if n <= CHUNK else -(-n // CHUNK), x, y, z, n)
-        return z
+    if same is not None:
+        launch = same[x.dtype.char]
+        z: np.ndarray | None = launch(x, y)
+        if z is not None:
+            return z
+        if x.shape == y.shape:
+            return launch(*reversed(_in_order_of_last(y, x)))
     return _in_rows(rows, x, y, x.dtype)
 
 
@@ -163,6 +157,12 @@ def compare(rows: Kernel, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _in_rows(rows: Kernel, x: np.ndarray, y: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    if x.shape == y.shape and x.strides == y.strides:
+        z = np.empty_like(x, dtype)
+        if is_dense(x.shape, x.strides, x.itemsize):  # nothing is broadcast: rows of CHUNK elements
+            count = -(-x.size // CHUNK) or 1
+            rows[x.dtype.char](count, x, y, z, x.size, CHUNK, count, 1, 0, CHUNK, 1, 0, CHUNK, 1)
+            return z
     plan = _rows(x.shape, x.strides, y.shape, y.strides, x.itemsize)
     if plan is None:
         axes = _result_axes(x.shape, x.strides, y.shape, y.strides)

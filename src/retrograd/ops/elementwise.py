@@ -218,10 +218,10 @@ def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Te
 
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
-    if isinstance(input, Tensor):
-        if input.data.dtype.kind == "f" and is_number(other):
+    if not isinstance(other, Tensor):
+        if isinstance(input, Tensor) and input.data.dtype.kind == "f" and is_number(other):
             return Scale.apply(input, float(other))
-    elif isinstance(other, Tensor) and other.data.dtype.kind == "f" and is_number(input):
+    elif not isinstance(input, Tensor) and other.data.dtype.kind == "f" and is_number(input):
         return Scale.apply(other, float(input))
     return binary(Mul, "mul", input, other)
 
@@ -259,8 +259,12 @@ def scale(input: Tensor, factor: float) -> Tensor:
 
 def neg(input: Tensor) -> Tensor:
     """-input"""
-    if isinstance(input, Tensor) and input.data.dtype.kind == "i":
-        return wrap(np.asarray(np.negative(input.data)))
+    if isinstance(input, Tensor):
+        kind = input.data.dtype.kind
+        if kind == "f":
+            return Neg.apply(input)
+        if kind == "i":
+            return wrap(np.asarray(np.negative(input.data)))
     return unary(Neg, "neg", input)
 
 
@@ -283,12 +287,12 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
         ValueError: the shapes do not broadcast.
         TypeError: an operand is no floating-point Tensor of input's type, or the weight is no number either.
     """
-    _same_types("lerp", input=input, end=end)
+    require_same("lerp", "input", input, "end", end)
     if is_number(weight):
         if input.data.shape == end.data.shape:
             return LerpNumber.apply(input, end, float(weight))
         weight = wrap(np.array(weight, input.data.dtype))
-    _same_types("lerp", input=input, weight=weight)
+    require_same("lerp", "input", input, "weight", weight)  # type: ignore[arg-type]
     broadcast_shape("lerp", broadcast_shape("lerp", input.data.shape, end.data.shape), weight.data.shape)  # type: ignore[union-attr]
     return Lerp.apply(input, end, weight)
 
@@ -314,15 +318,10 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
 
 
 def _three(name: str, operator: type[Function], x: Tensor, y: Tensor, z: Tensor, value: float) -> Tensor:
-    _same_types(name, input=x, tensor1=y)
-    _same_types(name, input=x, tensor2=z)
+    require_same(name, "input", x, "tensor1", y)
+    require_same(name, "input", x, "tensor2", z)
     broadcast_shape(name, broadcast_shape(name, x.data.shape, y.data.shape), z.data.shape)
     return operator.apply(x, y, z, float(value))
-
-
-def _same_types(name: str, **operands: Any) -> None:
-    (first, x), (second, y) = operands.items()
-    require_same(name, first, x, second, y)
 
 
 def subtract(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:

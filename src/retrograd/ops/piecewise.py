@@ -29,6 +29,8 @@ __all__ = [
     "where",
 ]
 
+_PLAIN = frozenset((float, int, type(None)))  # types of the limits that ``clamp`` mostly gets
+
 
 class Relu(Function):
     """max(x, 0); NaN stays NaN; the gradient at 0 is 0"""
@@ -260,21 +262,20 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """
     if min is None and max is None:
         raise ValueError("clamp: min and max are both missing; give at least one of them")
-    if not isinstance(input, Tensor) or input.data.dtype.kind == "b":
-        require_float("clamp", input)
-    for label, limit in (("min", min), ("max", max)):
-        if not (limit is None or is_number(limit) or isinstance(limit, Tensor)):
-            raise TypeError(f"clamp: {label} is {type(limit).__name__}, needs a number or a Tensor")
-    numbers = [limit for limit in (min, max) if is_number(limit)]
-    tensors = [limit for limit in (min, max) if isinstance(limit, Tensor)]
-    if input.data.dtype.kind == "f" and not tensors and not any(limit != limit for limit in numbers):
-        low = -math.inf if min is None else float(min)
-        return Within.apply(input, low, math.inf if max is None else float(max))
+    if type(min) in _PLAIN and type(max) in _PLAIN and isinstance(input, Tensor) and input.data.dtype.kind == "f":
+        low, high = -math.inf if min is None else float(min), math.inf if max is None else float(max)
+        if low == low and high == high:  # not NaN
+            return Within.apply(input, low, high)
     return _clamp(input, min, max)
 
 
 def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
     """The limits, or the operands' types, are mixed: everything becomes a tensor of one type."""
+    if not isinstance(x, Tensor) or x.data.dtype.kind == "b":
+        require_float("clamp", x)
+    for label, limit in (("min", low), ("max", high)):
+        if not (limit is None or is_number(limit) or isinstance(limit, Tensor)):
+            raise TypeError(f"clamp: {label} is {type(limit).__name__}, needs a number or a Tensor")
     for limit in (low, high):
         if limit is not None:
             x, _ = promote("clamp", x, limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -367,6 +368,7 @@ def rrelu(
 _threshold = threshold
 
 
+@lru_cache(maxsize=256)
 def _inside(low: float, high: float, dtype: np.dtype[Any]) -> tuple[float, float]:
     """The least and the largest number between two limits, without these."""
     a, b = (np.asarray(limit, dtype) for limit in (low, high))

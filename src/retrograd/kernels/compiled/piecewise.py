@@ -83,12 +83,12 @@ def _outside_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
 
 @helper
 def _maximum(x: Any, y: Any) -> Any:
-    return select(either(x > y, x != x), x, y)
+    return select(x != x, x, select(x > y, x, y))
 
 
 @helper
 def _minimum(x: Any, y: Any) -> Any:
-    return select(either(x < y, x != x), x, y)
+    return select(x != x, x, select(x < y, x, y))
 
 
 @helper

@@ -17,6 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..arrays import CHUNK
 from ..compiler import DATA_OFFSET, helper
 from ..simd import I64, declare
 
@@ -42,10 +43,11 @@ MOST_SHARES = 64  # where there are more threads, several have a share in common
 WORDS = TICKETS + LINE * MOST_SHARES
 LEFT = (1 << 32) - 1
 # words of what ``launch`` must know of its kernel; behind them, one word for each parameter: what its argument is
-STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, NO_ARRAY, KINDS = range(10)
+STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, NO_ARRAY, NEW_LIKE, KINDS = range(11)
 ARRAY, INT, FLOAT = range(3)
 TYPE = object.__basicsize__ // 8 - 1  # of an object: where the address of its type stands
-DATA = DATA_OFFSET // 8
+DATA = DATA_OFFSET // 8  # of NumPy's array: where the address of its elements stands, and what stands behind it
+AXES, EXTENTS, STRIDES, DTYPE = DATA + 1, DATA + 2, DATA + 3, DATA + 5
 PARAMETERS = 64  # of a kernel, at most
 
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
@@ -153,6 +155,19 @@ def call(typing: Any, entry: Any, task: Any, worker: Any, record: Any) -> Any:
 
 
 @intrinsic
+def call_new_like(typing: Any, function: Any, array: Any) -> Any:
+    """NumPy's PyArray_NewLikeArray at an address: a new array of the order (2: as it is), type (0: the same) of another."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        integer = ir.IntType(32)
+        function = ir.FunctionType(I64, [I64, integer, I64, integer])
+        pointer = builder.inttoptr(args[0], function.as_pointer())
+        return builder.call(pointer, [args[1], integer(2), I64(0), integer(0)])
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
 def pause(typing: Any) -> Any:
     """Tell the CPU that this is a waiting loop."""
 
@@ -214,13 +229,96 @@ def run(pool: int, entry: int, tasks: int, record: int) -> None:
     put(pool, BUSY, 0)
 
 
+@helper
+def _alike(x: int, y: int) -> bool:
+    """Whether two arrays have the same type and shape and their elements in the same places."""
+    axes = word(x, AXES) & 0xFFFFFFFF
+    if word(y, AXES) & 0xFFFFFFFF != axes or word(x, DTYPE) != word(y, DTYPE):
+        return False
+    for axis in range(axes):
+        extent = word(word(x, EXTENTS), axis)
+        if word(word(y, EXTENTS), axis) != extent:
+            return False
+        if extent > 1 and word(word(x, STRIDES), axis) != word(word(y, STRIDES), axis):
+            return False
+    return True
+
+
+@helper
+def _size(x: int) -> int:
+    size = 1
+    for axis in range(word(x, AXES) & 0xFFFFFFFF):
+        size *= word(word(x, EXTENTS), axis)
+    return size
+
+
+@helper
+def _release(pool: int, kernel: int, tasks: int, record: int) -> bool:
+    """Run the tasks without Python's global lock; False with an exception set if there are no threads to be had."""
+    if tasks > 1 and get(pool, READY) == 0:
+        result = _call_object(word(kernel, START))
+        if result == 0:
+            return False
+        _drop(result)
+    thread = _release_lock()
+    run(pool, word(kernel, KERNEL), tasks, record)
+    _take_lock(thread)
+    return True
+
+
+@helper
+def _map(kernel: int, arguments: int, count: int) -> int:
+    """An element-wise kernel with the parameters (arrays..., result, n, numbers...), called with (arrays..., numbers...).
+
+    Makes the result and returns it. Returns None where the arrays do not lie alike in memory, without gaps.
+    """
+    arrays = 1
+    while arrays < count and word(kernel, KINDS + arrays + 1) == ARRAY:
+        arrays += 1
+    if count + 2 != word(kernel, COUNT) or word(kernel, KINDS + arrays) != ARRAY:
+        _set_error(word(kernel, ERROR), word(kernel, MESSAGE))
+        return 0
+    record = new_record()
+    first = word(arguments, 0)
+    for slot in range(arrays):
+        value = word(arguments, slot)
+        if word(value, TYPE) != word(kernel, ARRAY_TYPE):
+            _set_error(word(kernel, ERROR), word(kernel, NO_ARRAY))
+            return 0
+        if slot > 0 and not _alike(first, value):
+            _take(word(kernel, NONE))
+            return word(kernel, NONE)
+        set_word(record, slot, word(value, DATA))
+    for slot in range(arrays, count):
+        number = _to_float(word(arguments, slot))
+        if number == -1.0 and _error() != 0:
+            return 0
+        set_word(record, slot + 2, bits(number))
+    result = call_new_like(word(kernel, NEW_LIKE), first)
+    if result == 0:
+        return 0
+    if not _alike(first, result):
+        _drop(result)
+        _take(word(kernel, NONE))
+        return word(kernel, NONE)
+    size = _size(first)
+    set_word(record, arrays, word(result, DATA))
+    set_word(record, arrays + 1, size)
+    if not _release(word(kernel, STATE), kernel, max(1, (size + CHUNK - 1) // CHUNK), record):
+        _drop(result)
+        return 0
+    return result
+
+
 def launch(owner: int, arguments: int, count: int) -> int:
     """What Python calls, as a built-in function (METH_FASTCALL) of one kernel: ``launch(tasks, ...)``.
 
-    ``owner`` is the Python integer that says where the words of the kernel stand. Packs the record and runs the tasks
-    without Python's global lock. Returns None, or nothing (0) with an exception set.
+    ``owner`` is the Python integer that says where the words of the kernel stand. Packs the record and runs the tasks.
+    Returns None, or nothing (0) with an exception set. With an array in the place of ``tasks`` it is ``_map``.
     """
     kernel = _to_int(owner)
+    if count > 0 and word(word(arguments, 0), TYPE) == word(kernel, ARRAY_TYPE):
+        return _map(kernel, arguments, count)
     if count != word(kernel, COUNT) + 1:
         _set_error(word(kernel, ERROR), word(kernel, MESSAGE))
         return 0
@@ -244,15 +342,8 @@ def launch(owner: int, arguments: int, count: int) -> int:
         set_word(record, slot, value)
     if failed and _error() != 0:
         return 0
-    pool = word(kernel, STATE)
-    if tasks > 1 and get(pool, READY) == 0:
-        result = _call_object(word(kernel, START))
-        if result == 0:
-            return 0
-        _drop(result)
-    thread = _release_lock()
-    run(pool, word(kernel, KERNEL), tasks, record)
-    _take_lock(thread)
+    if not _release(word(kernel, STATE), kernel, tasks, record):
+        return 0
     _take(word(kernel, NONE))
     return word(kernel, NONE)
 
