@@ -216,3 +216,22 @@ def test_larger_than_one_task(kernel_set: Any, dtype: type) -> None:
     assert_equal(run(kernel_set.mul, x, y[:1, :, :1, :1]), x * y[:1, :, :1, :1])
     assert_equal(run(kernel_set.sub, y[:, :1], x), y[:, :1] - x)
     assert_equal(run(kernel_set.relu_grad, x, y), np.where(y > 0, x, 0))
+
+
+@pytest.mark.parametrize(
+    "shape", [(1,), (5,), (3, 1, 4), (5, 300), (2, 17, 70), (2, 64, 5, 7), (0, 3, 2), (3, 3, 1, 1), (70_000, 2)]
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_prelu_grad_in_both_orders_of_memory(kernel_set: Any, shape: tuple[int, ...], shared: bool) -> None:
+    rng = np.random.default_rng(4)
+    channels = shape[1] if len(shape) > 1 else shape[0]
+    weight = rng.normal(size=1 if shared else channels).astype(np.float32)
+    g, x = rng.normal(size=(2, *shape)).astype(np.float32)
+    expected = g.copy()
+    for index in np.argwhere(x <= 0):
+        channel = index[1] if len(shape) > 1 else index[0]
+        expected[tuple(index)] *= weight[0 if shared else channel]
+    np.testing.assert_array_equal(kernel_set.prelu_grad(g, x, weight), expected)
+    if len(shape) > 2:
+        g, x = (np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1) for a in (g, x))
+        np.testing.assert_array_equal(kernel_set.prelu_grad(g, x, weight), expected)

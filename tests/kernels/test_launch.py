@@ -27,7 +27,7 @@ def _array(n: int = 300_000) -> np.ndarray:
     return np.random.default_rng(0).normal(size=n).astype(np.float32)
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("count", [1, 2, 5, 67])
 def test_every_number_of_threads_gives_the_same(count: int) -> None:
     launch.set_num_threads(count)
     assert launch.get_num_threads() == count
@@ -110,6 +110,43 @@ def test_wrong_arguments_of_a_launch(arguments: tuple[object, ...], message: str
     add_partials = launch.Kernel("convolution.add_partials")["f"]
     with pytest.raises(TypeError, match=message):
         add_partials(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("elementwise.mul", (_array(8),), "expected tasks and 4 arguments"),
+        ("elementwise.mul", (_array(8), _array(8), 1.0), "expected tasks and 4 arguments"),
+        ("elementwise.mul", (_array(8), [1.0]), "expected an ndarray, got another object"),
+        ("elementwise.scale", (_array(8), "two"), "must be real number, not str"),
+    ],
+)
+def test_wrong_arguments_of_an_elementwise_launch(name: str, arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        launch.Kernel(name)["f"](*arguments)
+
+
+def test_an_elementwise_launch_makes_its_result() -> None:
+    mul = launch.Kernel("elementwise.mul")["f"]
+    x, y = np.asfortranarray(_array(60_000).reshape(200, 300)), np.asfortranarray(_array(60_000).reshape(200, 300) + 1)
+    z = mul(x, y)
+    np.testing.assert_array_equal(z, x * y)
+    assert z.flags.f_contiguous and z.flags.owndata and not np.shares_memory(z, x)
+    for first, second in ((x, y[:, :200]), (x, y.ravel()), (x, y.astype(np.float64)), (x, np.ascontiguousarray(y))):
+        assert mul(first, second) is None  # not the same places in memory
+    assert mul(x[::2], y[::2]) is None  # gaps
+    long_steps = np.lib.stride_tricks.as_strided(x, (200, 1), (4, 4096))
+    np.testing.assert_array_equal(mul(long_steps, long_steps), long_steps**2)  # the step of one element is no matter
+
+
+def test_an_elementwise_launch_leaks_nothing() -> None:
+    mul, x, other = launch.Kernel("elementwise.mul")["f"], _array(64), _array(32)
+    before = sys.getrefcount(x), sys.getrefcount(None)
+    for _ in range(1000):
+        mul(x, x)
+        mul(x, other)
+    assert sys.getrefcount(x) == before[0]
+    assert abs(sys.getrefcount(None) - before[1]) < 500
 
 
 def test_threads_from_the_environment() -> None:

@@ -64,6 +64,8 @@ _SOFTSIGN_GRAD, _TANHSHRINK = kernel("activation.softsign_grad"), kernel("activa
 _TANHSHRINK_GRAD, _GLU = kernel("activation.tanhshrink_grad"), kernel("activation.glu")
 _GLU_GRAD = kernel("activation.glu_grad")
 
+_LONG = 256  # weights in a row: enough to fill registers
+
 
 def _along_channels(weight: np.ndarray, ndim: int) -> np.ndarray:
     """weight (C,) with as many axes as it takes to be broadcast along axis 1 (axis 0 of a vector)."""
@@ -101,8 +103,12 @@ def prelu_grad(g: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     inner, channels = max(1, x.size), 1
     if weight.size > 1:
         order = memory_axes(y.shape, y.strides)
-        inner, channels = prod(x.shape[a] for a in order[order.index(1) + 1 :]) or 1, weight.size
+        place = order.index(min(1, x.ndim - 1))
+        inner, channels = prod(x.shape[a] for a in order[place + 1 :]) or 1, weight.size
     weight = np.ascontiguousarray(weight)
+    if inner == 1:  # a weight for each element of a row, which is repeated if it is short
+        weight = np.tile(weight, _LONG // channels or 1)
+        channels = weight.size
     _PRELU_GRAD[x.dtype.char](tasks(x.size), like(g, y), like(x, y), weight, y, x.size, inner, channels)
     return y
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..arrays import CHUNK
 from ..compiler import Array, helper
-from ..simd import absolute, ahead, lanes, load, load_first, select, store, store_first
+from ..simd import absolute, ahead, full, lanes, load, load_first, select, store, store_first
 from . import error_function, exponential, math
 from .loops import one, one_and_numbers, two, two_and_numbers, two_broadcast
 
@@ -207,19 +207,31 @@ tanhshrink, tanhshrink_grad = one(_tanhshrink), two(_tanhshrink_grad)
 def prelu_grad(
     task: int, worker: int, g: Array, x: Array, w: Array, y: Array, n: int, inner: int, channels: int
 ) -> None:
-    """y[o, c, i] = g[o, c, i] where x[o, c, i] > 0, times w[c] elsewhere."""
+    """y[o, c, i] = g[o, c, i] where x[o, c, i] > 0, times w[c] elsewhere.
+
+    A row has one weight, or (inner = 1) one for each of its elements.
+    """
+    length = inner if inner > 1 else channels
     i = task * CHUNK
     last = min(n, i + CHUNK)
     while i < last:
-        row = i // inner
-        weight = w[row % channels]
-        stop = min(last, (row + 1) * inner)
+        row = i // length
+        start = row * length
+        weight = full(x, w[row % channels])
+        stop = min(last, start + length)
         while i < stop:
             m = min(lanes(x), stop - i)
             if m == lanes(x):
+                ahead(g, i)
+                ahead(x, i)
+                ahead(y, i)
+                if inner == 1:
+                    weight = load(w, i - start)
                 a = load(g, i)
                 store(y, i, select(load(x, i) > 0.0, a, a * weight))
             else:
+                if inner == 1:
+                    weight = load_first(w, i - start, m)
                 a = load_first(g, i, m)
                 store_first(y, i, select(load_first(x, i, m) > 0.0, a, a * weight), m)
             i += m
