@@ -117,8 +117,6 @@ def broadcast_shape(name: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[
     Raises:
         ValueError: there is none.
     """
-    if x == y:
-        return x
     ndim = max(len(x), len(y))
     a, b = (1,) * (ndim - len(x)) + x, (1,) * (ndim - len(y)) + y
     for i, (m, n) in enumerate(zip(a, b, strict=True)):

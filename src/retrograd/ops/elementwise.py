@@ -80,11 +80,15 @@ class Mul(Binary):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        if want_x and want_y and x.data.shape == y.data.shape and not recording():
+        if recording():
+            gx = sum_to(g * y, x.data.shape) if want_x else None
+            gy = sum_to(g * x, y.data.shape) if want_y else None
+            return gx, gy
+        if want_x and want_y and x.data.shape == y.data.shape:
             gx, gy = kernels.mul_grad(g.data, x.data, y.data, True, True)
             return wrap(gx), wrap(gy)
-        gx = sum_to(g * y, x.data.shape) if want_x else None
-        gy = sum_to(g * x, y.data.shape) if want_y else None
+        gx = sum_to(wrap(kernels.mul(g.data, y.data)), x.data.shape) if want_x else None
+        gy = sum_to(wrap(kernels.mul(g.data, x.data)), y.data.shape) if want_y else None
         return gx, gy
 
 
