@@ -114,13 +114,12 @@ def _mish_grad(g: Any, x: Any) -> Any:
 
 @helper
 def _gelu(x: Any) -> Any:
-    return x * (error_function.erf(x * 0.7071067811865476) * 0.5 + 0.5)
+    return x * error_function.normal(x)
 
 
 @helper
 def _gelu_grad(g: Any, x: Any) -> Any:
-    below = error_function.erf(x * 0.7071067811865476) * 0.5 + 0.5
-    return g * (below + x * math.exp_negative(x * x * -0.5) * 0.3989422804014327)
+    return g * (error_function.normal(x) + x * math.exp_negative(x * x * -0.5) * 0.3989422804014327)
 
 
 # (1 + tanh(z)) / 2 = sigmoid(2 z), z = sqrt(2 / pi) (x + 0.044715 x^3)

@@ -1,4 +1,6 @@
-"""erf and erfc of a register, within 4 units in the last place; the polynomials are minimax fits (Remez).
+"""erf, erfc and the normal distribution of a register; the polynomials are minimax fits (Remez).
+
+erf and erfc are within 4 units in the last place.
 
 erfc(a) = exp(-a^2) F(t) / (1 + 2 a), with F a polynomial of t = (a - c) / (a + c).
 Source: M. Shepherd and J. Laframboise, "Chebyshev Approximation of (1 + 2x)exp(x^2)erfc x in 0 <= x < inf", 1981.
@@ -10,7 +12,7 @@ from typing import Any
 
 from ..compiler import helper
 from ..simd import absolute, copy_sign, fma, select
-from .math import exp_negative, number
+from .math import by_type, exp_negative, number
 from .polynomial import polynomial
 
 # erf(x) / x - 1 in terms of x^2, up to 1
@@ -75,3 +77,28 @@ def erfc(x: Any) -> Any:
     e = exp_negative(-s)
     y = fma(e, -lost, e) * (_scaled(t) / (a * 2.0 + 1.0))
     return select(small, 1.0 - fma(z, _near(z * z), z), select(x < 0.0, 2.0 - y, y))
+
+
+# log(1 - normal(a)) in terms of a, up to 5.66, where 1 - normal(a) is 2^-27
+_log_tail = polynomial(
+    (
+        -0.6931471739, -0.7978850393, -0.3183045087, -0.03635775349, 0.004825321596, -6.433065302e-06, -0.0001916436274,
+        5.260681273e-05, -7.575757546e-06, 5.964282778e-07, -2.016384261e-08,
+    ),
+    (0.0,),
+)  # fmt: skip
+
+
+def _normal32(x: Any) -> Any:
+    a = absolute(x)
+    far = a > 5.66
+    tail = select(far, 0.0, exp_negative(_log_tail(select(far, 5.66, a))))
+    return select(x < 0.0, tail, 1.0 - tail)
+
+
+def _normal64(x: Any) -> Any:
+    return erf(x * 0.7071067811865476) * 0.5 + 0.5
+
+
+# (1 + erf(x / sqrt(2))) / 2, the normal distribution's part up to x; within 2^-24 in float32
+normal = by_type(_normal32, _normal64)
