@@ -251,7 +251,21 @@ def _sparse(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Itera
         ends = np.sort(rng.integers(0, 200, 60))
         starts = np.concatenate([[0], ends])
         indices = rng.integers(0, x.shape[axis], int(ends[-1]))
-        yield "csr_product", k.csr_product(x, axis, starts, indices, numbers(rng, (indices.size,), dtype))
+        matrix = starts, indices, numbers(rng, (indices.size,), dtype)
+        yield "csr_product", k.csr_product(x, axis, *matrix)
+        if axis < 3:
+            indices = rng.integers(0, x.shape[axis + 1], 120)
+            other = np.arange(61) * 2, indices, numbers(rng, (120,), dtype)
+            yield "csr_product_pair", k.csr_product_pair(x, axis, matrix, other)
+
+
+def _moves(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x = _x(rng, dtype, layout, 8, 17, 41, 20)
+    for y in (np.zeros(x.shape, dtype), np.zeros(x.shape[::-1], dtype).T):
+        k.copy(y, x)
+        yield "copy", y.copy()
+        k.accumulate(y, x)
+        yield "accumulate", y
 
 
 def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -388,6 +402,7 @@ FAMILIES = {
     "random": _by_position,
     "reduction": _reductions,
     "sparse": _sparse,
+    "moves": _moves,
     "moments": _moments,
     "pick": _picks,
     "scan": _scans,

@@ -52,6 +52,25 @@ def test_several_tasks(kernel_set: Any, layout: str, dtype: type) -> None:
         check(kernel_set, rng, x, axis, [2, 0, 3] * 20)
 
 
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last", "fortran", "every_other"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_along_two_axes(kernel_set: Any, layout: str, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((3, 5, 7, 18), (2, 40, 6, 33), (2, 3, 30, 1), (0, 3, 4, 5)):
+        x = LAYOUTS[layout](numbers(rng, shape, dtype))
+        for axis in range(3):
+            matrices = []
+            for extent, counts in ((shape[axis], [2, 0, 1, 3]), (shape[axis + 1], [1, 2] * 5)):
+                starts = np.concatenate([[0], np.cumsum(counts)])
+                total = int(starts[-1])
+                if not extent:
+                    starts, total = np.zeros_like(starts), 0
+                matrices.append((starts, rng.integers(0, max(1, extent), total), numbers(rng, (total,), dtype)))
+            found = run(kernel_set.csr_product_pair, x, axis, *matrices)
+            expected = product(product(x.astype(np.float64), axis, *matrices[0]), axis + 1, *matrices[1])
+            assert_sums(found, expected.astype(dtype), 6)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_weight_of_one_keeps_every_bit(kernel_set: Any, dtype: type) -> None:
     x = np.array([[-0.0, np.inf, 3.5], [1e-40, -np.inf, np.nan]], dtype)

@@ -22,6 +22,7 @@ from .loss import *
 from .margin import *
 from .matmul import *
 from .moments import *
+from .moves import *
 from .normalization import *
 from .optimizer import *
 from .pick import *
@@ -50,6 +51,7 @@ _FAMILIES = (
     "group_norm",
     "matmul",
     "moments",
+    "moves",
     "normalization",
     "optimizer",
     "piecewise",

@@ -11,6 +11,8 @@ from math import prod
 
 import numpy as np
 
+from .moves import copy, duplicate
+
 CHUNK = 16384  # elements per task: enough work to be worth handing to another thread
 Shape = tuple[int, ...]
 
@@ -43,7 +45,7 @@ def is_dense(shape: Shape, strides: Shape, size: int) -> bool:
 
 def dense(x: np.ndarray) -> np.ndarray:
     """``x`` itself where it is dense, else a copy that is, with the same order of axes."""
-    return x if is_dense(x.shape, x.strides, x.itemsize) else x.copy(order="K")
+    return x if is_dense(x.shape, x.strides, x.itemsize) else duplicate(x)
 
 
 @lru_cache(maxsize=4096)
@@ -57,7 +59,7 @@ def like(x: np.ndarray, model: np.ndarray) -> np.ndarray:
     if x.strides == model.strides:
         return x
     y = np.empty_like(model)
-    np.copyto(y, x)
+    copy(y, x)
     return y
 
 

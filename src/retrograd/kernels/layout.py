@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import prod
 
 import numpy as np
 
-from .arrays import CHUNK, Shape
-from .launch import kernel
+from .arrays import Shape
+from .moves import copy
 
-_CHANNELS_LAST = kernel("layout.channels_last")
-_LANES = 16  # a whole number of registers of any type
 _LAST_FIRST = {2: (0, 1), 3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}  # (N, *S, C) seen as (N, C, *S)
 
 
@@ -36,22 +33,10 @@ def is_channels_last(shape: Shape, strides: Shape, size: int) -> bool:
     return True
 
 
-@lru_cache(maxsize=4096)
-def _plan(shape: Shape) -> tuple[int, int, int, int]:
-    """Tasks per image, and what the kernel is told: positions, channels, positions per task."""
-    positions, channels = prod(shape[2:]), shape[1]
-    per_task = -(-CHUNK // channels // _LANES) * _LANES
-    return -(-positions // per_task), positions, channels, per_task
-
-
 def channels_last(x: np.ndarray) -> np.ndarray:
     """``x`` (N, C, *S) where it is dense and channels-last, else a copy that is."""
     if is_channels_last(x.shape, x.strides, x.itemsize):
         return x
     y = empty(memory_of(x.shape), x.dtype)
-    if x.flags.c_contiguous:
-        tasks, positions, channels, per_task = _plan(x.shape)
-        _CHANNELS_LAST["f" if x.itemsize == 4 else "d"](x.shape[0] * tasks, x, y, positions, channels, per_task, tasks)
-    else:
-        np.copyto(y, x)
+    copy(y, x)
     return y

@@ -9,10 +9,12 @@ import numpy as np
 
 from .arrays import CHUNK, around, dense, memory_axes, transposition
 from .launch import kernel
+from .scratch import per_thread
 
-__all__ = ["csr_product"]
+__all__ = ["csr_product", "csr_product_pair"]
 
-_PRODUCT = kernel("sparse.csr_product")
+_PRODUCT, _PAIR = kernel("sparse.csr_product"), kernel("sparse.csr_product_pair")
+Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -33,14 +35,33 @@ def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarra
         else:
             per_task = CHUNK // inner or 1
             _PRODUCT[x.dtype.char](
-                -(-total // per_task),
-                x,
-                *map(np.ascontiguousarray, (weights, starts, indices)),
-                y,
-                rows,
-                extent,
-                inner,
-                total,
-                per_task,
+                -(-total // per_task), x, *_packed(starts, indices, weights), y, rows, extent, inner, total, per_task
             )
     return y.transpose(back) if back else y
+
+
+def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) -> np.ndarray:
+    """The product along ``axis`` with ``matrix`` and along the axis behind it with ``next_matrix``.
+
+    Each matrix is (starts, indices, weights) as in ``csr_product``.
+    """
+    x = dense(x)
+    order = memory_axes(x.shape, x.strides)
+    neighbours = order.index(axis + 1) == order.index(axis) + 1
+    if not (neighbours and x.size and matrix[1].size and next_matrix[1].size):
+        return csr_product(csr_product(x, axis + 1, *next_matrix), axis, *matrix)
+    rows, columns = matrix[0].size - 1, next_matrix[0].size - 1
+    outer, extent, _ = around(x.shape, x.strides, axis)
+    _, across, inner = around(x.shape, x.strides, axis + 1)
+    y = np.empty([rows if a == axis else columns if a == axis + 1 else x.shape[a] for a in order], x.dtype)
+    per_task = CHUNK // max(1, columns * inner) or 1
+    _PAIR[x.dtype.char](
+        -(-outer * rows // per_task), x, *_packed(*matrix), *_packed(*next_matrix), y,
+        per_thread(across * inner, x.dtype.char), rows, extent, columns, across, inner, outer * rows, per_task,
+    )  # fmt: skip
+    back = transposition(order)
+    return y.transpose(back) if back else y
+
+
+def _packed(starts: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
+    return [np.ascontiguousarray(array) for array in (weights, starts, indices)]

@@ -17,11 +17,11 @@ def _add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _copy(x: np.ndarray) -> np.ndarray:
     """The same numbers in an array of their own."""
-    if _worthwhile(x):
-        return kernels.scale(x, 1.0)
-    if x.size >= _LARGE and x.dtype.char in "fd":  # a sum's gradient, for one
-        return kernels.spread(x[tuple(slice(1) if step == 0 else slice(None) for step in x.strides)], x.shape)
-    return plain.copy(x)
+    if x.size < _LARGE:
+        return plain.copy(x)
+    y = np.empty(x.shape, x.dtype) if 0 in x.strides else np.empty_like(x)  # a sum's gradient is x repeated
+    kernels.copy(y, x)
+    return y
 
 
 def _worthwhile(x: np.ndarray) -> bool:

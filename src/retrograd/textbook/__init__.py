@@ -18,6 +18,7 @@ from .group_norm import *
 from .loss import *
 from .margin import *
 from .matmul import *
+from .moves import *
 from .normalization import *
 from .optimizer import *
 from .pick import *
@@ -42,6 +43,7 @@ _FAMILIES = (
     "loss",
     "margin",
     "matmul",
+    "moves",
     "normalization",
     "optimizer",
     "piecewise",

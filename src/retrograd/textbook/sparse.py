@@ -6,7 +6,9 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["csr_product"]
+__all__ = ["csr_product", "csr_product_pair"]
+
+Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @ieee
@@ -23,3 +25,11 @@ def csr_product(
     rows = np.repeat(np.arange(starts.size - 1), np.diff(starts))  # the row of each entry
     np.add.at(y, rows, lines[indices] * factors)
     return np.moveaxis(y, 0, axis)
+
+
+def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) -> np.ndarray:
+    """The product along ``axis`` with ``matrix`` and along the axis behind it with ``next_matrix``.
+
+    Each matrix is (starts, indices, weights) as in ``csr_product``.
+    """
+    return csr_product(csr_product(x, axis, *matrix), axis + 1, *next_matrix)

@@ -35,7 +35,7 @@ _KERNELS = (
     "activation.relu",
     "activation.relu_grad",
     "elementwise.scale",
-    "layout.channels_last",
+    "moves.copy",
     "optimizer.adam",
     "random.dropout",
     "cross_entropy.rows",
