@@ -133,6 +133,39 @@ def test_grad_hands_the_upstream_gradient_on() -> None:
     assert distinct(*grad(y, x, upstream, create_graph=True), upstream)
 
 
+def test_grad_hands_views_of_the_upstream_gradient_on() -> None:
+    upstream, x = Tensor(np.arange(6.0).reshape(2, 3)), Tensor(np.ones((3, 2)), requires_grad=True)
+    (gradient,) = grad(Transpose.apply(x), x, upstream)
+    assert np.shares_memory(array(gradient), array(upstream))
+    np.testing.assert_array_equal(array(gradient), array(upstream).T)
+    assert distinct(*grad(Transpose.apply(x), x, upstream, create_graph=True), upstream)
+    Transpose.apply(x).backward(upstream)
+    assert distinct(x.grad, upstream)
+
+
+def test_grad_hands_no_other_views_on() -> None:
+    """What repeats elements, and what lies beside the upstream gradient in the same memory."""
+
+    class Saved(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return wrap(x.data.copy())
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            (x,) = ctx.saved_tensors
+            return wrap(x.data[:])
+
+    for both in (np.ones((2, 3)), np.ones((3, 2)).T):
+        x = Tensor(both[0], requires_grad=True)
+        (gradient,) = grad(Saved.apply(x), x, Tensor(both[1]))
+        assert distinct(gradient, both)
+    number = np.ones(())
+    (gradient,) = grad(Sum.apply(x), x, Tensor(number))
+    assert distinct(gradient, number) and array(gradient).flags.writeable
+
+
 def test_views_of_the_upstream_gradient_are_not_shared() -> None:
     upstream = np.ones((2, 3))
     x, y = Tensor(np.ones((3, 2)), requires_grad=True), Tensor(np.ones((3, 2)), requires_grad=True)

@@ -1,8 +1,9 @@
 """What happens to the gradients at the end of a sweep: `grad_req`, and who owns which array.
 
 An array that is stored as a gradient is shared with nothing: not with the upstream gradient, not with another
-leaf's gradient, not with anything saved in the graph. What `grad` returns may be a given upstream gradient,
-nothing else. Copies are made only where somebody else still holds the array, which its reference count tells.
+leaf's gradient, not with anything saved in the graph. What `grad` returns may be a given upstream gradient or
+a view of it, nothing else. Copies are made only where somebody else still holds the array, which its reference
+count tells.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ def grad(
         allow_unused: give None for an input that the outputs do not depend on, instead of raising.
         The others are those of `backward`.
 
-    A grad_output that reaches an input unchanged is returned as it is, not copied, as in PyTorch.
+    A grad_output that reaches an input unchanged is returned as it is, not copied, as in PyTorch, and what
+    reaches an input as a view of a grad_output, such as a part of it, as that view.
 
     Raises:
         RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
@@ -95,7 +96,7 @@ def grad(
     upstream = _upstream(roots, grad_outputs, "grad", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
-    given = {id(g.data) for g in upstream}  # they outlive this call: the caller holds them, or made them for it
+    given = [g.data for g in upstream]
     del upstream
     found = {id(entry[0]): entry for entry in entries}
     results: list[Tensor | None] = []
@@ -103,7 +104,7 @@ def grad(
         edge = tensor._edge
         entry = found.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
         if entry is not None:
-            handed_on = not create_graph and id(entry[1].data) in given
+            handed_on = not create_graph and any(_shows(array, entry[1].data) for array in given)
             results.append(wrap(entry[1].data) if handed_on else own(entry, create_graph))
         elif allow_unused:
             results.append(None)
@@ -115,6 +116,16 @@ def grad(
                 "None for it"
             )
     return tuple(results)
+
+
+def _shows(array: np.ndarray, view: np.ndarray) -> bool:
+    """Whether `view` is `array`, or shows a part of it that can be written to: what `expand` repeats can not."""
+    if view is array:
+        return True
+    owner = array.base
+    if view.base is not (array if owner is None else owner) or not view.flags.writeable:
+        return False
+    return owner is None or np.shares_memory(view, array)  # else the memory holds other things too
 
 
 # ---- the sweep ---------------------------------------------------------------------------------------------
