@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .broadcasting import broadcast_shape, expand
 from .dtype import cast, common_dtype
-from .shape import Reshape, axis, reshape, unsqueeze
+from .kernel_set import kernels
+from .shape import Reshape, axis, empty_as, reshape
 
 __all__ = [
     "broadcast_tensors",
@@ -29,13 +32,16 @@ __all__ = [
 ]
 
 
+_LARGE = 4096  # elements of a tensor: NumPy joins many small ones faster
+
+
 class Cat(Function):
     """Tensors in a row along ``axis``."""
 
     @staticmethod
     def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
         ctx.axis, ctx.extents = axis, [t.data.shape[axis] for t in tensors]
-        return wrap(np.concatenate([t.data for t in tensors], axis))
+        return wrap(_joined([t.data for t in tensors], axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -49,13 +55,40 @@ class Split(View):
     @staticmethod
     def forward(ctx: Any, x: Tensor, extents: Sequence[int], axis: int) -> tuple[Tensor, ...]:
         ctx.axis = axis
-        ends = np.cumsum([0, *extents]).tolist()
-        before = (slice(None),) * axis
-        return tuple(wrap(x.data[(*before, slice(a, b))]) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        ends, before = list(accumulate(extents, initial=0)), (slice(None),) * axis
+        return tuple([wrap(x.data[(*before, slice(a, b))]) for a, b in pairwise(ends)])
 
     @staticmethod
     def backward(ctx: Any, *pieces: Tensor) -> tuple[Tensor | None, ...]:
         return Cat.apply(ctx.axis, *pieces), None, None
+
+
+class Stack(Function):
+    """Tensors of one shape along a new axis."""
+
+    @staticmethod
+    def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
+        ctx.axis, new = axis, (*(slice(None),) * axis, None)
+        return wrap(_joined([t.data[new] for t in tensors], axis))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        pieces = Unbind.apply(g, ctx.axis)
+        return None, *[piece if want else None for piece, want in zip(pieces, ctx.needs_input_grad[1:], strict=True)]
+
+
+class Unbind(View):
+    """The slices of x along ``axis``, without that axis, as views."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> tuple[Tensor, ...]:
+        before: Any = (slice(None),) * axis
+        ctx.axis = axis
+        return tuple([wrap(x.data[(*before, i, ...)]) for i in range(x.data.shape[axis])])
+
+    @staticmethod
+    def backward(ctx: Any, *pieces: Tensor) -> tuple[Tensor | None, ...]:
+        return Stack.apply(ctx.axis, *pieces), None
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -107,7 +140,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if t.data.shape != shape:
             raise ValueError(f"stack: tensors[{i}].shape={t.data.shape}, tensors[0].shape={shape}; they must be equal")
     position = axis("stack", "dim", dim, len(shape) + 1)
-    return _cat("stack", [unsqueeze(t, position) for t in many], position)
+    return Stack.apply(position, *_of_one_type(many))
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
@@ -196,6 +229,21 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return many[0] if len(many) == 1 else stack([reshape(g, -1) for g in meshgrid(*many)], 1)
 
 
+def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
+    """The arrays in a row, in the memory order of the first one."""
+    shape = list(arrays[0].shape)
+    shape[axis] = sum(array.shape[axis] for array in arrays)
+    if math.prod(shape) < _LARGE * len(arrays):
+        return np.concatenate(arrays, axis)
+    y = empty_as(arrays[0], shape)
+    before, start = (slice(None),) * axis, 0
+    for array in arrays:
+        end = start + array.shape[axis]
+        kernels.copy(y[(*before, slice(start, end))], array)
+        start = end
+    return y
+
+
 def _cat(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
     many = _tensors(name, tensors)
     if len({t.data.ndim for t in many}) > 1:
@@ -212,10 +260,14 @@ def _cat(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
             raise ValueError(
                 f"{name}: tensors[{i}].shape={other}, tensors[0].shape={shape}; they may differ in axis dim={dim} only"
             )
-    if len({t.data.dtype for t in many}) > 1:
-        dtype = reduce(common_dtype, [t.data for t in many[1:]], many[0].data.dtype)
-        many = [cast(t, dtype) for t in many]
-    return Cat.apply(position, *many)
+    return Cat.apply(position, *_of_one_type(many))
+
+
+def _of_one_type(many: list[Tensor]) -> list[Tensor]:
+    if len({t.data.dtype for t in many}) == 1:
+        return many
+    dtype = reduce(common_dtype, [t.data for t in many[1:]], many[0].data.dtype)
+    return [cast(t, dtype) for t in many]
 
 
 def _tensors(name: str, tensors: Any) -> list[Tensor]:

@@ -1,20 +1,19 @@
-"""Padding: axes made longer, or shorter, at both ends. All modes but a constant are slices of x joined with x."""
+"""Padding: axes made longer, or shorter, at both ends, with a constant or with slices of the array itself."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .broadcasting import expand
 from .dtype import is_number, require_tensor
 from .indexing import GetItem
-from .join import Cat
-from .rearrange import Flip
+from .kernel_set import kernels
 
 __all__ = ["pad"]
 
@@ -28,13 +27,79 @@ class Pad(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...], index: tuple[slice, ...], value: Any) -> Tensor:
         ctx.index = index
-        y = np.full_like(x.data, value, shape=shape)  # in x's order of axes in memory
-        y[index] = x.data
+        y = np.empty_like(x.data, shape=shape)  # in x's order of axes in memory
+        number = np.asarray(value).astype(y.dtype)
+        for axis, place in enumerate(index):  # within what the axes before it left
+            start, stop, _ = place.indices(shape[axis])
+            for outside in (slice(0, start), slice(stop, None)):
+                kernels.copy(y[(*index[:axis], outside)], number)
+        middle: Any = (*index, ...)
+        kernels.copy(y[middle], x.data)
         return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         return GetItem.apply(g, ctx.index), None, None, None
+
+
+class Extend(Function):
+    """x with (before, after) slices more along each axis, taken from x: see ``_pieces``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pairs: Pairs, mode: str) -> Tensor:
+        ctx.geometry = x.data.shape, pairs, mode
+        y = np.empty_like(x.data, shape=[n + b + a for n, (b, a) in zip(x.data.shape, pairs, strict=True)])
+        pieces = _pieces(*ctx.geometry)
+        middles = [places[0][0] for places in pieces]
+        kernels.copy(y[tuple(middles)], x.data)
+        for axis, (_, *ends) in enumerate(pieces):  # the axes before it are filled, those behind it have their middles
+            before, behind = (slice(None),) * axis, middles[axis + 1 :]
+            filled = y[(*before, *middles[axis:])]
+            for place, source in ends:
+                kernels.copy(y[(*before, place, *behind)], filled[(*before, source)])
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return AddEnds.apply(g, *ctx.geometry), None, None
+
+
+class AddEnds(Function):
+    """The middle of g with each slice around it added where ``Extend`` took it from: its transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], pairs: Pairs, mode: str) -> Tensor:
+        ctx.pairs, ctx.mode = pairs, mode
+        y = np.empty_like(g.data, shape=shape)
+        middle, *ends = product(*_pieces(shape, pairs, mode))
+        kernels.copy(y, g.data[tuple(place for place, _ in middle)])
+        for combination in ends:
+            place, source = zip(*combination, strict=True)
+            part, target = g.data[place], y[source]
+            repeated = tuple(a for a, (m, n) in enumerate(zip(part.shape, target.shape, strict=True)) if m != n)
+            kernels.accumulate(target, kernels.sum(part, repeated, True) if repeated else part)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return Extend.apply(v, ctx.pairs, ctx.mode), None, None, None
+
+
+def _pieces(shape: tuple[int, ...], pairs: Pairs, mode: str) -> list[list[tuple[slice, slice]]]:
+    """For each axis: the middle, what comes before and what comes after it, and the slices of x that are there."""
+    pieces = []
+    for n, (before, after) in zip(shape, pairs, strict=True):
+        pieces.append([(slice(before, before + n), slice(None))])
+        low, high = {
+            "reflect": (slice(before, 0, -1), slice(n - 2, n - 2 - after if n - 2 - after >= 0 else None, -1)),
+            "replicate": (slice(0, 1), slice(n - 1, n)),
+            "circular": (slice(n - before, n), slice(0, after)),
+        }[mode]
+        if before:
+            pieces[-1].append((slice(0, before), low))
+        if after:
+            pieces[-1].append((slice(before + n, None), high))
+    return pieces
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -67,10 +132,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"is "
             f"for {count}, input.shape={input.data.shape}"
         )
-    y = input
-    for axis in range(axes - count, axes):
-        y = _extended(y, axis, *pairs[axis], mode, input.data.shape)
-    return y
+    return _extended(input, pairs, mode)
 
 
 def constant_pad(x: Tensor, pairs: Pairs, value: Any) -> Tensor:
@@ -99,34 +161,16 @@ def _pairs(shape: tuple[int, ...], pad: Any) -> Pairs:
     return ((0, 0),) * (len(shape) - len(last)) + last
 
 
-def _extended(x: Tensor, axis: int, before: int, after: int, mode: str, shape: tuple[int, ...]) -> Tensor:
-    if min(before, after) < 0:  # what is cut off is not there to be mirrored
-        x = constant_pad(
-            x, tuple((min(before, 0), min(after, 0)) if a == axis else (0, 0) for a in range(x.data.ndim)), 0
-        )
-        before, after = max(before, 0), max(after, 0)
-    extent, lead = x.data.shape[axis], (slice(None),) * axis
-    most = {"reflect": extent - 1, "replicate": max(before, after) if extent else 0, "circular": extent}[mode]
-    if max(before, after) > most:
-        raise ValueError(
-            f"pad: ({before}, {after}) does not fit axis {axis} of input.shape={shape}: mode={mode!r} adds at most "
-            f"{most} on each side"
-        )
-
-    def part(start: int, stop: int) -> Tensor:
-        return GetItem.apply(x, (*lead, slice(start, stop)))
-
-    def edge(low: bool, count: int) -> Tensor:
-        if mode == "circular":
-            return part(extent - count, extent) if low else part(0, count)
-        if mode == "reflect":
-            return Flip.apply(part(1, count + 1) if low else part(extent - 1 - count, extent - 1), (axis,))
-        last = part(0, 1) if low else part(extent - 1, extent)
-        return expand(last, x.data.shape[:axis] + (count,) + x.data.shape[axis + 1 :])
-
-    pieces = [x]
-    if before:
-        pieces.insert(0, edge(True, before))
-    if after:
-        pieces.append(edge(False, after))
-    return Cat.apply(axis, *pieces) if len(pieces) > 1 else x
+def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
+    shape = x.data.shape
+    if min(map(min, pairs)) < 0:  # what is cut off is not there to be mirrored
+        x = constant_pad(x, tuple((min(before, 0), min(after, 0)) for before, after in pairs), 0)
+        pairs = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
+    for axis, (extent, (before, after)) in enumerate(zip(x.data.shape, pairs, strict=True)):
+        most = {"reflect": extent - 1, "replicate": max(before, after) if extent else 0, "circular": extent}[mode]
+        if max(before, after) > max(most, 0):
+            raise ValueError(
+                f"pad: ({before}, {after}) does not fit axis {axis} of input.shape={shape}: mode={mode!r} adds at most "
+                f"{most} on each side"
+            )
+    return Extend.apply(x, pairs, mode) if any(map(any, pairs)) else x

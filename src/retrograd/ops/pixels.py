@@ -1,10 +1,10 @@
-"""Channels made of neighbouring pixels and back; channels in another order. All are reshapes and permutations."""
+"""Channels made of neighbouring pixels and back; channels in another order: permuted parts of axes."""
 
 from __future__ import annotations
 
 from ..engine.tensor import Tensor
 from .dtype import require_tensor
-from .shape import Permute, reshape
+from .rearrange import Rearrange
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -27,9 +27,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     *lead, c, h, w = shape
     k = len(lead)
-    parts = reshape(input, *lead, c // (r * r), r, r, h, w)
-    moved = Permute.apply(parts, (*range(k), k, k + 3, k + 1, k + 4, k + 2))  # (..., C, H, r, W, r)
-    return reshape(moved, *lead, c // (r * r), h * r, w * r)
+    parts, dims = (*lead, c // (r * r), r, r, h, w), (*range(k), k, k + 3, k + 1, k + 4, k + 2)  # (..., C, H, r, W, r)
+    return Rearrange.apply(input, parts, dims, (*lead, c // (r * r), h * r, w * r))
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -48,9 +47,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         )
     *lead, c, h, w = shape
     k = len(lead)
-    parts = reshape(input, *lead, c, h // r, r, w // r, r)
-    moved = Permute.apply(parts, (*range(k), k, k + 2, k + 4, k + 1, k + 3))  # (..., C, r, r, H, W)
-    return reshape(moved, *lead, c * r * r, h // r, w // r)
+    parts, dims = (*lead, c, h // r, r, w // r, r), (*range(k), k, k + 2, k + 4, k + 1, k + 3)  # (..., C, r, r, H, W)
+    return Rearrange.apply(input, parts, dims, (*lead, c * r * r, h // r, w // r))
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -69,5 +67,5 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise ValueError(
             f"channel_shuffle: input.shape={shape} must be (N, C, *I) with C a multiple of groups={groups}, at least 1"
         )
-    parts = reshape(input, shape[0], groups, shape[1] // groups, *shape[2:])
-    return reshape(Permute.apply(parts, (0, 2, 1, *range(3, len(shape) + 1))), shape)
+    parts = (shape[0], groups, shape[1] // groups, *shape[2:])
+    return Rearrange.apply(input, parts, (0, 2, 1, *range(3, len(shape) + 1)), shape)

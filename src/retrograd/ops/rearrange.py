@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .broadcasting import expand
 from .dtype import require_tensor
+from .kernel_set import kernels
 from .shape import axes, axis, reshape, sizes, transpose
 from .sparse import Matrix, SparseProduct
 
@@ -37,11 +39,41 @@ class Roll(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
         ctx.shifts, ctx.axes = shifts, axes
-        return wrap(np.roll(x.data, shifts, axes))
+        pieces = [[(slice(None), slice(None))]] * x.data.ndim  # of each axis: places in y, and where they come from
+        for a in set(axes):
+            extent = x.data.shape[a]
+            n = sum(shift for shift, other in zip(shifts, axes, strict=True) if other == a) % max(1, extent)
+            pieces[a] = [(slice(n, None), slice(0, extent - n)), (slice(0, n), slice(extent - n, None))]
+        y = np.empty_like(x.data)
+        for combination in product(*pieces):
+            target, source = zip(*combination, strict=True) if combination else ((), ())
+            kernels.copy(y[(*target, ...)], x.data[(*source, ...)])
+        return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         return Roll.apply(g, tuple(-n for n in ctx.shifts), ctx.axes), None, None
+
+
+class Rearrange(Function):
+    """x under the shape ``parts`` with axis ``dims[i]`` as axis i, all under ``shape``, in x's order of axes in memory.
+
+    ``parts`` and the permuted one split the axes of x and of the result, so both are views.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, parts: tuple[int, ...], dims: tuple[int, ...], shape: tuple[int, ...]
+    ) -> Tensor:
+        moved = x.data.reshape(parts).transpose(dims)
+        ctx.geometry = moved.shape, tuple(sorted(range(len(dims)), key=dims.__getitem__)), x.data.shape
+        y = np.empty_like(x.data, shape=shape)
+        kernels.copy(y.reshape(moved.shape), moved)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Rearrange.apply(g, *ctx.geometry), None, None, None
 
 
 def flip(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.tensor import Tensor
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from ..geometry import pool_window
 from .dtype import is_number, require_float
-from .sparse import Matrix, SparseProduct
+from .kernel_set import kernels
+from .sparse import Matrix, SparseProduct, SparseProducts
 
 __all__ = ["interpolate", "upsample"]
 
@@ -24,6 +27,37 @@ _AXES = {
     "bicubic": (2,),
 }  # fmt: skip
 _LINEAR, _CUBIC = ("linear", "bilinear", "trilinear"), ("bicubic",)
+
+
+class Repeat(Function):
+    """x (N, C, *I) with each element ``factors[k]`` times in a row along axis k of I"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factors: tuple[int, ...]) -> Tensor:
+        ctx.factors = factors
+        lead, space = x.data.shape[:2], x.data.shape[2:]
+        y = np.empty_like(x.data, shape=lead + tuple(n * f for n, f in zip(space, factors, strict=True)))
+        apart = y.reshape(*lead, *(part for pair in zip(space, factors, strict=True) for part in pair))
+        kernels.copy(apart, x.data[(..., *(slice(None), None) * len(factors))])
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return SumBoxes.apply(g, ctx.factors), None
+
+
+class SumBoxes(Function):
+    """The sums of boxes of ``factors`` elements of x (N, C, *O): the transpose of Repeat."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factors: tuple[int, ...]) -> Tensor:
+        ctx.factors = factors
+        means = kernels.avg_pool(x.data, pool_window(x.data.shape[2:], factors), True)
+        return wrap(kernels.scale(means, float(math.prod(factors))))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return Repeat.apply(v, ctx.factors), None
 
 
 def interpolate(
@@ -70,13 +104,22 @@ def interpolate(
     target, ratios = _target(shape[2:], size, scale_factor, recompute_scale_factor)
     if min(shape[1:]) < 1 or min(target) < 1:
         raise ValueError(f"interpolate: input.shape={shape} and the new extents {target} must be at least 1")
+    if mode.startswith("nearest"):
+        kind = input.data.dtype.char
+        factors = tuple(_factor(mode, *sizes, kind) for sizes in zip(shape[2:], target, ratios, strict=True))
+        if min(factors) >= 1:
+            return Repeat.apply(input, factors)
     y = input
+    matrices = [
+        _matrix(mode, *sizes, bool(align_corners), antialias, input.data.dtype.char)
+        for sizes in zip(shape[2:], target, ratios, strict=True)
+    ]
+    if count > 1 and None not in matrices[-2:]:
+        y = SparseProducts.apply(y, *matrices[-2:], count)
+        matrices[-2:] = None, None
     for k in reversed(range(count)):  # the last axis has the fewest neighbours in memory: while the array is small
-        matrix = _matrix(
-            mode, shape[2 + k], target[k], ratios[k], bool(align_corners), antialias, input.data.dtype.char
-        )
-        if matrix is not None:
-            y = SparseProduct.apply(y, matrix, 2 + k)
+        if matrices[k] is not None:
+            y = SparseProduct.apply(y, matrices[k], 2 + k)
     return y if y is not input else y.clone()
 
 
@@ -154,6 +197,14 @@ def _matrix(
     base = np.minimum(np.floor(places).astype(np.int64), extent - 1)
     above = np.clip(places - base, 0, 1)
     return _dense(np.stack([base, np.minimum(base + 1, extent - 1)], 1), np.stack([1 - above, above], 1), extent)
+
+
+@lru_cache(maxsize=256)
+def _factor(mode: str, extent: int, target: int, ratio: float | None, dtype: str) -> int:
+    """How often the matrix of this axis repeats each element; 0 if not all are repeated equally often."""
+    matrix, factor = _matrix(mode, extent, target, ratio, False, False, dtype), target // extent
+    whole = matrix is None or np.array_equal(matrix.indices, np.arange(extent).repeat(factor))
+    return factor if whole else 0
 
 
 def _dense(indices: np.ndarray, weights: np.ndarray, extent: int) -> Matrix | None:

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .dtype import require_tensor
+from .kernel_set import kernels
 
 __all__ = [
     "clone",
@@ -37,13 +42,16 @@ __all__ = [
 ]
 
 
+_LARGE = 65536  # elements
+
+
 class Reshape(View):
     """The elements of x in C order under another shape."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         ctx.input_shape = x.data.shape
-        return wrap(x.data.reshape(shape))
+        return wrap(reshaped(x.data, shape))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -69,7 +77,9 @@ class Clone(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: Any) -> Tensor:
-        return wrap(x.data.copy(order=order))
+        y = np.empty_like(x.data, order=order)
+        kernels.copy(y, x.data)
+        return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -308,6 +318,54 @@ def t(input: Tensor) -> Tensor:
             f"transpose(input, -2, -1) swaps the last two of more"
         )
     return transpose(input, 0, 1) if input.data.ndim == 2 else input
+
+
+def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """x under another shape, a view where there is one; a large copy is made by all threads."""
+    if x.size >= _LARGE and not x.flags.c_contiguous:
+        known = math.prod(n for n in shape if n != -1)
+        whole = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
+        if math.prod(whole) == x.size and not _can_view(x.shape, x.strides, whole):
+            y = np.empty(x.shape, x.dtype)
+            kernels.copy(y, x)
+            x = y
+    return x.reshape(shape)
+
+
+def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = None) -> np.ndarray:
+    """A new array with its axes in memory in the order of those of x; one with step 0 lies outside of the next.
+
+    axes: which axes of x, by default all.
+    """
+    strides = x.strides if axes is None else [x.strides[a] for a in axes]
+    order = sorted((a for a, stride in enumerate(strides) if stride), key=lambda a: -abs(strides[a]))
+    for a in range(len(shape) - 1, -1, -1):
+        if not strides[a]:
+            order.insert(order.index(a + 1) if a + 1 < len(shape) else len(order), a)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return np.empty([shape[a] for a in order], x.dtype).transpose(back)
+
+
+@lru_cache(maxsize=4096)
+def _can_view(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether memory of these strides can be seen under the shape ``target``, which has as many elements."""
+    old = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]
+    new = [extent for extent in target if extent != 1]
+    i = j = 0
+    while i < len(old):  # the shortest runs of axes with equal products
+        have, want = old[i][0], new[j]
+        while have != want:
+            if have < want:
+                i += 1
+                have *= old[i][0]
+                if old[i - 1][1] != old[i][0] * old[i][1]:
+                    return False
+            else:
+                j += 1
+                want *= new[j]
+        i, j = i + 1, j + 1
+    return True
+
 
 def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
     """``f(2, 3)`` and ``f((2, 3))`` mean the same shape.

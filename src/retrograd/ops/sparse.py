@@ -29,6 +29,12 @@ class Matrix:
     def rows(self) -> int:
         return self.indices.size if self.starts is None else self.starts.size - 1
 
+    def csr(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """starts, indices and weights of this type"""
+        starts = np.arange(self.rows + 1) if self.starts is None else self.starts
+        weights = np.ones(self.indices.size, dtype) if self.weights is None else self.weights.astype(dtype)
+        return starts, self.indices, weights
+
     @property
     def transposed(self) -> Matrix:
         """The matrix (columns, rows); the entries of a row in the order of the rows that they come from."""
@@ -53,14 +59,26 @@ class SparseProduct(Function):
         array = x.data
         if matrix.starts is None and matrix.weights is None:
             return wrap(pick(array, matrix.indices, axis))
-        starts = np.arange(matrix.rows + 1) if matrix.starts is None else matrix.starts
-        count = matrix.indices.size
-        weights = np.ones(count, array.dtype) if matrix.weights is None else matrix.weights.astype(array.dtype)
-        return wrap(kernels.csr_product(array, axis, starts, matrix.indices, weights))
+        return wrap(kernels.csr_product(array, axis, *matrix.csr(array.dtype)))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         return SparseProduct.apply(g, ctx.matrix.transposed, ctx.axis), None, None
+
+
+class SparseProducts(Function):
+    """SparseProduct along ``axis`` and, with another matrix, along the axis behind it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Matrix, next_matrix: Matrix, axis: int) -> Tensor:
+        ctx.matrices, ctx.axis = (matrix, next_matrix), axis
+        dtype = x.data.dtype
+        return wrap(kernels.csr_product_pair(x.data, axis, matrix.csr(dtype), next_matrix.csr(dtype)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        matrices = [matrix.transposed for matrix in ctx.matrices]
+        return SparseProducts.apply(g, *matrices, ctx.axis), None, None, None
 
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:

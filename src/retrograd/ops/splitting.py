@@ -7,8 +7,8 @@ from typing import Any
 
 from ..engine.tensor import Tensor
 from .dtype import require_tensor
-from .join import Split
-from .shape import axis, reshape
+from .join import Split, Unbind
+from .shape import axis
 
 __all__ = ["chunk", "split", "tensor_split", "unbind"]
 
@@ -76,10 +76,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     require_tensor("unbind", input)
     shape = input.data.shape
     position = axis("unbind", "dim", dim, len(shape))
-    rest = shape[:position] + shape[position + 1 :]
-    if not shape[position]:
-        return ()
-    return tuple(reshape(piece, rest) for piece in Split.apply(input, [1] * shape[position], position))
+    return Unbind.apply(input, position) if shape[position] else ()
 
 
 def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tensor, ...]:

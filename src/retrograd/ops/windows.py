@@ -12,8 +12,9 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .dtype import require_float
 from .indexing import GetItem
-from .padding import Pad
-from .shape import Permute, axis, reshape
+from .kernel_set import kernels
+from .padding import constant_pad
+from .shape import Permute, axis, empty_as, reshape
 
 __all__ = ["fold", "unfold"]
 
@@ -48,13 +49,14 @@ class AddWindows(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: Ints, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> Tensor:
         ctx.geometry = axes, sizes, steps, dilations
-        y = np.zeros(shape, g.data.dtype)
+        y = empty_as(g.data, shape, range(len(shape)))
+        kernels.copy(y, np.zeros((), y.dtype))
         index: list[Any] = [slice(None)] * len(shape)
         for tap in product(*map(range, sizes)):
             for a, r, step, dilation in zip(axes, tap, steps, dilations, strict=True):
                 index[a] = slice(r * dilation, r * dilation + (g.data.shape[a] - 1) * step + 1, step)
             place: Any = (..., *tap)
-            y[tuple(index)] += g.data[place]
+            kernels.accumulate(y[tuple(index)], g.data[place])
         return wrap(y)
 
     @staticmethod
@@ -103,7 +105,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     padded = h + 2 * around[0], w + 2 * around[1]
     counts = _counts("unfold", padded, kernel, spread, step)
     if any(around):
-        x = Pad.apply(x, (n, c, *padded), (..., slice(around[0], around[0] + h), slice(around[1], around[1] + w)), 0)
+        x = constant_pad(x, ((0, 0), (0, 0), (around[0],) * 2, (around[1],) * 2), 0)
     windows = Windows.apply(x, (2, 3), kernel, step, spread)  # (N, C, OH, OW, RH, RW)
     y = reshape(Permute.apply(windows, (0, 1, 4, 5, 2, 3)), n, c * kernel[0] * kernel[1], counts[0] * counts[1])
     return reshape(y, y.data.shape[1:]) if single else y

@@ -10,7 +10,7 @@ __all__ = ["accumulate", "copy"]
 
 
 def copy(y: np.ndarray, x: np.ndarray) -> None:
-    """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides and no memory in common."""
+    """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides and no element in common."""
     np.copyto(y, x)
 
 
