@@ -49,7 +49,10 @@ TIMED = {
 }
 SUITES = (*TIMED, "memory", "startup")
 # Every operator at three sizes, hundreds of rows: if nothing else is asked for, with two threads and no torch.compile.
-BROAD = ("losses", "attention", "poolings", "pointwise", "shapes", "normalizations", "reductions", "optimizers", "overhead")
+BROAD = (
+    *("losses", "attention", "poolings", "pointwise", "shapes", "normalizations", "reductions", "optimizers"),
+    "overhead",
+)
 
 
 def main() -> int:
@@ -118,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         "--compile",
         choices=("none", "some", "all"),
         default="some",
-        help="torch.compile beside the others: for no row, all but the suites of many operators, or all (it takes hours)",
+        help="torch.compile beside the others: nowhere, not in the suites of many operators, or everywhere (hours)",
     )
     parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md, of partial runs too")
     return parser

@@ -2,7 +2,8 @@
 
 ``kernel("elementwise.relu")`` is a handle on the function ``relu`` of ``compiled/elementwise.py``; ``handle["f"]``
 loads its float32 form (from the cache, else compiled now) and gives a function ``launch(tasks, ...)`` that runs all
-tasks. Of an element-wise kernel ``launch(x, ...)`` also makes the result (see ``maps.py``). Work is cut into tasks by shape, never by the number of threads, so the bits do not depend on that number.
+tasks. Of an element-wise kernel ``launch(x, ...)`` also makes the result (see ``maps.py``). Work is cut into tasks by
+shape, never by the number of threads, so the bits do not depend on that number.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from . import cache
 from .target import target_machine
 
-Launch = Callable[..., None]
+Launch = Callable[..., Any]
 _PATIENCE = 2000  # turns of a waiting loop before a thread sleeps: about 100 us
 _SHARES, _STOP, _THREADS, _READY, _MUTEX, _CONDITION = 4, 32, 41, 42, 48, 64  # compiled/pool.py, as the next line
 _MOST_SHARES, _WORDS = 64, 80 + 8 * 64

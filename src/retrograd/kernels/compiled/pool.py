@@ -156,7 +156,7 @@ def call(typing: Any, entry: Any, task: Any, worker: Any, record: Any) -> Any:
 
 @intrinsic
 def call_new_like(typing: Any, function: Any, array: Any) -> Any:
-    """NumPy's PyArray_NewLikeArray at an address: a new array of the order (2: as it is), type (0: the same) of another."""
+    """NumPy's PyArray_NewLikeArray at an address: an array as another, of its order (2) and type (0)."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         integer = ir.IntType(32)
@@ -268,7 +268,7 @@ def _release(pool: int, kernel: int, tasks: int, record: int) -> bool:
 
 @helper
 def _map(kernel: int, arguments: int, count: int) -> int:
-    """An element-wise kernel with the parameters (arrays..., result, n, numbers...), called with (arrays..., numbers...).
+    """An element-wise kernel of (arrays..., result, n, numbers...), called with (arrays..., numbers...).
 
     Makes the result and returns it. Returns None where the arrays do not lie alike in memory, without gaps.
     """
