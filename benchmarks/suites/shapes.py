@@ -52,7 +52,7 @@ def _jobs() -> Iterator[Job]:
     yield Job("shapes", "embedding", _embedding(retrograd, functional), _embedding(torch, peer), ((1000, 256),))
     for batch, m, k, n in ((512, 8, 8, 8), (1024, 16, 16, 16), (128, 64, 64, 64), (32, 128, 64, 128)):
         shapes = ((batch, m, k), (batch, k, n))
-        yield Job("products", f"bmm {batch} x {m}x{k}x{n}", retrograd.bmm, torch.bmm, shapes)
+        yield Job("products", f"bmm {batch} x {m}x{k}x{n}", retrograd.bmm, torch.bmm, shapes, rows=True)
     equation = "bhqd,bhkd->bhqk"
     yield Job(
         "products",
@@ -60,6 +60,7 @@ def _jobs() -> Iterator[Job]:
         lambda q, k: retrograd.einsum(equation, q, k),
         lambda q, k: torch.einsum(equation, q, k),
         ((4, 8, 128, 64), (4, 8, 128, 64)),
+        rows=True,
     )
 
 
