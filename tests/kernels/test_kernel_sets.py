@@ -233,6 +233,7 @@ def _group_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
 def _products(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     for M, K, N in ((150, 700, 130), (1, 3000, 100), (1000, 20, 8), (8, 5000, 8)):
         yield "matmul", k.matmul(_x(rng, dtype, layout, M, K), _x(rng, dtype, "contiguous", K, N))
+    yield "matmul", k.matmul(_x(rng, dtype, layout, 40, 33, 20), _x(rng, dtype, "contiguous", 40, 20, 17))
 
 
 def _broadcasts(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -242,7 +243,10 @@ def _broadcasts(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
 
 
 def _by_position(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
-    yield "dropout", k.dropout(_x(rng, dtype, layout, 8, 17, 41, 40), 0.3, 12345, 678)
+    x = _x(rng, dtype, layout, 8, 17, 41, 40)
+    y, kept = k.dropout(x, 0.3, 12345, 678)
+    yield "dropout", (y, kept)
+    yield "dropout_grad", k.dropout_grad(x, kept, 0.3)
 
 
 def _sparse(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
