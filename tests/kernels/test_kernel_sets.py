@@ -255,6 +255,7 @@ def _sparse(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Itera
         ends = np.sort(rng.integers(0, 200, 60))
         starts = np.concatenate([[0], ends])
         indices = rng.integers(0, x.shape[axis], int(ends[-1]))
+        yield "lines", k.lines(x, indices, axis)
         yield "csr_product", k.csr_product(x, axis, starts, indices, numbers(rng, (indices.size,), dtype))
 
 

@@ -83,6 +83,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "glu_grad": (a(3, 2), a(3, 4), 1),
         "dropout": (x, 0.4, 1, 2),
         "dropout_grad": (x, x > 1, 0.4),
+        "lines": (x, np.array([4, 0, 4]), 2),
         "csr_product": (x, 2, np.array([0, 2, 2, 3]), np.array([4, 0, 1]), a(3)),
         "sum": (x, (0, 2), False),
         "max": (x, 2),
