@@ -113,8 +113,8 @@ def _cross_entropy(k: Any, rng: np.random.Generator, dtype: type, layout: str) -
     for shape in ((9000, 10), (4, 17, 41, 20)):
         x, labels = _x(rng, dtype, layout, *shape), rng.integers(-1, 10, shape[:1] + shape[2:])
         for smoothing in (0.0, 0.1):
-            loss, tops, logs = k.cross_entropy(x, labels, smoothing)
-            yield "cross_entropy", (loss, tops, logs)
+            loss, tops, logs, sums = k.cross_entropy(x, labels, smoothing)
+            yield "cross_entropy", (loss, tops, logs, sums)
             yield "cross_entropy_grad", k.cross_entropy_grad(loss, x, labels, smoothing, tops, logs)
         yield "nll_loss", k.nll_loss(x, labels)
         yield "nll_loss_grad", k.nll_loss_grad(loss, x, labels)

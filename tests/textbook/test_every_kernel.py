@@ -235,5 +235,6 @@ BATCHED = {
 def test_empty_batch(batched: int, name: str) -> None:
     arguments = calls(np.float32)[name]
     empty = (*(value[:0] for value in arguments[:batched]), *arguments[batched:])
-    for result, full in zip(run(name, empty), run(name, arguments), strict=True):
+    pairs = list(zip(run(name, empty), run(name, arguments), strict=True))
+    for result, full in pairs[:-1] if name in ("cross_entropy", "nll_loss") else pairs:  # their last one is of sums
         assert result.shape == (0, *full.shape[1:]) and result.dtype == full.dtype
