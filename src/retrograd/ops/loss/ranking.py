@@ -8,10 +8,9 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
-from ..distance import RowProducts, pairwise_distance
+from ..distance import RowCosine, pairwise_distance
 from ..dtype import require_float, require_same
 from ..piecewise import minimum
-from ..powers import sqrt
 from .elements import ElementLoss, check_reduction, choice, matched, reduce, signs
 
 __all__ = [
@@ -115,8 +114,7 @@ def cosine_embedding_loss(
         )
     shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
     rows = shape if t.ndim else (1, *shape)
-    xy, xx, yy = RowProducts.apply(*(expand(x, shape).reshape(rows) for x in (x1, x2)))
-    cosine = (xy / sqrt((xx + _NEVER_ZERO) * (yy + _NEVER_ZERO))).reshape(shape[:-1])
+    cosine = RowCosine.apply(*(expand(x, shape).reshape(rows) for x in (x1, x2)), _NEVER_ZERO).reshape(shape[:-1])
     broadcast_shape(name, cosine.data.shape, t.shape)
     # a straight line in each piece; the slope at cosine == margin is 1, as PyTorch's
     alike, apart = t == 1, (t == -1) & (cosine.data >= margin)
