@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from .arrays import CHUNK, around, dense, memory_axes
+from .arrays import CHUNK, Shape, around, dense, memory_axes
 from .launch import kernel
 from .softmax import softmax_plan
 
@@ -128,5 +129,10 @@ def _nothing(x: np.ndarray, labels: np.ndarray, ignored: int, *results: np.ndarr
 def _by_place(x: np.ndarray) -> np.ndarray:
     """A dense array (N, C, *D) whose axes but the second lie in memory in their own order."""
     x = dense(x)
-    others = [axis for axis in memory_axes(x.shape, x.strides) if axis != 1]
-    return x if others == sorted(others) else np.ascontiguousarray(x)
+    return x if _is_by_place(x.shape, x.strides) else np.ascontiguousarray(x)
+
+
+@lru_cache(maxsize=4096)
+def _is_by_place(shape: Shape, strides: Shape) -> bool:
+    others = [axis for axis in memory_axes(shape, strides) if axis != 1]
+    return others == sorted(others)

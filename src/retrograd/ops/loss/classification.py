@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import require_float, require_same
+from ..dtype import int64, require_float, require_same
 from ..kernel_set import kernels
 from ..reduction import sum
 from ..shape import Reshape
@@ -295,7 +295,7 @@ def check_labels(name: str, x: Tensor, target: Any) -> None:
     """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}: target is {type(target).__name__}, needs a Tensor of int64 class indices")
-    if target.data.dtype != np.int64:
+    if target.data.dtype != int64:
         raise TypeError(f"{name}: target is {target.data.dtype}, x is {x.data.dtype}; class indices must be int64")
     shape = x.data.shape
     if not shape or target.data.shape != (shape[:1] + shape[2:] if len(shape) > 1 else ()):
