@@ -34,7 +34,7 @@ from .math import exp, exp_negative, log
 _INFINITY = float("inf")
 _maxima, _sums, _shifts = buffer(CHUNK // 32), buffer(CHUNK // 32), buffer(CHUNK // 32)
 _soon = ahead_by(0)
-_SOON = 24  # places whose labels are looked at ahead of use
+_SOON = 8  # places whose labels are looked at ahead of use
 
 
 def rows(
