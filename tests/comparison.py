@@ -23,7 +23,8 @@ def memory(arguments: Iterable[Any]) -> list[np.ndarray]:
 def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
     """The kernel's result, checked for what holds of every kernel.
 
-    Inputs are as before, results are writable arrays of the inputs' element type (or indices, or truth values) in memory of their own.
+    Inputs are as before, results are writable arrays of the inputs' element type (or indices, or truth values) in
+    memory of their own.
     """
     __tracebackhide__ = True
     blocks = memory(arguments)

@@ -32,12 +32,13 @@ class Dropout(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float, key: int, stream: int) -> Tensor:
         y, kept = kernels.dropout(x.data, p, key, stream)
-        ctx.kept = kept, p
+        ctx.save_for_backward(kept)
+        ctx.p = p
         return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return DropoutGrad.apply(g, *ctx.kept), None, None, None
+        return DropoutGrad.apply(g, *ctx.saved_tensors, ctx.p), None, None, None
 
 
 class DropoutGrad(Function):
@@ -45,12 +46,13 @@ class DropoutGrad(Function):
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, kept: np.ndarray, p: float) -> Tensor:
-        ctx.kept = kept, p
+        ctx.save_for_backward(kept)
+        ctx.p = p
         return wrap(kernels.dropout_grad(g.data, kept, p))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
-        return DropoutGrad.apply(v, *ctx.kept), None, None
+        return DropoutGrad.apply(v, *ctx.saved_tensors, ctx.p), None, None
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

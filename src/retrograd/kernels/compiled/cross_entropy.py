@@ -2,9 +2,10 @@
 
 As in ``softmax.py``: ``rows`` where the axis of classes is innermost, ``columns`` where it is not. Nothing of the size
 of x is written but the gradient: of each place, the maximum and the logarithm of the sum are kept. A place counts if
-its label is a class and not ``ignored``, with the weight of its class if ``weighted`` is 1. With smoothing e, the target
-is 1 - e of the label and e / length of every class. ``sums`` has three numbers for each task: the sums of the losses and
-of the weights that count, and how many labels are neither a class nor ignored. One g serves all places if g_step is 0.
+its label is a class and not ``ignored``, with the weight of its class if ``weighted`` is 1. With smoothing e, the
+target is 1 - e of the label and e / length of every class. ``sums`` has three numbers for each task: the sums of the
+losses and of the weights that count, and how many labels are neither a class nor ignored. One g serves all places if
+g_step is 0.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ def dropout(
 ) -> None:  # fmt: skip
     """kept: whether the random word of its number is at least ``threshold``; y = x * (scale where kept, else 0).
 
-    All over dense memory. Element (o, m, i) has the number o * outer_step + m * middle_step + i * inner_step. The last row may be shorter.
+    All over dense memory. Element (o, m, i) has the number o * outer_step + m * middle_step + i * inner_step. The last
+    row may be shorter.
     """
     row = task * rows_per_task
     last_row = min((n + inner - 1) // inner, row + rows_per_task)

@@ -137,8 +137,10 @@ class NegativeLogLikelihoodGrad(Function):
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        classes, weight = ctx.saved_tensors
+        labels = ctx.labels._replace(classes=classes, weight=weight)
         rest = ("none",) if ctx.factor is None else ("sum", ctx.factor)
-        return NegativeLogLikelihood.apply(v, ctx.labels, *rest), None, None, None
+        return NegativeLogLikelihood.apply(v, labels, *rest), None, None, None
 
 
 def cross_entropy(
