@@ -23,7 +23,8 @@ def memory(arguments: Iterable[Any]) -> list[np.ndarray]:
 def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
     """The kernel's result, checked for what holds of every kernel.
 
-    Inputs are as before, results are writable arrays of the inputs' element type (or indices) in memory of their own.
+    Inputs are as before, results are writable arrays of the inputs' element type (or indices, or truth values) in
+    memory of their own.
     """
     __tracebackhide__ = True
     blocks = memory(arguments)
@@ -37,7 +38,7 @@ def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
     for n, array in enumerate(arrays):
         if not isinstance(array, np.ndarray):
             pytest.fail(f"{kernel.__name__} returned a {type(array).__name__}, not an array")
-        if array.dtype not in (dtype, np.int64):
+        if array.dtype not in (dtype, np.int64, np.bool_):
             pytest.fail(f"{kernel.__name__}: result {n} has dtype {array.dtype}, the inputs have {dtype}")
         if not array.flags.writeable:
             pytest.fail(f"{kernel.__name__}: result {n} cannot be written to")

@@ -49,10 +49,11 @@ def _jobs() -> Iterator[Job]:
     }.items():
         yield Job("shapes", name, operator(*both[0]), operator(*both[1]), (IMAGE,))
     yield Job("shapes", "rows by index", _rows_of(retrograd), _rows_of(torch), ((1000, 256),))
-    yield Job("shapes", "embedding", _embedding(retrograd, functional), _embedding(torch, peer), ((1000, 256),))
+    ours, theirs = _embedding(retrograd, functional), _embedding(torch, peer)
+    yield Job("shapes", "embedding", ours, theirs, ((1000, 256),), rows=True)
     for batch, m, k, n in ((512, 8, 8, 8), (1024, 16, 16, 16), (128, 64, 64, 64), (32, 128, 64, 128)):
         shapes = ((batch, m, k), (batch, k, n))
-        yield Job("products", f"bmm {batch} x {m}x{k}x{n}", retrograd.bmm, torch.bmm, shapes)
+        yield Job("products", f"bmm {batch} x {m}x{k}x{n}", retrograd.bmm, torch.bmm, shapes, rows=True)
     equation = "bhqd,bhkd->bhqk"
     yield Job(
         "products",
@@ -60,6 +61,7 @@ def _jobs() -> Iterator[Job]:
         lambda q, k: retrograd.einsum(equation, q, k),
         lambda q, k: torch.einsum(equation, q, k),
         ((4, 8, 128, 64), (4, 8, 128, 64)),
+        rows=True,
     )
 
 

@@ -16,7 +16,7 @@ from strategies import CHANNELS, DTYPES, LAYOUTS, Source, examples, seeds, sourc
 
 def check(kernels: Any, x: np.ndarray, labels: np.ndarray, g: np.ndarray, smoothing: float = 0.0) -> None:
     eps, classes = float(np.finfo(x.dtype).eps), x.shape[1]
-    loss, tops, logs = run(kernels.cross_entropy, x, labels, smoothing)
+    loss, tops, logs, _ = run(kernels.cross_entropy, x, labels, smoothing)
     expected = naive.cross_entropy(x, labels, smoothing)
     assert_close(loss, expected, eps * (8 + classes**0.5 + 4 * np.abs(expected)))
     with np.errstate(all="ignore"):
@@ -64,12 +64,12 @@ def test_places(kernel_set: Any, shape: tuple[int, ...], layout: str, dtype: typ
     labels = source.rng.integers(-1, shape[1], g.shape)
     rows, flat, eps = np.moveaxis(x, 1, -1).reshape(-1, shape[1]), labels.reshape(-1), float(np.finfo(dtype).eps)
     for smoothing in (0.0, 0.3):
-        loss, tops, logs = run(kernel_set.cross_entropy, x, labels, smoothing)
+        loss, tops, logs, _ = run(kernel_set.cross_entropy, x, labels, smoothing)
         assert_close(loss.reshape(-1), naive.cross_entropy(rows, flat, smoothing), 60 * eps)
         gx = run(kernel_set.cross_entropy_grad, g, x, labels, smoothing, tops, logs)
         wanted = naive.cross_entropy_grad(g.reshape(-1), rows, flat, smoothing)
         assert_close(np.moveaxis(gx, 1, -1).reshape(rows.shape), wanted, 60 * eps)
-    loss, gx = run(kernel_set.nll_loss, x, labels), run(kernel_set.nll_loss_grad, g, x, labels)
+    (loss, _), gx = run(kernel_set.nll_loss, x, labels), run(kernel_set.nll_loss_grad, g, x, labels)
     counted = np.flatnonzero(flat >= 0)
     picked, put = np.zeros(len(flat)), np.zeros(rows.shape)
     picked[counted] = -rows[counted, flat[counted]]
@@ -85,7 +85,7 @@ def test_larger_than_one_task(kernel_set: Any, shape: tuple[int, int], dtype: ty
     x, g = source.arrays((200, shape[1]), (200,))
     labels = source.rng.integers(-1, shape[1], 200)
     times = shape[0] // 200 + 1
-    loss, tops, logs = run(kernel_set.cross_entropy, np.tile(x, (times, 1)), np.tile(labels, times), 0.1)
+    loss, tops, logs, _ = run(kernel_set.cross_entropy, np.tile(x, (times, 1)), np.tile(labels, times), 0.1)
     wanted = naive.cross_entropy(x, labels, 0.1)
     assert_close(loss, np.tile(wanted, times), 200 * float(np.finfo(dtype).eps))
     wide = np.tile(g, times), np.tile(x, (times, 1)), np.tile(labels, times)
@@ -100,9 +100,49 @@ def test_certain_and_impossible_labels(kernel_set: Any, columns: bool) -> None:
     labels, g = np.array([0, 1, 1, 0, 0, -1]), np.array([1, 2, 3, 1, 1, 1], np.float32)
     if columns:  # the classes are not innermost
         x, labels, g = np.ascontiguousarray(x.T)[None], labels[None], g[None]
-    loss, tops, logs = run(kernel_set.cross_entropy, x, labels, 0.0)
+    loss, tops, logs, _ = run(kernel_set.cross_entropy, x, labels, 0.0)
     assert_equal(loss.reshape(-1), np.array([0, np.inf, 1e4, np.nan, np.nan, 0]))
     gx = run(kernel_set.cross_entropy_grad, g, x, labels, 0.0, tops, logs)
     nan = [np.nan, np.nan]
     expected = np.array([[0, 0], [2, -2], [3, -3], nan, nan, [0, 0]], np.float64)
     assert_equal(gx[0].T if columns else gx, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last", "fortran", "reversed"])
+@pytest.mark.parametrize("shape", [(5, 3), (9, 70), (3000, 7), (2, 5, 4, 3), (2, 33, 40, 70), (0, 4), (3, 0)], ids=str)
+def test_weights_and_labels_that_do_not_count(
+    kernel_set: Any, shape: tuple[int, ...], layout: str, dtype: type
+) -> None:
+    """Weights, the factor and one g for all are what the plain kernels give for each place, multiplied."""
+    source = Source(np.random.default_rng(0), dtype, (layout,))
+    rng, classes, ignored = source.rng, shape[1], min(2, shape[1] - 1)
+    x, g = source.arrays(shape, shape[:1] + shape[2:])
+    labels = rng.integers(-1, classes + 1, g.shape)
+    weight = np.repeat(rng.uniform(0.5, 2, classes), 2)[::2].astype(dtype)
+    wrong = ((labels < 0) | (labels >= classes)) & (labels != ignored)
+    counts = ~wrong & (labels != ignored)
+    each = np.where(counts, np.append(weight, 1)[np.where(counts, labels, -1)], 0)
+    eps = float(np.finfo(dtype).eps)
+
+    plain = np.where(counts, labels, -1)
+    one, tops, logs, _ = kernel_set.cross_entropy(x, plain, 0.2)
+    loss, *known, sums = run(kernel_set.cross_entropy, x, labels, 0.2, ignored, weight)
+    assert_close(loss, one * each, 4 * eps * np.abs(one * each))
+    assert_equal(np.array(known), np.array([tops, logs]))
+    wanted = [(one * each).sum(dtype=np.float64), each.sum(), wrong.sum()]
+    assert_close(sums, np.array(wanted), eps * (4 + 60 * np.array(wanted)))
+    picked, sums = run(kernel_set.nll_loss, x, labels, ignored, weight)
+    alone, _ = kernel_set.nll_loss(x, plain)
+    assert_close(picked, alone * each, 4 * eps * np.abs(alone * each))
+    wanted[0] = (alone * each).sum(dtype=np.float64)
+    assert_close(sums, np.array(wanted), eps * (4 + 60 * np.abs(alone * each).sum() + 60 * wanted[1]))
+
+    for upstream in (g, np.asarray(0.7, dtype)):
+        share = (np.broadcast_to(upstream, g.shape) * each * 0.3).astype(dtype)
+        gx = run(kernel_set.cross_entropy_grad, upstream, x, labels, 0.2, tops, logs, ignored, weight, 0.3)
+        wanted_gx = kernel_set.cross_entropy_grad(share, x, plain, 0.2, tops, logs)
+        assert_close(gx, wanted_gx, 8 * eps * np.abs(wanted_gx))
+        gx = run(kernel_set.nll_loss_grad, upstream, x, labels, ignored, weight, 0.3)
+        wanted_gx = kernel_set.nll_loss_grad(share, x, plain)
+        assert_close(gx, wanted_gx, 8 * eps * np.abs(wanted_gx))

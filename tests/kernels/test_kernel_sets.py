@@ -113,8 +113,8 @@ def _cross_entropy(k: Any, rng: np.random.Generator, dtype: type, layout: str) -
     for shape in ((9000, 10), (4, 17, 41, 20)):
         x, labels = _x(rng, dtype, layout, *shape), rng.integers(-1, 10, shape[:1] + shape[2:])
         for smoothing in (0.0, 0.1):
-            loss, tops, logs = k.cross_entropy(x, labels, smoothing)
-            yield "cross_entropy", (loss, tops, logs)
+            loss, tops, logs, sums = k.cross_entropy(x, labels, smoothing)
+            yield "cross_entropy", (loss, tops, logs, sums)
             yield "cross_entropy_grad", k.cross_entropy_grad(loss, x, labels, smoothing, tops, logs)
         yield "nll_loss", k.nll_loss(x, labels)
         yield "nll_loss_grad", k.nll_loss_grad(loss, x, labels)
@@ -233,6 +233,7 @@ def _group_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
 def _products(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     for M, K, N in ((150, 700, 130), (1, 3000, 100), (1000, 20, 8), (8, 5000, 8)):
         yield "matmul", k.matmul(_x(rng, dtype, layout, M, K), _x(rng, dtype, "contiguous", K, N))
+    yield "matmul", k.matmul(_x(rng, dtype, layout, 40, 33, 20), _x(rng, dtype, "contiguous", 40, 20, 17))
 
 
 def _broadcasts(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -242,7 +243,10 @@ def _broadcasts(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
 
 
 def _by_position(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
-    yield "dropout", k.dropout(_x(rng, dtype, layout, 8, 17, 41, 40), 0.3, 12345, 678)
+    x = _x(rng, dtype, layout, 8, 17, 41, 40)
+    y, kept = k.dropout(x, 0.3, 12345, 678)
+    yield "dropout", (y, kept)
+    yield "dropout_grad", k.dropout_grad(x, kept, 0.3)
 
 
 def _sparse(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -251,6 +255,7 @@ def _sparse(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Itera
         ends = np.sort(rng.integers(0, 200, 60))
         starts = np.concatenate([[0], ends])
         indices = rng.integers(0, x.shape[axis], int(ends[-1]))
+        yield "lines", k.lines(x, indices, axis)
         matrix = starts, indices, numbers(rng, (indices.size,), dtype)
         yield "csr_product", k.csr_product(x, axis, *matrix)
         if axis < 3:

@@ -22,10 +22,21 @@ def philox(number: int, stream: int, key: int) -> int:
     return low
 
 
-def dropped(x: np.ndarray, p: float, key: int, stream: int) -> np.ndarray:
-    scale = x.dtype.type(1 / (1 - p)) if p < 1 else x.dtype.type(0)
+def dropped(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray, np.ndarray]:
     words = np.array([philox(i, stream, key) for i in range(x.size)], np.int64).reshape(x.shape)
-    return np.where(words >= round(p * 2**32), x * scale, x * x.dtype.type(0))
+    kept = words >= round(p * 2**32)
+    return masked(x, kept, p), kept
+
+
+def masked(x: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
+    scale = x.dtype.type(1 / (1 - p)) if p < 1 else x.dtype.type(0)
+    with np.errstate(invalid="ignore"):
+        return np.where(kept, x * scale, x * x.dtype.type(0))
+
+
+def assert_same(results: tuple[np.ndarray, np.ndarray], wanted: tuple[np.ndarray, np.ndarray]) -> None:
+    for result, other in zip(results, wanted, strict=True):
+        np.testing.assert_array_equal(result, other)
 
 
 def test_the_generator_is_philox() -> None:
@@ -40,13 +51,21 @@ def test_the_generator_is_philox() -> None:
 def test_dropout(kernel_set: Any, shape: tuple[int, ...], dtype: type) -> None:
     x = numbers(np.random.default_rng(0), shape, dtype)
     for p, key, stream in ((0.3, 7, 9), (1.0, 0, 0), (0.999, 2**32 - 1, 2**31)):
-        np.testing.assert_array_equal(run(kernel_set.dropout, x, p, key, stream), dropped(x, p, key, stream))
+        y, kept = run(kernel_set.dropout, x, p, key, stream)
+        assert_same((y, kept), dropped(x, p, key, stream))
+        gx = run(kernel_set.dropout_grad, x, kept, p)
+        np.testing.assert_array_equal(gx, masked(x, kept, p))
+        assert gx.dtype == x.dtype
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_several_tasks(kernel_set: Any, layout: str) -> None:
     x = LAYOUTS[layout](numbers(np.random.default_rng(0), (3, 35, 20, 21), np.float32))
-    np.testing.assert_array_equal(kernel_set.dropout(x, 0.4, 1, 2), dropped(x, 0.4, 1, 2))
+    y, kept = kernel_set.dropout(x, 0.4, 1, 2)
+    assert_same((y, kept), dropped(x, 0.4, 1, 2))
+    for g in (x, x[..., ::-1], np.ascontiguousarray(x), x.swapaxes(1, 2).copy().swapaxes(1, 2)):
+        for mask in (kept, kept[:, :, ::-1]):
+            np.testing.assert_array_equal(run(kernel_set.dropout_grad, g, mask, 0.4), masked(g, mask, 0.4))
 
 
 def test_any_order_of_the_axes(kernel_set: Any) -> None:
@@ -54,21 +73,21 @@ def test_any_order_of_the_axes(kernel_set: Any) -> None:
     wanted = dropped(x, 0.5, 3, 4)
     for order in permutations(range(4)):
         moved = x.transpose(order).copy().transpose(np.argsort(order))
-        np.testing.assert_array_equal(kernel_set.dropout(moved, 0.5, 3, 4), wanted)
+        assert_same(kernel_set.dropout(moved, 0.5, 3, 4), wanted)
 
 
 def test_nan_and_inf(kernel_set: Any) -> None:
     x = np.array([np.nan, np.inf, -np.inf] * 8, np.float32)
-    y = kernel_set.dropout(x, 0.5, 0, 0)
-    with np.errstate(invalid="ignore"):
-        np.testing.assert_array_equal(y, dropped(x, 0.5, 0, 0))
+    y, kept = kernel_set.dropout(x, 0.5, 0, 0)
+    assert_same((y, kept), dropped(x, 0.5, 0, 0))
     assert np.isnan(y[::3]).all()
+    np.testing.assert_array_equal(kernel_set.dropout_grad(x, kept, 0.5), y)
 
 
 def test_as_many_as_probable(kernel_set: Any) -> None:
     x = np.ones((256, 256), np.float32)
     for key in range(4):
-        kept = kernel_set.dropout(x, 0.25, key, 99) != 0
+        _, kept = kernel_set.dropout(x, 0.25, key, 99)
         assert abs(kept.mean() - 0.75) < 0.007
         assert abs((kept[:, 1:] & kept[:, :-1]).mean() - 0.75**2) < 0.01
         assert abs((kept[1:] & kept[:-1]).mean() - 0.75**2) < 0.01

@@ -29,6 +29,8 @@ def check(kernels: Any, rng: np.random.Generator, x: np.ndarray, axis: int, coun
         starts = np.zeros_like(starts)
     indices = rng.integers(0, max(1, x.shape[axis]), total)
     weights = numbers(rng, (total,), x.dtype.type)
+    picked = np.stack([np.moveaxis(x, axis, 0)[i] for i in indices], axis) if total else x.take([], axis)
+    np.testing.assert_array_equal(run(kernels.lines, x, indices, axis), picked)
     found = run(kernels.csr_product, x, axis, starts, indices, weights)
     assert_sums(found, product(x, axis, starts, indices, weights), max([1, *counts]))
 

@@ -10,7 +10,7 @@ from retrograd.autograd import grad, gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 from retrograd.ops import loss
-from retrograd.ops.loss.classification import CrossEntropy, CrossEntropyGrad
+from retrograd.ops.loss.classification import CrossEntropy, CrossEntropyGrad, Labels
 from retrograd.ops.softmax import LogSoftmaxGrad, SoftmaxGrad
 
 
@@ -53,13 +53,15 @@ LABELS = np.array([2, 0, 1, 2])
 
 def test_cross_entropy_of_rows() -> None:
     x, labels = numbers(4, 3), np.array([2, -1, 1, 2])
+    known = Labels("cross_entropy", (4, 3), labels, None, -1)
     counted, goal = (labels >= 0) * 1.0, 0.8 * (np.arange(3) == labels[:, None]) + 0.2 / 3
     wanted = lambda a: -(goal * logs(a)).sum(1) * counted  # noqa: E731
-    check(lambda t: CrossEntropy.apply(t, labels, None, 0.2), (x,), wanted, rtol=1e-11)
+    check(lambda t: CrossEntropy.apply(t, known, 0.2, "none"), (x,), wanted, rtol=1e-11)
 
     def of(g: Tensor, x: Tensor) -> Tensor:
         tops = x.data.max(1)
-        return CrossEntropyGrad.apply(g, x, labels, tops, np.log(np.exp(x.data - tops[:, None]).sum(1)), 0.2)
+        sums = np.exp(x.data - tops[:, None]).sum(1)
+        return CrossEntropyGrad.apply(g, x, known, tops, np.log(sums), 0.2, None)
 
     check(of, (numbers(4), x), lambda g, x: (g * counted)[:, None] * (np.exp(logs(x)) - goal), rtol=1e-11)
 
@@ -172,7 +174,7 @@ def test_mse_warns_before_it_broadcasts() -> None:
 def test_few_kernels_per_backward() -> None:
     t = Tensor(LABELS)
     x = (numbers(4, 3),)
-    assert kernels_of_backward(lambda v: F.cross_entropy(v, t), x, {0}) == ["cross_entropy_grad", "scale"]
+    assert kernels_of_backward(lambda v: F.cross_entropy(v, t), x, {0}) == ["cross_entropy_grad"]
     assert kernels_of_backward(lambda v: v.softmax(1), x, {0}) == ["softmax_grad"]
     assert kernels_of_backward(lambda v: v.log_softmax(1), x, {0}) == ["log_softmax_grad"]
 

@@ -348,17 +348,22 @@ class TestSoftmax:
     def test_cross_entropy(self) -> None:
         labels = np.array([1, 0])
         x = np.log(array([[1, 3], [1, 1]]))
-        loss, tops, logs = textbook.cross_entropy(x, labels, 0.0)
+        loss, tops, logs, _ = textbook.cross_entropy(x, labels, 0.0)
         assert_allclose(loss, [-np.log(0.75), np.log(2)], rtol=1e-15)
         assert_allclose((tops, logs), [[np.log(3), 0], [np.log(4 / 3), np.log(2)]], rtol=1e-15)
         gx = textbook.cross_entropy_grad(array([4, 2]), x, labels, 0.0, tops, logs)
         assert_allclose(gx, [[1, -1], [-1, 1]], rtol=1e-15)
         # a half of the label and a quarter of each class; the second place does not count
-        loss, tops, logs = textbook.cross_entropy(x, np.array([1, -1]), 0.5)
+        loss, tops, logs, _ = textbook.cross_entropy(x, np.array([1, -1]), 0.5)
         assert_allclose(loss, [-0.75 * np.log(0.75) - 0.25 * np.log(0.25), 0], rtol=1e-14)
         gx = textbook.cross_entropy_grad(array([4, 2]), x, np.array([1, -1]), 0.5, tops, logs)
         assert_allclose(gx, [[0, 0], [0, 0]], atol=1e-15)
-        assert_array_equal(textbook.nll_loss(array([[5, 7], [2, 3]]), np.array([1, -1])), [-7, 0])
+        loss, sums = textbook.nll_loss(array([[5, 7], [2, 3]]), np.array([1, -1]))
+        assert_array_equal(loss, [-7, 0])
+        assert_array_equal(sums, [-7, 1, 0])
+        loss, sums = textbook.nll_loss(array([[5, 7], [2, 3], [4, 1]]), np.array([1, 2, 0]), 0, array([9, 3]))
+        assert_array_equal(loss, [-21, 0, 0])
+        assert_array_equal(sums, [-21, 3, 1])
         assert_array_equal(textbook.nll_loss_grad(array([4, 2]), x, np.array([1, -1])), [[0, -4], [0, 0]])
 
 

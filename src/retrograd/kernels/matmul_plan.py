@@ -31,6 +31,7 @@ HEADER = 24
 
 _BLOCK = 768
 _GROUP = 2  # panels
+_NEAR = 1 << 15  # bytes of B that stay in the first cache
 _TASK_ROWS = 256  # so many make up for packing B a second time
 _TASK_TILES = 10
 _TASK_WORK = 1_000_000  # multiply-adds that are worth a task of their own
@@ -57,7 +58,11 @@ def plan_product(
     ``form`` of the micro-kernel: "rows" where the rows of A have neighbouring elements, "dense" where its columns have.
     Without ``packing`` the rows of B must have neighbouring elements.
     """
-    shape = tile(dtype, form, columns)
+    shape, size = tile(dtype, form, columns), 4 if dtype == "f" else 8
+    block = -(-depth // -(-depth // _BLOCK))
+    dense = int(form == "dense")
+    if block * min(columns, _GROUP * shape.width) * size <= _NEAR:
+        form = "near" if dense else "near_rows"
     tiles, micros = micro_kernels(dtype, form, rows, shape, not packing)
     wanted = max(1, min(_MOST_TASKS, rows * columns * depth * len(batch) // _TASK_WORK))
     each = -(-wanted // len(batch))
@@ -69,9 +74,8 @@ def plan_product(
         parts += [p * shape.panels // panel_cuts, (p + 1) * shape.panels // panel_cuts]
     count = len(batch) * tile_cuts * panel_cuts
     together = max(1, min(_PART_WORK * count // (rows * columns * depth * len(batch)), -(-count // _LEAST_TASKS)))
-    block = -(-depth // -(-depth // _BLOCK))
-    words = [4 if dtype == "f" else 8, shape.width, shape.panels, shape.tail, depth, block, rows // tiles, rows % tiles]
-    words += [*a_steps, *b_steps, columns, int(form == "dense"), int(packing), columns, _GROUP, *micros, HEADER]
+    words = [size, shape.width, shape.panels, shape.tail, depth, block, rows // tiles, rows % tiles]
+    words += [*a_steps, *b_steps, columns, dense, int(packing), columns, _GROUP, *micros, HEADER]
     words += [together, count]
     return Product(
         np.array(words + parts, np.int64),

@@ -11,7 +11,9 @@ It comes in two forms, which differ in how the table finds A:
   B_e stands at ``b + e*b_step``. (Convolution and its input gradient: the rows are pixels.)
 - ``dense``: entry e is two addresses, of A_e, whose elements along i are neighbours and whose step along k is ``lda``,
   and of B_e; one table serves all tiles, because two offsets are added to them. (Weight gradients, products with a
-  transposed matrix.) ``near`` is the same for operands in the first cache: nothing is asked for ahead.
+  transposed matrix.)
+
+``near_rows`` and ``near`` are the two forms for operands in the first cache: nothing is asked for ahead.
 
 Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
 Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
@@ -46,8 +48,9 @@ MOST_ROWS = 16  # words for the row addresses of C
 
 # Rows of the tile that has 1, 2, ... vectors of columns. The rows form holds one pointer per row: with more than eight
 # they no longer fit the registers. A wide tile reads A less often, so that B may come from the second-level cache.
-_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (14, 14, 8, 6), "near": (14, 14, 8, 6)}
-_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6), "near": (12, 6)}
+_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (14, 14, 8, 6)}
+_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6)}
+_FAR = {"near_rows": "rows", "near": "dense"}
 _DOT_OF_32, _DOT_OF_16 = (6, 4), (3, 3)
 
 
@@ -87,7 +90,7 @@ def _many_registers() -> bool:
 @cache
 def tile(dtype: str, form: str, columns: int, widest: int = 4) -> Tile:
     """The tile for ``columns`` of element type "f" or "d"; ``widest`` bounds its vectors."""
-    rows = (_ROWS_OF_32 if _many_registers() else _ROWS_OF_16)[form]
+    rows = (_ROWS_OF_32 if _many_registers() else _ROWS_OF_16)[_FAR.get(form, form)]
     lanes = vector_bytes() // (4 if dtype == "f" else 8)
     total = -(-max(columns, 1) // lanes)
     vectors = -(-total // -(-total // min(widest, len(rows))))

@@ -7,31 +7,43 @@ from math import prod
 
 import numpy as np
 
-from .arrays import CHUNK, Shape, dense, memory_axes
+from .arrays import CHUNK, Shape, dense, like, memory_axes, tasks
 from .launch import kernel
 
-__all__ = ["dropout"]
+__all__ = ["dropout", "dropout_grad"]
 
-_DROPOUT = kernel("random.dropout")
+_DROPOUT, _DROPOUT_GRAD = kernel("random.dropout"), kernel("random.dropout_grad")
 
 
-def dropout(x: np.ndarray, p: float, key: int, stream: int) -> np.ndarray:
-    """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise.
+def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray, np.ndarray]:
+    """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise; and where it is not 0.
 
     The element with number i in C order is kept where the first word of Philox-2x32-10 with this ``key``, of the
     counter (i, ``stream``), is at least p 2^32; key and stream have 32 bits.
     """
     x = dense(x)
     if not x.size:
-        return np.empty_like(x)
+        return np.empty_like(x), np.empty_like(x, np.bool_)
     steps = _steps(x.shape, x.strides)
     if not steps:  # axes in an order that three steps cannot say
         x = np.ascontiguousarray(x)
         steps = _steps(x.shape, x.strides)
-    y = np.empty_like(x)
-    scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
-    _DROPOUT[x.dtype.char](steps[0], x, y, x.size, *steps[1:], key, stream, round(p * 2.0**32), scale)
-    return y
+    y, kept = np.empty_like(x), np.empty_like(x, np.bool_)
+    _DROPOUT[x.dtype.char](steps[0], x, y, kept, x.size, *steps[1:], key, stream, round(p * 2.0**32), _scale(p))
+    return y, kept
+
+
+def dropout_grad(g: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
+    """g * mask, where ``kept`` says where the mask of ``dropout`` is not 0."""
+    kept = dense(kept)
+    gx = np.empty_like(kept, g.dtype)
+    _DROPOUT_GRAD[g.dtype.char](tasks(gx.size), like(g, gx), kept, gx, gx.size, _scale(p))
+    return gx
+
+
+def _scale(p: float) -> float:
+    """What the elements that are kept are multiplied with."""
+    return 1.0 / (1.0 - p) if p < 1.0 else 0.0
 
 
 @lru_cache(maxsize=4096)

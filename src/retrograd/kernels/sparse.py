@@ -1,4 +1,4 @@
-"""A sparse matrix times an array along one of its axes: picked and weighted lines, summed.
+"""Lines of an array along one of its axes: picked; or weighted and summed, a sparse matrix times the array.
 
 Resampling, the gradient of picked rows and bags of embeddings are such products.
 """
@@ -11,10 +11,25 @@ from .arrays import CHUNK, around, dense, memory_axes, transposition
 from .launch import kernel
 from .scratch import per_thread
 
-__all__ = ["csr_product", "csr_product_pair"]
+__all__ = ["csr_product", "csr_product_pair", "lines"]
 
-_PRODUCT, _PAIR = kernel("sparse.csr_product"), kernel("sparse.csr_product_pair")
+_LINES, _PRODUCT, _PAIR = kernel("sparse.lines"), kernel("sparse.csr_product"), kernel("sparse.csr_product_pair")
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def lines(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64"""
+    x = dense(x)
+    order = memory_axes(x.shape, x.strides)
+    outer, extent, inner = around(x.shape, x.strides, axis)
+    back = transposition(order)
+    y = np.empty([indices.size if a == axis else x.shape[a] for a in order], x.dtype)
+    if y.size:
+        total, per_task = outer * indices.size, CHUNK // inner or 1
+        _LINES[x.dtype.char](
+            -(-total // per_task), x, np.ascontiguousarray(indices), y, indices.size, extent, inner, total, per_task
+        )
+    return y.transpose(back) if back else y
 
 
 def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:

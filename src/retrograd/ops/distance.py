@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, expand
 from .dtype import require_float, require_same
@@ -95,6 +96,30 @@ class RowProducts(Function):
         gx = RowCombination.apply(gxx * 2.0, x, gxy, y, nothing) if want_x else None
         gy = RowCombination.apply(gxy, x, gyy * 2.0, y, nothing) if want_y else None
         return gx, gy
+
+
+class RowCosine(Function):
+    """sum x y / sqrt((sum x x + eps) (sum y y + eps)) over the last axis; x, y (N, D) -> (N,)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, eps: float) -> Tensor:
+        products = xy, xx, yy = kernels.row_products(x.data, y.data)
+        ctx.save_for_backward(x, y)
+        ctx.products, ctx.eps = products, eps
+        return wrap(xy / np.sqrt((xx + eps) * (yy + eps)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_y, _), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        again = RowProducts.apply(x, y) if is_grad_enabled() else map(wrap, ctx.products)
+        xy, xx, yy = again
+        xx, yy = xx + ctx.eps, yy + ctx.eps
+        share = g / sqrt(xx * yy)
+        less = -(share * xy)
+        nothing = wrap(np.zeros_like(g.data))
+        gx = RowCombination.apply(less / xx, x, share, y, nothing) if want_x else None
+        gy = RowCombination.apply(share, x, less / yy, y, nothing) if want_y else None
+        return gx, gy, None
 
 
 class RowCombination(Function):

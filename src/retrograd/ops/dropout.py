@@ -1,7 +1,7 @@
 """Dropout in all its forms: random zeros in forward, the same ones in every order of derivative.
 
-Which elements are dropped follows from two random words and the place of the element in C order, so that no mask is
-stored, and neither strides nor threads change it.
+Which elements are dropped follows from two random words and the place of the element in C order, so that neither
+strides nor threads change it. A byte for each element remembers it: to draw it again takes longer.
 """
 
 from __future__ import annotations
@@ -31,12 +31,28 @@ class Dropout(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float, key: int, stream: int) -> Tensor:
-        ctx.words = p, key, stream
-        return wrap(kernels.dropout(x.data, p, key, stream))
+        y, kept = kernels.dropout(x.data, p, key, stream)
+        ctx.save_for_backward(kept)
+        ctx.p = p
+        return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return Dropout.apply(g, *ctx.words), None, None, None
+        return DropoutGrad.apply(g, *ctx.saved_tensors, ctx.p), None, None, None
+
+
+class DropoutGrad(Function):
+    """g * mask, the mask that was drawn in forward: its own gradient"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, kept: np.ndarray, p: float) -> Tensor:
+        ctx.save_for_backward(kept)
+        ctx.p = p
+        return wrap(kernels.dropout_grad(g.data, kept, p))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return DropoutGrad.apply(v, *ctx.saved_tensors, ctx.p), None, None
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -129,7 +145,8 @@ def _words() -> tuple[int, int]:
 
 def _mask(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray:
     """1 / (1 - p), and 0 with probability p."""
-    return np.asarray(kernels.dropout(np.ones(shape, dtype), p, *_words()))
+    mask, _ = kernels.dropout(np.ones(shape, dtype), p, *_words())
+    return np.asarray(mask)
 
 
 def _channels(name: str, x: Tensor, p: float, training: bool, inplace: bool, count: int) -> Tensor:

@@ -5,10 +5,11 @@ The order for more than two operands comes from ``numpy.einsum_path``.
 
 from __future__ import annotations
 
+import math
 import string
 from collections import Counter
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ..engine.tensor import Tensor
 from .diagonal import Diagonal
 from .dtype import require_same, require_tensor
 from .matmul import MatMul
-from .shape import Permute, reshape
+from .shape import Permute, Reshape, reshape
 
 __all__ = ["einsum"]
 
@@ -52,7 +53,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         parts = [part for i, part in enumerate(parts) if i not in places]
         while len(chosen) > 1:
             needed = {*output}.union(*[word for _, word in parts + chosen[2:]])
-            chosen = [_product(*chosen[0], *chosen[1], needed, extents), *chosen[2:]]
+            chosen = [_product(*chosen[0], *chosen[1], needed), *chosen[2:]]
         parts += chosen
     ((x, word),) = parts
     x, word = _summed(x, word, {*output})
@@ -63,31 +64,53 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 
 def _product(
-    x: Tensor, word_x: str, y: Tensor, word_y: str, needed: set[str], extents: dict[str, int]
+    x: Tensor, word_x: str, y: Tensor, word_y: str, needed: set[str]
 ) -> tuple[Tensor, str]:
-    """Two operands as a batched matrix product (batch, rows, inner) (batch, inner, columns)."""
+    """Two operands as a batched matrix product (*batch, rows, inner) (*batch, inner, columns)."""
     x, word_x = _summed(x, word_x, needed | {*word_y})
     y, word_y = _summed(y, word_y, needed | {*word_x})
+    plan = _grouped(word_x, word_y, frozenset(needed), x.data.shape, y.data.shape)
+    left, right = _in_form(x, *plan.left), _in_form(y, *plan.right)
+    product = MatMul.apply(left, right) if plan.summed else left * right
+    return product if product.data.shape == plan.shape else Reshape.apply(product, plan.shape), plan.word
+
+
+class _Plan(NamedTuple):
+    """How two operands become factors: order of the axes, then shape; and what becomes of the product."""
+
+    left: tuple[tuple[int, ...], tuple[int, ...]]
+    right: tuple[tuple[int, ...], tuple[int, ...]]
+    summed: bool  # a matrix product, else one of elements
+    shape: tuple[int, ...]
+    word: str
+
+
+@lru_cache(maxsize=1024)
+def _grouped(
+    word_x: str, word_y: str, needed: frozenset[str], shape_x: tuple[int, ...], shape_y: tuple[int, ...]
+) -> _Plan:
+    """The letters as batch, rows, inner and columns; the letters of the batch stay axes of their own."""
+    extents = dict(zip(word_x + word_y, shape_x + shape_y, strict=True))
     batch = [c for c in word_x if c in word_y and c in needed]
     inner = [c for c in word_x if c in word_y and c not in needed]
     rows, columns = [c for c in word_x if c not in word_y], [c for c in word_y if c not in word_x]
 
-    def size(letters: list[str]) -> int:
-        return int(np.prod([extents[c] for c in letters])) if letters else 1
-
-    def form(z: Tensor, word: str, *groups: list[str]) -> Tensor:
-        order = tuple(word.index(c) for group in groups for c in group)
-        moved = z if order == tuple(range(len(order))) else Permute.apply(z, order)
-        return reshape(moved, *[size(group) for group in groups])
+    def form(word: str, first: list[str], second: list[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        order = tuple(word.index(c) for c in batch + first + second)
+        sizes = (math.prod(extents[c] for c in group) for group in (first, second))
+        return order, (*[extents[c] for c in batch], *sizes)
 
     word = "".join(batch + rows + columns)
-    if not inner:  # nothing is summed: products of elements
-        product = form(x, word_x, batch, rows, []) * form(y, word_y, batch, [], columns)
-    elif batch:
-        product = MatMul.apply(form(x, word_x, batch, rows, inner), form(y, word_y, batch, inner, columns))
-    else:
-        product = MatMul.apply(form(x, word_x, rows, inner), form(y, word_y, inner, columns))
-    return reshape(product, *[extents[c] for c in word]), word
+    return _Plan(
+        form(word_x, rows, inner), form(word_y, inner, columns), bool(inner), tuple(extents[c] for c in word), word
+    )
+
+
+def _in_form(x: Tensor, order: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+    """x with its axes in another order, then under another shape."""
+    if order != tuple(range(len(order))):
+        x = Permute.apply(x, order)
+    return x if x.data.shape == shape else Reshape.apply(x, shape)
 
 
 def _plain(x: Tensor, word: str, extents: dict[str, int]) -> tuple[Tensor, str]:

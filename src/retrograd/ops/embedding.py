@@ -13,6 +13,7 @@ from ..engine.tensor import Tensor, wrap
 from .dtype import int64, require_float, require_same, require_tensor
 from .gather import Gather
 from .indexing import in_range
+from .kernel_set import kernels
 from .shape import reshape
 from .sparse import Matrix, SparseProduct
 
@@ -25,7 +26,7 @@ class Embedding(Function):
     @staticmethod
     def forward(ctx: Any, w: Tensor, matrix: Matrix, weighted: Matrix) -> Tensor:
         ctx.weighted = weighted
-        return wrap(w.data.take(matrix.indices, 0))
+        return wrap(kernels.lines(w.data, matrix.indices, 0))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -83,6 +83,8 @@ class SparseProducts(Function):
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     """The lines ``indices`` of x along ``axis``; axes keep their order in memory."""
+    if x.dtype.kind == "f":
+        return np.asarray(kernels.lines(x, indices, axis))
     order = sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]))
     if order == list(range(x.ndim)):
         return x.take(indices, axis)

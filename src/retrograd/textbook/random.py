@@ -9,7 +9,7 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["dropout"]
+__all__ = ["dropout", "dropout_grad"]
 
 
 def philox(number: np.ndarray, stream: int, key: int) -> np.ndarray:
@@ -25,12 +25,18 @@ def philox(number: np.ndarray, stream: int, key: int) -> np.ndarray:
 
 
 @ieee
-def dropout(x: np.ndarray, p: float, key: int, stream: int) -> np.ndarray:
-    """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise.
+def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray, np.ndarray]:
+    """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise; and where it is not 0.
 
     The element with number i in C order is kept where the first word of Philox-2x32-10 with this ``key``, of the
     counter (i, ``stream``), is at least p 2^32; key and stream have 32 bits.
     """
     words = philox(np.arange(x.size).reshape(x.shape), stream, key)
-    keep = words >= np.uint64(round(p * 2.0**32))
-    return np.asarray(x * np.where(keep, 1.0 / (1.0 - p) if p < 1.0 else 0.0, 0.0).astype(x.dtype))
+    kept = np.asarray(words >= np.uint64(round(p * 2.0**32)))
+    return dropout_grad(x, kept, p), kept
+
+
+@ieee
+def dropout_grad(g: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
+    """g * mask, where ``kept`` says where the mask of ``dropout`` is not 0."""
+    return np.asarray(g * np.where(kept, 1.0 / (1.0 - p) if p < 1.0 else 0.0, 0.0).astype(g.dtype))

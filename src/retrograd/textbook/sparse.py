@@ -1,4 +1,4 @@
-"""A sparse matrix times an array along one of its axes."""
+"""Lines of an array along one of its axes: picked; or weighted and summed, a sparse matrix times the array."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["csr_product", "csr_product_pair"]
+__all__ = ["csr_product", "csr_product_pair", "lines"]
 
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def lines(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64"""
+    return x.take(indices, axis)
 
 
 @ieee
@@ -19,11 +24,11 @@ def csr_product(
 
     The matrix has compressed rows (CSR): starts (R+1,) and indices (K,) of int64, weights (K,) of x's type.
     """
-    lines = np.moveaxis(x, axis, 0)
+    along = np.moveaxis(x, axis, 0)
     factors = weights.reshape(weights.shape + (1,) * (x.ndim - 1))
-    y = np.zeros((starts.size - 1, *lines.shape[1:]), x.dtype)
+    y = np.zeros((starts.size - 1, *along.shape[1:]), x.dtype)
     rows = np.repeat(np.arange(starts.size - 1), np.diff(starts))  # the row of each entry
-    np.add.at(y, rows, lines[indices] * factors)
+    np.add.at(y, rows, along[indices] * factors)
     return np.moveaxis(y, 0, axis)
 
 

@@ -38,6 +38,7 @@ _KERNELS = (
     "moves.copy",
     "optimizer.adam",
     "random.dropout",
+    "random.dropout_grad",
     "cross_entropy.rows",
     "cross_entropy.rows_grad",
     "reduction.sum_columns",

@@ -28,6 +28,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)), name)
+    by_rows, near = form.endswith("rows"), form.startswith("near")
     table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     table = builder.inttoptr(table, _BYTE)
@@ -84,7 +85,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     for i, j in tile:
         at_entry[i, j] = builder.phi(vector)
         at_entry[i, j].add_incoming(start[i, j], begin)
-    if form == "rows":
+    if by_rows:
         row = at(table, builder.mul(e, I64(8 * ROW_SLOTS)))
         a_rows, a_entry = [pointer(row, 8 * i) for i in range(rows)], row
         b_entry = at(b_pointer, builder.mul(e, b_step))
@@ -99,24 +100,24 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     k, b_row = builder.phi(I64), builder.phi(_BYTE)
     a_column = builder.phi(_BYTE)
     sums = {cell: builder.phi(vector) for cell in tile}
-    k.add_incoming(lda if form == "rows" else I64(0), entry)
+    k.add_incoming(lda if by_rows else I64(0), entry)
     b_row.add_incoming(b_entry, entry)
     a_column.add_incoming(a_entry, entry)
     for cell in tile:
         sums[cell].add_incoming(at_entry[cell], entry)
     b_values = [read(b_row, j, masked) for j in range(vectors)]
-    if form != "near":
+    if not near:
         ahead = builder.gep(b_row, [ahead_of_b])  # may lie outside of the array
         for j in range(vectors):
             builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
-    if form == "dense":
+    if not by_rows and not near:
         ahead = builder.gep(a_column, [ahead_of_a])
         builder.call(prefetch, [ahead, *_SOON])
         if rows > 1:
             builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
     new = {}
     for i in range(rows):
-        place = at(a_rows[i], builder.mul(k, I64(size))) if form == "rows" else at(a_column, i * size)
+        place = at(a_rows[i], builder.mul(k, I64(size))) if by_rows else at(a_column, i * size)
         scalar = builder.load(builder.bitcast(place, element.as_pointer()))
         scalar.align = size
         a_value = splat(builder, scalar, vector)
@@ -125,10 +126,10 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     next_k = builder.add(k, I64(1))
     k.add_incoming(next_k, step)
     b_row.add_incoming(at(b_row, ldb), step)
-    a_column.add_incoming(a_column if form == "rows" else at(a_column, lda), step)
+    a_column.add_incoming(a_column if by_rows else at(a_column, lda), step)
     for cell in tile:
         sums[cell].add_incoming(new[cell], step)
-    builder.cbranch(builder.icmp_signed("<", next_k, behind if form == "rows" else depth), step, after)
+    builder.cbranch(builder.icmp_signed("<", next_k, behind if by_rows else depth), step, after)
 
     builder.position_at_end(after)
     e_next = builder.add(e, I64(1))

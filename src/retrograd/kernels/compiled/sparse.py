@@ -1,11 +1,11 @@
-"""A sparse matrix times the lines of an array along an axis, and two of them along neighbouring axes."""
+"""Lines of an array along an axis: picked, or a sparse matrix times them; and two along neighbouring axes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..compiler import Array, Table, helper
-from ..simd import ahead, full, lanes, load, load_first, store, store_first
+from ..simd import ahead, full, lanes, load, load_first, store, store_first, until_aligned
 
 
 @helper
@@ -55,6 +55,28 @@ def _line(
             a = a + load_first(x, source + indices[k] * inner + i, m) * weights[k]
         store_first(y, target + i, a, m)
         i += m
+
+
+def lines(
+    task: int, worker: int, x: Array, indices: Table, y: Array, rows: int, extent: int, inner: int, total_rows: int,
+    per_task: int,
+) -> None:  # fmt: skip
+    """y[o, r, i] = x[o, indices[r], i]"""
+    for row in range(task * per_task, min(total_rows, (task + 1) * per_task)):
+        o = row // rows
+        k = row * inner
+        last, source = k + inner, (o * extent + indices[row - o * rows]) * inner - k
+        if inner == 1:
+            y[k] = x[source + k]
+            continue
+        few = min(inner, until_aligned(y, k))
+        store_first(y, k, load_first(x, source + k, few), few)
+        k += few
+        while k + lanes(x) <= last:
+            ahead(y, k)
+            store(y, k, load(x, source + k))
+            k += lanes(x)
+        store_first(y, k, load_first(x, source + k, last - k), last - k)
 
 
 def csr_product(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..broadcasting import expand
-from ..dtype import require_float, require_same
+from ..dtype import int64, require_float, require_same
 from ..kernel_set import kernels
 from ..reduction import sum
 from ..shape import Reshape
@@ -21,83 +21,126 @@ __all__ = ["cross_entropy", "nll_loss"]
 IGNORE_INDEX = -100  # PyTorch's default: no class
 
 
-class CrossEntropy(Function):
-    """-(1 - e) log p[label] - e mean(log p) at each place, p = softmax(x) over axis 1 and e the smoothing
+class Labels(NamedTuple):
+    """Class labels at each place, and what a loss makes of them."""
 
-    x (N, C, *D), labels (N, *D) int64: classes, or -1 for what does not count and has the loss 0 -> (N, *D), or their
-    sum times the factor where that is not None.
+    name: str  # of the loss
+    shape: tuple[int, ...]  # of its input, as it was given
+    classes: np.ndarray  # (N, *D) int64
+    weight: np.ndarray | None  # of each class
+    ignored: int
+
+    def factor(self, sums: np.ndarray, reduction: str) -> float | None:
+        """What the losses' sum is multiplied with; None where there is no sum.
+
+        sums: the kernel's; their third number says whether labels are to be refused
+        """
+        _, weights, wrong = sums.tolist()
+        if wrong:
+            labels = self.classes if len(self.shape) > 1 else self.classes[0]
+            refuse_labels(self.name, self.shape, labels, self.shape[min(1, len(self.shape) - 1)], self.ignored)
+        if reduction == "mean":
+            return 1.0 / weights if weights else math.nan
+        return None if reduction == "none" else 1.0
+
+    def shares(self, factor: float | None, classes: int, dtype: Any) -> np.ndarray:
+        """The weight of each place, 0 where it does not count, times the factor."""
+        counts = (self.classes >= 0) & (self.classes < classes) & (self.classes != self.ignored)
+        each = 1.0 if self.weight is None else self.weight[np.where(counts, self.classes, 0)]
+        return np.asarray(np.where(counts, each, 0.0) * (1.0 if factor is None else factor), dtype)
+
+
+class CrossEntropy(Function):
+    """w[label] (-(1 - e) log p[label] - e mean(log p)) at each place, p = softmax(x) over axis 1 and e the smoothing
+
+    x (N, C, *D) -> (N, *D), or their sum or mean, which divides by the sum of the weights.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, labels: np.ndarray, factor: float | None, smoothing: float) -> Tensor:
-        loss, tops, logs = kernels.cross_entropy(x.data, labels, smoothing)
-        ctx.save_for_backward(x, labels, tops, logs)
-        ctx.factor, ctx.smoothing = factor, smoothing
-        return wrap(_total(loss, factor))
+    def forward(ctx: Any, x: Tensor, labels: Labels, smoothing: float, reduction: str) -> Tensor:
+        _, _, classes, weight, ignored = labels
+        loss, tops, logs, sums = kernels.cross_entropy(x.data, classes, smoothing, ignored, weight)
+        ctx.save_for_backward(x, classes, weight, tops, logs)
+        ctx.labels, ctx.smoothing = labels, smoothing
+        ctx.factor = labels.factor(sums, reduction)
+        return wrap(_reduced(loss, sums, ctx.factor))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        x, labels, tops, logs = ctx.saved_tensors
-        g = _spread(g, labels.shape, ctx.factor)
-        return CrossEntropyGrad.apply(g, x, labels, tops, logs, ctx.smoothing), None, None, None
+        x, _, _, tops, logs = ctx.saved_tensors
+        gx = CrossEntropyGrad.apply(g, x, ctx.labels, tops, logs, ctx.smoothing, ctx.factor)
+        return gx, None, None, None
 
 
 class CrossEntropyGrad(Function):
-    """g (p - (1 - e) [class == label] - e / C), and 0 where the label is -1
+    """factor g w[label] (p - (1 - e) [class == label] - e / C), and 0 at places that do not count
 
     tops, logs: the maximum of x and log sum exp(x - maximum), as arrays: they make p, and no gradient flows through.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, g: Tensor, x: Tensor, labels: np.ndarray, tops: np.ndarray, logs: np.ndarray, smoothing: float
-    ) -> Tensor:
-        ctx.save_for_backward(g, x, labels)
-        ctx.smoothing = smoothing
-        return wrap(kernels.cross_entropy_grad(g.data, x.data, labels, smoothing, tops, logs))
+        ctx: Any, g: Tensor, x: Tensor, labels: Labels, tops: np.ndarray, logs: np.ndarray, smoothing: float,
+        factor: float | None,
+    ) -> Tensor:  # fmt: skip
+        _, _, classes, weight, ignored = labels
+        ctx.save_for_backward(g, x)
+        ctx.labels, ctx.smoothing, ctx.factor = labels, smoothing, factor
+        factor = 1.0 if factor is None else factor
+        return wrap(
+            kernels.cross_entropy_grad(g.data, x.data, classes, smoothing, tops, logs, ignored, weight, factor)
+        )
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
-        (want_g, want_x, *_), (g, x, labels) = ctx.needs_input_grad, ctx.saved_tensors
+        (want_g, want_x, *_), (g, x), labels = ctx.needs_input_grad, ctx.saved_tensors, ctx.labels
         classes, dtype = x.data.shape[1], x.data.dtype
-        each = np.arange(classes).reshape(-1, *[1] * (labels.ndim - 1)) == labels[:, None]
+        each = np.arange(classes).reshape(-1, *[1] * (labels.classes.ndim - 1)) == labels.classes[:, None]
         goal = np.asarray((1 - ctx.smoothing) * each + ctx.smoothing / max(classes, 1), dtype)
-        v = v * wrap(np.asarray(labels >= 0, dtype)[:, None])
+        v = v * wrap(labels.shares(ctx.factor, classes, dtype)[:, None])
         p = softmax(x, 1)
-        gg = sum(v * (p - wrap(goal)), 1) if want_g else None
-        gx = _with_classes(g) * p * (v - sum(v * p, 1, True)) if want_x else None
-        return gg, gx, None, None, None, None
+        gg = sum(v * (p - wrap(goal)), 1 if ctx.factor is None else None) if want_g else None
+        each_g = _with_classes(g) if ctx.factor is None else g
+        gx = each_g * p * (v - sum(v * p, 1, True)) if want_x else None
+        return gg, gx, None, None, None, None, None
 
 
 class NegativeLogLikelihood(Function):
-    """-x[n, labels[n, d], d], and 0 where the label is -1; x (N, C, *D), labels (N, *D) -> (N, *D), or their sum times
-    the factor where that is not None
+    """-w[label] x[n, label, d], label = labels[n, d]; x (N, C, *D) -> (N, *D), or their sum or mean, which divides by
+    the sum of the weights; a sum is multiplied with ``factor``
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, labels: np.ndarray, factor: float | None) -> Tensor:
-        ctx.save_for_backward(x.data, labels)
-        ctx.factor = factor
-        return wrap(_total(kernels.nll_loss(x.data, labels), factor))
+    def forward(ctx: Any, x: Tensor, labels: Labels, reduction: str, factor: float = 1.0) -> Tensor:
+        _, _, classes, weight, ignored = labels
+        loss, sums = kernels.nll_loss(x.data, classes, ignored, weight)
+        ctx.save_for_backward(x.data, classes, weight)
+        ctx.labels, ctx.factor = labels, labels.factor(sums, reduction)
+        if ctx.factor is not None:
+            ctx.factor *= factor
+        return wrap(_reduced(loss, sums, ctx.factor))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        x, labels = ctx.saved_tensors
-        return NegativeLogLikelihoodGrad.apply(_spread(g, labels.shape, ctx.factor), x, labels), None, None
+        return NegativeLogLikelihoodGrad.apply(g, ctx.saved_tensors[0], ctx.labels, ctx.factor), None, None, None
 
 
 class NegativeLogLikelihoodGrad(Function):
-    """-g put where the labels are, into zeros like x: the transpose of NegativeLogLikelihood"""
+    """-factor g w[label] put where the labels are, into zeros like x: the transpose of NegativeLogLikelihood"""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, x: np.ndarray, labels: np.ndarray) -> Tensor:
-        ctx.save_for_backward(labels)
-        return wrap(kernels.nll_loss_grad(g.data, x, labels))
+    def forward(ctx: Any, g: Tensor, x: np.ndarray, labels: Labels, factor: float | None) -> Tensor:
+        _, _, classes, weight, ignored = labels
+        ctx.save_for_backward(classes, weight)
+        ctx.labels, ctx.factor = labels, factor
+        return wrap(kernels.nll_loss_grad(g.data, x, classes, ignored, weight, 1.0 if factor is None else factor))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
-        (labels,) = ctx.saved_tensors
-        return NegativeLogLikelihood.apply(v, labels, None), None, None
+        classes, weight = ctx.saved_tensors
+        labels = ctx.labels._replace(classes=classes, weight=weight)
+        rest = ("none",) if ctx.factor is None else ("sum", ctx.factor)
+        return NegativeLogLikelihood.apply(v, labels, *rest), None, None, None
 
 
 def cross_entropy(
@@ -164,34 +207,31 @@ def _against_labels(
 ) -> Tensor:
     check_reduction(name, reduction)
     check_labels(name, input, target)
-    x, labels = input, target.data
-    if x.data.ndim == 1:
-        x, labels = Reshape.apply(x, (1, x.data.size)), labels.reshape(1)
-    classes, dtype = x.data.shape[1], x.data.dtype
-    inside = refuse_labels(name, input, target.data, classes, ignore_index)
-    per_class = _class_weights(name, weight, x, differentiable=False)
-    ignores = not inside or 0 <= ignore_index < classes
-    counted = labels != ignore_index
-    if ignores:
-        labels = np.where(counted, labels, -1)
-    options = () if smoothing is None else (float(smoothing) if per_class is None else 0.0,)
-    if per_class is None:
-        factor: float | None = None if reduction == "none" else 1.0
+    per_class = _class_weights(name, weight, input, differentiable=False)
+    x, classes, shape = input, target.data, input.data.shape
+    if len(shape) == 1:
+        x, classes = Reshape.apply(x, (1, *shape)), classes.reshape(1)
+    array = None if per_class is None else per_class.data
+    labels = Labels(name, shape, classes, array, ignore_index)
+    options = () if smoothing is None else (float(smoothing),)
+    if smoothing and array is not None:  # then each class counts with its own weight
+        losses, weights = _smoothed(x, labels, smoothing)
         if reduction == "mean":
-            count = np.count_nonzero(counted) if ignores else labels.size
-            factor = 1.0 / count if count else np.nan
-        losses = loss.apply(x, labels, factor, *options)
-        return Reshape.apply(losses, ()) if factor is None and input.data.ndim == 1 else losses
+            return sum(losses) / wrap(np.asarray(weights.sum()))
+        losses = losses if reduction == "none" else sum(losses)
+    else:
+        losses = loss.apply(x, labels, *options, reduction)
+    return Reshape.apply(losses, ()) if reduction == "none" and len(shape) == 1 else losses
 
-    weights = wrap(np.asarray(np.where(counted, per_class.data[labels], 0), dtype))
-    losses = loss.apply(x, labels, None, *options) * weights
-    if smoothing:
-        spread = sum(log_softmax(x, 1) * _along_classes(per_class, x), 1)
-        spread = spread * wrap(np.asarray(counted, dtype))
-        losses = losses * (1.0 - smoothing) - spread * (smoothing / classes)
-    if reduction == "mean":
-        return sum(losses) / sum(weights)
-    return reduce(name, losses if input.data.ndim > 1 else Reshape.apply(losses, ()), reduction)
+
+def _smoothed(x: Tensor, labels: Labels, smoothing: float) -> tuple[Tensor, np.ndarray]:
+    """(1 - e) w[label] (-log p[label]) - e / C sum over classes of w log p at each place, and the weights w[label]."""
+    count, dtype = x.data.shape[1], x.data.dtype
+    assert labels.weight is not None
+    losses = CrossEntropy.apply(x, labels, 0.0, "none")
+    spread = sum(log_softmax(x, 1) * _along_classes(wrap(labels.weight), x), 1)
+    spread = spread * wrap(labels._replace(weight=None).shares(None, count, dtype))
+    return losses * (1.0 - smoothing) - spread * (smoothing / count), labels.shares(None, count, dtype)
 
 
 def _against_probabilities(
@@ -222,13 +262,8 @@ def _against_probabilities(
     return reduce(name, losses, reduction)
 
 
-def _total(loss: np.ndarray, factor: float | None) -> np.ndarray:
-    return loss if factor is None else np.asarray(np.add.reduce(loss, axis=None) * factor, loss.dtype)
-
-
-def _spread(g: Tensor, shape: tuple[int, ...], factor: float | None) -> Tensor:
-    """The upstream gradient of each place."""
-    return g if factor is None else expand(g * factor, shape)
+def _reduced(loss: np.ndarray, sums: np.ndarray, factor: float | None) -> np.ndarray:
+    return loss if factor is None else np.array(sums[0] * factor, loss.dtype)
 
 
 def _with_classes(g: Tensor) -> Tensor:
@@ -262,7 +297,7 @@ def check_labels(name: str, x: Tensor, target: Any) -> None:
     """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}: target is {type(target).__name__}, needs a Tensor of int64 class indices")
-    if target.data.dtype != np.int64:
+    if target.data.dtype != int64:
         raise TypeError(f"{name}: target is {target.data.dtype}, x is {x.data.dtype}; class indices must be int64")
     shape = x.data.shape
     if not shape or target.data.shape != (shape[:1] + shape[2:] if len(shape) > 1 else ()):
@@ -272,15 +307,15 @@ def check_labels(name: str, x: Tensor, target: Any) -> None:
         )
 
 
-def refuse_labels(name: str, x: Tensor, labels: np.ndarray, classes: int, ignored: int | None) -> bool:
-    """Whether all labels are classes; others than ``ignored`` are refused.
+def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes: int, ignored: int | None) -> None:
+    """Refuse labels that are neither a class nor ``ignored``; ``shape`` is that of the loss's input.
 
     Raises:
         IndexError: a label is no class; names the first one and its place.
     """
     # a negative label is a huge one when its bits are read without a sign: one comparison for both ends
     if not labels.size or np.maximum.reduce(labels.view(np.uint64), axis=None) < classes:
-        return True
+        return
     outside = (labels < 0) | (labels >= classes)
     wrong = np.argwhere(outside if ignored is None else outside & (labels != ignored))
     if len(wrong):
@@ -288,10 +323,9 @@ def refuse_labels(name: str, x: Tensor, labels: np.ndarray, classes: int, ignore
         where = f"target[{', '.join(map(str, place))}]" if place else "target"
         way_out = "" if ignored is None else f"; one that shall not count must be {_IGNORED[name]}{ignored}"
         raise IndexError(
-            f"{name}: {where} = {labels[place]} is no class: x.shape={x.data.shape} has classes 0 to {classes - 1} "
+            f"{name}: {where} = {labels[place]} is no class: x.shape={shape} has classes 0 to {classes - 1} "
             f"({len(wrong)} such labels{way_out})"
         )
-    return False
 
 
 _IGNORED = {"cross_entropy": "ignore_index=", "nll_loss": "ignore_index=", "multilabel_margin_loss": ""}

@@ -66,20 +66,6 @@ class ElementLoss(Function):
         raise NotImplementedError
 
 
-class AtLeastZero(Function):
-    """max(x, 0) whose slope at 0 is 1, as that of PyTorch's clamp_min, on which its losses with a margin stand."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(np.asarray(x.data >= 0, x.data.dtype))
-        return wrap(kernels.relu(x.data))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (passing,) = ctx.saved_tensors
-        return (g * wrap(passing),)
-
-
 def choice(x: np.ndarray, mask: Any, yes: float, no: float) -> Tensor:
     """``yes`` where the mask is set and ``no`` elsewhere, in x's type, without gradient."""
     return wrap(np.asarray(np.where(mask, yes, no), x.dtype))

@@ -117,7 +117,7 @@ def multi_margin_loss(
     check_labels(name, input, target)
     rows = input if input.data.ndim == 2 else Reshape.apply(input, (1, input.data.size))
     classes = rows.data.shape[1]
-    refuse_labels(name, input, target.data, classes, None)
+    refuse_labels(name, input.data.shape, target.data, classes, None)
     constant(name, "weight", weight, input)
     if weight is not None and weight.data.shape != (classes,):
         raise ValueError(f"{name}: weight.shape={weight.data.shape}, needs ({classes},), one per class")
@@ -150,7 +150,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
         raise ValueError(
             f"{name}: input.shape={shape}, target.shape={target.data.shape}; both must be (N, C) or both (C,)"
         )
-    refuse_labels(name, input, target.data, shape[-1], -1)
+    refuse_labels(name, shape, target.data, shape[-1], -1)
     rows = (1, *shape) if len(shape) == 1 else shape
     losses = MultilabelMargin.apply(Reshape.apply(input, rows), target.data.reshape(rows))
     return reduce(name, losses if len(shape) == 2 else Reshape.apply(losses, ()), reduction)

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
-from ..distance import RowProducts, pairwise_distance
+from ..distance import RowCosine, pairwise_distance
 from ..dtype import require_float, require_same
-from ..powers import sqrt
-from .elements import AtLeastZero, ElementLoss, check_reduction, choice, matched, reduce, signs
+from ..piecewise import minimum
+from .elements import ElementLoss, check_reduction, choice, matched, reduce, signs
 
 __all__ = [
     "cosine_embedding_loss",
@@ -114,12 +114,12 @@ def cosine_embedding_loss(
         )
     shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
     rows = shape if t.ndim else (1, *shape)
-    xy, xx, yy = RowProducts.apply(*(expand(x, shape).reshape(rows) for x in (x1, x2)))
-    cosine = (xy / sqrt((xx + _NEVER_ZERO) * (yy + _NEVER_ZERO))).reshape(shape[:-1])
-    shape = broadcast_shape(name, cosine.data.shape, t.shape)
-    alike, apart = (choice(x1.data, np.broadcast_to(t, shape) == sign, 1, 0) for sign in (1, -1))
-    losses = (1.0 - cosine) * alike + AtLeastZero.apply(cosine - margin) * apart
-    return reduce(name, losses, reduction)
+    cosine = RowCosine.apply(*(expand(x, shape).reshape(rows) for x in (x1, x2)), _NEVER_ZERO).reshape(shape[:-1])
+    broadcast_shape(name, cosine.data.shape, t.shape)
+    # a straight line in each piece; the slope at cosine == margin is 1, as PyTorch's
+    alike, apart = t == 1, (t == -1) & (cosine.data >= margin)
+    slope, start = choice(x1.data, alike, -1, apart), choice(x1.data, alike, 1, apart * -margin)
+    return reduce(name, cosine * slope + start, reduction)
 
 
 def triplet_margin_loss(
@@ -192,16 +192,10 @@ def _triplet(
         )
     near, far = metric(anchor, positive), metric(anchor, negative)
     if swap:
-        far = _smaller(far, metric(positive, negative))
-    return reduce(name, AtLeastZero.apply(near - far + margin), reduction)
-
-
-def _smaller(x: Tensor, y: Tensor) -> Tensor:
-    """The smaller one of each pair; the gradient is shared where they are equal."""
-    shape = broadcast_shape("minimum", x.data.shape, y.data.shape)
-    x, y = expand(x, shape), expand(y, shape)
-    share = np.where(x.data == y.data, 0.5, x.data < y.data)
-    return x * wrap(np.asarray(share, x.data.dtype)) + y * wrap(np.asarray(1 - share, x.data.dtype))
+        far = minimum(far, metric(positive, negative))
+    shape = broadcast_shape(name, far.data.shape, near.data.shape)
+    always = wrap(np.ones(shape, near.data.dtype))
+    return Ranking.apply(reduction, (float(margin),), expand(far, shape), expand(near, shape), always)
 
 
 def _pair(name: str, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
