@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .broadcasting import Sum, expand_axes
+from .broadcasting import Sum, expand_axes, kept_shape
 from .dtype import as_dtype, cast, require_float
 from .kernel_set import kernels
 from .scan import prefix_products
@@ -28,15 +28,14 @@ class Mean(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        shape = x.data.shape
-        count = math.prod([shape[i] for i in axes])
-        ctx.input_shape, ctx.axes, ctx.keepdims = shape, axes, keepdims
-        ctx.factor = 1.0 / count if count else math.nan
-        return wrap(kernels.scale(kernels.sum(x.data, axes, keepdims), ctx.factor))
+        ctx.input_shape, ctx.axes, ctx.keepdims = x.data.shape, axes, keepdims
+        return wrap(kernels.mean(x.data, axes, keepdims))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return expand_axes(g * ctx.factor, ctx.input_shape, ctx.axes, ctx.keepdims), None, None
+        shape, axes = ctx.input_shape, ctx.axes
+        count = math.prod([shape[i] for i in axes])
+        return expand_axes(g, shape, axes, ctx.keepdims, 1.0 / count if count else math.nan), None, None
 
 
 class Prod(Function):
@@ -214,12 +213,6 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
     if len(set(found)) < len(found):
         raise ValueError(f"{name}: dim={tuple(dim)} names an axis of a {ndim}-d tensor twice")
     return tuple(found) or _ALL[ndim]
-
-
-@lru_cache(maxsize=4096)
-def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """``shape`` with extent 1 along ``axes``."""
-    return tuple(1 if i in axes else n for i, n in enumerate(shape))
 
 
 @lru_cache(maxsize=4096)

@@ -56,13 +56,15 @@ def _square(x: Any) -> Any:
 
 
 def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start: float, of_each: Any) -> Body:
-    """y[r, p] = all of x[r, p * CHUNK : (p + 1) * CHUNK]: a long row has several pieces.
+    """y[r, p] = factor * all of x[r, p * CHUNK : (p + 1) * CHUNK]: a long row has several pieces.
 
     ``start`` changes nothing when it is combined; ``of_each`` combines the
     lanes of each of as many registers as one has lanes.
     """
 
-    def body(task: int, worker: int, x: Array, y: Array, rows: int, length: int, pieces: int, per_task: int) -> None:
+    def body(
+        task: int, worker: int, x: Array, y: Array, rows: int, length: int, pieces: int, per_task: int, factor: float
+    ) -> None:
         row = task * per_task // pieces
         piece = task * per_task - row * pieces
         step, one, two, three = 4 * lanes(x), lanes(x), 2 * lanes(x), 3 * lanes(x)
@@ -96,20 +98,20 @@ def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start:
             store(kept, waiting * one, blocks)
             waiting += 1
             if waiting == one:
-                store(y, result + 1 - one, of_each(kept))
+                store(y, result + 1 - one, of_each(kept) * factor)
                 waiting = 0
             piece += 1
             if piece == pieces:
                 piece = 0
                 row += 1
         if waiting > 0:
-            store_first(y, min(rows * pieces, (task + 1) * per_task) - waiting, of_each(kept), waiting)
+            store_first(y, min(rows * pieces, (task + 1) * per_task) - waiting, of_each(kept) * factor, waiting)
 
     return body
 
 
 def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start: float) -> Body:
-    """y[o, p, i] = all of x[o, r, i] for r in [p * piece, (p + 1) * piece)
+    """y[o, p, i] = factor * all of x[o, r, i] for r in [p * piece, (p + 1) * piece)
 
     A task is ``width`` columns of one (o, p).
     """
@@ -123,8 +125,9 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
         return combine(combine(a, b), combine(c, d))
 
     def body(
-        task: int, worker: int, x: Array, y: Array, length: int, inner: int, pieces: int, piece: int, width: int
-    ) -> None:
+        task: int, worker: int, x: Array, y: Array, length: int, inner: int, pieces: int, piece: int, width: int,
+        factor: float,
+    ) -> None:  # fmt: skip
         one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
         blocks = (inner + width - 1) // width
         part = task // blocks  # o * pieces + p
@@ -142,11 +145,6 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
             b, c, d = a, a, a
             k, rest = p, last - r
             while rest >= 8:
-                for j in range(k, k + 8 * inner, inner):
-                    near(x, j)
-                    near(x, j + one)
-                    near(x, j + two)
-                    near(x, j + three)
                 a = combine(a, eight(x, k, inner))
                 b = combine(b, eight(x, k + one, inner))
                 c = combine(c, eight(x, k + two, inner))
@@ -160,10 +158,10 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
                 d = combine(d, take(load(x, k + three)))
                 k += inner
                 rest -= 1
-            store(y, i, a)
-            store(y, i + one, b)
-            store(y, i + two, c)
-            store(y, i + three, d)
+            store(y, i, a * factor)
+            store(y, i + one, b * factor)
+            store(y, i + two, c * factor)
+            store(y, i + three, d * factor)
             i += four
             p += four
         while i < tail:  # the columns behind them
@@ -182,7 +180,7 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
                 a = combine(a, take(load_first_or(x, k, n, start)))
                 k += inner
                 rest -= 1
-            store_first(y, i, combine(combine(a, b), combine(c, d)), n)
+            store_first(y, i, combine(combine(a, b), combine(c, d)) * factor, n)
             i += one
             p += one
 
