@@ -12,6 +12,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ from . import cache
 from .target import target_machine
 
 Launch = Callable[..., None]
-_PATIENCE = 2000  # turns of a waiting loop before a thread sleeps: about 100 us
+_PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
 _WORDS = 80
 _THREADS, _READY, _STOP, _MUTEX, _CONDITION = 41, 42, 32, 48, 64  # compiled/pool.py
 _CPYTHON = (  # what its machine code calls
@@ -226,12 +227,11 @@ class _Pool:
         with _loading:
             if self._words[_READY]:
                 return
-            serve = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.native("serve", 3))
+            serve = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.native("serve", 4))
             self._words[_STOP] = 0
             for worker in range(1, self.threads):
-                thread = threading.Thread(
-                    target=serve, args=(self.address, worker, _PATIENCE), name=f"retrograd-{worker}", daemon=True
-                )
+                arguments = self.address, worker, _PATIENCE, time.CLOCK_MONOTONIC
+                thread = threading.Thread(target=serve, args=arguments, name=f"retrograd-{worker}", daemon=True)
                 thread.start()
                 self._workers.append(thread)
             self._words[_THREADS] = self.threads
