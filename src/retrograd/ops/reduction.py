@@ -89,7 +89,8 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
-    input = _converted("sum", input, dtype)
+    if dtype is not None or not isinstance(input, Tensor):
+        input = _converted("sum", input, dtype)
     over = axes("sum", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Sum.apply(input, over, keepdim)
@@ -106,7 +107,8 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
-    input = _converted("mean", input, dtype)
+    if dtype is not None or not isinstance(input, Tensor):
+        input = _converted("mean", input, dtype)
     require_float("mean", input)
     return Mean.apply(input, axes("mean", dim, input.data.ndim), keepdim)
 
@@ -123,7 +125,8 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
-    input = _converted("prod", input, dtype)
+    if dtype is not None or not isinstance(input, Tensor):
+        input = _converted("prod", input, dtype)
     over = axes("prod", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Prod.apply(input, over, keepdim)
@@ -207,6 +210,8 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
     """
     if dim is None:
         return _ALL[ndim]
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim % ndim,)
     if not isinstance(dim, (tuple, list)):
         return (axis(name, "dim", dim, ndim),) if ndim or not _of_a_number(dim) else ()
     found = sorted(axis(name, "dim", entry, ndim) for entry in dim)

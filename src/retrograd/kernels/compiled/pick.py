@@ -18,6 +18,10 @@ def pick(
     """y[o, j, i] = x[o, indices[o, j, i], i]"""
     for o in range(task * per_task, min(outer, (task + 1) * per_task)):
         k = o * count * inner
+        if inner == 1:
+            for j in range(k, k + count):
+                y[j] = x[o * length + indices[j]]
+            continue
         for _ in range(count):
             for i in range(o * length * inner, o * length * inner + inner):
                 y[k] = x[indices[k] * inner + i]
@@ -36,7 +40,9 @@ def place(
     zero = full(y, 0.0)
     for o in range(part * per_task, min(outer, (part + 1) * per_task)):
         base = o * length * inner
-        if last - column == inner:
+        if count == length:  # all places are filled
+            pass
+        elif last - column == inner:
             i = base
             end = base + length * inner
             while i + lanes(y) <= end:
@@ -54,6 +60,10 @@ def place(
                 while i < r + last:
                     y[i] = 0.0
                     i += 1
+        if inner == 1:
+            for j in range(o * count, (o + 1) * count):
+                y[base + indices[j]] = g[j]
+            continue
         for j in range(count):
             k = (o * count + j) * inner
             for i in range(column, last):
