@@ -7,7 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 from ..compiler import Array, Table, helper
-from ..simd import any_lane, bits_of, buffer, exceeds, full, lanes, load, load_first_or, select, shift_right, store, total
+from ..simd import (
+    any_lane,
+    bits_of,
+    buffer,
+    exceeds,
+    full,
+    lanes,
+    load,
+    load_first_or,
+    select,
+    shift_right,
+    store,
+    total,
+)
 from .math import integer
 
 Body = Callable[..., None]
