@@ -171,7 +171,7 @@ def _attention(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> It
 def _reductions(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     x = _x(rng, dtype, layout, 8, 17, 41, 40)
     for axes in ((0,), (1,), (3,), (0, 2, 3), (1, 3), (0, 1, 2, 3)):
-        for name in ("sum", "prod", "amax", "amin"):
+        for name in ("sum", "mean", "prod", "amax", "amin"):
             yield name, getattr(k, name)(x, axes, False)
         for order in (1, 2):
             yield "norm", k.norm(x, order, axes, True)
@@ -205,6 +205,7 @@ def _picks(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
             y = k.pick(x, indices, axis)
             yield "pick", y
             yield "place", k.place(y, indices, axis, x.shape[axis], (0, 1, 2, 3))
+        yield "kth", k.kth(x, 3, axis)
 
 
 def _scans(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:

@@ -65,3 +65,21 @@ def test_topk(kernel_set: Any, dtype: type, largest: bool) -> None:
 
 def test_topk_of_an_empty_batch(kernel_set: Any) -> None:
     assert run(kernel_set.topk, np.zeros((0, 7, 2), np.float32), 3, 1, True).shape == (0, 3, 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kth(kernel_set: Any, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((3, 1), (4, 50), (70, 33), (2, 300)):
+        for steps in (2, 1000):  # with and without many equal ones
+            x = np.round(numbers(rng, shape, dtype) * steps)
+            x[0, rng.integers(0, shape[1], 3)] = np.nan, np.inf, -np.inf
+            x[-1] *= dtype(1e-40)  # denormal in float32; zeros of both signs
+            for k in {0, shape[1] // 2, shape[1] - 1}:
+                order = [sorted(range(shape[1]), key=lambda i: (row[i] != row[i], row[i], i)) for row in x.tolist()]
+                expected = np.array([[line[k]] for line in order])
+                found = run(kernel_set.kth, x, k, 1)
+                assert found.dtype == np.int64
+                np.testing.assert_array_equal(found, expected)
+                np.testing.assert_array_equal(run(kernel_set.kth, x.T.copy(), k, 0), expected.T)
+    assert run(kernel_set.kth, np.zeros((0, 7, 2), dtype), 3, 1).shape == (0, 1, 2)

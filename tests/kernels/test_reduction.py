@@ -201,3 +201,23 @@ def test_of_nothing_there_is_no_extreme(name: str) -> None:
 @pytest.mark.parametrize(("shape", "axis"), [((70001,), 0), ((2, 20003), 1), ((20003, 2), 0), ((20003, 2), 1)])
 def test_max_of_many(kernel_set: Any, shape: tuple[int, ...], axis: int) -> None:
     check_max(kernel_set, rounded(numbers(np.random.default_rng(0), shape, np.float32), 50), axis)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(33, 5), (17, 1), (16, 70), (3, 40001), (0, 3), (3, 0), (9, 2, 77), (21, 130)])
+def test_rows_that_share_registers(kernel_set: Any, shape: tuple[int, ...], dtype: type) -> None:
+    """As many rows as a register has lanes are combined at once: fewer, more, and long rows in pieces."""
+    x = numbers(np.random.default_rng(0), shape, dtype)
+    for axes in ((0,), (len(shape) - 1,)):
+        rows, kept = lines(x, axes)
+        terms = math.prod(shape[a] for a in axes)
+        mean = np.array([math.fsum(row) / terms if terms else math.nan for row in rows]).reshape(kept)
+        assert_close(run(kernel_set.mean, x, axes, True), mean, float(np.finfo(dtype).eps) * 8)
+        if not x.size:
+            continue
+        spoiled = x.copy()
+        spoiled.reshape(-1)[x.size // 2] = np.nan
+        for name, best in (("amax", max), ("amin", min)):
+            rows, _ = lines(spoiled, axes)
+            expected = np.array([math.nan if any(map(math.isnan, row)) else best(row) for row in rows]).reshape(kept)
+            assert_equal(run(getattr(kernel_set, name), spoiled, axes, True), expected)

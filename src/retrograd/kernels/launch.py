@@ -13,6 +13,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from . import cache
 from .target import target_machine
 
 Launch = Callable[..., Any]
-_PATIENCE = 2000  # turns of a waiting loop before a thread sleeps: about 100 us
+_PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
 _SHARES, _STOP, _THREADS, _READY, _MUTEX, _CONDITION = 4, 32, 41, 42, 48, 64  # compiled/pool.py, as the next line
 _MOST_SHARES, _WORDS = 64, 80 + 8 * 64
 _CPYTHON = (  # what its machine code calls
@@ -242,12 +243,11 @@ class _Pool:
         with _loading:
             if self._words[_READY]:
                 return
-            serve = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.native("serve", 3))
+            serve = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.native("serve", 4))
             self._words[_STOP] = 0
             for worker in range(1, self.threads):
-                thread = threading.Thread(
-                    target=serve, args=(self.address, worker, _PATIENCE), name=f"retrograd-{worker}", daemon=True
-                )
+                arguments = self.address, worker, _PATIENCE, time.CLOCK_MONOTONIC
+                thread = threading.Thread(target=serve, args=arguments, name=f"retrograd-{worker}", daemon=True)
                 thread.start()
                 self._workers.append(thread)
             self._words[_SHARES] = min(self.threads, _MOST_SHARES)

@@ -1,4 +1,4 @@
-"""Elements of each line along an axis by their index, put back there, and the k largest of each line."""
+"""Elements of each line along an axis by their index, put back there, the k largest and the k-th one of each line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 from .arrays import CHUNK, Shape, memory_axes, transposition
 from .launch import kernel
 
-__all__ = ["pick", "place", "topk"]
+__all__ = ["kth", "pick", "place", "topk"]
 
 _PICK, _PLACE = kernel("pick.pick"), kernel("pick.place")
 _LARGEST, _SMALLEST = kernel("pick.largest"), kernel("pick.smallest")
+_KTH = kernel("pick.kth")
 _FEW = 64  # more than so many are found sooner by sorting
 
 
@@ -70,4 +71,18 @@ def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
         (_LARGEST if largest else _SMALLEST)[x.dtype.char](
             -(-rows // per_task), x, values, indices, rows, length, k, per_task
         )  # fmt: skip
+    return np.moveaxis(indices, -1, axis)
+
+
+def kth(x: np.ndarray, k: int, axis: int) -> np.ndarray:
+    """Index (int64) of the k-th smallest element along ``axis``, from 0, which has extent 1 afterwards.
+
+    NaN is larger than all numbers; of equal elements the first one is the smallest.
+    """
+    length = x.shape[axis]
+    lines = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    indices = np.empty((*lines.shape[:-1], 1), np.int64)
+    if indices.size:
+        per_task = CHUNK // length or 1
+        _KTH[x.dtype.char](-(-indices.size // per_task), lines, indices, indices.size, length, k, per_task)
     return np.moveaxis(indices, -1, axis)

@@ -17,7 +17,7 @@ from .arrays import Shape
 from .axes import Groups, append, column_numbers, row_numbers, view
 from .launch import Kernel, kernel
 
-__all__ = ["amax", "amin", "norm", "prod", "sum"]
+__all__ = ["amax", "amin", "mean", "norm", "prod", "sum"]
 
 Pair = tuple[Kernel, Kernel]  # over rows, and over columns
 _SUM = kernel("reduction.sum_rows"), kernel("reduction.sum_columns")
@@ -34,7 +34,7 @@ class _Pass(NamedTuple):
     rows: bool
     tasks: int
     results: int
-    numbers: tuple[int, ...]
+    numbers: tuple[float, ...]
 
 
 class _Plan(NamedTuple):
@@ -46,6 +46,11 @@ class _Plan(NamedTuple):
 def sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """The sum over ``axes``, which have extent 1 afterwards if ``keepdims`` and are removed if not."""
     return _reduce(_SUM, _SUM, 0.0, x, axes, keepdims)
+
+
+def mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The mean over ``axes``, NaN over nothing; see ``sum``."""
+    return _reduce(_SUM, _SUM, np.nan, x, axes, keepdims, True)
 
 
 def prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
@@ -86,12 +91,17 @@ def _nonempty(name: str, x: np.ndarray, axes: tuple[int, ...]) -> None:
         raise ValueError(f"{name}: x.shape={x.shape} has no elements over axes={axes}; choose other axes")
 
 
-def _reduce(first: Pair, rest: Pair, start: float, x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """``first`` over the innermost group and ``rest`` over the others; ``start`` where there is nothing to combine."""
-    plan = _plan(x.shape, x.strides, x.itemsize, axes, keepdims)
+def _reduce(
+    first: Pair, rest: Pair, start: float, x: np.ndarray, axes: tuple[int, ...], keepdims: bool, mean: bool = False
+) -> np.ndarray:
+    """``first`` over the innermost group and ``rest`` over the others; ``start`` where there is nothing to combine.
+
+    mean: divide by the number of elements.
+    """
+    plan = _plan(x.shape, x.strides, x.itemsize, axes, keepdims, mean)
     if plan is None:
         x = x.copy(order="K")
-        plan = _plan(x.shape, x.strides, x.itemsize, axes, keepdims)
+        plan = _plan(x.shape, x.strides, x.itemsize, axes, keepdims, mean)
         assert plan is not None  # a copy is dense
     shape, back, passes = plan
     dtype = x.dtype
@@ -111,7 +121,7 @@ def _reduce(first: Pair, rest: Pair, start: float, x: np.ndarray, axes: tuple[in
 
 
 @lru_cache(maxsize=4096)
-def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...], keepdims: bool) -> _Plan | None:
+def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...], keepdims: bool, mean: bool) -> _Plan | None:
     """How to reduce a dense array; None if it is not dense."""
     seen = view(shape, strides, size, axes, keepdims)
     if seen is None:
@@ -135,6 +145,8 @@ def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...], keepdi
             passes.append(_Pass(False, tasks, outer * pieces * inner, column))
             append(groups, True, pieces)
             append(groups, False, inner)
+    passes = [one._replace(numbers=(*one.numbers, 1.0)) for one in passes]  # the factor
     if passes:
-        passes[-1] = passes[-1]._replace(results=-1)  # the result itself
+        factor = 1.0 / product(shape[axis] for axis in axes) if mean else 1.0
+        passes[-1] = passes[-1]._replace(results=-1, numbers=(*passes[-1].numbers[:-1], factor))  # the result itself
     return _Plan(seen.memory, seen.back, tuple(passes))

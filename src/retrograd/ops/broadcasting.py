@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .dtype import require_tensor
@@ -85,11 +86,38 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     return expand(input, other.data.shape)
 
 
-def expand_axes(g: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """A reduction's result g over ``axes``, spread over the reduced ``shape`` again."""
+def expand_axes(
+    g: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool, factor: float = 1.0
+) -> Tensor:
+    """``factor`` times a reduction's result g over ``axes``, spread over the reduced ``shape`` again."""
+    if not is_grad_enabled():  # the same at once
+        small = g.data if factor == 1.0 else kernels.scale(g.data, factor)
+        return wrap(_repeated(small if keepdims else small.reshape(kept_shape(shape, axes)), shape))
+    g = g if factor == 1.0 else g * factor
     if not keepdims and g.data.ndim:
-        g = Reshape.apply(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))
+        g = Reshape.apply(g, kept_shape(shape, axes))
     return g if g.data.shape == shape else Expand.apply(g, shape)
+
+
+def _repeated(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """np.broadcast_to, which takes longer than a small reduction, for a new axis nowhere."""
+    if not x.flags.c_contiguous:
+        return np.broadcast_to(x, shape)
+    y: np.ndarray = np.ndarray(shape, x.dtype, x, 0, _steps(x.shape, x.strides))
+    y.flags.writeable = False
+    return y
+
+
+@lru_cache(maxsize=4096)
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of what repeats an array along its axes of extent 1."""
+    return tuple(0 if n == 1 else step for n, step in zip(shape, strides, strict=True))
+
+
+@lru_cache(maxsize=4096)
+def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """``shape`` with extent 1 along ``axes``."""
+    return tuple(1 if i in axes else n for i, n in enumerate(shape))
 
 
 def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:

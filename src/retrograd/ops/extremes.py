@@ -9,9 +9,10 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
+from .broadcasting import kept_shape
 from .kernel_set import kernels
 from .pick import Place, memory_order
-from .reduction import Dim, axes, kept_shape, left_shape, require_tensor
+from .reduction import Dim, axes, left_shape, require_tensor
 from .shape import Reshape, axis
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]

@@ -81,7 +81,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, 
     """
     if p is None or p == "fro":
         p = 2.0
-    elif not is_number(p):
+    elif p != 2 and not is_number(p):
         raise ValueError(f'norm: p={p!r} must be a number, "fro" or None')
     return vector_norm_of("norm", input, p, dim, keepdim, dtype)
 
@@ -89,7 +89,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, 
 def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, dtype: Any) -> Tensor:
     """The norm of any order over axes, for ``norm``, ``linalg.vector_norm`` and ``linalg.norm``."""
     require_float(name, x)
-    if not is_number(order) or math.isnan(order):
+    if order != 2 and (not is_number(order) or math.isnan(order)):
         raise ValueError(f"{name}: ord={order!r} must be a number, inf or -inf")
     if dtype is not None:
         x = cast(x, as_dtype(dtype))

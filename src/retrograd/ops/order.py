@@ -108,8 +108,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
     length = input.data.shape[along]
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= length:
         raise ValueError(f"kthvalue: k={k!r} must be an int from 1 to {length}, the extent of axis dim={dim}")
-    order = _order(input.data, along, False, True)
-    return _one_each(input, np.take(order, [k - 1], along), along, keepdim)
+    return _one_each(input, _kth(input.data, k - 1, along), along, keepdim)
 
 
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -244,6 +243,14 @@ def _order(x: np.ndarray, along: int, descending: bool, stable: bool) -> np.ndar
     return np.subtract(x.shape[along] - 1, order, dtype=np.int64)
 
 
+def _kth(x: np.ndarray, k: int, along: int) -> np.ndarray:
+    """Indices of the k-th smallest elements, from 0; their axis has extent 1."""
+    if x.dtype.kind == "f":
+        index: np.ndarray = kernels.kth(x, k, along)
+        return index
+    return np.take(_order(x, along, False, True), [k], along)
+
+
 def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
     if x.data.dtype.kind == "f":
         return Ordered(Pick.apply(x, indices, along), wrap(indices))
@@ -275,8 +282,7 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
     numbers = x.data == x.data
     if numbers.all():
         middle = (length - 1) // 2
-        order = np.argpartition(x.data, middle, along).astype(np.int64, copy=False)
-        return _one_each(x, np.take(order, [middle], along), along, keepdim)
+        return _one_each(x, _kth(x.data, middle, along), along, keepdim)
     order = _order(x.data, along, False, True)
     count = numbers.sum(along, keepdims=True)  # they come before NaN
     middle = np.maximum(count - 1, 0) // 2

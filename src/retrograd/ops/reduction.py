@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .broadcasting import Sum, expand_axes
+from .broadcasting import Sum, expand_axes, kept_shape
 from .dtype import as_dtype, cast, require_float
 from .kernel_set import kernels
 from .scan import prefix_products
@@ -28,15 +28,14 @@ class Mean(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        shape = x.data.shape
-        count = math.prod([shape[i] for i in axes])
-        ctx.input_shape, ctx.axes, ctx.keepdims = shape, axes, keepdims
-        ctx.factor = 1.0 / count if count else math.nan
-        return wrap(kernels.scale(kernels.sum(x.data, axes, keepdims), ctx.factor))
+        ctx.input_shape, ctx.axes, ctx.keepdims = x.data.shape, axes, keepdims
+        return wrap(kernels.mean(x.data, axes, keepdims))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return expand_axes(g * ctx.factor, ctx.input_shape, ctx.axes, ctx.keepdims), None, None
+        shape, axes = ctx.input_shape, ctx.axes
+        count = math.prod([shape[i] for i in axes])
+        return expand_axes(g, shape, axes, ctx.keepdims, 1.0 / count if count else math.nan), None, None
 
 
 class Prod(Function):
@@ -90,7 +89,8 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
-    input = _converted("sum", input, dtype)
+    if dtype is not None or not isinstance(input, Tensor):
+        input = _converted("sum", input, dtype)
     over = axes("sum", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Sum.apply(input, over, keepdim)
@@ -107,7 +107,8 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
-    input = _converted("mean", input, dtype)
+    if dtype is not None or not isinstance(input, Tensor):
+        input = _converted("mean", input, dtype)
     require_float("mean", input)
     return Mean.apply(input, axes("mean", dim, input.data.ndim), keepdim)
 
@@ -124,7 +125,8 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
-    input = _converted("prod", input, dtype)
+    if dtype is not None or not isinstance(input, Tensor):
+        input = _converted("prod", input, dtype)
     over = axes("prod", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Prod.apply(input, over, keepdim)
@@ -208,18 +210,14 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
     """
     if dim is None:
         return _ALL[ndim]
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim % ndim,)
     if not isinstance(dim, (tuple, list)):
         return (axis(name, "dim", dim, ndim),) if ndim or not _of_a_number(dim) else ()
     found = sorted(axis(name, "dim", entry, ndim) for entry in dim)
     if len(set(found)) < len(found):
         raise ValueError(f"{name}: dim={tuple(dim)} names an axis of a {ndim}-d tensor twice")
     return tuple(found) or _ALL[ndim]
-
-
-@lru_cache(maxsize=4096)
-def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """``shape`` with extent 1 along ``axes``."""
-    return tuple(1 if i in axes else n for i, n in enumerate(shape))
 
 
 @lru_cache(maxsize=4096)

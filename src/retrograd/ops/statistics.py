@@ -21,48 +21,72 @@ __all__ = ["logsumexp", "std", "std_mean", "var", "var_mean"]
 Gradients = tuple[Tensor | None, ...]
 
 
-class VarMean(Function):
-    """(variance, mean) over ``axes``: sum (x - mean)^2 / (count - correction), or the root of it (``root``).
+class Var(Function):
+    """The variance over ``axes``: sum (x - mean)^2 / (count - correction), or the root of it (``root``).
 
     The gradient of a deviation of 0 is 0.
     """
 
     @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, correction: float, root: bool) -> Tensor:
+        return _variance(ctx, x, axes, keepdims, correction, root)[0]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        return _variance_grad(ctx, g), None, None, None, None
+
+
+class VarMean(Function):
+    """(variance, mean) over ``axes``; see ``Var``."""
+
+    @staticmethod
     def forward(
         ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, correction: float, root: bool
     ) -> tuple[Tensor, Tensor]:
-        shape = x.data.shape
-        count = math.prod([shape[i] for i in axes])
-        mean, y = kernels.moments(x.data, axes)
-        with np.errstate(all="ignore"):
-            np.divide(y, np.maximum(count - correction, 0), out=y)
-            if root:
-                np.sqrt(y, out=y)
-        ctx.axes, ctx.root, ctx.kept = axes, root, y.shape
-        ctx.count, ctx.rest = count, max(count - correction, 0)
-        left = left_shape(shape, axes, keepdims)
-        results = wrap(y.reshape(left)), wrap(mean.reshape(left))
-        ctx.save_for_backward(x, mean, results[0])
+        y, mean = _variance(ctx, x, axes, keepdims, correction, root)
+        ctx.count = math.prod([x.data.shape[i] for i in axes])
         ctx.set_materialize_grads(False)
-        return results
+        return y, wrap(mean.reshape(y.data.shape))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor | None, gmean: Tensor | None) -> Gradients:
-        """gx = 2 g (x - mean) / (count - correction) [/ 2 deviation] + gmean / count"""
-        x, mean, y = ctx.saved_tensors
-        gx: Tensor | None = None
-        if g is not None:
-            factor = Reshape.apply(g, ctx.kept) * ((1.0 if ctx.root else 2.0) / ctx.rest if ctx.rest else math.nan)
-            if ctx.root:
-                factor = quotient_or_zero(factor, Reshape.apply(y, ctx.kept))
-            if is_grad_enabled():
-                gx = (x - Mean.apply(x, ctx.axes, True)) * factor
-            else:
-                gx = wrap(kernels.moments_grad(factor.data, x.data, mean))
+        """As of ``Var``, + gmean / count"""
+        gx = None if g is None else _variance_grad(ctx, g)
         if gmean is not None:
             more = Reshape.apply(gmean, ctx.kept) * (1.0 / ctx.count if ctx.count else math.nan)
-            gx = gx + more if gx is not None else more.expand(x.data.shape)
+            gx = gx + more if gx is not None else more.expand(ctx.saved_tensors[0].data.shape)
         return gx, None, None, None, None
+
+
+def _variance(
+    ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, correction: float, root: bool
+) -> tuple[Tensor, np.ndarray]:
+    """The result of ``Var``, and the mean."""
+    shape = x.data.shape
+    rest = max(math.prod([shape[i] for i in axes]) - correction, 0)
+    mean, y = kernels.moments(x.data, axes)
+    if rest >= 1:
+        np.divide(y, rest, out=y)
+    else:  # over too few elements
+        with np.errstate(all="ignore"):
+            np.divide(y, rest, out=y)
+    if root:
+        np.sqrt(y, out=y)
+    ctx.axes, ctx.root, ctx.kept, ctx.rest = axes, root, y.shape, rest
+    result = wrap(y if keepdims else y.reshape(left_shape(shape, axes, False)))
+    ctx.save_for_backward(x, mean, result)
+    return result, mean
+
+
+def _variance_grad(ctx: Any, g: Tensor) -> Tensor:
+    """2 g (x - mean) / (count - correction) [/ 2 deviation]"""
+    x, mean, y = ctx.saved_tensors
+    factor = Reshape.apply(g, ctx.kept) * ((1.0 if ctx.root else 2.0) / ctx.rest if ctx.rest else math.nan)
+    if ctx.root:
+        factor = quotient_or_zero(factor, Reshape.apply(y, ctx.kept))
+    if is_grad_enabled():
+        return (x - Mean.apply(x, ctx.axes, True)) * factor
+    return wrap(kernels.moments_grad(factor.data, x.data, mean))
 
 
 class LogSumExp(Function):
@@ -112,7 +136,7 @@ def var(
         ValueError: both unbiased and correction are given, or an axis is named twice.
         IndexError: input has no such axis.
     """
-    return _var_mean("var", input, dim, unbiased, keepdim, correction, False)[0]
+    return Var.apply(*_arguments("var", input, dim, unbiased, keepdim, correction, False))
 
 
 def std(
@@ -130,7 +154,7 @@ def std(
         ValueError: both unbiased and correction are given, or an axis is named twice.
         IndexError: input has no such axis.
     """
-    return _var_mean("std", input, dim, unbiased, keepdim, correction, True)[0]
+    return Var.apply(*_arguments("std", input, dim, unbiased, keepdim, correction, True))
 
 
 def var_mean(
@@ -148,7 +172,7 @@ def var_mean(
         ValueError: both unbiased and correction are given, or an axis is named twice.
         IndexError: input has no such axis.
     """
-    return _var_mean("var_mean", input, dim, unbiased, keepdim, correction, False)
+    return VarMean.apply(*_arguments("var_mean", input, dim, unbiased, keepdim, correction, False))
 
 
 def std_mean(
@@ -166,7 +190,7 @@ def std_mean(
         ValueError: both unbiased and correction are given, or an axis is named twice.
         IndexError: input has no such axis.
     """
-    return _var_mean("std_mean", input, dim, unbiased, keepdim, correction, True)
+    return VarMean.apply(*_arguments("std_mean", input, dim, unbiased, keepdim, correction, True))
 
 
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
@@ -181,9 +205,10 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     return LogSumExp.apply(input, axes("logsumexp", dim, input.data.ndim), keepdim)
 
 
-def _var_mean(
+def _arguments(
     name: str, x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None, root: bool
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Any, ...]:
+    """What ``Var`` is applied to."""
     require_float(name, x)
     if isinstance(dim, bool):
         if unbiased is not None:
@@ -195,4 +220,4 @@ def _var_mean(
         correction = 1 if unbiased is None else int(unbiased)
     elif not is_number(correction):
         raise TypeError(f"{name}: correction={correction!r} must be a number")
-    return VarMean.apply(x, axes(name, dim, x.data.ndim), keepdim, correction, root)
+    return x, axes(name, dim, x.data.ndim), keepdim, correction, root

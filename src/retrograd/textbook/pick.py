@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["pick", "place", "topk"]
+__all__ = ["kth", "pick", "place", "topk"]
 
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
@@ -32,3 +32,11 @@ def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
     else:
         order = np.argsort(x, axis, kind="stable")
     return np.take(order, range(k), axis).astype(np.int64, copy=False)
+
+
+def kth(x: np.ndarray, k: int, axis: int) -> np.ndarray:
+    """Index (int64) of the k-th smallest element along ``axis``, from 0, which has extent 1 afterwards.
+
+    NaN is larger than all numbers; of equal elements the first one is the smallest.
+    """
+    return np.take(np.argsort(x, axis, kind="stable"), [k], axis).astype(np.int64, copy=False)

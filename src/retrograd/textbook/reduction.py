@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .ieee import ieee
@@ -12,6 +14,7 @@ __all__ = [
     "logsumexp",
     "logsumexp_grad",
     "max",
+    "mean",
     "min",
     "moments",
     "moments_grad",
@@ -28,6 +31,13 @@ __all__ = [
 def sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """The sum over ``axes``, which have extent 1 afterwards if ``keepdims`` and are removed if not."""
     return np.asarray(np.sum(x, axis=axes, keepdims=keepdims))
+
+
+@ieee
+def mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The mean over ``axes``, NaN over nothing; see ``sum``."""
+    count = math.prod(x.shape[axis] for axis in axes)
+    return np.asarray(np.sum(x, axis=axes, keepdims=keepdims) * x.dtype.type(1 / count if count else np.nan))
 
 
 @ieee

@@ -1,4 +1,5 @@
-"""Kernels that move elements along one axis of arrays in C order, seen as (outer, length, inner), by their index."""
+"""Kernels that move elements along one axis of arrays in C order, seen as (outer, length, inner), by their index, and
+find the indices of those in a certain place of their order."""
 
 from __future__ import annotations
 
@@ -6,9 +7,24 @@ from collections.abc import Callable
 from typing import Any
 
 from ..compiler import Array, Table, helper
-from ..simd import any_lane, exceeds, full, lanes, load, store
+from ..simd import (
+    any_lane,
+    bits_of,
+    buffer,
+    exceeds,
+    full,
+    lanes,
+    load,
+    load_first_or,
+    select,
+    shift_right,
+    store,
+    total,
+)
+from .math import integer
 
 Body = Callable[..., None]
+_NAN = float("nan")
 
 
 def pick(
@@ -18,6 +34,10 @@ def pick(
     """y[o, j, i] = x[o, indices[o, j, i], i]"""
     for o in range(task * per_task, min(outer, (task + 1) * per_task)):
         k = o * count * inner
+        if inner == 1:
+            for j in range(k, k + count):
+                y[j] = x[o * length + indices[j]]
+            continue
         for _ in range(count):
             for i in range(o * length * inner, o * length * inner + inner):
                 y[k] = x[indices[k] * inner + i]
@@ -36,7 +56,9 @@ def place(
     zero = full(y, 0.0)
     for o in range(part * per_task, min(outer, (part + 1) * per_task)):
         base = o * length * inner
-        if last - column == inner:
+        if count == length:  # all places are filled
+            pass
+        elif last - column == inner:
             i = base
             end = base + length * inner
             while i + lanes(y) <= end:
@@ -54,6 +76,10 @@ def place(
                 while i < r + last:
                     y[i] = 0.0
                     i += 1
+        if inner == 1:
+            for j in range(o * count, (o + 1) * count):
+                y[base + indices[j]] = g[j]
+            continue
         for j in range(count):
             k = (o * count + j) * inner
             for i in range(column, last):
@@ -117,3 +143,63 @@ def _topk(beyond: Callable[[Any, Any], Any], is_beyond: Callable[[float, float],
 
 
 largest, smallest = _topk(_above, _is_above), _topk(_below, _is_below)
+
+
+_sign_bit = integer(31, 63)
+_last = integer(2**31 - 1, 2**63 - 1)
+_marks = buffer(16)  # lanes of a register, at most
+_COUNTED = 1 << 20  # numbers that lanes count exactly
+
+
+@helper
+def _key(v: Any) -> Any:
+    """Integers in the order of the numbers: -0 is 0, and NaN comes last."""
+    bits = bits_of(v + 0.0)
+    return select(v == v, bits ^ (shift_right(bits, _sign_bit(v)) & _last(v)), _last(v))
+
+
+def kth(task: int, worker: int, x: Array, indices: Table, rows: int, length: int, k: int, per_task: int) -> None:
+    """Where the k-th smallest number of each row is, from 0, and of equal ones the k-th.
+
+    Its key is found by halving the interval that it lies in, one bit in each look at the row.
+    """
+    marks, one, two = _marks(x), lanes(x), 2 * lanes(x)
+    yes = full(x, 1.0)
+    for row in range(task * per_task, min(rows, (task + 1) * per_task)):
+        begin = row * length
+        end = begin + length
+        low, high, below = -_last(x) - 1, _last(x), 0  # below: how many keys are less than low
+        while low < high:
+            middle = (low & high) + ((low ^ high) >> 1)
+            count = 0
+            i = begin
+            while i < end:
+                last = min(end, i + _COUNTED)
+                a = full(x, 0.0)
+                b = a
+                while i + two <= last:
+                    a = a + select(_key(load(x, i)) <= middle, yes, 0.0)
+                    b = b + select(_key(load(x, i + one)) <= middle, yes, 0.0)
+                    i += two
+                while i < last:
+                    a = a + select(_key(load_first_or(x, i, last - i, _NAN)) <= middle, yes, 0.0)
+                    i += one
+                i = last
+                count += int(total(a + b))
+            if count > k:
+                high = middle
+            else:
+                low, below = middle + 1, count
+        place, left = begin, k - below  # of those with this key
+        i = begin
+        while left >= 0:
+            same = _key(load_first_or(x, i, end - i, _NAN)) == low
+            if any_lane(same):
+                store(marks, 0, select(same, yes, 0.0))
+                for j in range(min(one, end - i)):
+                    if marks[j] > 0.0:
+                        if left == 0:
+                            place = i + j
+                        left -= 1
+            i += one
+        indices[row] = place - begin

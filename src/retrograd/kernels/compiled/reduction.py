@@ -13,22 +13,25 @@ from ..arrays import CHUNK
 from ..compiler import Array, helper
 from ..simd import (
     absolute,
-    ahead,
+    ahead_by,
+    buffer,
     full,
     lanes,
-    largest,
+    largest_of_each,
     load,
     load_first_or,
     maximum,
     minimum,
-    product,
-    smallest,
+    products,
+    smallest_of_each,
     store,
     store_first,
-    total,
+    totals,
 )
 
 Body = Callable[..., None]
+near = ahead_by(1024)
+_kept = buffer(16 * 16)  # as many registers as one has lanes, at most
 _BLOCK = 32  # numbers that are combined in a row before their result moves to a result of results
 
 
@@ -52,16 +55,20 @@ def _square(x: Any) -> Any:
     return x * x
 
 
-def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start: float, across: Any) -> Body:
-    """y[r, p] = all of x[r, p * CHUNK : (p + 1) * CHUNK]: a long row has several pieces.
+def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start: float, of_each: Any) -> Body:
+    """y[r, p] = factor * all of x[r, p * CHUNK : (p + 1) * CHUNK]: a long row has several pieces.
 
-    ``start`` changes nothing when it is combined; ``across`` combines the lanes of a register.
+    ``start`` changes nothing when it is combined; ``of_each`` combines the
+    lanes of each of as many registers as one has lanes.
     """
 
-    def body(task: int, worker: int, x: Array, y: Array, rows: int, length: int, pieces: int, per_task: int) -> None:
+    def body(
+        task: int, worker: int, x: Array, y: Array, rows: int, length: int, pieces: int, per_task: int, factor: float
+    ) -> None:
         row = task * per_task // pieces
         piece = task * per_task - row * pieces
         step, one, two, three = 4 * lanes(x), lanes(x), 2 * lanes(x), 3 * lanes(x)
+        kept, waiting = _kept(x), 0
         for result in range(task * per_task, min(rows * pieces, (task + 1) * per_task)):
             i = row * length + piece * CHUNK
             end = row * length + min(length, (piece + 1) * CHUNK)
@@ -69,12 +76,14 @@ def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start:
             blocks = full(x, start)
             while i + step <= end:
                 last = min(end, i + _BLOCK * step)
+                for j in (i, i + one, i + two, i + three):
+                    near(x, j)
                 a, b = take(load(x, i)), take(load(x, i + one))
                 c, d = take(load(x, i + two)), take(load(x, i + three))
                 i += step
                 while i + step <= last:
                     for j in (i, i + one, i + two, i + three):
-                        ahead(x, j)
+                        near(x, j)
                     a = combine(a, take(load(x, i)))
                     b = combine(b, take(load(x, i + one)))
                     c = combine(c, take(load(x, i + two)))
@@ -86,24 +95,40 @@ def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start:
                 i += one
             if i < end:
                 blocks = combine(blocks, take(load_first_or(x, i, end - i, start)))
-            y[result] = across(blocks)
+            store(kept, waiting * one, blocks)
+            waiting += 1
+            if waiting == one:
+                store(y, result + 1 - one, of_each(kept) * factor)
+                waiting = 0
             piece += 1
             if piece == pieces:
                 piece = 0
                 row += 1
+        if waiting > 0:
+            store_first(y, min(rows * pieces, (task + 1) * per_task) - waiting, of_each(kept) * factor, waiting)
 
     return body
 
 
 def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start: float) -> Body:
-    """y[o, p, i] = all of x[o, r, i] for r in [p * piece, (p + 1) * piece)
+    """y[o, p, i] = factor * all of x[o, r, i] for r in [p * piece, (p + 1) * piece)
 
     A task is ``width`` columns of one (o, p).
     """
 
+    @helper
+    def eight(x: Array, k: int, step: int) -> Any:
+        a = combine(take(load(x, k)), take(load(x, k + step)))
+        b = combine(take(load(x, k + 2 * step)), take(load(x, k + 3 * step)))
+        c = combine(take(load(x, k + 4 * step)), take(load(x, k + 5 * step)))
+        d = combine(take(load(x, k + 6 * step)), take(load(x, k + 7 * step)))
+        return combine(combine(a, b), combine(c, d))
+
     def body(
-        task: int, worker: int, x: Array, y: Array, length: int, inner: int, pieces: int, piece: int, width: int
-    ) -> None:
+        task: int, worker: int, x: Array, y: Array, length: int, inner: int, pieces: int, piece: int, width: int,
+        factor: float,
+    ) -> None:  # fmt: skip
+        one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
         blocks = (inner + width - 1) // width
         part = task // blocks  # o * pieces + p
         o = part // pieces
@@ -112,64 +137,60 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
         last = min(length, r + piece)
         p = (o * length + r) * inner + column
         q = part * inner + column
-        # whole registers: row by row as they lie in memory, eight of them before their result joins that in y
+        # four registers side by side, down the rows; eight rows are combined before their result joins that of all
         tail = q + min(width, inner - column)
-        whole = tail - lanes(x)
-        begin = p
-        rest = last - r
         i = q
-        while i <= whole:
-            store(y, i, full(y, start))
-            i += lanes(x)
-        while rest >= 8:
-            i, k = q, p
-            while i <= whole:
-                for j in range(k, k + 8 * inner, inner):
-                    ahead(x, j)
-                a = combine(take(load(x, k)), take(load(x, k + inner)))
-                b = combine(take(load(x, k + 2 * inner)), take(load(x, k + 3 * inner)))
-                c = combine(take(load(x, k + 4 * inner)), take(load(x, k + 5 * inner)))
-                d = combine(take(load(x, k + 6 * inner)), take(load(x, k + 7 * inner)))
-                store(y, i, combine(load(y, i), combine(combine(a, b), combine(c, d))))
-                i += lanes(x)
-                k += lanes(x)
-            p += 8 * inner
-            rest -= 8
-        while rest > 0:
-            i, k = q, p
-            while i <= whole:
-                store(y, i, combine(load(y, i), take(load(x, k))))
-                i += lanes(x)
-                k += lanes(x)
-            p += inner
-            rest -= 1
-        # the columns behind them: down the rows in registers
-        if i < tail:
-            n = tail - i
-            p = begin + (i - q)
-            rest = last - r
+        while i + four <= tail:
             a = full(x, start)
             b, c, d = a, a, a
+            k, rest = p, last - r
+            while rest >= 8:
+                a = combine(a, eight(x, k, inner))
+                b = combine(b, eight(x, k + one, inner))
+                c = combine(c, eight(x, k + two, inner))
+                d = combine(d, eight(x, k + three, inner))
+                k += 8 * inner
+                rest -= 8
+            while rest > 0:
+                a = combine(a, take(load(x, k)))
+                b = combine(b, take(load(x, k + one)))
+                c = combine(c, take(load(x, k + two)))
+                d = combine(d, take(load(x, k + three)))
+                k += inner
+                rest -= 1
+            store(y, i, a * factor)
+            store(y, i + one, b * factor)
+            store(y, i + two, c * factor)
+            store(y, i + three, d * factor)
+            i += four
+            p += four
+        while i < tail:  # the columns behind them
+            n = min(one, tail - i)
+            a = full(x, start)
+            b, c, d = a, a, a
+            k, rest = p, last - r
             while rest >= 4:
-                a = combine(a, take(load_first_or(x, p, n, start)))
-                b = combine(b, take(load_first_or(x, p + inner, n, start)))
-                c = combine(c, take(load_first_or(x, p + 2 * inner, n, start)))
-                d = combine(d, take(load_first_or(x, p + 3 * inner, n, start)))
-                p += 4 * inner
+                a = combine(a, take(load_first_or(x, k, n, start)))
+                b = combine(b, take(load_first_or(x, k + inner, n, start)))
+                c = combine(c, take(load_first_or(x, k + 2 * inner, n, start)))
+                d = combine(d, take(load_first_or(x, k + 3 * inner, n, start)))
+                k += 4 * inner
                 rest -= 4
             while rest > 0:
-                a = combine(a, take(load_first_or(x, p, n, start)))
-                p += inner
+                a = combine(a, take(load_first_or(x, k, n, start)))
+                k += inner
                 rest -= 1
-            store_first(y, i, combine(combine(a, b), combine(c, d)), n)
+            store_first(y, i, combine(combine(a, b), combine(c, d)) * factor, n)
+            i += one
+            p += one
 
     return body
 
 
 _INFINITY = float("inf")
-sum_rows, sum_columns = _rows(_itself, _add, 0.0, total), _columns(_itself, _add, 0.0)
-square_rows, square_columns = _rows(_square, _add, 0.0, total), _columns(_square, _add, 0.0)
-absolute_rows, absolute_columns = _rows(absolute, _add, 0.0, total), _columns(absolute, _add, 0.0)
-prod_rows, prod_columns = _rows(_itself, _mul, 1.0, product), _columns(_itself, _mul, 1.0)
-amax_rows, amax_columns = _rows(_itself, maximum, -_INFINITY, largest), _columns(_itself, maximum, -_INFINITY)
-amin_rows, amin_columns = _rows(_itself, minimum, _INFINITY, smallest), _columns(_itself, minimum, _INFINITY)
+sum_rows, sum_columns = _rows(_itself, _add, 0.0, totals), _columns(_itself, _add, 0.0)
+square_rows, square_columns = _rows(_square, _add, 0.0, totals), _columns(_square, _add, 0.0)
+absolute_rows, absolute_columns = _rows(absolute, _add, 0.0, totals), _columns(absolute, _add, 0.0)
+prod_rows, prod_columns = _rows(_itself, _mul, 1.0, products), _columns(_itself, _mul, 1.0)
+amax_rows, amax_columns = _rows(_itself, maximum, -_INFINITY, largest_of_each), _columns(_itself, maximum, -_INFINITY)
+amin_rows, amin_columns = _rows(_itself, minimum, _INFINITY, smallest_of_each), _columns(_itself, minimum, _INFINITY)

@@ -7,9 +7,10 @@ belongs to a column (maximum, sum) waits in a small buffer. A block is narrow en
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..arrays import CHUNK
-from ..compiler import Array
+from ..compiler import Array, helper
 from ..simd import (
     ahead,
     buffer,
@@ -31,26 +32,34 @@ _INFINITY = float("inf")
 _maxima, _sums = buffer(CHUNK // 32), buffer(CHUNK // 32)
 
 
+@helper
+def _above(x: Any, y: Any) -> Any:
+    return select(x > y, x, y)
+
+
 def _rows(logarithm: bool) -> Body:
     """y = exp(x - max) / sum, or x - max - log(sum)."""
 
     def body(task: int, worker: int, x: Array, y: Array, rows: int, length: int, per_task: int) -> None:
+        one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
         for row in range(task * per_task, min(rows, (task + 1) * per_task)):
             begin = row * length
             end = begin + length
             whole = end - lanes(x)
-            top = full(x, -_INFINITY)
+            a = full(x, -_INFINITY)
+            b, c, d = a, a, a
             i = begin
-            while i <= whole:
-                ahead(x, i)
-                ahead(y, i)
-                v = load(x, i)
-                top = select(v > top, v, top)
-                i += lanes(x)
-            if i < end:
-                v = load_first_or(x, i, end - i, -_INFINITY)
-                top = select(v > top, v, top)
-            top = full(x, largest(top))
+            while i + four <= end:
+                for j in (i, i + one, i + two, i + three):
+                    ahead(x, j)
+                    ahead(y, j)
+                a, b = _above(load(x, i), a), _above(load(x, i + one), b)
+                c, d = _above(load(x, i + two), c), _above(load(x, i + three), d)
+                i += four
+            while i < end:
+                a = _above(load_first_or(x, i, end - i, -_INFINITY), a)
+                i += one
+            top = full(x, largest(_above(_above(a, b), _above(c, d))))
             s = full(x, 0.0)
             i = begin
             while i <= whole:

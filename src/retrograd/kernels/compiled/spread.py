@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..compiler import Array, helper
-from ..simd import ahead, both, either, fma, full, lanes, load, load_first, select, store, store_first
+from ..simd import ahead, both, either, fma, full, lanes, load, load_first, select, store, store_first, until_aligned
 from .math import exp
 
 Body = Callable[..., None]
@@ -72,17 +72,22 @@ def spread(
         k = row * inner
         last = min(n, k + inner)
         value = full(z, a[q])
-        while k + lanes(z) <= last:
-            ahead(z, k)
-            if inner_step == 1:
-                value = load(a, q)
-                q += lanes(z)
-            store(z, k, value)
-            k += lanes(z)
-        if k < last:
-            if inner_step == 1:
-                value = load_first(a, q, last - k)
-            store_first(z, k, value, last - k)
+        few = min(last, k + until_aligned(z, k))  # a register in two cache lines takes longer to go
+        while k < last:
+            if k < few:
+                if inner_step == 1:
+                    value = load_first(a, q, few - k)
+                store_first(z, k, value, few - k)
+                q += few - k
+                k = few
+            while k + lanes(z) <= last:
+                ahead(z, k)
+                if inner_step == 1:
+                    value = load(a, q)
+                    q += lanes(z)
+                store(z, k, value)
+                k += lanes(z)
+            few = last
         row += 1
         m += 1
         if m == middle:

@@ -36,8 +36,41 @@ def _tree(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> An
 
 
 total = _tree(lambda builder, a, b: builder.fadd(a, b))
-product = _tree(lambda builder, a, b: builder.fmul(a, b))
 largest, smallest = _tree(larger), _tree(smaller)
+
+
+def _trees(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Any:
+    """``_tree`` of as many registers as one has lanes, which stand behind each other: lane i is of the i-th one."""
+
+    @intrinsic
+    def reduce(typing: Any, pointer: Any) -> Any:
+        result = vector_of(pointer.dtype)
+
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            vector = llvm_vector(result)
+            values = []
+            for i in range(vector.count):
+                values.append(builder.load(vector_pointer(builder, args[0], I64(i * vector.count), vector)))
+                values[-1].align = vector_align(vector)
+            part = vector.count  # lanes of what is left of each register
+            while part > 1:  # two registers become one: the low half of each part onto the high one
+                low = [k for k in range(2 * vector.count) if k % part < part // 2]
+                masks = [ir.Constant(ir.VectorType(I32, vector.count), [k + m for k in low]) for m in (0, part // 2)]
+                values = [
+                    combine(builder, *(builder.shuffle_vector(values[i], values[i + 1], mask) for mask in masks))
+                    for i in range(0, len(values), 2)
+                ]
+                part //= 2
+            return values[0]
+
+        return result(pointer), generate
+
+    return reduce
+
+
+totals = _trees(lambda builder, a, b: builder.fadd(a, b))
+products = _trees(lambda builder, a, b: builder.fmul(a, b))
+largest_of_each, smallest_of_each = _trees(larger), _trees(smaller)
 
 
 def _prefix(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value], start: float, step: int) -> Any:
