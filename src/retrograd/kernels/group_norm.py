@@ -8,21 +8,38 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from .arrays import CHUNK, Shape, is_dense, like, memory_axes, transposition
+from .axes import column_numbers, row_numbers
 from .launch import kernel
 from .layout import channels_last, is_channels_last
-from .moments import MOMENTS, SUMS, pieces_of_columns
+from .moments import MOMENTS, SUMS
 from .reduction import sum
 from .spread import normalise, normalise_grad
 
 __all__ = ["group_norm", "group_norm_grad", "layer_norm", "layer_norm_grad"]
 
 _FORWARD, _BACKWARD = kernel("row_norm.forward"), kernel("row_norm.backward")
+_GROUPS_FORWARD, _GROUPS_BACKWARD = kernel("group_norm.forward"), kernel("group_norm.backward")
 _STATISTICS, _COEFFICIENTS = kernel("group_norm.statistics"), kernel("group_norm.coefficients")
+_UNITS, _UNIT = 8, 1 << 18  # where a task normalises a whole unit: as many units at least, and elements below as many
+_NARROW = 64  # below as many channels several positions are normalised together: ``spread.py``
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class _Plan(NamedTuple):
+    last: int  # whether channels are neighbours in memory
+    units: int  # 0: statistics of all planes first
+    numbers: tuple[int, ...]  # for the kernels over units
+    tasks: int
+    whole: tuple[int, ...]  # for the kernels over all planes
+    pieces: int  # numbers in all pieces
+    parts: int  # pieces of a channel of a sample
+    piece: int  # elements of one; the last may have less
+    per_task: int  # groups whose statistics one task puts together
 
 
 def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centred: bool) -> Three:
@@ -76,16 +93,25 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
         rows = np.ascontiguousarray(x).reshape(N * groups, C * positions // groups)
         y, mean, inverse = _rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
         return y.reshape(x.shape), mean.reshape(N, groups), inverse.reshape(N, groups)
-    planes = _planes(x)
-    pieces, numbers, piece = pieces_of_columns(MOMENTS, (), planes, ())
+    planes, kind = _planes(x), x.dtype.char
+    plan = _plan(N, C, positions, groups, planes.strides[2] != x.itemsize, 1)
     mean, inverse = np.empty((2, N, groups), x.dtype)
-    centers, factors, shifts = np.empty((3, N, C, 1), x.dtype)
-    per_task = _groups_per_task(C // groups * numbers[1])
-    _STATISTICS[x.dtype.char](
-        -(-N * groups // per_task), pieces, _flat(weight, (0,)), _flat(bias, (0,)), mean, inverse, centers, factors,
-        shifts, N * groups, C, groups, numbers[0], numbers[1], piece, *numbers[2:], per_task, eps,
-    )  # fmt: skip
-    return _from_planes(normalise(planes, centers, factors, shifts), x.shape), mean, inverse
+    pieces, table = np.empty(plan.pieces, x.dtype), np.empty((3, N, C, 1), x.dtype)
+    weight, bias = _flat(weight, (0,)), _flat(bias, (0,))
+    if plan.units:
+        y = np.empty_like(planes)
+        _GROUPS_FORWARD[kind](
+            plan.units, planes, weight, bias, pieces, mean, inverse, table, y, N, C, groups, *plan.numbers, eps
+        )  # fmt: skip
+    else:
+        MOMENTS[plan.last][kind](plan.tasks, planes, pieces, *plan.whole)
+        centers, factors, shifts = table
+        _STATISTICS[kind](
+            -(-N * groups // plan.per_task), pieces, weight, bias, mean, inverse, centers, factors, shifts, N * groups,
+            C, groups, positions, plan.parts, plan.piece, plan.last, plan.per_task, eps,
+        )  # fmt: skip
+        y = normalise(planes, centers, factors, shifts)
+    return _from_planes(y, x.shape), mean, inverse
 
 
 def group_norm_grad(
@@ -102,21 +128,27 @@ def group_norm_grad(
         g, rows = np.ascontiguousarray(g).reshape(shape), np.ascontiguousarray(x).reshape(shape)
         gx, gweight, gbias = _rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
         return gx.reshape(x.shape), gweight, gbias
-    planes = _planes(x)
-    g = np.moveaxis(g, 1, -1).reshape(N, positions, C).transpose(0, 2, 1) if _last(x) else g.reshape(N, C, positions)
-    centers = np.repeat(mean, C // groups, 1)
-    g = like(g, planes)
-    pieces, numbers, _ = pieces_of_columns(SUMS, (g,), planes, (centers,))
-    totals, dots = np.empty((2, N, C), x.dtype)
-    centers, factors, slopes, levels = np.empty((4, N, C, 1), x.dtype)
-    per_task = _groups_per_task(C // groups * numbers[1])
-    _COEFFICIENTS[x.dtype.char](
-        -(-N * groups // per_task), pieces, _flat(weight, (0,)), np.ascontiguousarray(mean),
-        np.ascontiguousarray(inverse), totals, dots, centers, factors, slopes, levels, N * groups, C, groups, *numbers,
-        per_task,
-    )  # fmt: skip
-    gx = normalise_grad(g, planes, centers, factors, slopes, levels)
-    return _from_planes(gx, x.shape), dots.sum(0), totals.sum(0)
+    planes, kind = _planes(x), x.dtype.char
+    plan = _plan(N, C, positions, groups, planes.strides[2] != x.itemsize, 2)
+    g = like(_planes(channels_last(g) if plan.last else g), planes)
+    about = np.repeat(mean, C // groups, 1)
+    pieces, sums, table = np.empty(plan.pieces, x.dtype), np.empty((2, N, C), x.dtype), np.empty((4, N, C, 1), x.dtype)
+    weight, mean, inverse = _flat(weight, (0,)), np.ascontiguousarray(mean), np.ascontiguousarray(inverse)
+    if plan.units:
+        gx = np.empty_like(planes)
+        _GROUPS_BACKWARD[kind](
+            plan.units, g, planes, weight, mean, inverse, about, pieces, sums, table, gx, N, C, groups, *plan.numbers
+        )  # fmt: skip
+    else:
+        SUMS[plan.last][kind](plan.tasks, g, planes, about, pieces, *plan.whole)
+        centers, factors, slopes, levels = table
+        _COEFFICIENTS[kind](
+            -(-N * groups // plan.per_task), pieces, weight, mean, inverse, sums[0], sums[1], centers, factors, slopes,
+            levels, N * groups, C, groups, positions, plan.parts, plan.last, plan.per_task,
+        )  # fmt: skip
+        gx = normalise_grad(g, planes, centers, factors, slopes, levels)
+    gbias, gweight = sums.sum(1)
+    return _from_planes(gx, x.shape), gweight, gbias
 
 
 def _rows(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int, eps: float, centred: bool) -> Three:
@@ -207,5 +239,23 @@ def _from_planes(planes: np.ndarray, shape: Shape) -> np.ndarray:
     return np.moveaxis(planes.transpose(0, 2, 1).reshape(shape[0], *shape[2:], shape[1]), -1, 1)
 
 
-def _groups_per_task(work: int) -> int:
-    return CHUNK // work or 1
+@lru_cache(maxsize=4096)
+def _plan(samples: int, channels: int, positions: int, groups: int, last: bool, arrays: int) -> _Plan:
+    """How planes become pieces, and whether each unit (``compiled/group_norm.py``) is normalised by one task.
+
+    That takes units of which all ``arrays`` that are read twice fit into a cache, enough of them for all threads, and
+    channels that fill registers.
+    """
+    count, size = (samples, channels) if last else (samples * groups, channels // groups)
+    if last:
+        each, parts, kernel_numbers = column_numbers(1, positions, channels)
+        piece, width = kernel_numbers[3:]
+        tasks, whole = samples * each, kernel_numbers
+    else:
+        tasks, parts, whole = row_numbers(samples * channels, positions)
+        each, piece, width = 1, positions if parts == 1 else CHUNK, 0
+    near = arrays * size * positions < _UNIT and not (last and channels < _NARROW)
+    units = count if near and count >= _UNITS else 0
+    numbers = positions, parts, piece, each, width, int(last)
+    per_task = groups * (CHUNK // (channels * parts) or 1) if last else CHUNK // (channels // groups * parts) or 1
+    return _Plan(int(last), units, numbers, tasks, whole, 2 * samples * channels * parts, parts, piece, per_task)
