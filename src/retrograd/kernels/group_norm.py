@@ -17,17 +17,15 @@ from .axes import column_numbers, row_numbers
 from .launch import kernel
 from .layout import channels_last, is_channels_last
 from .moments import MOMENTS, SUMS
-from .reduction import sum
+from .row_norm import Three, normalise_rows, normalise_rows_grad
 from .spread import normalise, normalise_grad
 
 __all__ = ["group_norm", "group_norm_grad", "layer_norm", "layer_norm_grad"]
 
-_FORWARD, _BACKWARD = kernel("row_norm.forward"), kernel("row_norm.backward")
 _GROUPS_FORWARD, _GROUPS_BACKWARD = kernel("group_norm.forward"), kernel("group_norm.backward")
 _STATISTICS, _COEFFICIENTS = kernel("group_norm.statistics"), kernel("group_norm.coefficients")
 _UNITS, _UNIT = 8, 1 << 18  # where a task normalises a whole unit: as many units at least, and elements below as many
 _NARROW = 64  # below as many channels several positions are normalised together: ``spread.py``
-Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class _Plan(NamedTuple):
@@ -49,15 +47,14 @@ def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, 
 
     x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
     """
+    if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous:  # nothing to turn
+        if weight.flags.c_contiguous and bias.flags.c_contiguous:
+            return normalise_rows(x, weight, bias, 1, eps, centred)
     outer = x.shape[: -weight.ndim]
-    if weight.ndim == 1 and x.flags.c_contiguous:  # the usual case, with nothing to turn
-        rows = x.reshape(-1, weight.size) if x.size else x.reshape(prod(outer), weight.size)
-        y, mean, inverse = _rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centred)
-        return y.reshape(x.shape), mean.reshape(outer), inverse.reshape(outer)
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
     seen = np.ascontiguousarray(x.transpose(order))
     rows = seen.reshape(prod(outer), weight.size)
-    y, mean, inverse = _rows(rows, _flat(weight, own), _flat(bias, own), 1, eps, centred)
+    y, mean, inverse = normalise_rows(rows, _flat(weight, own), _flat(bias, own), 1, eps, centred)
     return y.reshape(seen.shape).transpose(back), mean.reshape(outer), inverse.reshape(outer)
 
 
@@ -72,11 +69,13 @@ def layer_norm_grad(
 
     Without ``centred`` there is no mean(h); without ``affine`` gweight and gbias are not computed, but zeros.
     """
+    if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous and g.flags.c_contiguous:
+        return normalise_rows_grad(g, x, _flat(weight, (0,)), mean, inverse, 1, centred, affine)
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
     seen = np.ascontiguousarray(x.transpose(order))
     shape = prod(x.shape[: -weight.ndim]), weight.size
     rows, g = seen.reshape(shape), np.ascontiguousarray(g.transpose(order)).reshape(shape)
-    gx, gweight, gbias = _rows_grad(g, rows, _flat(weight, own), mean, inverse, 1, centred, affine)
+    gx, gweight, gbias = normalise_rows_grad(g, rows, _flat(weight, own), mean, inverse, 1, centred, affine)
     extents = tuple(weight.shape[axis] for axis in own)
     gweight, gbias = (row.reshape(extents).transpose(transposition(own) or own) for row in (gweight, gbias))
     return gx.reshape(seen.shape).transpose(back), gweight, gbias
@@ -91,7 +90,7 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
     positions = prod(x.shape[2:])
     if positions == 1 or not x.size:
         rows = np.ascontiguousarray(x).reshape(N * groups, C * positions // groups)
-        y, mean, inverse = _rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
+        y, mean, inverse = normalise_rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
         return y.reshape(x.shape), mean.reshape(N, groups), inverse.reshape(N, groups)
     planes, kind = _planes(x), x.dtype.char
     plan = _plan(N, C, positions, groups, planes.strides[2] != x.itemsize, 1)
@@ -126,7 +125,7 @@ def group_norm_grad(
     if positions == 1 or not x.size:
         shape = N * groups, C * positions // groups
         g, rows = np.ascontiguousarray(g).reshape(shape), np.ascontiguousarray(x).reshape(shape)
-        gx, gweight, gbias = _rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
+        gx, gweight, gbias = normalise_rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
         return gx.reshape(x.shape), gweight, gbias
     planes, kind = _planes(x), x.dtype.char
     plan = _plan(N, C, positions, groups, planes.strides[2] != x.itemsize, 2)
@@ -149,53 +148,6 @@ def group_norm_grad(
         gx = normalise_grad(g, planes, centers, factors, slopes, levels)
     gbias, gweight = sums.sum(1)
     return _from_planes(gx, x.shape), gweight, gbias
-
-
-def _rows(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int, eps: float, centred: bool) -> Three:
-    """Rows that take turns with ``groups`` parts of weight and bias."""
-    rows, length = x.shape
-    y, mean, inverse = np.empty_like(x), np.empty(rows, x.dtype), np.empty(rows, x.dtype)
-    if x.size:
-        tasks, per_task = _tasks(rows, length)
-        _FORWARD[x.dtype.char](
-            tasks, x, weight, bias, y, mean, inverse, rows, length, groups, per_task, int(centred), eps
-        )  # fmt: skip
-    else:
-        mean.fill(np.nan if centred else 0)  # of nothing
-        inverse.fill(np.nan)
-    return y, mean, inverse
-
-
-def _rows_grad(
-    g: np.ndarray,
-    x: np.ndarray,
-    weight: np.ndarray,
-    mean: np.ndarray,
-    inverse: np.ndarray,
-    groups: int,
-    centred: bool,
-    affine: bool,
-) -> Three:
-    rows, length = x.shape
-    gx = np.empty_like(x)
-    if not x.size:
-        return gx, np.zeros_like(weight), np.zeros_like(weight)
-    tasks, per_task = _tasks(rows, length)
-    pieces = np.empty((tasks, 2, groups * length) if affine else (1, 2, 1), x.dtype)
-    mean, inverse = np.ascontiguousarray(mean), np.ascontiguousarray(inverse)
-    _BACKWARD[x.dtype.char](
-        tasks, g, x, weight, mean, inverse, gx, pieces, rows, length, groups, per_task, int(centred), int(affine)
-    )  # fmt: skip
-    if not affine:
-        return gx, np.zeros_like(weight), np.zeros_like(weight)
-    gweight, gbias = pieces[0] if tasks == 1 else sum(pieces, (0,), False)
-    return gx, gweight, gbias
-
-
-def _tasks(rows: int, length: int) -> tuple[int, int]:
-    """Tasks and rows per task."""
-    per_task = CHUNK // length or 1
-    return -(-rows // per_task), per_task
 
 
 @lru_cache(maxsize=4096)
