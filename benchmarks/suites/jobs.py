@@ -38,7 +38,7 @@ class Job:
     high: float = 2.0
     tolerance: float = 1e-3  # of the size of the result
     rows: bool = False  # our arrays are in C order, as layers of rows make them; else as convolutions do
-    parameters: int = 0  # of the inputs, at the end: in C order, as layers make them
+    parameters: int = 0  # of the inputs, at the end: they have the order that layers make
 
     def arrays(self) -> list[np.ndarray]:
         arrays = [lib.random(*shape, seed=seed) for seed, shape in enumerate(self.inputs)]
@@ -54,7 +54,7 @@ class Job:
     def tensors(self, arrays: list[np.ndarray]) -> list[Any]:
         """The inputs as ours."""
         first = len(arrays) - self.parameters
-        parameters = [retrograd.Tensor(array.copy(), requires_grad=True) for array in arrays[first:]]
+        parameters = [lib.parameter(array) for array in arrays[first:]]
         return [self.tensor(array, requires_grad=True) for array in arrays[:first]] + parameters
 
 

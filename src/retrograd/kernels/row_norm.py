@@ -29,7 +29,7 @@ def normalise_rows(
     kind = x.dtype.char
     y = np.empty_like(x)
     if groups == 1 and rows and (length > LONG or (length > CHUNK and rows < FEW)):
-        mean, squares = moments(x, (1,))
+        mean, squares = (numbers.reshape(rows) for numbers in moments(x, (1,)))
         with np.errstate(all="ignore"):
             if not centred:
                 squares, mean = squares + length * np.square(mean), np.zeros_like(mean)
