@@ -48,8 +48,7 @@ def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, 
     x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
     """
     if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous:  # nothing to turn
-        if weight.flags.c_contiguous and bias.flags.c_contiguous:
-            return normalise_rows(x, weight, bias, 1, eps, centred)
+        return normalise_rows(x, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centred)
     outer = x.shape[: -weight.ndim]
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
     seen = np.ascontiguousarray(x.transpose(order))
@@ -199,10 +198,11 @@ def _plan(samples: int, channels: int, positions: int, groups: int, last: bool, 
     channels that fill registers.
     """
     count, size = (samples, channels) if last else (samples * groups, channels // groups)
+    whole: tuple[int, ...]
     if last:
-        each, parts, kernel_numbers = column_numbers(1, positions, channels)
-        piece, width = kernel_numbers[3:]
-        tasks, whole = samples * each, kernel_numbers
+        each, parts, whole = column_numbers(1, positions, channels)
+        piece, width = whole[3:]
+        tasks = samples * each
     else:
         tasks, parts, whole = row_numbers(samples * channels, positions)
         each, piece, width = 1, positions if parts == 1 else CHUNK, 0

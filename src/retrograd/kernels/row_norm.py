@@ -1,7 +1,7 @@
 """Rows that are normalised one by one: short ones from the cache, long ones in pieces.
 
-Of rows that are longer than a task, statistics are taken of pieces first. Then some neighbouring columns of all rows are
-a task, because as much of weight and bias stays in the cache meanwhile, and as much of their gradients.
+Of rows that are longer than a task, statistics are taken of pieces first. Then some neighbouring columns of all rows
+are a task, because as much of weight and bias stays in the cache meanwhile, and as much of their gradients.
 """
 
 from __future__ import annotations

@@ -175,7 +175,8 @@ def batch_norm(
     statistics: list[np.ndarray] = []
     y: Tensor = BatchNorm.apply(input, weight, bias, eps, statistics)
     if running:
-        _follow(running, *statistics, count, momentum)
+        mean, variance = statistics
+        _follow(running, mean, variance, count, momentum)
     return y
 
 

@@ -1,4 +1,4 @@
-"""Group normalisation: statistics of the channels of each sample become those of groups, between two passes over memory.
+"""Group normalisation: between two passes over memory, statistics of channels become those of groups of channels.
 
 x is (N, C, positions) in this order of memory or, with ``last``, (N, positions, C). A *unit* is what is normalised from
 the cache by one task: a sample if its channels are neighbours in memory, else one group of a sample.
@@ -63,9 +63,10 @@ def statistics(
     factors: Array, shifts: Array, results: int, channels: int, groups: int, length: int, parts: int, piece: int,
     last: int, per_task: int, eps: float,
 ) -> None:  # fmt: skip
-    """mean and inverse (N, groups) of some groups, and what ``normalise`` takes, per channel (N, C). Sums are in float64.
+    """mean and inverse (N, groups) of some groups, and what ``normalise`` takes, per channel (N, C).
 
-    The tasks of ``last`` are whole samples. A piece is the mean and the sum of squares about it of ``piece`` of ``length`` numbers; the last one may be shorter.
+    A piece is the mean and the sum of squares about it of ``piece`` of ``length`` numbers; the last one may be shorter.
+    Sums over a group are in float64. With ``last`` a task has whole samples.
     """
     size = channels // groups
     stop = min(results, (task + 1) * per_task)

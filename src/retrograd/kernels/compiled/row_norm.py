@@ -245,5 +245,8 @@ def long_input_grad(
             w += lanes(x)
         if w < last:
             n = last - w
-            h, z = load_first(g, begin + w, n) * load_first(weight, w, n), (load_first(x, begin + w, n) - center) * scale
+            h, z = (
+                load_first(g, begin + w, n) * load_first(weight, w, n),
+                (load_first(x, begin + w, n) - center) * scale,
+            )
             store_first(gx, begin + w, ((h - level) - z * slope) * scale, n)
