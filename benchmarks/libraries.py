@@ -46,6 +46,13 @@ def ours(array: np.ndarray, requires_grad: bool = False) -> Any:
     return retrograd.Tensor(channels_last(array) if array.ndim > 2 else array.copy(), requires_grad=requires_grad)
 
 
+def parameter(array: np.ndarray) -> Any:
+    """A parameter of a normalisation as our layers make it: that of images (C, H, W) has the order of images."""
+    if array.ndim > 2:
+        return retrograd.Tensor(channels_last(array[np.newaxis])[0], requires_grad=True)
+    return retrograd.Tensor(array.copy(), requires_grad=True)
+
+
 def theirs(array: np.ndarray, layout: str = CONTIGUOUS, requires_grad: bool = False) -> Any:
     """A PyTorch tensor of its own memory, in the named layout."""
     tensor = torch.tensor(np.array(array, order="C"))  # (ascontiguousarray gives a scalar an axis)

@@ -38,6 +38,7 @@ class Job:
     high: float = 2.0
     tolerance: float = 1e-3  # of the size of the result
     rows: bool = False  # our arrays are in C order, as layers of rows make them; else as convolutions do
+    parameters: int = 0  # of the inputs, at the end: they have the order that layers make
 
     def arrays(self) -> list[np.ndarray]:
         arrays = [lib.random(*shape, seed=seed) for seed, shape in enumerate(self.inputs)]
@@ -49,6 +50,12 @@ class Job:
     def tensor(self, array: np.ndarray, requires_grad: bool = False) -> Any:
         """The array as ours."""
         return retrograd.Tensor(array.copy(), requires_grad) if self.rows else lib.ours(array, requires_grad)
+
+    def tensors(self, arrays: list[np.ndarray]) -> list[Any]:
+        """The inputs as ours."""
+        first = len(arrays) - self.parameters
+        parameters = [lib.parameter(array) for array in arrays[first:]]
+        return [self.tensor(array, requires_grad=True) for array in arrays[:first]] + parameters
 
 
 def on_all_shapes(
@@ -79,7 +86,7 @@ def _candidates(job: Job, arrays: list[np.ndarray], compile: bool) -> dict[str, 
 
 def _forward(job: Job, compile: bool) -> Row:
     arrays = job.arrays()
-    inputs = [job.tensor(array, requires_grad=True) for array in arrays]
+    inputs = job.tensors(arrays)
     theirs = {way: _bind(operator, tensors) for way, (operator, tensors) in _candidates(job, arrays, compile).items()}
 
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
@@ -95,7 +102,7 @@ def _bind(operator: Operator, tensors: list[Any]) -> Call:
 
 def _backward(job: Job, compile: bool) -> Row:
     arrays = job.arrays()
-    inputs = [job.tensor(array, requires_grad=True) for array in arrays]
+    inputs = job.tensors(arrays)
     y = job.ours(*inputs)
     upstream = lib.random(*y.shape, seed=9)
     g = job.tensor(upstream)

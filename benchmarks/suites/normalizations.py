@@ -46,6 +46,7 @@ def _job(
         lambda *tensors: norm(peer, *tensors),
         inputs,
         rows=rows,
+        parameters=len(inputs) - 1,
     )
 
 

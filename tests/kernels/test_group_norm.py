@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import retrograd.kernels
+import retrograd.kernels.row_norm as row_norm
 from comparison import assert_close, run
 from strategies import CHANNELS, DTYPES, LAYOUTS, numbers
 
@@ -113,6 +115,38 @@ def test_several_pieces(kernel_set: Any, layout: str) -> None:
     check_group_norm(kernel_set, rng, (1, 2, 150, 130), 1, layout, np.float64)
 
 
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("groups", [1, 4, 68])
+def test_samples_from_the_cache(kernel_set: Any, layout: str, groups: int) -> None:
+    """As many samples, and as many channels, that a task normalises a whole one (or a group of one)."""
+    check_group_norm(kernel_set, np.random.default_rng(0), (8, 68, 3, 2), groups, layout, np.float32)
+
+
+def test_samples_in_several_pieces(kernel_set: Any) -> None:
+    """The pieces of neighbouring channels are put together; the last one is shorter."""
+    check_group_norm(kernel_set, np.random.default_rng(0), (8, 64, 300), 2, "channels_last", np.float32)
+
+
+def check_layer_norm(kernels: Any, rng: np.random.Generator, shape: tuple[int, ...], count: int, layout: str,
+                     dtype: type, centred: bool) -> None:  # fmt: skip
+    last = shape[len(shape) - count :]
+    x, g = LAYOUTS[layout](numbers(rng, shape, dtype)), LAYOUTS[layout](numbers(rng, shape, dtype))
+    weight, bias = numbers(rng, last, dtype), numbers(rng, last, dtype)
+    y, mean, inverse = run(kernels.layer_norm, x, weight, bias, EPS, centred)
+    gx, gweight, gbias = run(kernels.layer_norm_grad, g, x, weight, mean, inverse, centred, True)
+    rows, length = math.prod(shape[: len(shape) - count]), math.prod(last)
+    view = (rows, 1, length)
+    assert gweight.shape == gbias.shape == last and mean.shape == inverse.shape == shape[: len(shape) - count]
+    check(
+        (y.reshape(view), mean.reshape(rows, 1), inverse.reshape(rows, 1)),
+        (gx.reshape(view), gweight.reshape(1, length), gbias.reshape(1, length)),
+        g.reshape(view), x.reshape(view), weight.reshape(1, length), bias.reshape(1, length), centred,
+    )  # fmt: skip
+    plain, zeros, none = run(kernels.layer_norm_grad, g, x, weight, mean, inverse, centred, False)
+    np.testing.assert_allclose(plain, gx, rtol=1e-4, atol=1e-4)
+    assert not zeros.any() and not none.any()
+
+
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -120,22 +154,18 @@ def test_layer_norm(kernel_set: Any, layout: str, dtype: type, centred: bool) ->
     rng = np.random.default_rng(0)
     for shape, count in (((4, 5), 1), ((3, 33), 1), ((2, 3, 4, 5), 3), ((2, 3, 4, 5), 2), ((7,), 1), ((50, 9), 1),
                          ((0, 3), 1), ((4, 1), 1), ((600, 40), 1)):  # fmt: skip
-        last = shape[len(shape) - count :]
-        x, g = LAYOUTS[layout](numbers(rng, shape, dtype)), LAYOUTS[layout](numbers(rng, shape, dtype))
-        weight, bias = numbers(rng, last, dtype), numbers(rng, last, dtype)
-        y, mean, inverse = run(kernel_set.layer_norm, x, weight, bias, EPS, centred)
-        gx, gweight, gbias = run(kernel_set.layer_norm_grad, g, x, weight, mean, inverse, centred, True)
-        rows, length = math.prod(shape[: len(shape) - count]), math.prod(last)
-        view = (rows, 1, length)
-        assert gweight.shape == gbias.shape == last and mean.shape == inverse.shape == shape[: len(shape) - count]
-        check(
-            (y.reshape(view), mean.reshape(rows, 1), inverse.reshape(rows, 1)),
-            (gx.reshape(view), gweight.reshape(1, length), gbias.reshape(1, length)),
-            g.reshape(view), x.reshape(view), weight.reshape(1, length), bias.reshape(1, length), centred,
-        )  # fmt: skip
-        plain, zeros, none = run(kernel_set.layer_norm_grad, g, x, weight, mean, inverse, centred, False)
-        np.testing.assert_allclose(plain, gx, rtol=1e-4, atol=1e-4)
-        assert not zeros.any() and not none.any()
+        check_layer_norm(kernel_set, rng, shape, count, layout, dtype, centred)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_rows(monkeypatch: pytest.MonkeyPatch, dtype: type, centred: bool) -> None:
+    """Rows of several parts, of which the last is shorter, and rows of several blocks, as if tasks were small."""
+    monkeypatch.setattr(row_norm, "CHUNK", 16)
+    monkeypatch.setattr(row_norm, "FEW", 1000)
+    rng = np.random.default_rng(0)
+    for shape, count in (((3, 4141), 1), ((1, 2049), 1), ((70, 40), 1), ((0, 40), 1), ((2, 3, 4, 5), 3)):
+        check_layer_norm(retrograd.kernels, rng, shape, count, "channels_last", dtype, centred)
 
 
 @pytest.mark.parametrize("centred", [True, False])

@@ -171,3 +171,17 @@ def test_a_call_that_fails_leaves_the_statistics_alone() -> None:
 def test_arguments_are_checked(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         nn.BatchNorm1d(**{"num_features": 3, **arguments})
+
+
+@pytest.mark.parametrize("layer", [nn.LayerNorm, nn.RMSNorm])
+def test_weights_of_images_have_their_order(layer: type) -> None:
+    """Whatever their order in memory, they are saved, loaded and used as others."""
+    images, plain = layer((3, 4, 5), dtype="float64"), layer((4, 5), dtype="float64")
+    assert images.weight.data.transpose(1, 2, 0).flags.c_contiguous and plain.weight.data.flags.c_contiguous
+    numbers = np.random.default_rng(0).standard_normal((3, 4, 5))
+    images.load_state_dict({**images.state_dict(), "weight": Tensor(numbers)})
+    np.testing.assert_array_equal(images.weight.data, numbers)
+    x = np.random.default_rng(1).standard_normal((2, 3, 4, 5))
+    mean = x.mean((1, 2, 3), keepdims=True) if layer is nn.LayerNorm else 0
+    size = np.sqrt(np.square(x - mean).mean((1, 2, 3), keepdims=True) + (1e-5 if layer is nn.LayerNorm else 0))
+    np.testing.assert_allclose(images(Tensor(x)).data, (x - mean) / size * numbers, rtol=1e-9, atol=1e-12)

@@ -8,21 +8,36 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from .arrays import CHUNK, Shape, is_dense, like, memory_axes, transposition
+from .axes import column_numbers, row_numbers
 from .launch import kernel
 from .layout import channels_last, is_channels_last
-from .moments import MOMENTS, SUMS, pieces_of_columns
-from .reduction import sum
+from .moments import MOMENTS, SUMS
+from .row_norm import Three, normalise_rows, normalise_rows_grad
 from .spread import normalise, normalise_grad
 
 __all__ = ["group_norm", "group_norm_grad", "layer_norm", "layer_norm_grad"]
 
-_FORWARD, _BACKWARD = kernel("row_norm.forward"), kernel("row_norm.backward")
+_GROUPS_FORWARD, _GROUPS_BACKWARD = kernel("group_norm.forward"), kernel("group_norm.backward")
 _STATISTICS, _COEFFICIENTS = kernel("group_norm.statistics"), kernel("group_norm.coefficients")
-Three = tuple[np.ndarray, np.ndarray, np.ndarray]
+_UNITS, _UNIT = 8, 1 << 18  # where a task normalises a whole unit: as many units at least, and elements below as many
+_NARROW = 64  # below as many channels several positions are normalised together: ``spread.py``
+
+
+class _Plan(NamedTuple):
+    last: int  # whether channels are neighbours in memory
+    units: int  # 0: statistics of all planes first
+    numbers: tuple[int, ...]  # for the kernels over units
+    tasks: int
+    whole: tuple[int, ...]  # for the kernels over all planes
+    pieces: int  # numbers in all pieces
+    parts: int  # pieces of a channel of a sample
+    piece: int  # elements of one; the last may have less
+    per_task: int  # groups whose statistics one task puts together
 
 
 def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centred: bool) -> Three:
@@ -32,15 +47,13 @@ def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, 
 
     x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
     """
+    if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous:  # nothing to turn
+        return normalise_rows(x, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centred)
     outer = x.shape[: -weight.ndim]
-    if weight.ndim == 1 and x.flags.c_contiguous:  # the usual case, with nothing to turn
-        rows = x.reshape(-1, weight.size) if x.size else x.reshape(prod(outer), weight.size)
-        y, mean, inverse = _rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centred)
-        return y.reshape(x.shape), mean.reshape(outer), inverse.reshape(outer)
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
     seen = np.ascontiguousarray(x.transpose(order))
     rows = seen.reshape(prod(outer), weight.size)
-    y, mean, inverse = _rows(rows, _flat(weight, own), _flat(bias, own), 1, eps, centred)
+    y, mean, inverse = normalise_rows(rows, _flat(weight, own), _flat(bias, own), 1, eps, centred)
     return y.reshape(seen.shape).transpose(back), mean.reshape(outer), inverse.reshape(outer)
 
 
@@ -55,11 +68,13 @@ def layer_norm_grad(
 
     Without ``centred`` there is no mean(h); without ``affine`` gweight and gbias are not computed, but zeros.
     """
+    if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous and g.flags.c_contiguous:
+        return normalise_rows_grad(g, x, _flat(weight, (0,)), mean, inverse, 1, centred, affine)
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
     seen = np.ascontiguousarray(x.transpose(order))
     shape = prod(x.shape[: -weight.ndim]), weight.size
     rows, g = seen.reshape(shape), np.ascontiguousarray(g.transpose(order)).reshape(shape)
-    gx, gweight, gbias = _rows_grad(g, rows, _flat(weight, own), mean, inverse, 1, centred, affine)
+    gx, gweight, gbias = normalise_rows_grad(g, rows, _flat(weight, own), mean, inverse, 1, centred, affine)
     extents = tuple(weight.shape[axis] for axis in own)
     gweight, gbias = (row.reshape(extents).transpose(transposition(own) or own) for row in (gweight, gbias))
     return gx.reshape(seen.shape).transpose(back), gweight, gbias
@@ -74,18 +89,27 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
     positions = prod(x.shape[2:])
     if positions == 1 or not x.size:
         rows = np.ascontiguousarray(x).reshape(N * groups, C * positions // groups)
-        y, mean, inverse = _rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
+        y, mean, inverse = normalise_rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
         return y.reshape(x.shape), mean.reshape(N, groups), inverse.reshape(N, groups)
-    planes = _planes(x)
-    pieces, numbers, piece = pieces_of_columns(MOMENTS, (), planes, ())
+    planes, kind = _planes(x), x.dtype.char
+    plan = _plan(N, C, positions, groups, planes.strides[2] != x.itemsize, 1)
     mean, inverse = np.empty((2, N, groups), x.dtype)
-    centers, factors, shifts = np.empty((3, N, C, 1), x.dtype)
-    per_task = _groups_per_task(C // groups * numbers[1])
-    _STATISTICS[x.dtype.char](
-        -(-N * groups // per_task), pieces, _flat(weight, (0,)), _flat(bias, (0,)), mean, inverse, centers, factors,
-        shifts, N * groups, C, groups, numbers[0], numbers[1], piece, *numbers[2:], per_task, eps,
-    )  # fmt: skip
-    return _from_planes(normalise(planes, centers, factors, shifts), x.shape), mean, inverse
+    pieces, table = np.empty(plan.pieces, x.dtype), np.empty((3, N, C, 1), x.dtype)
+    weight, bias = _flat(weight, (0,)), _flat(bias, (0,))
+    if plan.units:
+        y = np.empty_like(planes)
+        _GROUPS_FORWARD[kind](
+            plan.units, planes, weight, bias, pieces, mean, inverse, table, y, N, C, groups, *plan.numbers, eps
+        )  # fmt: skip
+    else:
+        MOMENTS[plan.last][kind](plan.tasks, planes, pieces, *plan.whole)
+        centers, factors, shifts = table
+        _STATISTICS[kind](
+            -(-N * groups // plan.per_task), pieces, weight, bias, mean, inverse, centers, factors, shifts, N * groups,
+            C, groups, positions, plan.parts, plan.piece, plan.last, plan.per_task, eps,
+        )  # fmt: skip
+        y = normalise(planes, centers, factors, shifts)
+    return _from_planes(y, x.shape), mean, inverse
 
 
 def group_norm_grad(
@@ -100,70 +124,29 @@ def group_norm_grad(
     if positions == 1 or not x.size:
         shape = N * groups, C * positions // groups
         g, rows = np.ascontiguousarray(g).reshape(shape), np.ascontiguousarray(x).reshape(shape)
-        gx, gweight, gbias = _rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
+        gx, gweight, gbias = normalise_rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
         return gx.reshape(x.shape), gweight, gbias
-    planes = _planes(x)
-    g = np.moveaxis(g, 1, -1).reshape(N, positions, C).transpose(0, 2, 1) if _last(x) else g.reshape(N, C, positions)
-    centers = np.repeat(mean, C // groups, 1)
-    g = like(g, planes)
-    pieces, numbers, _ = pieces_of_columns(SUMS, (g,), planes, (centers,))
-    totals, dots = np.empty((2, N, C), x.dtype)
-    centers, factors, slopes, levels = np.empty((4, N, C, 1), x.dtype)
-    per_task = _groups_per_task(C // groups * numbers[1])
-    _COEFFICIENTS[x.dtype.char](
-        -(-N * groups // per_task), pieces, _flat(weight, (0,)), np.ascontiguousarray(mean),
-        np.ascontiguousarray(inverse), totals, dots, centers, factors, slopes, levels, N * groups, C, groups, *numbers,
-        per_task,
-    )  # fmt: skip
-    gx = normalise_grad(g, planes, centers, factors, slopes, levels)
-    return _from_planes(gx, x.shape), dots.sum(0), totals.sum(0)
-
-
-def _rows(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int, eps: float, centred: bool) -> Three:
-    """Rows that take turns with ``groups`` parts of weight and bias."""
-    rows, length = x.shape
-    y, mean, inverse = np.empty_like(x), np.empty(rows, x.dtype), np.empty(rows, x.dtype)
-    if x.size:
-        tasks, per_task = _tasks(rows, length)
-        _FORWARD[x.dtype.char](
-            tasks, x, weight, bias, y, mean, inverse, rows, length, groups, per_task, int(centred), eps
+    planes, kind = _planes(x), x.dtype.char
+    plan = _plan(N, C, positions, groups, planes.strides[2] != x.itemsize, 2)
+    g = like(_planes(channels_last(g) if plan.last else g), planes)
+    about = np.repeat(mean, C // groups, 1)
+    pieces, sums, table = np.empty(plan.pieces, x.dtype), np.empty((2, N, C), x.dtype), np.empty((4, N, C, 1), x.dtype)
+    weight, mean, inverse = _flat(weight, (0,)), np.ascontiguousarray(mean), np.ascontiguousarray(inverse)
+    if plan.units:
+        gx = np.empty_like(planes)
+        _GROUPS_BACKWARD[kind](
+            plan.units, g, planes, weight, mean, inverse, about, pieces, sums, table, gx, N, C, groups, *plan.numbers
         )  # fmt: skip
     else:
-        mean.fill(np.nan if centred else 0)  # of nothing
-        inverse.fill(np.nan)
-    return y, mean, inverse
-
-
-def _rows_grad(
-    g: np.ndarray,
-    x: np.ndarray,
-    weight: np.ndarray,
-    mean: np.ndarray,
-    inverse: np.ndarray,
-    groups: int,
-    centred: bool,
-    affine: bool,
-) -> Three:
-    rows, length = x.shape
-    gx = np.empty_like(x)
-    if not x.size:
-        return gx, np.zeros_like(weight), np.zeros_like(weight)
-    tasks, per_task = _tasks(rows, length)
-    pieces = np.empty((tasks, 2, groups * length) if affine else (1, 2, 1), x.dtype)
-    mean, inverse = np.ascontiguousarray(mean), np.ascontiguousarray(inverse)
-    _BACKWARD[x.dtype.char](
-        tasks, g, x, weight, mean, inverse, gx, pieces, rows, length, groups, per_task, int(centred), int(affine)
-    )  # fmt: skip
-    if not affine:
-        return gx, np.zeros_like(weight), np.zeros_like(weight)
-    gweight, gbias = pieces[0] if tasks == 1 else sum(pieces, (0,), False)
-    return gx, gweight, gbias
-
-
-def _tasks(rows: int, length: int) -> tuple[int, int]:
-    """Tasks and rows per task."""
-    per_task = CHUNK // length or 1
-    return -(-rows // per_task), per_task
+        SUMS[plan.last][kind](plan.tasks, g, planes, about, pieces, *plan.whole)
+        centers, factors, slopes, levels = table
+        _COEFFICIENTS[kind](
+            -(-N * groups // plan.per_task), pieces, weight, mean, inverse, sums[0], sums[1], centers, factors, slopes,
+            levels, N * groups, C, groups, positions, plan.parts, plan.last, plan.per_task,
+        )  # fmt: skip
+        gx = normalise_grad(g, planes, centers, factors, slopes, levels)
+    gbias, gweight = sums.sum(1)
+    return _from_planes(gx, x.shape), gweight, gbias
 
 
 @lru_cache(maxsize=4096)
@@ -207,5 +190,24 @@ def _from_planes(planes: np.ndarray, shape: Shape) -> np.ndarray:
     return np.moveaxis(planes.transpose(0, 2, 1).reshape(shape[0], *shape[2:], shape[1]), -1, 1)
 
 
-def _groups_per_task(work: int) -> int:
-    return CHUNK // work or 1
+@lru_cache(maxsize=4096)
+def _plan(samples: int, channels: int, positions: int, groups: int, last: bool, arrays: int) -> _Plan:
+    """How planes become pieces, and whether each unit (``compiled/group_norm.py``) is normalised by one task.
+
+    That takes units of which all ``arrays`` that are read twice fit into a cache, enough of them for all threads, and
+    channels that fill registers.
+    """
+    count, size = (samples, channels) if last else (samples * groups, channels // groups)
+    whole: tuple[int, ...]
+    if last:
+        each, parts, whole = column_numbers(1, positions, channels)
+        piece, width = whole[3:]
+        tasks = samples * each
+    else:
+        tasks, parts, whole = row_numbers(samples * channels, positions)
+        each, piece, width = 1, positions if parts == 1 else CHUNK, 0
+    near = arrays * size * positions < _UNIT and not (last and channels < _NARROW)
+    units = count if near and count >= _UNITS else 0
+    numbers = positions, parts, piece, each, width, int(last)
+    per_task = groups * (CHUNK // (channels * parts) or 1) if last else CHUNK // (channels // groups * parts) or 1
+    return _Plan(int(last), units, numbers, tasks, whole, 2 * samples * channels * parts, parts, piece, per_task)

@@ -41,7 +41,7 @@ class _Plan(NamedTuple):
 
 def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The mean over ``axes`` and the sum of squares about it; the axes have extent 1 afterwards."""
-    x, plan, pieces = _pieces(MOMENTS, (), x, axes)
+    x, plan, pieces = _pieces(MOMENTS, x, axes)
     mean, squares = pieces[..., 0, :], pieces[..., 1, :]
     if plan.merged:
         n = _counts(plan.pieces[-3], plan.length, plan.piece)
@@ -56,7 +56,7 @@ def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarra
 
 def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """log sum exp(x) over ``axes``, which have extent 1 afterwards; -inf over nothing."""
-    _, plan, pieces = _pieces(_LOGSUMEXP, (), x, axes)
+    _, plan, pieces = _pieces(_LOGSUMEXP, x, axes)
     top, s = pieces[..., 0, :], pieces[..., 1, :]
     with np.errstate(all="ignore"):
         if plan.merged:
@@ -67,34 +67,16 @@ def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         return _result(plan, np.log(s) + top)
 
 
-def pieces_of_columns(
-    kernels: tuple[Kernel, Kernel], before: tuple[np.ndarray, ...], x: np.ndarray, after: tuple[np.ndarray, ...]
-) -> tuple[np.ndarray, tuple[int, int, int, int, int, int], int]:
-    """The pieces of x (N, C, P), dense in this order or as (N, P, C), over P.
-
-    Also: P, parts; the steps between samples, channels and parts, and from a piece's first number to its second; and
-    the numbers in a part. (The arrays before and after x are those of the kernels.)
-    """
-    x, plan, pieces = _pieces(kernels, before, x, (2,), *after)
-    channels, parts = x.shape[1], plan.pieces[-3]
-    steps = (2 * parts, 2, 1) if plan.rows else (1, 2 * channels, channels)
-    return pieces, (plan.length, parts, 2 * parts * channels, *steps), plan.piece
-
-
 def _pieces(
-    kernels: tuple[Kernel, Kernel],
-    before: tuple[np.ndarray, ...],
-    x: np.ndarray,
-    axes: tuple[int, ...],
-    *after: np.ndarray,
+    kernels: tuple[Kernel, Kernel], x: np.ndarray, axes: tuple[int, ...]
 ) -> tuple[np.ndarray, _Plan, np.ndarray]:
-    """The dense x, how it is seen, and the two numbers of each piece; the kernels take arrays before and after x."""
+    """The dense x, how it is seen, and the two numbers of each piece."""
     x = dense(x)
     plan = _plan(x.shape, x.strides, x.itemsize, axes)
     if not plan.tasks:
         return x, plan, np.zeros(plan.pieces, x.dtype)
     pieces = np.empty(plan.pieces, x.dtype)
-    kernels[0 if plan.rows else 1][x.dtype.char](plan.tasks, *before, x, *after, pieces, *plan.numbers)
+    kernels[0 if plan.rows else 1][x.dtype.char](plan.tasks, x, pieces, *plan.numbers)
     return x, plan, pieces
 
 

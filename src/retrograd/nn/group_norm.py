@@ -23,7 +23,11 @@ class _Affine(Module):
     def _start(self, shape: tuple[int, ...], dtype: Any, **wanted: bool) -> None:
         numbers = as_float_dtype(dtype)
         for member, want in wanted.items():
-            self.register_parameter(member, Parameter(np.empty(shape, numbers)) if want else None)
+            # what belongs to images (C, H, W) has their order in memory, and need not be turned at every call
+            memory = (*shape[1:], shape[0]) if len(shape) > 2 else shape
+            values = np.empty(memory, numbers)
+            values = np.moveaxis(values, -1, 0) if len(shape) > 2 else values
+            self.register_parameter(member, Parameter(values) if want else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

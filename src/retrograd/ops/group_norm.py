@@ -14,11 +14,10 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
-from .creation import ones, zeros
 from .dtype import is_number, require_float, require_same
 from .kernel_set import kernels
 from .matmul import matmul
-from .norms import vector_norm_of
+from .norms import Norm2, vector_norm_of
 from .reduction import Mean, axes
 from .shape import Permute, Reshape, sizes
 from .transcendental import exp, log
@@ -59,33 +58,60 @@ class LayerNorm(Function):
 
 
 class GroupNorm(Function):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias per sample and group of channels, and these statistics.
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per sample and group of channels.
 
-    x (N, C, *I), weight, bias (C,) -> y like x, mean, inverse deviation (N, groups); the statistics carry no gradient.
+    x (N, C, *I), weight, bias (C,) -> y like x; mean and inverse deviation (N, groups) are added to ``statistics``.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, groups: int, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, x: Tensor, groups: int, weight: Tensor, bias: Tensor, eps: float, statistics: list[np.ndarray]
+    ) -> Tensor:
         y, mean, inverse = kernels.group_norm(x.data, groups, weight.data, bias.data, eps)
         ctx.save_for_backward(x, weight, mean, inverse)
         ctx.eps, ctx.groups = eps, groups
-        statistics = wrap(mean), wrap(inverse)
-        ctx.mark_non_differentiable(*statistics)
-        ctx.set_materialize_grads(False)
-        return wrap(y), *statistics
+        statistics += mean, inverse
+        return wrap(y)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor, *_: Any) -> Gradients:
+    def backward(ctx: Any, g: Tensor) -> Gradients:
         """The fused gradient, or the composed one where it must be differentiable or need not reach x."""
-        want_x, _, want_w, want_b, _ = ctx.needs_input_grad
+        want_x, _, want_w, want_b, *_ = ctx.needs_input_grad
         x, weight, mean, inverse = ctx.saved_tensors
         if is_grad_enabled() or not want_x:
             N, C, *positions = x.data.shape
             view = (N, ctx.groups, C // ctx.groups, math.prod(positions))
             gx, gw, gb = norm_grad(g, x, weight, ctx.eps, view, True, (want_x, want_w, want_b))
-            return gx, None, gw, gb, None
+            return gx, None, gw, gb, None, None
         fused_x, fused_w, fused_b = kernels.group_norm_grad(g.data, x.data, ctx.groups, weight.data, mean, inverse)
-        return wrap(fused_x), None, wrap(fused_w) if want_w else None, wrap(fused_b) if want_b else None, None
+        gw, gb = wrap(fused_w) if want_w else None, wrap(fused_b) if want_b else None
+        return wrap(fused_x), None, gw, gb, None, None
+
+
+class Unit(Function):
+    """y = x / max(norm, eps), the 2-norm over ``axes``.
+
+    gx = (g - y * sum(g * y)) / norm, and g / eps where the norm is below eps.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
+        norm = kernels.norm(x.data, 2, axes, True)
+        y = wrap(kernels.div(x.data, np.maximum(norm, norm.dtype.type(eps))))
+        ctx.save_for_backward(x, y, norm)
+        ctx.axes, ctx.eps = axes, eps
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        x, y, found = ctx.saved_tensors
+        norm = Norm2.apply(x, ctx.axes, True) if is_grad_enabled() else wrap(found)
+        along = Sum.apply(g * y, ctx.axes, True)
+        small = found < ctx.eps
+        if small.any():
+            kept = wrap(np.asarray(~small, found.dtype))
+            norm, along = norm * kept + wrap(np.asarray(ctx.eps * small, found.dtype)), along * kept
+        return (g - y * along) / norm, None, None
 
 
 def norm_grad(
@@ -188,7 +214,8 @@ def group_norm(
             f"needs more than 1"
         )
     weight, bias = per_channel("group_norm", input, weight=weight, bias=bias)
-    return GroupNorm.apply(input, num_groups, weight, bias, eps)[0]
+    y: Tensor = GroupNorm.apply(input, num_groups, weight, bias, eps, [])
+    return y
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
@@ -199,7 +226,12 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
         ValueError: p is no number, or an axis is named twice.
         IndexError: input has no such axis.
     """
-    norm = vector_norm_of("normalize", input, p, axes("normalize", dim, getattr(input, "ndim", 0)), True, None)
+    over = axes("normalize", dim, getattr(input, "ndim", 0))
+    if p == 2 and is_number(p):
+        require_float("normalize", input)
+        y: Tensor = Unit.apply(input, over, eps)
+        return y
+    norm = vector_norm_of("normalize", input, p, over, True, None)
     small = norm.data < eps
     if small.any():
         kept = np.asarray(1 - small, norm.data.dtype)
@@ -241,8 +273,8 @@ def per_channel(name: str, x: Tensor, weight: Tensor | None, bias: Tensor | None
     require_channels(name, x, weight=weight, bias=bias)
     channels, dtype = x.data.shape[1], x.data.dtype
     return (
-        ones(channels, dtype=dtype) if weight is None else weight,
-        zeros(channels, dtype=dtype) if bias is None else bias,
+        wrap(np.ones(channels, dtype)) if weight is None else weight,
+        wrap(np.zeros(channels, dtype)) if bias is None else bias,
     )
 
 
@@ -266,23 +298,32 @@ def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
 def _last_axes(
     name: str, x: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
 ) -> Tensor:
-    require_float(name, x)
+    if not isinstance(x, Tensor) or x.data.dtype.kind != "f":
+        require_float(name, x)
     extents = sizes((normalized_shape,))
-    shape = x.data.shape
+    shape, dtype = x.data.shape, x.data.dtype
     if not extents or shape[-len(extents) :] != extents:
         raise ValueError(
             f"{name}: normalized_shape={extents} must be the last extents of input.shape={shape}, at least one of them"
         )
-    for label, value in (("weight", weight), ("bias", bias)):
+    for value in (weight, bias):
+        if value is not None and (
+            not isinstance(value, Tensor) or value.data.dtype is not dtype or value.data.shape != extents
+        ):
+            _require_shape(name, x, extents, weight=weight, bias=bias)
+    if type(eps) is not float and not is_number(eps):
+        raise TypeError(f"{name}: eps={eps!r} must be a number")
+    affine = weight is not None or bias is not None
+    if weight is None:
+        weight = wrap(np.ones(extents, dtype))
+    if bias is None:
+        bias = wrap(np.zeros(extents, dtype))
+    return LayerNorm.apply(x, weight, bias, eps, centred, affine)
+
+
+def _require_shape(name: str, x: Tensor, extents: tuple[int, ...], **given: Tensor | None) -> None:
+    for label, value in given.items():
         if value is not None:
             require_same(name, "input", x, label, value)
             if value.data.shape != extents:
                 raise ValueError(f"{name}: {label}.shape={value.data.shape} must be normalized_shape={extents}")
-    if not is_number(eps):
-        raise TypeError(f"{name}: eps={eps!r} must be a number")
-    affine = weight is not None or bias is not None
-    if weight is None:
-        weight = ones(extents, dtype=x.data.dtype)
-    if bias is None:
-        bias = zeros(extents, dtype=x.data.dtype)
-    return LayerNorm.apply(x, weight, bias, eps, centred, affine)

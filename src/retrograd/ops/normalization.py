@@ -26,29 +26,29 @@ Gradients = tuple[Tensor | None, ...]
 class BatchNorm(Function):
     """y = (x - mean) / sqrt(variance + eps) * weight + bias with the mean and biased variance of each channel of x.
 
-    x (N, C, *I), weight (C,), bias (C,) -> y like x, mean (C,), variance (C,); the statistics carry no gradient.
+    x (N, C, *I), weight (C,), bias (C,) -> y like x; mean (C,) and variance (C,) are added to the list ``statistics``.
     Source: S. Ioffe, C. Szegedy, "Batch Normalization", 2015.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, statistics: list[np.ndarray]
+    ) -> Tensor:
         y, mean, variance = kernels.batch_norm(x.data, weight.data, bias.data, eps)
         ctx.save_for_backward(x, weight, mean, variance)
         ctx.eps = eps
-        statistics = wrap(mean), wrap(variance)
-        ctx.mark_non_differentiable(*statistics)
-        ctx.set_materialize_grads(False)
-        return wrap(y), *statistics
+        statistics += mean, variance
+        return wrap(y)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor, *_: Any) -> Gradients:
+    def backward(ctx: Any, g: Tensor) -> Gradients:
         """The fused gradient, or the composed one where it must be differentiable or need not reach x."""
-        want_x, want_w, want_b, _ = ctx.needs_input_grad
+        want_x, want_w, want_b, *_ = ctx.needs_input_grad
         x, weight, mean, variance = ctx.saved_tensors
         if is_grad_enabled() or not want_x:
-            return *batch_norm_grad(g, x, weight, ctx.eps, want_x, want_w, want_b), None
+            return *batch_norm_grad(g, x, weight, ctx.eps, want_x, want_w, want_b), None, None
         gx, gw, gb = kernels.batch_norm_grad(g.data, x.data, weight.data, mean, variance, ctx.eps)
-        return wrap(gx), wrap(gw) if want_w else None, wrap(gb) if want_b else None, None
+        return wrap(gx), wrap(gw) if want_w else None, wrap(gb) if want_b else None, None, None
 
 
 def batch_norm_grad(
@@ -172,9 +172,11 @@ def batch_norm(
             f"batch_norm: each channel has {count} elements to take statistics over, needs more than 1; "
             f"x.shape={shape}; use a larger batch, or eval mode"
         )
-    y, mean, variance = BatchNorm.apply(input, weight, bias, eps)
+    statistics: list[np.ndarray] = []
+    y: Tensor = BatchNorm.apply(input, weight, bias, eps, statistics)
     if running:
-        _follow(running, mean.data, variance.data, count, momentum)
+        mean, variance = statistics
+        _follow(running, mean, variance, count, momentum)
     return y
 
 
@@ -212,10 +214,12 @@ def instance_norm(
             f"instance_norm: each channel has {count} positions to take statistics over, needs more than 1; "
             f"x.shape={shape}"
         )
-    y, mean, inverse = GroupNorm.apply(input, shape[1], weight, bias, eps)
+    statistics: list[np.ndarray] = []
+    y: Tensor = GroupNorm.apply(input, shape[1], weight, bias, eps, statistics)
     if running and shape[0]:
-        variance = np.maximum(inverse.data**-2.0 - eps, 0)
-        _follow(running, mean.data.mean(0), variance.mean(0), count, momentum)
+        mean, inverse = statistics
+        variance = np.maximum(inverse**-2.0 - eps, 0)
+        _follow(running, mean.mean(0), variance.mean(0), count, momentum)
     return y
 
 

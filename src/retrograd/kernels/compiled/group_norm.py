@@ -1,26 +1,81 @@
-"""What lies between the two passes over memory of a group normalisation: statistics of channels become those of groups.
+"""Group normalisation: between two passes over memory, statistics of channels become those of groups of channels.
 
-A piece's two numbers stand at n * n_step + c * c_step + p * p_step, and ``second`` behind that. Sums are in float64.
+x is (N, C, positions) in this order of memory or, with ``last``, (N, positions, C). A *unit* is what is normalised from
+the cache by one task: a sample if its channels are neighbours in memory, else one group of a sample.
 """
 
 from __future__ import annotations
 
 import math as scalar
 
-from ..compiler import Array
+from ..compiler import Array, helper
+from ..simd import fma, full, lanes, load_first, offset, store_first
+from .moments import finite, moments_columns, moments_rows, sums_columns, sums_rows
+from .spread import normalise, normalise_grad
+
+SUMMED = 64  # numbers added one after the other
+BLOCK = 4096  # elements written from the end of a unit at a time, but in their own order
 
 
+@helper
+def _merge_moments(pieces: Array, at: int, channels: int, length: int, parts: int, piece: int) -> None:
+    """The pieces of each channel of a sample become one, channels being neighbours; sums of sums, to stay exact."""
+    step = 2 * channels
+    for c in range(at, at + channels, lanes(pieces)):
+        n = min(lanes(pieces), at + channels - c)
+        about = finite(load_first(pieces, c, n))
+        total = full(pieces, 0.0)
+        for block in range(0, parts, SUMMED):
+            some = full(pieces, 0.0)
+            for p in range(block, min(parts, block + SUMMED)):
+                some = fma(load_first(pieces, c + p * step, n) - about, min(piece, length - p * piece), some)
+            total = total + some
+        center = about + total / length
+        total = full(pieces, 0.0)
+        for block in range(0, parts, SUMMED):
+            some = full(pieces, 0.0)
+            for p in range(block, min(parts, block + SUMMED)):
+                away = load_first(pieces, c + p * step, n) - center
+                squares = load_first(pieces, c + p * step + channels, n)
+                some = fma(away * away, min(piece, length - p * piece), some + squares)
+            total = total + some
+        store_first(pieces, c, center, n)
+        store_first(pieces, c + channels, total, n)
+
+
+@helper
+def _merge_sums(pieces: Array, at: int, channels: int, parts: int) -> None:
+    """As ``_merge_moments`` of sums."""
+    for c in range(at, at + 2 * channels, lanes(pieces)):
+        n = min(lanes(pieces), at + 2 * channels - c)
+        total = full(pieces, 0.0)
+        for block in range(0, parts, SUMMED):
+            some = full(pieces, 0.0)
+            for p in range(block, min(parts, block + SUMMED)):
+                some = some + load_first(pieces, c + p * 2 * channels, n)
+            total = total + some
+        store_first(pieces, c, total, n)
+
+
+@helper
 def statistics(
     task: int, worker: int, pieces: Array, weight: Array, bias: Array, mean: Array, inverse: Array, centers: Array,
     factors: Array, shifts: Array, results: int, channels: int, groups: int, length: int, parts: int, piece: int,
-    n_step: int, c_step: int, p_step: int, second: int, per_task: int, eps: float,
+    last: int, per_task: int, eps: float,
 ) -> None:  # fmt: skip
     """mean and inverse (N, groups) of some groups, and what ``normalise`` takes, per channel (N, C).
 
     A piece is the mean and the sum of squares about it of ``piece`` of ``length`` numbers; the last one may be shorter.
+    Sums over a group are in float64. With ``last`` a task has whole samples.
     """
     size = channels // groups
-    for result in range(task * per_task, min(results, (task + 1) * per_task)):
+    stop = min(results, (task + 1) * per_task)
+    n_step, c_step, p_step, second = 2 * parts * channels, 2 * parts, 2, 1
+    if last:
+        for n in range(task * per_task // groups, stop // groups):
+            _merge_moments(pieces, n * n_step, channels, length, parts, piece)
+        c_step, second, parts, piece = 1, channels, 1, length
+    for result in range(task * per_task, stop):
         n = result // groups
         first = (result - n * groups) * size
         base = n * n_step + first * c_step
@@ -47,17 +102,24 @@ def statistics(
             shifts[n * channels + c] = bias[c]
 
 
+@helper
 def coefficients(
     task: int, worker: int, pieces: Array, weight: Array, mean: Array, inverse: Array, totals: Array, dots: Array,
     centers: Array, factors: Array, slopes: Array, levels: Array, results: int, channels: int, groups: int, length: int,
-    parts: int, n_step: int, c_step: int, p_step: int, second: int, per_task: int,
+    parts: int, last: int, per_task: int,
 ) -> None:  # fmt: skip
     """totals and dots (N, C), the sums of g and of g z, and what ``normalise_grad`` takes, per channel (N, C).
 
     A piece is the sum of g and of g * (x - mean).
     """
     size = channels // groups
-    for result in range(task * per_task, min(results, (task + 1) * per_task)):
+    stop = min(results, (task + 1) * per_task)
+    n_step, c_step, p_step, second = 2 * parts * channels, 2 * parts, 2, 1
+    if last:
+        for n in range(task * per_task // groups, stop // groups):
+            _merge_sums(pieces, n * n_step, channels, parts)
+        c_step, second, parts = 1, channels, 1
+    for result in range(task * per_task, stop):
         n = result // groups
         first = (result - n * groups) * size
         scale = 1.0 * inverse[result]
@@ -80,3 +142,71 @@ def coefficients(
             factors[n * channels + c] = scale * weight[c]
             slopes[n * channels + c] = slope
             levels[n * channels + c] = level
+
+
+def forward(
+    task: int, worker: int, x: Array, weight: Array, bias: Array, pieces: Array, mean: Array, inverse: Array,
+    table: Array, y: Array, samples: int, channels: int, groups: int, length: int, parts: int, piece: int, tasks: int,
+    width: int, last: int, eps: float,
+) -> None:  # fmt: skip
+    """All of one unit; table (3, N, C)."""
+    mine, turn = channels // groups, 1
+    if last:
+        mine, turn = channels, groups
+    here, size, begin = task * mine, mine * length, task * mine * length
+    own = offset(pieces, 2 * parts * here)
+    if last:
+        for part in range(tasks):
+            moments_columns(part, worker, offset(x, begin), own, length, channels, parts, piece, width)
+    else:
+        moments_rows(0, worker, offset(x, begin), own, mine, length, parts, mine * parts)
+    factors, shifts = offset(table, samples * channels), offset(table, 2 * samples * channels)
+    statistics(
+        task, worker, pieces, weight, bias, mean, inverse, table, factors, shifts, samples * groups, channels, groups,
+        length, parts, piece, last, turn, eps,
+    )  # fmt: skip
+    inner, middle, c_step, inner_step = length, mine, 1, 0
+    if last:
+        inner, middle, c_step, inner_step = channels, length, 0, 1
+    rows = min(middle, max(1, BLOCK // inner))
+    for block in range((middle - 1) // rows, -1, -1):  # what was read last is still in the cache
+        normalise(
+            block, worker, offset(x, begin), offset(table, here), offset(factors, here), offset(shifts, here),
+            offset(y, begin), size, inner, middle, rows, 0, c_step, inner_step,
+        )  # fmt: skip
+
+
+def backward(
+    task: int, worker: int, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, about: Array, pieces: Array,
+    sums: Array, table: Array, gx: Array, samples: int, channels: int, groups: int, length: int, parts: int, piece: int,
+    tasks: int, width: int, last: int,
+) -> None:  # fmt: skip
+    """All of one unit; about (N, C): the means; sums (2, N, C): those of g and of g z; table (4, N, C)."""
+    mine, turn = channels // groups, 1
+    if last:
+        mine, turn = channels, groups
+    here, size, begin = task * mine, mine * length, task * mine * length
+    own, center = offset(pieces, 2 * parts * here), offset(about, here)
+    if last:
+        for part in range(tasks):
+            sums_columns(
+                part, worker, offset(g, begin), offset(x, begin), center, own, length, channels, parts, piece, width
+            )  # fmt: skip
+    else:
+        sums_rows(0, worker, offset(g, begin), offset(x, begin), center, own, mine, length, parts, mine * parts)
+    one = samples * channels
+    factors, slopes, levels = offset(table, one), offset(table, 2 * one), offset(table, 3 * one)
+    coefficients(
+        task, worker, pieces, weight, mean, inverse, sums, offset(sums, one), table, factors, slopes, levels,
+        samples * groups, channels, groups, length, parts, last, turn,
+    )  # fmt: skip
+    inner, middle, c_step, inner_step = length, mine, 1, 0
+    if last:
+        inner, middle, c_step, inner_step = channels, length, 0, 1
+    rows = min(middle, max(1, BLOCK // inner))
+    for block in range((middle - 1) // rows, -1, -1):  # what was read last is still in the cache
+        normalise_grad(
+            block, worker, offset(g, begin), offset(x, begin), offset(table, here), offset(factors, here),
+            offset(slopes, here), offset(levels, here), offset(gx, begin), size, inner, middle, rows, 0, c_step,
+            inner_step,
+        )  # fmt: skip

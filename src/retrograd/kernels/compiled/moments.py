@@ -14,6 +14,7 @@ from ..arrays import CHUNK
 from ..compiler import Array, helper
 from ..simd import (
     ahead,
+    ahead_by,
     counting,
     fma,
     full,
@@ -31,6 +32,8 @@ from ..simd import (
 from .math import exp_negative
 
 Body = Callable[..., None]
+fetch = ahead_by(0)
+ROWS_AHEAD = 8  # that are asked for while a row of two arrays is read: a page ahead is too near where rows are long
 
 
 @helper
@@ -220,10 +223,11 @@ _EXPONENTIAL = (
     _exponential_gather, _exponential_centre, _exponential_collect, _exponential_first, _exponential_second,
     float("-inf"),
 )  # fmt: skip
-moments_rows, moments_columns = _rows(*_MOMENTS, _added), helper(_columns(*_MOMENTS))
+moments_rows, moments_columns = helper(_rows(*_MOMENTS, _added)), helper(_columns(*_MOMENTS))
 logsumexp_rows, logsumexp_columns = _rows(*_EXPONENTIAL, _largest), _columns(*_EXPONENTIAL)
 
 
+@helper
 def sums_rows(
     task: int, worker: int, g: Array, x: Array, mean: Array, pieces: Array, rows: int, length: int, parts: int,
     per_task: int,
@@ -275,6 +279,7 @@ def sums_columns(
     end = (o * length + min(length, row + piece)) * inner
     target, means = part * 2 * inner, o * inner
     zero = full(x, 0.0)
+    distance = max(1024, ROWS_AHEAD * inner)
     c = (task - part * blocks) * width
     last = min(inner, c + width)
     while c + four <= last:
@@ -288,8 +293,8 @@ def sums_columns(
         dot_a, dot_b, dot_c, dot_d = zero, zero, zero, zero
         for i in range(begin + c, end, inner):
             for j in (i, i + one, i + two, i + three):
-                ahead(g, j)
-                ahead(x, j)
+                fetch(g, j + distance)
+                fetch(x, j + distance)
             value = load(g, i)
             sum_a, dot_a = sum_a + value, fma(value, load(x, i) - mean_a, dot_a)
             value = load(g, i + one)

@@ -115,10 +115,11 @@ def _signed(x: Any, g: Any, unused: Any, unused_too: Any) -> Any:
     return select(x > 0.0, g, select(x < 0.0, -g, x * g))  # the last is for 0 and NaN
 
 
-normalise, ties = _one(_normalise), _one(_ties)
+normalise, ties = helper(_one(_normalise)), _one(_ties)
 logsumexp_grad, signed = _one(_exponential), _one(_signed)
 
 
+@helper
 def normalise_grad(
     task: int, worker: int, g: Array, x: Array, a: Array, b: Array, c: Array, d: Array, z: Array, n: int, inner: int,
     middle: int, rows_per_task: int, outer_step: int, middle_step: int, inner_step: int,

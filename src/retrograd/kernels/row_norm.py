@@ -1,0 +1,92 @@
+"""Rows that are normalised one by one: short ones from the cache, long ones in pieces.
+
+Of rows that are longer than a task, statistics are taken of pieces first. Then some neighbouring columns of all rows
+are a task, because as much of weight and bias stays in the cache meanwhile, and as much of their gradients.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arrays import CHUNK
+from .launch import kernel
+from .moments import moments
+from .reduction import sum
+
+_FORWARD, _BACKWARD = kernel("row_norm.forward"), kernel("row_norm.backward")
+_LONG_FORWARD, _LONG_SUMS = kernel("row_norm.long_forward"), kernel("row_norm.long_sums")
+_LONG_INPUT_GRAD = kernel("row_norm.long_input_grad")
+COLUMNS, ROWS = 2048, 64  # of a task on long rows, at most
+LONG, FEW = 1 << 18, 8  # a row up to as long stays near enough to be read thrice; as many keep all threads busy
+Three = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def normalise_rows(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int, eps: float, centred: bool
+) -> Three:
+    """(x - mean) inverse weight + bias, mean, inverse; the rows take turns with ``groups`` parts of weight and bias."""
+    rows, length = x.shape
+    kind = x.dtype.char
+    y = np.empty_like(x)
+    if groups == 1 and rows and (length > LONG or (length > CHUNK and rows < FEW)):
+        mean, squares = (numbers.reshape(rows) for numbers in moments(x, (1,)))
+        with np.errstate(all="ignore"):
+            if not centred:
+                squares, mean = squares + length * np.square(mean), np.zeros_like(mean)
+            inverse = (1 / np.sqrt(squares / length + eps)).astype(x.dtype)
+        _LONG_FORWARD[kind](-(-length // COLUMNS), x, weight, bias, y, mean, inverse, rows, length)
+        return y, mean, inverse
+    mean, inverse = np.empty(rows, x.dtype), np.empty(rows, x.dtype)
+    if x.size:
+        tasks, per_task = _tasks(rows, length)
+        _FORWARD[kind](tasks, x, weight, bias, y, mean, inverse, rows, length, groups, per_task, int(centred), eps)
+    else:
+        mean.fill(np.nan if centred else 0)  # of nothing
+        inverse.fill(np.nan)
+    return y, mean, inverse
+
+
+def normalise_rows_grad(
+    g: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray,
+    mean: np.ndarray,
+    inverse: np.ndarray,
+    groups: int,
+    centred: bool,
+    affine: bool,
+) -> Three:
+    """The gradients to x, weight and bias; without ``affine`` the last two are zeros."""
+    rows, length = x.shape
+    kind = x.dtype.char
+    gx = np.empty_like(x)
+    if not x.size:
+        return gx, np.zeros_like(weight), np.zeros_like(weight)
+    mean, inverse = np.ascontiguousarray(mean), np.ascontiguousarray(inverse)
+    if length > CHUNK and groups == 1:
+        parts, blocks = -(-length // COLUMNS), -(-rows // ROWS)
+        of_rows = np.empty((rows, parts, 2), x.dtype)
+        sums = np.empty((blocks, 2, length) if affine else (1, 2, 1), x.dtype)
+        _LONG_SUMS[kind](
+            blocks * parts, g, x, weight, mean, inverse, of_rows, sums, rows, length, parts, int(affine)
+        )  # fmt: skip
+        means = (of_rows.sum(1, np.float64) / length).astype(x.dtype)  # of h and of h z
+        if not centred:
+            means[:, 0] = 0
+        _LONG_INPUT_GRAD[kind](parts, g, x, weight, mean, inverse, means, gx, rows, length)
+    else:
+        tasks, per_task = _tasks(rows, length)
+        sums = np.empty((tasks, 2, groups * length) if affine else (1, 2, 1), x.dtype)
+        _BACKWARD[kind](
+            tasks, g, x, weight, mean, inverse, gx, sums, rows, length, groups, per_task, int(centred), int(affine)
+        )  # fmt: skip
+    if not affine:
+        return gx, np.zeros_like(weight), np.zeros_like(weight)
+    gweight, gbias = sums[0] if len(sums) == 1 else sum(sums, (0,), False)
+    return gx, gweight, gbias
+
+
+def _tasks(rows: int, length: int) -> tuple[int, int]:
+    """Tasks and rows per task."""
+    per_task = CHUNK // length or 1
+    return -(-rows // per_task), per_task
