@@ -85,9 +85,11 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "dropout_grad": (x, x > 1, 0.4),
         "lines": (x, np.array([4, 0, 4]), 2),
         "csr_product": (x, 2, np.array([0, 2, 2, 3]), np.array([4, 0, 1]), a(3)),
-        "sum": (x, (0, 2), False),
-        "max": (x, 2),
-        **dict.fromkeys(("sum", "prod", "amax", "amin"), (x, (0, 2), False)),
+        "csr_product_pair": (
+            *(x, 2, (np.array([0, 2, 2, 3]), np.array([4, 0, 1]), a(3))),
+            (np.array([0, 1, 3]), np.array([3, 0, 1]), a(3)),
+        ),
+        **dict.fromkeys(("sum", "mean", "prod", "amax", "amin"), (x, (0, 2), False)),
         "norm": (x, 2, (0, 2), False),
         **dict.fromkeys(("max", "min"), (x, 2)),
         **dict.fromkeys(("moments", "logsumexp"), (x, (1, 3))),
@@ -99,6 +101,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "pick": (x, np.broadcast_to(LABELS[:, None, None, None], (3, 1, 5, 4)), 1),
         "place": (a(3, 1, 5, 4), np.broadcast_to(LABELS[:, None, None, None], (3, 1, 5, 4)), 1, 7, (0, 1, 2, 3)),
         "topk": (x, 2, 3, True),
+        "kth": (x, 2, 2),
         "cumsum": (x, 2, True),
         "cumprod": (x, 1),
         "linear_scan": (x, a(3, 4, 5, 4), 2, False),
@@ -161,7 +164,8 @@ def arrays_of(arguments: tuple[Any, ...]) -> list[np.ndarray]:
 
 def test_every_kernel_is_exported_and_covered_here() -> None:
     public = {name for name in vars(textbook) if inspect.isfunction(getattr(textbook, name))}
-    in_place = {name for name in public if name.endswith("_step")}  # tests/kernels/test_optimizer.py
+    # tests/kernels/test_optimizer.py, test_moves.py
+    in_place = {*(name for name in public if name.endswith("_step")), "copy", "accumulate"}
     assert public == set(textbook.__all__) == {*calls(np.float64), *in_place, "norm_of_all"}
 
 

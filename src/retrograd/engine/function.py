@@ -144,14 +144,17 @@ class Function:
             return output
         node.order = next_order()
         node.edges = (*edges,)
-        if len(saved) == 1 and saved[0] is output:  # as classify_saved, shorter
-            node.saved = [SavedOutput(data, 0)]
+        kept: list[Any] | None = None
+        for position, item in enumerate(saved):  # as classify_saved does it, for what is usual
+            if item is output:
+                kept = kept or [*saved]
+                kept[position] = SavedOutput(data, 0)
+            # an array is a constant, and what requires a gradient is an argument
+            elif type(item) is not ndarray and (not isinstance(item, Tensor) or not item._requires_grad):
+                classify_saved(node, args, (output,))
+                break
         else:
-            for item in saved:
-                # an array is a constant, and what requires a gradient is an argument
-                if type(item) is not ndarray and (not isinstance(item, Tensor) or not item._requires_grad):
-                    classify_saved(node, args, (output,))
-                    break
+            node.saved = kept or saved
         output._requires_grad = True
         output._edge = (node, 0, data.shape, dtype)
         return output

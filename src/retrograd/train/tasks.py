@@ -36,6 +36,7 @@ _KERNELS = (
     "activation.relu_grad",
     "elementwise.scale",
     "moves.copy",
+    "moves.tiles",
     "optimizer.adam",
     "random.dropout",
     "random.dropout_grad",
