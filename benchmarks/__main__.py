@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import retrograd
@@ -48,7 +49,8 @@ TIMED = {
     "reductions": reductions,
 }
 SUITES = (*TIMED, "memory", "startup")
-# Every operator at three sizes, hundreds of rows: if nothing else is asked for, with two threads and no torch.compile.
+# Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and
+# no torch.compile.
 BROAD = (
     *("losses", "attention", "poolings", "pointwise", "shapes", "normalizations", "reductions", "optimizers"),
     "overhead",
@@ -96,6 +98,8 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
         yield from memory.results(threads, effort)
         return
     libraries.set_threads(threads)
+    if name in BROAD:
+        effort = replace(effort, rounds=min(effort.rounds, 5))
     compile = arguments.compile == "all" or (arguments.compile == "some" and name not in BROAD)
     for row in TIMED[name].rows(arguments.quick, compile):
         yield measure(row, threads, effort)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
+from statistics import geometric_mean
 
 from .harness import Result
 
@@ -15,8 +16,9 @@ _HEAD = """# Results of `make bench`
 retrograd and PyTorch did the same work on the same arrays in one process, in turns, with the same number of threads.
 **ratio** is PyTorch's figure in its best way (named in the row) divided by ours: above 1 retrograd is better. It is the
 median over all rounds; **spread** is their middle half. A time is the median of all rounds.
-PyTorch's ways are contiguous and channels-last arrays and torch.compile; for a training step of LeNet the target is
-against eager, and the others inform. Rows of memory and of whole processes name their own unit.
+PyTorch's ways are contiguous and channels-last arrays and torch.compile (in the suites of many operators only if
+`--compile all` asks for it); for a training step of LeNet the target is against eager, the others inform. Rows of memory
+and of whole processes name their own unit.
 """
 
 
@@ -40,8 +42,13 @@ def markdown(machine: dict[str, str], results: Sequence[Result], failures: Seque
         first.setdefault((result.group,), index)
         first.setdefault((result.group, result.name), index)
     ordered = sorted(results, key=lambda result: (first[result.group,], first[result.group, result.name]))
-    for group, members in groupby(ordered, key=lambda result: result.group):
-        lines += ["", f"## {group}", "", f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
+    for group, rows in groupby(ordered, key=lambda result: result.group):
+        members = list(rows)
+        lines += ["", f"## {group}", ""]
+        ratios = [result.ratio for result in members if result.ratio]
+        if len(ratios) > 1:
+            lines += [f"Geometric mean of the ratios: {geometric_mean(ratios):.2f}", ""]
+        lines += [f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
         lines += ["| " + " | ".join(cells(result)) + " |" for result in members]
     return "\n".join(lines) + "\n"
 
