@@ -17,8 +17,8 @@ retrograd and PyTorch did the same work on the same arrays in one process, in tu
 **ratio** is PyTorch's figure in its best way (named in the row) divided by ours: above 1 retrograd is better. It is the
 median over all rounds; **spread** is their middle half. A time is the median of all rounds.
 PyTorch's ways are contiguous and channels-last arrays and torch.compile (in the suites of many operators only if
-`--compile all` asks for it); for a training step of LeNet the target is against eager, the others inform. Rows of memory
-and of whole processes name their own unit.
+`--compile all` asks for it); for a training step of LeNet the target is against eager, and the others inform. Rows of
+memory and of whole processes name their own unit.
 """
 
 
