@@ -161,10 +161,7 @@ DRAWS = [
         random=True,
         linear=True,
         large=(normal(40, 30, 50), 0.4),
-        errors=[
-            Refusal(ValueError, f"dropout: p=1.5 {P}", X, 1.5),
-            Refusal(ValueError, "dropout: inplace=True is not supported", X, inplace=True),
-        ],
+        errors=[Refusal(ValueError, f"dropout: p=1.5 {P}", X, 1.5)],
     ),
     *[
         Op(

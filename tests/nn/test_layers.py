@@ -201,5 +201,31 @@ def test_dropout_in_training_and_eval() -> None:
 def test_dropout_is_checked(p: float) -> None:
     with pytest.raises(ValueError, match=f"Dropout: p={p} must be a probability"):
         nn.Dropout(p)
-    with pytest.raises(ValueError, match="Dropout: inplace=True is not supported"):
-        nn.Dropout(inplace=True)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Dropout, (40, 5)),
+        (nn.Dropout1d, (20, 5, 2)),
+        (nn.Dropout2d, (20, 5, 2, 2)),
+        (nn.Dropout3d, (20, 5, 2, 1, 2)),
+        (nn.AlphaDropout, (40, 5)),
+        (nn.FeatureAlphaDropout, (20, 5, 2)),
+    ],
+)
+def test_dropout_in_place(layer: Any, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    x, g = Tensor(rng.normal(size=shape), requires_grad=True), Tensor(rng.normal(size=shape))
+    results = []
+    for inplace in (False, True):
+        retrograd.manual_seed(5)
+        z = x * 1.0
+        y = layer(0.4, inplace)(z)
+        assert (y is z) == inplace
+        results.append((y.data.copy(), retrograd.autograd.grad(y, x, g)[0].data))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+    assert not np.array_equal(results[0][0], x.data)
+    rest = layer(0.4, True).eval()
+    assert rest(z) is z

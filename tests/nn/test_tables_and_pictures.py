@@ -75,7 +75,7 @@ def test_from_pretrained() -> None:
         (lambda: nn.ZeroPad2d((1, 2, 3)), r"ZeroPad2d: padding=\(1, 2, 3\) must be an int or 4 ints"),
         (lambda: nn.ReflectionPad1d(1.5), "ReflectionPad1d: padding=1.5 must be an int or 2 ints"),
         (lambda: nn.Dropout2d(2.0), "Dropout2d: p=2.0 must be a probability"),
-        (lambda: nn.AlphaDropout(inplace=True), "AlphaDropout: inplace=True is not supported"),
+        (lambda: nn.AlphaDropout(-1), "AlphaDropout: p=-1 must be a probability"),
     ],
 )
 def test_arguments(make: Any, message: str) -> None:
@@ -99,6 +99,7 @@ def test_repr() -> None:
         (nn.PixelShuffle(3), "PixelShuffle(upscale_factor=3)"),
         (nn.Unflatten(1, (2, 3)), "Unflatten(dim=1, unflattened_size=(2, 3))"),
         (nn.Dropout3d(0.2), "Dropout3d(p=0.2, inplace=False)"),
+        (nn.Dropout(0.2, True), "Dropout(p=0.2, inplace=True)"),
         (nn.Fold((4, 5), 2), "Fold(output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=1)"),
     ):
         assert repr(layer) == text

@@ -16,7 +16,7 @@ from .arrays import CHUNK, Shape, dense, is_dense, like, memory_axes, transposit
 from .launch import Kernel
 
 # below _SHORT elements, a row under many is repeated to at most _LONG, if the result has at least _MANY elements
-_SHORT, _LONG, _MANY = 64, 256, 8192
+_SHORT, _LONG, _MANY = 192, 512, 8192
 
 
 def copied(x: np.ndarray, y: np.ndarray) -> np.ndarray:

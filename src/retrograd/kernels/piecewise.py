@@ -57,7 +57,8 @@ _ABS, _ABS_GRAD, _SIGN = kernel("piecewise.abs"), kernel("piecewise.abs_grad"), 
 _CEIL, _FLOOR, _ROUND = kernel("piecewise.ceil"), kernel("piecewise.floor"), kernel("piecewise.round")
 _TRUNC, _FRAC, _CLAMP = kernel("piecewise.trunc"), kernel("piecewise.frac"), kernel("piecewise.clamp")
 _WITHIN_GRAD, _OUTSIDE_GRAD = kernel("piecewise.within_grad"), kernel("piecewise.outside_grad")
-_MAXIMUM, _MINIMUM = kernel("piecewise.maximum"), kernel("piecewise.minimum")
+_MAXIMUM, _MAXIMUM_BROADCAST = kernel("piecewise.maximum"), kernel("piecewise.maximum_broadcast")
+_MINIMUM, _MINIMUM_BROADCAST = kernel("piecewise.minimum"), kernel("piecewise.minimum_broadcast")
 _MAXIMUM_GRAD, _FMAX, _FMIN = kernel("piecewise.maximum_grad"), kernel("piecewise.fmax"), kernel("piecewise.fmin")
 _FMAX_GRAD, _FMIN_GRAD, _FMOD = kernel("piecewise.fmax_grad"), kernel("piecewise.fmin_grad"), kernel("piecewise.fmod")
 _FMOD_GRAD, _REMAINDER = kernel("piecewise.fmod_grad"), kernel("piecewise.remainder")
@@ -124,12 +125,12 @@ def outside_grad(g: np.ndarray, x: np.ndarray, low: float, high: float) -> np.nd
 
 def maximum(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The larger one; NaN wins."""
-    return broadcast(None, _MAXIMUM, x, y)
+    return broadcast(_MAXIMUM, _MAXIMUM_BROADCAST, x, y)
 
 
 def minimum(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The smaller one; NaN wins."""
-    return broadcast(None, _MINIMUM, x, y)
+    return broadcast(_MINIMUM, _MINIMUM_BROADCAST, x, y)
 
 
 def maximum_grad(

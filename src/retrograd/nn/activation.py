@@ -27,12 +27,6 @@ __all__ = [
 ]
 
 
-def refuse_inplace(layer: str, inplace: bool) -> None:
-    """Raise ValueError if inplace is asked for."""
-    if inplace:
-        raise ValueError(f"{layer}: inplace=True is not supported; leave it out, the result is the same")
-
-
 class Sigmoid(Module):
     """y = 1 / (1 + exp(-x)).
 

@@ -1,4 +1,4 @@
-"""Dropout layers."""
+"""Dropout layers. ``inplace=True`` changes the input, as PyTorch does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from ..engine.tensor import Tensor
 from ..ops.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
-from .activation import refuse_inplace
 from .module import Module
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
@@ -20,17 +19,15 @@ class _Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        name = type(self).__name__
         if not 0 <= p <= 1:
-            raise ValueError(f"{name}: p={p} must be a probability, between 0 and 1")
-        refuse_inplace(name, inplace)
-        self.p = p
+            raise ValueError(f"{type(self).__name__}: p={p} must be a probability, between 0 and 1")
+        self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Any:
-        return type(self).operator(input, self.p, self.training)
+        return type(self).operator(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"p={self.p}, inplace=False"
+        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout(_Dropout):
@@ -39,7 +36,7 @@ class Dropout(_Dropout):
     x and y of any one shape; in eval mode y = x. Source: Srivastava et al. 2014.
 
     Raises:
-        ValueError: p lies outside [0, 1], or inplace is True, which is not supported.
+        ValueError: p lies outside [0, 1].
         TypeError: x is no floating point Tensor.
     """
 
@@ -50,7 +47,7 @@ class Dropout1d(_Dropout):
     """``Dropout`` of whole channels: x (N, C, W) or (C, W). Source: Tompson et al. 2015.
 
     Raises:
-        ValueError: p lies outside [0, 1], inplace is True, which is not supported, or x has other axes.
+        ValueError: p lies outside [0, 1], or x has other axes.
         TypeError: x is no floating point Tensor.
     """
 
@@ -61,7 +58,7 @@ class Dropout2d(_Dropout):
     """``Dropout`` of whole channels: x (N, C, H, W) or (C, H, W). Source: Tompson et al. 2015.
 
     Raises:
-        ValueError: p lies outside [0, 1], inplace is True, which is not supported, or x has other axes.
+        ValueError: p lies outside [0, 1], or x has other axes.
         TypeError: x is no floating point Tensor.
     """
 
@@ -72,7 +69,7 @@ class Dropout3d(_Dropout):
     """``Dropout`` of whole channels: x (N, C, D, H, W) or (C, D, H, W). Source: Tompson et al. 2015.
 
     Raises:
-        ValueError: p lies outside [0, 1], inplace is True, which is not supported, or x has other axes.
+        ValueError: p lies outside [0, 1], or x has other axes.
         TypeError: x is no floating point Tensor.
     """
 
@@ -85,7 +82,7 @@ class AlphaDropout(_Dropout):
     Source: Klambauer et al. 2017.
 
     Raises:
-        ValueError: p lies outside [0, 1], or inplace is True, which is not supported.
+        ValueError: p lies outside [0, 1].
         TypeError: x is no floating point Tensor.
     """
 
@@ -96,7 +93,7 @@ class FeatureAlphaDropout(_Dropout):
     """``AlphaDropout`` of whole channels: x (N, C, *I).
 
     Raises:
-        ValueError: p lies outside [0, 1], inplace is True, which is not supported, or x has less than 2 axes.
+        ValueError: p lies outside [0, 1], or x has less than 2 axes.
         TypeError: x is no floating point Tensor.
     """
 

@@ -1,12 +1,14 @@
 """Dropout in all its forms: random zeros in forward, the same ones in every order of derivative.
 
 Which elements are dropped follows from two random words and the place of the element in C order, so that neither
-strides nor threads change it. A byte for each element remembers it: to draw it again takes longer.
+strides nor threads change it. A byte for each element remembers it: to draw it again takes longer. ``inplace=True``
+writes the result into the memory of the input, which is returned.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .dtype import require_float
+from .inplace import in_place
 from .kernel_set import kernels
 from .random import default_generator
 
@@ -60,9 +63,11 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: p is not in [0, 1], or ``inplace`` is asked for, which does not exist.
+        ValueError: p is not in [0, 1].
     """
-    return Dropout.apply(input, float(p), *_words()) if _works("dropout", input, p, training, inplace) else input
+    if not _works("dropout", input, p, training):
+        return input
+    return in_place(dropout)(input, p) if inplace else Dropout.apply(input, float(p), *_words())
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -72,9 +77,9 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: p is not in [0, 1], input has other axes, or ``inplace`` is asked for, which does not exist.
+        ValueError: p is not in [0, 1], or input has other axes.
     """
-    return _channels("dropout1d", input, p, training, inplace, 1)
+    return _channels(dropout1d, input, p, training, inplace, 1)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -82,9 +87,9 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: p is not in [0, 1], input has other axes, or ``inplace`` is asked for, which does not exist.
+        ValueError: p is not in [0, 1], or input has other axes.
     """
-    return _channels("dropout2d", input, p, training, inplace, 2)
+    return _channels(dropout2d, input, p, training, inplace, 2)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -92,9 +97,9 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: p is not in [0, 1], input has other axes, or ``inplace`` is asked for, which does not exist.
+        ValueError: p is not in [0, 1], or input has other axes.
     """
-    return _channels("dropout3d", input, p, training, inplace, 3)
+    return _channels(dropout3d, input, p, training, inplace, 3)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
@@ -106,10 +111,12 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: p is not in [0, 1], or ``inplace`` is asked for, which does not exist.
+        ValueError: p is not in [0, 1].
     """
-    if not _works("alpha_dropout", input, p, training, inplace):
+    if not _works("alpha_dropout", input, p, training):
         return input
+    if inplace:
+        return in_place(alpha_dropout)(input, p, True)
     return _alpha(input, float(p), input.data.shape)
 
 
@@ -118,23 +125,23 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: p is not in [0, 1], input has less than 2 axes, or ``inplace`` is asked for, which does not exist.
+        ValueError: p is not in [0, 1], or input has less than 2 axes.
     """
-    if not _works("feature_alpha_dropout", input, p, training, inplace):
+    if not _works("feature_alpha_dropout", input, p, training):
         return input
+    if inplace:
+        return in_place(feature_alpha_dropout)(input, p, True)
     shape = input.data.shape
     if len(shape) < 2:
         raise ValueError(f"feature_alpha_dropout: input.shape={shape}, needs (N, C, *I)")
     return _alpha(input, float(p), shape[:2] + (1,) * (len(shape) - 2))
 
 
-def _works(name: str, x: Any, p: float, training: bool, inplace: bool) -> bool:
+def _works(name: str, x: Any, p: float, training: bool) -> bool:
     """Whether there is anything to do."""
     require_float(name, x)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"{name}: p={p} is a probability and must lie in [0, 1]")
-    if inplace:
-        raise ValueError(f"{name}: inplace=True is not supported; leave it out, the result is the same")
     return bool(training and p)
 
 
@@ -149,9 +156,14 @@ def _mask(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray:
     return np.asarray(mask)
 
 
-def _channels(name: str, x: Tensor, p: float, training: bool, inplace: bool, count: int) -> Tensor:
-    if not _works(name, x, p, training, inplace):
+def _channels(
+    function: Callable[..., Tensor], x: Tensor, p: float, training: bool, inplace: bool, count: int
+) -> Tensor:
+    name = function.__name__
+    if not _works(name, x, p, training):
         return x
+    if inplace:
+        return in_place(function)(x, p)
     shape = x.data.shape
     if len(shape) not in (count + 1, count + 2):
         raise ValueError(

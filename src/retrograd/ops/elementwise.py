@@ -324,7 +324,8 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
 def _three(name: str, operator: type[Function], x: Tensor, y: Tensor, z: Tensor, value: float) -> Tensor:
     require_same(name, "input", x, "tensor1", y)
     require_same(name, "input", x, "tensor2", z)
-    broadcast_shape(name, broadcast_shape(name, x.data.shape, y.data.shape), z.data.shape)
+    if not x.data.shape == y.data.shape == z.data.shape:
+        broadcast_shape(name, broadcast_shape(name, x.data.shape, y.data.shape), z.data.shape)
     return operator.apply(x, y, z, float(value))
 
 

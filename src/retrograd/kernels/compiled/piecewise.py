@@ -228,12 +228,9 @@ clamp, within_grad, outside_grad = (
     two_and_numbers(_outside_grad),
 )
 nan_to_num = one_and_numbers(_nan_to_num)
-maximum, minimum, fmax, fmin = (
-    two_broadcast(_maximum),
-    two_broadcast(_minimum),
-    two_broadcast(_fmax),
-    two_broadcast(_fmin),
-)
+maximum, minimum = two(_maximum), two(_minimum)
+maximum_broadcast, minimum_broadcast = two_broadcast(_maximum), two_broadcast(_minimum)
+fmax, fmin = two_broadcast(_fmax), two_broadcast(_fmin)
 maximum_grad, fmax_grad, fmin_grad = pair(_maximum_x, _maximum_y), pair(_fmax_x, _fmax_y), pair(_fmin_x, _fmin_y)
 fmod, remainder, floor_divide = two_broadcast(_fmod), two_broadcast(_remainder), two_broadcast(_floor_divide)
 fmod_grad, remainder_grad = three(_fmod_y), three(_remainder_y)
