@@ -7,6 +7,9 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 BIN := .venv/bin
 ARGS ?=
 
+# A process of the tests for each core: what needs several threads asks for them.
+ONE_THREAD := RETROGRAD_NUM_THREADS=1
+
 .PHONY: help train test nightly peers bench docs lint clean
 .DELETE_ON_ERROR:
 
@@ -25,10 +28,10 @@ train: .venv/.train
 	$(BIN)/retrograd train digits $(ARGS)
 
 test: .venv/.test
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(ARGS)
 
 nightly: .venv/.test
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 -m "nightly or not nightly" $(ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --maxprocesses 4 -m "nightly or not nightly" $(ARGS)
 
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q tests/peers $(ARGS)
