@@ -7,7 +7,8 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 BIN := .venv/bin
 ARGS ?=
 
-# A process of the tests for each core: what needs several threads asks for them.
+# A process of the tests for each core: what needs several threads asks for them. They find their kernels compiled, where
+# each process would compile the same ones otherwise.
 ONE_THREAD := RETROGRAD_NUM_THREADS=1
 
 .PHONY: help train test nightly peers bench docs lint clean
@@ -28,9 +29,11 @@ train: .venv/.train
 	$(BIN)/retrograd train digits $(ARGS)
 
 test: .venv/.test
+	$(BIN)/retrograd warmup
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(ARGS)
 
 nightly: .venv/.test
+	$(BIN)/retrograd warmup
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --maxprocesses 4 -m "nightly or not nightly" $(ARGS)
 
 peers: .venv/.peers
