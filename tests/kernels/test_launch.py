@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,6 +147,8 @@ def test_an_elementwise_launch_leaks_nothing() -> None:
         mul(x, x)
         mul(x, other)
     assert sys.getrefcount(x) == before[0]
+    result = weakref.ref(mul(x, x))
+    assert result() is None  # nobody else holds it
     assert abs(sys.getrefcount(None) - before[1]) < 500
 
 
