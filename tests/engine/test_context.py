@@ -103,8 +103,8 @@ def test_mark_dirty() -> None:
     history = y.grad_fn
     z = Double.apply(y)
     assert z is y and y.grad_fn is not history and values(y) == [4, 8]
-    y.backward(wrap(np.ones(2)))
-    assert values(x.grad) == [4, 4]
+    y.backward(wrap(np.array([3.0, -0.5])))
+    assert values(x.grad) == [12, -2]
 
 
 def test_a_dirty_argument_is_a_change_in_place() -> None:
@@ -146,9 +146,10 @@ def test_a_dirty_argument_may_be_saved_as_it_is_now() -> None:
 
     x = leaf(1, 2)
     y = ExpInPlace.apply(Add.apply(x, x))
-    (g,) = grad(y, x, wrap(np.ones(2)), create_graph=True)
-    np.testing.assert_allclose(g.data, 2 * np.exp(2 * x.data))
-    np.testing.assert_allclose(grad(g, x, wrap(np.ones(2)))[0].data, 4 * np.exp(2 * x.data))
+    v, w = np.array([3.0, -0.5]), np.array([0.7, 2.0])
+    (g,) = grad(y, x, wrap(v), create_graph=True)
+    np.testing.assert_allclose(g.data, 2 * v * np.exp(2 * x.data))
+    np.testing.assert_allclose(grad(g, x, wrap(w))[0].data, 4 * v * w * np.exp(2 * x.data))
 
 
 def test_dirty_must_be_returned() -> None:
