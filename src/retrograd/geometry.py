@@ -37,6 +37,9 @@ Padding = int | tuple[int | tuple[int, int], ...]
 class Window:
     """All sizes of a convolution or pooling; every tuple has one entry per axis.
 
+    ``algorithm`` and ``workspace`` (bytes of temporary memory at most, None without limit) say how a convolution is to
+    be computed, in both directions; what is computed does not depend on them.
+
     Made by conv_window, conv_transpose_window and pool_window, which check the sizes.
     """
 
@@ -47,12 +50,14 @@ class Window:
     dilation: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     groups: int = 1
+    algorithm: str = "auto"
+    workspace: int | None = None
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # a window is looked up in tables of plans at every call of an operator
         sizes = (self.input, self.kernel, self.output, self.stride, self.dilation, self.padding, self.groups)
-        object.__setattr__(self, "_hash", hash(sizes))
+        object.__setattr__(self, "_hash", hash((sizes, self.algorithm, self.workspace)))
 
     def __hash__(self) -> int:
         return self._hash
