@@ -13,11 +13,12 @@ from math import isfinite
 import numpy as np
 
 from ..geometry import Window
-from . import depthwise, fold, planar
+from . import depthwise, fold, planar, winograd
+from .algorithm import choose
 from .gather_plan import Gather, gather_plan
 from .launch import kernel
 from .layout import channels_last, empty
-from .narrow import WEIGHT, is_narrow, merge_row, merge_weights
+from .narrow import WEIGHT, merge_row, merge_weights
 from .packing import pack_weights, whole_steps, zeros_of
 from .plan import three_axes, three_strides
 from .reduce_plan import Reduce, reduce_plan
@@ -42,9 +43,14 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
     """
     y = empty((x.shape[0], *window.output, w.shape[0]), x.dtype)
-    if planar.applies(w.shape[0] // window.groups, window, False, x.dtype.char) and not _is_depthwise(x, y, window):
-        return _planar_gather(x, w, bias, y, window, False)
-    if is_narrow(x.shape[1], window) and y.size:
+    if x.size == 0 or y.size == 0:
+        return _only_bias(bias, y)
+    algorithm = choose("conv", window, x.shape[0], x.shape[1], w.shape[0], x.dtype.char)
+    if algorithm == "planar":
+        return planar.gather(_readable(x), w, _dense(bias), y, window, False)
+    if algorithm == "winograd":
+        return winograd.conv(_readable(x), w, _dense(bias), y, window)
+    if algorithm == "narrow":
         x, window = merge_row(x, window)
         return _gather_into(x, merge_weights(w), bias, y, window, False)
     return _gather_into(_readable(x), w, bias, y, window, False)
@@ -55,25 +61,24 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
     g (N,Co,*O), w (Co,Ci/groups,*R), bias (Ci,) or None; gx (N,Ci,*I).
     """
-    gx = empty((g.shape[0], *window.input, w.shape[1] * window.groups), g.dtype)
-    if planar.applies(w.shape[1], window, True, g.dtype.char) and not _is_depthwise(g, gx, window):
-        return _planar_gather(g, w, bias, gx, window, True)
-    if fold.applies(w.shape[1], window) and gx.size and g.size:
+    inputs = w.shape[1] * window.groups
+    gx = empty((g.shape[0], *window.input, inputs), g.dtype)
+    if g.size == 0 or gx.size == 0:
+        return _only_bias(bias, gx)
+    algorithm = choose("conv_input_grad", window, g.shape[0], inputs, w.shape[0], g.dtype.char)
+    if algorithm == "planar":
+        return planar.gather(_readable(g), w, _dense(bias), gx, window, True)
+    if algorithm == "winograd":
+        return winograd.input_grad(_readable(g), w, _dense(bias), gx, window)
+    if algorithm == "fold":
         return fold.input_grad(_readable(g), w, _dense(bias), gx, window)
     return _gather_into(_readable(g), w, bias, gx, window, True)
 
 
-def _is_depthwise(source: np.ndarray, target: np.ndarray, window: Window) -> bool:
-    return window.groups == source.shape[1] == target.shape[1]
-
-
-def _planar_gather(
-    source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
-) -> np.ndarray:
-    if target.size == 0 or source.size == 0:
-        target[...] = 0 if bias is None else bias.reshape(-1, *[1] * window.ndim)
-        return target
-    return planar.gather(_readable(source), w, _dense(bias), target, window, gradient)
+def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:
+    """What a sum of nothing leaves."""
+    y[...] = 0 if bias is None else bias.reshape(-1, *[1] * (y.ndim - 2))
+    return y
 
 
 @lru_cache(maxsize=4096)
@@ -104,13 +109,11 @@ def _dense(bias: np.ndarray | None) -> np.ndarray | None:
 def _gather_into(
     source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
 ) -> np.ndarray:
-    if target.size == 0:
-        return target
     dtype = source.dtype.char
     if not whole_steps(w.strides, w.itemsize):
         w = np.ascontiguousarray(w)
     bias = _dense(bias)
-    if _is_depthwise(source, target, window):
+    if window.groups == source.shape[1] == target.shape[1]:
         channels = w.shape[0]
         return depthwise.gather(
             source, w, zeros_of(channels, dtype) if bias is None else bias, target, window, gradient
@@ -146,17 +149,19 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
     if gw.size == 0 or x.size == 0 or g.size == 0:
         gw.fill(0)
         return gw.transpose(WEIGHT[x.ndim])
-    g, narrow = _readable(g), is_narrow(x.shape[1], window)
-    if _is_depthwise(x, g, window):
+    g = _readable(g)
+    algorithm = choose("conv_weight_grad", window, x.shape[0], x.shape[1], g.shape[1], x.dtype.char)
+    if algorithm == "winograd":
+        gw = winograd.weight_grad(_readable(x), g, window)
+    elif algorithm == "depthwise":
         _sum_parts(depthwise.weight_grad(_readable(x), g, window), gw)
-    elif planar.applies(g.shape[1] // window.groups, window, False, x.dtype.char):
-        narrow = True
+    elif algorithm == "planar":
         _sum_parts(planar.weight_grad(_readable(x), g, window), gw)
-    elif narrow:
+    elif algorithm == "narrow":
         gw = _plain_weight_grad(*merge_row(x, window), g).reshape(gw.shape)
     else:
         gw = _plain_weight_grad(_readable(x), window, g)
-    if narrow:
+    if algorithm in ("planar", "narrow"):
         with np.errstate(all="ignore"):
             total = np.add.reduce(gw, None)
         if not isfinite(total):  # the padding was multiplied, too, and 0 * inf is NaN

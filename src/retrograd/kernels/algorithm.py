@@ -1,0 +1,81 @@
+"""Which algorithm computes a convolution: the cheapest one, by a model that is a function of shapes alone.
+
+Costs are counted in multiply-adds of whole vectors. The model knows three things of an algorithm: its products, the
+values that it transforms, and the weights that it has to bring from memory.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..geometry import Window
+from . import fold, narrow, planar, winograd
+from .microkernel import tile
+from .winograd_plan import POINTS, tiles_of
+
+JOBS = ("conv", "conv_input_grad", "conv_weight_grad")
+FORCED = ("auto", "exact", "direct", "depthwise", "pointwise", "winograd")
+_TRANSFORM = 450  # of one vector of channels of a tile, there or back
+_WEIGHT_LINE = 60  # of one vector of the transformed weights, made, written and read again
+_GAIN = 0.9  # the transforms have to save a tenth: they are less exact
+
+
+@lru_cache(maxsize=4096)
+def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> dict[str, float]:
+    """The algorithms that can compute a convolution, in all three jobs, and what each costs."""
+    lanes = tile(dtype, "rows", 1).lanes
+    depth, columns = inputs // window.groups, outputs // window.groups
+    vectors = -(-columns // lanes)
+    pixels = batch
+    for extent in window.output:
+        pixels *= extent
+    name = "direct"
+    if window.groups == inputs == outputs:
+        name, work = "depthwise", pixels * window.taps * -(-inputs // lanes)
+    else:
+        name = "pointwise" if window.taps == 1 else "direct"
+        work = pixels * window.taps * window.groups * depth * vectors
+    found = {name: float(work)}
+    if winograd.can(window):
+        tiles, points = batch, batch
+        for extent in window.output:
+            sizes = tiles_of(extent)
+            tiles, points = tiles * len(sizes), points * sum(size + 2 for size in sizes)
+        lines = POINTS * POINTS * depth * vectors
+        transforms = tiles * (-(-depth // lanes) + vectors)
+        found["winograd"] = float(points * depth * vectors + transforms * _TRANSFORM + lines * _WEIGHT_LINE)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def choose(job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> str:
+    """The algorithm of a job, or the form of the direct one: "planar", "narrow" or "fold".
+
+    Raises:
+        ValueError: the window asks for an algorithm that cannot compute it.
+    """
+    found = costs(window, batch, inputs, outputs, dtype)
+    plain = next(iter(found))
+    forced = window.algorithm
+    if forced not in ("auto", "exact"):
+        if forced == "direct":
+            forced = plain
+        if forced not in found:
+            raise ValueError(
+                f"algorithm={forced!r} cannot compute this convolution; choose one of {', '.join(sorted(found))}, "
+                f"'direct' or 'auto' (kernel {window.kernel}, stride {window.stride}, dilation {window.dilation}, "
+                f"groups {window.groups}, channels {inputs} to {outputs}, output {window.output})"
+            )
+    elif forced == "auto" and found.get("winograd", found[plain]) < _GAIN * found[plain]:
+        forced = "winograd"
+    else:
+        forced = plain
+    if forced in ("winograd", "depthwise"):
+        return forced
+    gradient = job == "conv_input_grad"
+    written = (inputs if gradient else outputs) // window.groups
+    if planar.applies(written, window, gradient, dtype):
+        return "planar"
+    if gradient:
+        return "fold" if fold.applies(written, window) else "direct"
+    return "narrow" if narrow.is_narrow(inputs, window) else "direct"
