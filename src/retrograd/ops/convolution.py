@@ -145,9 +145,9 @@ def conv_nd(
     """
     xs, bs = check_operands(name, x, w, b)
     window, extension = conv_arguments(
-        *(name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(dilation), freeze(groups)),
-        *(freeze(padding_mode), freeze(algorithm), None if workspace is None else as_bytes(name, workspace)),
-    )
+        name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(dilation), freeze(groups),
+        freeze(padding_mode), freeze(algorithm), None if workspace is None else as_bytes(name, workspace),
+    )  # fmt: skip
     if len(xs) == ndim + 2:
         return Conv.apply(x if extension is None else Extend.apply(x, extension, padding_mode), w, b, window)
     return _of_one(Conv, x, w, b, window, extension, padding_mode)
@@ -184,10 +184,10 @@ def conv_transpose_nd(
     """
     xs, bs = check_operands(name, x, w, b)
     window, extension = conv_transpose_arguments(
-        *(name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(output_padding)),
-        *(freeze(dilation), freeze(groups), freeze(padding_mode), freeze(output_size), freeze(adj)),
-        *(freeze(target_shape), freeze(algorithm), None if workspace is None else as_bytes(name, workspace)),
-    )
+        name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(output_padding), freeze(dilation),
+        freeze(groups), freeze(padding_mode), freeze(output_size), freeze(adj), freeze(target_shape),
+        freeze(algorithm), None if workspace is None else as_bytes(name, workspace),
+    )  # fmt: skip
     if len(xs) == ndim + 2:
         return ConvInputGrad.apply(x if extension is None else Extend.apply(x, extension, padding_mode), w, b, window)
     return _of_one(ConvInputGrad, x, w, b, window, extension, padding_mode)

@@ -134,14 +134,10 @@ def conv_transpose_arguments(
         extra = one_name(output_padding, adj, ndim)
         padding = 0 if padding == "valid" else padding
         if target_shape is not None:
-            _check_alone(ndim, padding, extra, output_size)
+            check_alone(ndim, padding, extra, output_size)
             pairs = _target_padding(size, as_tuple(target_shape, ndim, "target_shape", 1), kernel, steps, spread)
         elif isinstance(padding, str):
-            if any(extra):
-                raise ValueError(
-                    f"output_padding={extra} and padding={padding!r} contradict each other: the word means "
-                    f"O = I*stride; leave output_padding out, or give output_size"
-                )
+            check_word(padding, extra)
             most = tuple(i * s for i, s in zip(size, steps, strict=True))
             least = tuple((i - 1) * s + 1 for i, s in zip(size, steps, strict=True))
             wanted = most if output_size is None else _chosen(output_size, xs, least, most)
@@ -205,15 +201,33 @@ def _target_padding(size: Sizes, target: Sizes, kernel: Sizes, stride: Sizes, di
     return tuple(pairs)
 
 
-def _check_alone(ndim: int, padding: Pads, extra: Sizes, output_size: Sizes | None) -> None:
+def check_alone(ndim: int, padding: Pads, extra: Sizes, output_size: Sizes | None = None) -> None:
+    """Refuse what contradicts a target_shape.
+
+    Raises:
+        ValueError: there is another one of what decides the extents of the output.
+    """
     others = {"output_size": output_size is not None, "output_padding or adj": any(extra)}
     others["padding"] = isinstance(padding, str) or any(map(any, as_pairs(padding, ndim)))
     for other, given in others.items():
         if given:
-            raise ValueError(f"target_shape decides {other}, which is given too; leave one of them out")
+            raise ValueError(f"target_shape is given, which decides {other}, too; leave one of them out")
 
 
-def one_name(output_padding: Extent, adj: Extent | None, ndim: int) -> Sizes:
+def check_word(padding: str, extra: Sizes) -> None:
+    """Refuse an output_padding beside a word for the padding, but "valid".
+
+    Raises:
+        ValueError: output_padding is not 0.
+    """
+    if any(extra):
+        raise ValueError(
+            f"output_padding={extra} and padding={padding!r} contradict each other: the word means O = I*stride; "
+            f"leave output_padding out, or give output_size"
+        )
+
+
+def one_name(output_padding: int | Sequence[int], adj: int | Sequence[int] | None, ndim: int) -> Sizes:
     """output_padding, under PyTorch's name or MXNet's.
 
     Raises:

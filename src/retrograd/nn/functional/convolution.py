@@ -26,7 +26,7 @@ def conv1d(
 ) -> Tensor:
     """Convolution over one axis: input (N, Ci, I), weight (Co, Ci/groups, R) -> (N, Co, O). See ``conv2d``."""
     return conv_nd(
-        *("conv1d", 1, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace)
+        "conv1d", 1, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
     )
 
 
@@ -64,7 +64,7 @@ def conv2d(
         ValueError: the shapes do not fit each other, the groups or the window; an option is out of range.
     """
     return conv_nd(
-        *("conv2d", 2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace)
+        "conv2d", 2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
     )
 
 
@@ -83,7 +83,7 @@ def conv3d(
 ) -> Tensor:
     """Convolution over three axes: input (N, Ci, D, H, W), weight (Co, Ci/groups, *R). See ``conv2d``."""
     return conv_nd(
-        *("conv3d", 3, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace)
+        "conv3d", 3, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
     )
 
 
@@ -106,9 +106,9 @@ def conv_transpose1d(
 ) -> Tensor:
     """Transposed convolution over one axis. See ``conv_transpose2d``."""
     return conv_transpose_nd(
-        *("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation),
-        *(padding_mode, output_size, adj, target_shape, algorithm, workspace),
-    )
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation,
+        padding_mode, output_size, adj, target_shape, algorithm, workspace,
+    )  # fmt: skip
 
 
 def conv_transpose2d(
@@ -152,9 +152,9 @@ def conv_transpose2d(
             padding, output_padding, output_size, adj and target_shape contradict each other.
     """
     return conv_transpose_nd(
-        *("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation),
-        *(padding_mode, output_size, adj, target_shape, algorithm, workspace),
-    )
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation,
+        padding_mode, output_size, adj, target_shape, algorithm, workspace,
+    )  # fmt: skip
 
 
 def conv_transpose3d(
@@ -176,6 +176,6 @@ def conv_transpose3d(
 ) -> Tensor:
     """Transposed convolution over three axes. See ``conv_transpose2d``."""
     return conv_transpose_nd(
-        *("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation),
-        *(padding_mode, output_size, adj, target_shape, algorithm, workspace),
-    )
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation,
+        padding_mode, output_size, adj, target_shape, algorithm, workspace,
+    )  # fmt: skip
