@@ -280,6 +280,19 @@ class _LazyNorm(_Lazy):
     fewest_features = 0
     unbatched: ClassVar[bool] = False  # the first of the numbers of axes is that of an input without its batch axis
 
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        bias: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        self.cls_to_become.__init__(self, 0, eps, momentum, affine, track_running_stats, bias=bias, dtype=dtype)
+        self._forget(dtype)
+
     def _shapes(self, size: int) -> dict[str, Shape]:
         return dict.fromkeys(("weight", "bias", "running_mean", "running_var"), (size,))
 
@@ -304,41 +317,16 @@ class _LazyBatchNorm(_LazyNorm):
         ValueError: an argument is out of range, or the first input has another number of axes.
     """
 
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
-    ) -> None:
-        self.cls_to_become.__init__(self, 0, eps, momentum, affine, track_running_stats, bias=bias, dtype=dtype)
-        self._forget(dtype)
-
 
 class _LazyInstanceNorm(_LazyNorm):
-    """Instance normalisation that takes num_features from its first input; the other arguments are its own.
+    """Instance normalisation that takes num_features from its first input; the other arguments are its own, but affine
+    and track_running_stats are True if nothing is said, as in PyTorch.
 
     Raises:
         ValueError: an argument is out of range, or the first input has another number of axes.
     """
 
     unbatched = True
-
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
-    ) -> None:
-        self.cls_to_become.__init__(self, 0, eps, momentum, affine, track_running_stats, bias=bias, dtype=dtype)
-        self._forget(dtype)
 
 
 class LazyBatchNorm1d(_LazyBatchNorm, BatchNorm1d):
