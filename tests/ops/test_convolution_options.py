@@ -16,7 +16,7 @@ from retrograd import nn
 from retrograd.engine.tensor import Tensor
 from retrograd.geometry import ALGORITHMS, Window, conv_padding, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.kernel_set import kernels
+from retrograd.ops.convolution import Conv, ConvInputGrad
 
 WORDS = ("same", "same_upper", "same_lower", "causal")
 MODES = ("reflect", "replicate", "circular")
@@ -223,10 +223,10 @@ def test_output_size_beside_same() -> None:
 
 
 def test_algorithm_and_workspace_are_in_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a kernel set has the algorithm is its own to say: the kernels here only look."""
+    """Whether a kernel set has the algorithm is its own to say: nothing is computed here."""
     windows: list[Window] = []
-    for name in ("conv", "conv_input_grad"):
-        monkeypatch.setattr(kernels, name, lambda x, w, b, window: windows.append(window) or x)
+    for operator in (Conv, ConvInputGrad):
+        monkeypatch.setattr(operator, "apply", lambda x, w, b, window: windows.append(window) or x)
     x, w = Tensor(numbers(1, 2, 5)), Tensor(numbers(2, 2, 3))
     layers = nn.Conv1d, nn.ConvTranspose1d
     for function, layer in zip((F.conv1d, F.conv_transpose1d), layers, strict=True):

@@ -33,7 +33,7 @@ from ..geometry import Window
 from .broadcasting import Sum
 from .convolution_arguments import (
     Extent,
-    Pads,
+    Padding,
     as_bytes,
     check_operands,
     conv_arguments,
@@ -127,7 +127,7 @@ def conv_nd(
     w: Tensor,
     b: Tensor | None,
     stride: Extent,
-    padding: Pads,
+    padding: Padding,
     dilation: Extent,
     groups: int,
     padding_mode: str = "zeros",
@@ -160,7 +160,7 @@ def conv_transpose_nd(
     w: Tensor,
     b: Tensor | None,
     stride: Extent,
-    padding: Pads,
+    padding: Padding,
     output_padding: Extent,
     groups: int,
     dilation: Extent,

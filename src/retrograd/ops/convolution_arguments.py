@@ -27,7 +27,7 @@ from .dtype import require_same
 from .padding import Pairs
 
 Extent = int | tuple[int, ...]
-Pads = int | str | tuple[int, ...] | tuple[tuple[int, int], ...]
+Padding = int | str | tuple[int, ...] | tuple[tuple[int, int], ...]
 Sizes = tuple[int, ...]
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
@@ -55,12 +55,12 @@ def conv_arguments(
     ws: Sizes,
     bs: Sizes | None,
     stride: Extent,
-    padding: Pads,
+    padding: Padding,
     dilation: Extent,
     groups: int,
-    padding_mode: str,
-    algorithm: str,
-    workspace: int | None,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
+    workspace: int | None = None,
 ) -> tuple[Window, Pairs | None]:
     """The window of a checked convolution, and by how much x is to be extended before it if not with zeros."""
     _check_ranks(name, ndim, xs, ws, groups)
@@ -99,16 +99,16 @@ def conv_transpose_arguments(
     ws: Sizes,
     bs: Sizes | None,
     stride: Extent,
-    padding: Pads,
+    padding: Padding,
     output_padding: Extent,
     dilation: Extent,
     groups: int,
-    padding_mode: str,
-    output_size: Sizes | None,
-    adj: Extent | None,
-    target_shape: Extent | None,
-    algorithm: str,
-    workspace: int | None,
+    padding_mode: str = "zeros",
+    output_size: Sizes | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: int | None = None,
 ) -> tuple[Window, Pairs | None]:
     """The window of the convolution whose input gradient a checked transposed convolution is, and the extension of x.
 
@@ -201,7 +201,7 @@ def _target_padding(size: Sizes, target: Sizes, kernel: Sizes, stride: Sizes, di
     return tuple(pairs)
 
 
-def check_alone(ndim: int, padding: Pads, extra: Sizes, output_size: Sizes | None = None) -> None:
+def check_alone(ndim: int, padding: Padding, extra: Sizes, output_size: Sizes | None = None) -> None:
     """Refuse what contradicts a target_shape.
 
     Raises:

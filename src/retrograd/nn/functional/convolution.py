@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...engine.tensor import Tensor
 from ...ops.convolution import conv_nd, conv_transpose_nd
-from ...ops.convolution_arguments import Extent, Pads
+from ...ops.convolution_arguments import Extent, Padding
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
@@ -16,7 +16,7 @@ def conv1d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Extent = 1,
-    padding: Pads = 0,
+    padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
     *,
@@ -35,7 +35,7 @@ def conv2d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Extent = 1,
-    padding: Pads = 0,
+    padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
     *,
@@ -73,7 +73,7 @@ def conv3d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Extent = 1,
-    padding: Pads = 0,
+    padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
     *,
@@ -92,7 +92,7 @@ def conv_transpose1d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Extent = 1,
-    padding: Pads = 0,
+    padding: Padding = 0,
     output_padding: Extent = 0,
     groups: int = 1,
     dilation: Extent = 1,
@@ -116,7 +116,7 @@ def conv_transpose2d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Extent = 1,
-    padding: Pads = 0,
+    padding: Padding = 0,
     output_padding: Extent = 0,
     groups: int = 1,
     dilation: Extent = 1,
@@ -162,7 +162,7 @@ def conv_transpose3d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Extent = 1,
-    padding: Pads = 0,
+    padding: Padding = 0,
     output_padding: Extent = 0,
     groups: int = 1,
     dilation: Extent = 1,
