@@ -97,7 +97,12 @@ def _geometry(ndim: int, seed: int) -> dict[str, Any]:
     }
 
 
-CASES = [(ndim, seed) for ndim, count in ((1, 8), (2, 4), (3, 2)) for seed in range(count)]
+CASES: list[Any] = [(ndim, seed) for ndim, count in ((1, 8), (2, 4), (3, 2)) for seed in range(count)]
+CASES += [
+    pytest.param(ndim, seed, marks=pytest.mark.nightly)
+    for ndim, count in ((1, 80), (2, 40), (3, 12))
+    for seed in range(8, count)
+]
 
 
 def _options(case: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -142,7 +147,11 @@ def test_modes_of_transposed_convolution(ndim: int, seed: int, mode: str) -> Non
         options = _options(case)
         return function(Tensor(x), Tensor(w), Tensor(b), padding_mode=mode, output_padding=extra, **options).data
 
-    zeros = run(x, "zeros")
+    try:
+        zeros = run(x, "zeros")
+    except ValueError as error:
+        assert seed >= 8 and "no output" in str(error)  # the padding takes all
+        return
     lows = [low for low, _ in case["padding"]]
     geometry = zeros.shape[2:], case["stride"], lows, case["dilation"], groups
     wanted = naive_extended.conv_transpose(x, w, b, *geometry, "zeros")

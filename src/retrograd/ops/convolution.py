@@ -146,7 +146,9 @@ def conv_nd(
     xs, bs = check_operands(name, x, w, b)
     window, extension = conv_arguments(
         name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(dilation), freeze(groups),
-        freeze(padding_mode), freeze(algorithm), None if workspace is None else as_bytes(name, workspace),
+        padding_mode if padding_mode == "zeros" else freeze(padding_mode),
+        algorithm if algorithm == "auto" else freeze(algorithm),
+        None if workspace is None else as_bytes(name, workspace),
     )  # fmt: skip
     if len(xs) == ndim + 2:
         return Conv.apply(x if extension is None else Extend.apply(x, extension, padding_mode), w, b, window)
@@ -185,8 +187,13 @@ def conv_transpose_nd(
     xs, bs = check_operands(name, x, w, b)
     window, extension = conv_transpose_arguments(
         name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(output_padding), freeze(dilation),
-        freeze(groups), freeze(padding_mode), freeze(output_size), freeze(adj), freeze(target_shape),
-        freeze(algorithm), None if workspace is None else as_bytes(name, workspace),
+        freeze(groups),
+        padding_mode if padding_mode == "zeros" else freeze(padding_mode),
+        None if output_size is None else freeze(output_size),
+        None if adj is None else freeze(adj),
+        None if target_shape is None else freeze(target_shape),
+        algorithm if algorithm == "auto" else freeze(algorithm),
+        None if workspace is None else as_bytes(name, workspace),
     )  # fmt: skip
     if len(xs) == ndim + 2:
         return ConvInputGrad.apply(x if extension is None else Extend.apply(x, extension, padding_mode), w, b, window)
