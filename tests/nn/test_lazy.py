@@ -227,6 +227,20 @@ def test_inputs_that_do_not_fit(
     assert module.has_uninitialized_params() and getattr(module, module.size_name) == 0
 
 
+def test_a_first_call_that_fails_teaches_nothing() -> None:
+    lazy = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d())
+    parameters, text = list(lazy.parameters()), repr(lazy)
+    with pytest.raises(ValueError, match="in 0 .*no output on axis 0"):
+        lazy(Tensor(np.zeros((2, 3, 2, 5), np.float32)))
+    assert repr(lazy) == text and all(isinstance(p, nn.UninitializedParameter) for p in lazy.parameters())
+    with pytest.raises(ValueError, match=r"in 1 \(LazyBatchNorm2d"):  # one element for a channel
+        lazy(Tensor(np.zeros((1, 6, 3, 3), np.float32)))
+    assert lazy[0].in_channels == 6 and lazy[1].num_features == 0
+    assert all(isinstance(tensor, nn.UninitializedBuffer) for tensor in (lazy[1].running_mean, lazy[1].running_var))
+    lazy(Tensor(np.ones((2, 6, 5, 5), np.float32)))
+    assert all(p is q and type(p) is nn.Parameter for p, q in zip(lazy.parameters(), parameters, strict=True))
+
+
 def test_arguments_are_checked_at_once() -> None:
     with pytest.raises(ValueError, match="LazyConv2d: out_channels=3 must be divisible by groups=2"):
         nn.LazyConv2d(3, 3, groups=2)

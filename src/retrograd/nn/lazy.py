@@ -25,7 +25,7 @@ from .folded_activation import Activation
 from .linear import Linear
 from .module import Module
 from .normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
-from .uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
+from .uninitialized import UninitializedBuffer, UninitializedParameter, forget, is_lazy
 
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
@@ -112,10 +112,19 @@ class _Lazy(Module):
         return max((self._size_of_member(name, shape) for name, shape in shapes.items()), default=0)
 
     def forward(self, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if self.has_uninitialized_params() or not getattr(self, self.size_name):
+        kind, size = type(self), getattr(self, self.size_name)
+        waiting = [tensor for name in self._shapes(0) if is_lazy(tensor := self.__dict__[name])]
+        if waiting or not size:
             self.initialize_parameters(input)
         self.__class__ = self.cls_to_become
-        return self.forward(input, *args, **kwargs)
+        try:
+            return self.forward(input, *args, **kwargs)
+        except Exception:  # a call that fails teaches nothing
+            self.__class__ = kind
+            setattr(self, self.size_name, size)
+            for tensor in waiting:
+                forget(tensor)
+            raise
 
 
 class LazyLinear(_Lazy, Linear):

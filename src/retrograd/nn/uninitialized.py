@@ -126,6 +126,13 @@ class UninitializedBuffer(Uninitialized):
         super().__init__(requires_grad, dtype)
 
 
+def forget(tensor: Tensor) -> None:
+    """Undo ``materialize``."""
+    dtype = tensor.dtype
+    tensor.__class__ = UninitializedParameter if isinstance(tensor, Parameter) else UninitializedBuffer
+    tensor.data = np.empty(0, dtype)
+
+
 def is_lazy(value: Any) -> TypeGuard[Uninitialized]:
     """Whether value is a parameter or buffer without a shape."""
     return isinstance(value, Uninitialized)
