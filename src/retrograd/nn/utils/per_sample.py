@@ -192,35 +192,13 @@ def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
 
 
 def _prepare_convolution(call: Call) -> Any:
-    """What the operator saw, which padding may have made larger than the layer's input: (x, window, transposed).
-
-    An activation that is folded into the layer stands between the operator and the layer's output: ``call.y`` becomes
-    the operator's.
-    """
-    layer = call.layer
-    if call.x.data.ndim != layer.weight.data.ndim:
-        raise ValueError(
-            f"per_sample_gradients: {layer.describe()} was called without a batch axis; call it with (N, Ci, ...)"
-        )
+    """What the operator saw, which padding may have made larger than the layer's input: (x, window, transposed)."""
     node: Any = call.y.grad_fn
-    if layer.activation is not None:
-        node = _operator_of(layer, node)
-    transposed = node.function is ConvInputGrad
-    if node is not call.y.grad_fn:
-        channels, extents = layer.out_channels, node.window.input if transposed else node.window.output
-        call.y = wrap(np.broadcast_to(np.zeros((), call.x.dtype), (len(call.x.data), channels, *extents)))
-        call.y._edge, call.y._requires_grad = (node, 0, call.y.data.shape, call.y.data.dtype), True
-    return node.saved_tensors[0], node.window, transposed
-
-
-def _operator_of(layer: Module, last: Any) -> Any:
-    """The node of the layer's own convolution, at or behind the node ``last``."""
-    waiting = [last]
-    for node in waiting:
-        if node.function in (Conv, ConvInputGrad) and node.saved_tensors[1] is layer.weight:
-            return node
-        waiting += [behind for behind, _ in node.next_functions if behind is not None and behind not in waiting]
-    raise ValueError(f"per_sample_gradients: the activation of {layer.describe()} does not depend on the convolution")
+    if node.function not in (Conv, ConvInputGrad):
+        raise ValueError(
+            f"per_sample_gradients: {call.layer.describe()} was called without a batch axis; call it with (N, Ci, ...)"
+        )
+    return node.saved_tensors[0], node.window, node.function is ConvInputGrad
 
 
 def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
