@@ -206,6 +206,18 @@ def test_target_shape_is_the_padding_of_mxnet(kernel: int, stride: int, dilation
             np.testing.assert_array_equal(adjusted.data, y.data)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_sizes_and_modes_together(mode: str) -> None:
+    x, w, b = numbers(1, 2, 5), numbers(2, 2, 4, seed=1), numbers(2, seed=2)
+    cases: list[tuple[dict[str, Any], int, int]] = [({"target_shape": 9}, 9, 2), ({"target_shape": 12}, 12, 0)]
+    cases += [({"output_size": [11], "padding": ((1, 0),)}, 11, 1)]
+    cases += [({"output_size": [9], "padding": "same_lower"}, 9, 2)]
+    for options, size, low in cases:
+        y = F.conv_transpose1d(Tensor(x), Tensor(w), Tensor(b), 2, padding_mode=mode, **options)
+        wanted = naive_extended.conv_transpose(x, w, b, (size,), (2,), (low,), (1,), 1, mode)
+        np.testing.assert_allclose(y.data, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_output_size_and_adj_are_ways_to_say_output_padding() -> None:
     x, w = Tensor(numbers(2, 4, 3)), Tensor(numbers(4, 2, 3, seed=1))
     for extra in (0, 1, 2):
