@@ -25,8 +25,15 @@ from operator import index
 from typing import SupportsIndex
 
 __all__ = [
-    "AdaptiveWindow", "Window", "as_pairs", "as_tuple", "conv_transpose_window", "conv_window", "pool_window",
+    "AdaptiveWindow", "Window", "as_pairs", "as_tuple", "conv_padding", "conv_transpose_window", "conv_window",
+    "pool_window", "shared_padding",
 ]  # fmt: skip
+
+# How a convolution may be computed, in the compiled set or in the textbook: what Window.algorithm can be.
+ALGORITHMS = (
+    "auto", "direct", "depthwise", "pointwise", "winograd", "fft", "singa", "mxnet", "pytorch", "numpy_ml",
+)  # fmt: skip
+PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
 
 # What the builders take, hashable: one number for all axes, or one entry per axis (of padding: a pair).
 Extent = int | tuple[int, ...]
@@ -113,6 +120,8 @@ def conv_window(
     padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
+    algorithm: str = "auto",
+    workspace: int | None = None,
 ) -> Window:
     """The window of a convolution: O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1.
 
@@ -139,7 +148,7 @@ def conv_window(
                 f"take a larger input or padding, or a smaller kernel or dilation"
             )
         output.append(room // s + 1)
-    return Window(input, kernel, tuple(output), stride, dilation, pairs, groups)
+    return Window(input, kernel, tuple(output), stride, dilation, pairs, groups, algorithm, workspace)
 
 
 @lru_cache(maxsize=4096)
@@ -151,6 +160,8 @@ def conv_transpose_window(
     output_padding: Extent = 0,
     dilation: Extent = 1,
     groups: int = 1,
+    algorithm: str = "auto",
+    workspace: int | None = None,
 ) -> Window:
     """The window of the convolution whose input gradient is this transposed convolution.
 
@@ -192,7 +203,56 @@ def conv_transpose_window(
                 f"take a smaller padding or a larger kernel"
             )
         extents.append(i)
-    return Window(tuple(extents), kernel, size, stride, dilation, pairs, groups)
+    return Window(tuple(extents), kernel, size, stride, dilation, pairs, groups, algorithm, workspace)
+
+
+def conv_padding(
+    padding: str, input: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> tuple[tuple[int, int], ...]:
+    """The pairs (low, high) that a word stands for, in a convolution.
+
+    "valid": none. "same", "same_upper", "same_lower": just enough for O = ceil(I/stride), shared as by
+    ``shared_padding``; at stride 1 this is PyTorch's "same", at any stride TensorFlow's. "causal": dilation*(R - 1)
+    low, so that output o reads no input behind o*stride, and O = ceil(I/stride).
+
+    Raises:
+        ValueError: padding is no such word.
+    """
+    if padding == "valid":
+        return ((0, 0),) * len(input)
+    if padding == "causal":
+        return tuple((d * (r - 1), 0) for r, d in zip(kernel, dilation, strict=True))
+    output = tuple(-(-i // s) for i, s in zip(input, stride, strict=True))
+    return shared_padding(padding, input, output, kernel, stride, dilation)
+
+
+def shared_padding(
+    padding: str,
+    input: tuple[int, ...],
+    output: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[tuple[int, int], ...]:
+    """The least padding with which ``input`` positions have ``output`` windows, as pairs (low, high):
+
+        lo + hi = max(0, (O - 1)*stride + dilation*(R - 1) + 1 - I)
+
+    An odd one goes to the high side ("same" and "same_upper") or to the low side ("same_lower"); in a transposed
+    convolution, whose output ``input`` is, "causal" puts all of it on the high side.
+
+    Raises:
+        ValueError: padding is no such word.
+    """
+    pairs = []
+    for i, o, r, s, d in zip(input, output, kernel, stride, dilation, strict=True):
+        total = max(0, (o - 1) * s + d * (r - 1) + 1 - i)
+        low = {"same": total // 2, "same_upper": total // 2, "same_lower": total - total // 2, "causal": 0}.get(padding)
+        if low is None:
+            words = ", ".join(map(repr, PADDING_WORDS))
+            raise ValueError(f"padding={padding!r} must be numbers or one of {words}")
+        pairs.append((low, total - low))
+    return tuple(pairs)
 
 
 @lru_cache(maxsize=4096)

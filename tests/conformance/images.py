@@ -505,6 +505,31 @@ CONVOLUTIONS = [
         )
         for n, x in ((1, X1), (2, X2), (3, X3))
     ],
+    Op(
+        "conv2d: reflect",
+        F.conv2d,
+        X2,
+        normal(2, X2.shape[1], 3, 2),
+        normal(2),
+        kwargs={"padding": ((1, 2), (0, 1)), "padding_mode": "reflect", "stride": 2},
+        oracle=lambda x, w, b, **_: convolved(
+            np.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)), "reflect"), w, b, 2, 0, 1, 1
+        ),
+        batch=(0,),
+    ),
+    Op(
+        "conv_transpose2d: circular",
+        F.conv_transpose2d,
+        X2,
+        normal(X2.shape[1], 2, 3, 3),
+        normal(2),
+        kwargs={"padding": "same", "padding_mode": "circular", "stride": 2},
+        # one position more on each side of x, two more of y: they are cut off with what "same" cuts off, 0 and 1
+        oracle=lambda x, w, b, **_: transposed(
+            np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "wrap"), w, b, 2, 2
+        )[:, :, :-1, :-1],
+        batch=(0,),
+    ),
 ]
 
 OPERATORS = [*PADDING, *WINDOWS, *RESAMPLING, *CONVOLUTIONS]
@@ -540,6 +565,12 @@ LAYERS = [
         )
         for n, x in ((1, X1), (2, X2), (3, X3))
     ],
+    Layer(
+        "Conv1d: activation",
+        lambda: nn.Conv1d(X1.shape[1], 2, 3, padding="causal", activation="softsign"),
+        X1,
+        oracle=lambda x, w, b: (y := convolved(np.pad(x, ((0, 0), (0, 0), (2, 0))), w, b, 1, 0, 1, 1)) / (1 + abs(y)),
+    ),
     *[
         Layer(
             f"ConvTranspose{n}d",

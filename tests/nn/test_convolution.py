@@ -10,7 +10,9 @@ import pytest
 
 import naive
 from retrograd import nn
+from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
+from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 CONV: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 TRANSPOSE: dict[int, Any] = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
@@ -129,6 +131,91 @@ def test_output_size_errors() -> None:
         layer(x, output_size=(7,))
 
 
+# ---------------------------------------------------------------- further options
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_layers_pass_their_options_on(ndim: int) -> None:
+    """The functions are held to the oracle in ops/test_convolution_options.py."""
+    rng = np.random.default_rng(ndim)
+    x = Tensor(rng.normal(size=(2, 4, *(5, 4, 4)[:ndim])))
+    conv, transposed = getattr(F, f"conv{ndim}d"), getattr(F, f"conv_transpose{ndim}d")
+    for options in (
+        {"padding": "causal"},
+        {"padding": "same_lower", "stride": 2, "groups": 2},
+        {"padding": 1, "padding_mode": "circular"},
+        {"padding": [(1, 0)] * ndim, "padding_mode": "reflect", "dilation": 2},
+    ):
+        layer = CONV[ndim](4, 6, 2, dtype=np.float64, **options)
+        given = {"padding": options.get("padding", 0), **options}
+        np.testing.assert_array_equal(layer(x).data, conv(x, layer.weight, layer.bias, **given).data)
+        layer = TRANSPOSE[ndim](4, 6, 2, dtype=np.float64, **options)
+        np.testing.assert_array_equal(layer(x).data, transposed(x, layer.weight, layer.bias, **given).data)
+    layer = TRANSPOSE[ndim](4, 6, 3, 2, adj=1, dtype=np.float64)
+    assert layer.output_padding == (1,) * ndim
+    np.testing.assert_array_equal(layer(x).data, transposed(x, layer.weight, layer.bias, 2, output_padding=1).data)
+    layer = TRANSPOSE[ndim](4, 6, 3, 2, target_shape=(8, 7, 6)[:ndim], dtype=np.float64)
+    assert layer(x).shape == (2, 6, *(8, 7, 6)[:ndim])
+    with pytest.raises(ValueError, match="target_shape is given, which decides output_size, too"):
+        layer(x, output_size=(8, 7, 6)[:ndim])
+
+
+ACTIVATIONS: dict[str, Any] = {
+    "relu": lambda y: np.maximum(y, 0),
+    "tanh": np.tanh,
+    "sigmoid": lambda y: 1 / (1 + np.exp(-y)),
+    "softrelu": lambda y: np.log1p(np.exp(y)),
+    "softplus": lambda y: np.log1p(np.exp(y)),
+    "softsign": lambda y: y / (1 + abs(y)),
+    "log_sigmoid": lambda y: -np.log1p(np.exp(-y)),
+    "RELU": lambda y: np.maximum(y, 0),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activation_by_name(name: str) -> None:
+    x = Tensor(np.random.default_rng(3).normal(size=(2, 3, 4)))
+    for kind in (nn.Conv1d, nn.ConvTranspose1d):
+        layer = kind(3, 4, 3, padding=1, activation=name, dtype=np.float64)
+        plain = kind(3, 4, 3, padding=1, dtype=np.float64)
+        plain.load_state_dict(layer.state_dict())
+        np.testing.assert_allclose(layer(x).data, ACTIVATIONS[name](plain(x).data), rtol=1e-12, atol=1e-12)
+        assert f"activation={name}" in repr(layer)
+
+
+@pytest.mark.parametrize("activation", ["tanh", F.softsign, nn.PReLU(4, dtype=np.float64)])
+def test_gradients_through_the_activation(activation: Any) -> None:
+    rng = np.random.default_rng(5)
+    layer = nn.ConvTranspose2d(2, 4, 2, activation=activation, dtype=np.float64)
+    tensors = [Tensor(rng.normal(size=(1, 2, 3, 2)), requires_grad=True), *layer.parameters()]
+    assert len(tensors) == 3 + isinstance(activation, nn.Module)
+    gradcheck(lambda *_: layer(tensors[0]), tensors)
+    gradgradcheck(lambda *_: layer(tensors[0]), tensors)
+
+
+def test_an_activation_that_is_a_layer_is_a_child() -> None:
+    layer = nn.Conv1d(1, 2, 3, activation=nn.PReLU())
+    assert set(layer.state_dict()) == {"weight", "bias", "activation.weight"}
+    assert repr(layer) == (
+        "Conv1d(\n  1, 2, kernel_size=(3,), stride=(1,)\n  (activation): PReLU(num_parameters=1)\n)"
+    )
+    layer.activation = None
+    assert layer(Tensor(np.ones((1, 1, 3), np.float32))).shape == (1, 2, 1)
+    other = nn.Conv1d(1, 2, 3)
+    other.activation = "step"
+    with pytest.raises(ValueError, match="Conv1d: activation='step' must be a function, or one of elu, gelu"):
+        other(Tensor(np.ones((1, 1, 3), np.float32)))
+
+
+def test_repr_of_the_options() -> None:
+    assert repr(nn.Conv1d(1, 2, 3, padding_mode="circular", algorithm="direct", workspace=4)) == (
+        "Conv1d(1, 2, kernel_size=(3,), stride=(1,), padding_mode=circular, algorithm=direct, workspace=4)"
+    )
+    assert repr(nn.ConvTranspose1d(1, 2, 3, target_shape=4, activation=F.relu)) == (
+        "ConvTranspose1d(1, 2, kernel_size=(3,), stride=(1,), target_shape=(4,), activation=relu)"
+    )
+
+
 # ---------------------------------------------------------------- parameters
 
 
@@ -207,8 +294,14 @@ def test_frozen_parameters_get_no_gradient() -> None:
         ({"stride": 0}, ValueError, "Conv2d: stride=0 must be at least 1"),
         ({"dilation": (1, 0)}, ValueError, r"Conv2d: dilation=\(1, 0\) must be at least 1"),
         ({"padding": -1}, ValueError, "padding=-1 must be at least 0"),
-        ({"padding": "full"}, ValueError, "Conv2d: padding='full' must be 'same', 'valid' or numbers"),
-        ({"padding_mode": "reflect"}, ValueError, "Conv2d: padding_mode='reflect' is not supported"),
+        ({"padding": "full"}, ValueError, "Conv2d: padding='full' must be numbers or one of 'valid', 'same',"),
+        ({"padding_mode": "wrap"}, ValueError, "Conv2d: padding_mode='wrap' must be one of zeros, reflect, replicate,"),
+        ({"algorithm": "fastest"}, ValueError, "Conv2d: algorithm='fastest' must be one of auto, direct, depthwise,"),
+        ({"workspace": -1}, ValueError, "Conv2d: workspace=-1 must be at least 0 MB; None is no limit"),
+        ({"workspace": np.inf}, ValueError, "Conv2d: workspace=inf must be at least 0 MB"),
+        ({"workspace": True}, TypeError, "Conv2d: workspace=True must be a number of MB, or None for no limit"),
+        ({"activation": "step"}, ValueError, "Conv2d: activation='step' must be a function, or one of elu, gelu, "),
+        ({"activation": 1}, TypeError, "Conv2d: activation=1 must be a name, a function of a Tensor, or None"),
         ({"dtype": np.int64}, TypeError, "dtype=int64, but layers compute in float32 or float64"),
         ({"dtype": "text"}, TypeError, "dtype='text' is no dtype; use float32 or float64"),
     ],
@@ -219,9 +312,18 @@ def test_arguments_are_checked(arguments: dict[str, Any], kind: type[Exception],
 
 
 def test_arguments_of_transposed_convolution_are_checked() -> None:
-    with pytest.raises(ValueError, match="ConvTranspose1d: padding='same' is for convolutions"):
-        nn.ConvTranspose1d(1, 1, 3, padding="same")
-    with pytest.raises(ValueError, match=r"output_padding=2 must be smaller than stride=\(2,\)"):
+    with pytest.raises(ValueError, match="ConvTranspose1d: padding='full' must be numbers or one of 'valid'"):
+        nn.ConvTranspose1d(1, 1, 3, padding="full")
+    with pytest.raises(ValueError, match=r"ConvTranspose1d: output_padding=\(1,\) and padding='same' contradict"):
+        nn.ConvTranspose1d(1, 1, 3, 2, padding="same", output_padding=1)
+    with pytest.raises(ValueError, match="ConvTranspose1d: adj=1 and output_padding=1 are two names of one number"):
+        nn.ConvTranspose1d(1, 1, 3, 2, output_padding=1, adj=1)
+    for other, value in {"padding": 1, "output_padding": 1, "adj": 1}.items():
+        with pytest.raises(ValueError, match=f"ConvTranspose1d: target_shape is given, which decides .*{other}.*, too"):
+            nn.ConvTranspose1d(1, 1, 3, 2, target_shape=7, **{other: value})
+    with pytest.raises(ValueError, match="ConvTranspose1d: target_shape=0 must be at least 1"):
+        nn.ConvTranspose1d(1, 1, 3, 2, target_shape=0)
+    with pytest.raises(ValueError, match=r"output_padding=\(2,\) must be smaller than stride=\(2,\)"):
         nn.ConvTranspose1d(1, 1, 3, stride=2, output_padding=2)
     nn.ConvTranspose1d(1, 1, 3, output_padding=1, dilation=2)
     with pytest.raises(ValueError, match="ConvTranspose1d: output_padding=-1 must be at least 0"):

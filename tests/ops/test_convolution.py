@@ -200,7 +200,7 @@ X, W = (1, 6, 9, 9), (8, 4, 3, 3)
         ((X, (8, 6, 3, 3)), {"groups": 0}, "conv2d: groups=0 must be an int of at least 1"),
         ((X, (8, 6, 3, 3)), {"stride": 0}, "conv2d: stride=0 must be at least 1; x.shape=(1, 6, 9, 9)"),
         ((X, (8, 6, 3, 3)), {"stride": (1, 2, 3)}, "conv2d: stride=(1, 2, 3) has 3 entries"),
-        ((X, (8, 6, 3, 3)), {"padding": "full"}, "conv2d: padding='full' must be 'same', 'valid' or numbers"),
+        ((X, (8, 6, 3, 3)), {"padding": "full"}, "conv2d: padding='full' must be numbers or one of 'valid', 'same', "),
         ((X, (8, 6, 3, 3)), {"padding": -1}, "conv2d: padding=-1 must be at least 0"),
         ((X, (8, 6, 3, 3)), {"dilation": 5}, "(9 + 0 + 0 - 5*(3 - 1) - 1)//1 + 1 = -1 must be at least 1"),
     ],
@@ -220,7 +220,7 @@ def test_messages_of_conv(shapes, options: dict[str, Any], message: str) -> None
         ((X, (6, 4, 3, 3)), {"groups": 4}, "conv_transpose2d: x has 6 channels, which groups=4 does not divide"),
         ((X, (6, 4, 3, 3), (4,)), {"groups": 2}, "conv_transpose2d: b.shape=(4,), needs (8,)"),
         ((X, (6, 4, 3, 3)), {"output_padding": 1}, "conv_transpose2d: output_padding=1 on axis 0 must be less than"),
-        ((X, (6, 4, 3, 3)), {"padding": "same"}, "conv_transpose2d: padding='same' is for convolutions"),
+        ((X, (6, 4, 3, 3)), {"padding": "full"}, "conv_transpose2d: padding='full' must be numbers or one of 'valid',"),
         ((X, (6, 4, 1, 1)), {"padding": 5}, "conv_transpose2d: no output on axis 0"),
     ],
 )

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import torch.nn.functional as peer
 
+import retrograd
 import retrograd.nn.functional as ours
 from peers.compare import assert_agree, normal
 
@@ -155,3 +157,57 @@ def test_depthwise_of_real_networks() -> None:
         lambda x, w: peer.conv2d(x, w, padding=1, groups=40),
         *arrays,
     )
+
+
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_padding_modes_of_layers(ndim: int, mode: str) -> None:
+    x, name = normal(2, 4, *(5, 6, 4)[:ndim]), f"Conv{ndim}d"
+    for options in (
+        {"padding": (2, 1, 1)[:ndim]}, {"padding": 2, "stride": 2, "groups": 2}, {"padding": "same", "dilation": 2},
+    ):  # fmt: skip
+        layer = getattr(retrograd.nn, name)(4, 6, 3, padding_mode=mode, dtype=np.float64, **options)
+        other = getattr(torch.nn, name)(4, 6, 3, padding_mode=mode, dtype=torch.float64, **options)
+        state = {key: torch.tensor(value.data) for key, value in layer.state_dict().items()}
+        other.load_state_dict(state)
+        assert_agree(layer, other, x)
+        assert_agree(layer, other, x[0])
+
+
+def test_output_size_of_layers() -> None:
+    x = normal(2, 3, 4, 5)
+    layer = retrograd.nn.ConvTranspose2d(3, 2, (3, 4), stride=(2, 3), padding=1, dilation=(1, 2), dtype=np.float64)
+    other = torch.nn.ConvTranspose2d(3, 2, (3, 4), stride=(2, 3), padding=1, dilation=(1, 2), dtype=torch.float64)
+    other.load_state_dict({key: torch.tensor(value.data) for key, value in layer.state_dict().items()})
+    for size in ((7, 17), (8, 18), (7, 19), (2, 2, 8, 17)):
+        assert_agree(lambda x, size=size: layer(x, size), lambda x, size=size: other(x, size), x)
+
+
+# Ci, further arguments of both libraries, shape of the input
+LAZY = [
+    ("LazyLinear", (3,), {}, (4, 5)),
+    ("LazyConv2d", (4, 3), {"groups": 2, "stride": 2}, (2, 6, 7, 5)),
+    ("LazyConvTranspose1d", (4, 3), {"groups": 2}, (6, 7)),
+    ("LazyBatchNorm2d", (), {}, (3, 4, 2, 2)),
+    ("LazyInstanceNorm1d", (), {"affine": True}, (3, 4, 5)),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature:UserWarning")
+@pytest.mark.parametrize(("name", "given", "options", "shape"), LAZY, ids=[case[0] for case in LAZY])
+def test_lazy_layers(name: str, given: tuple[Any, ...], options: dict[str, Any], shape: tuple[int, ...]) -> None:
+    """Names, texts, state before and after; their state loads into ours, and ours into theirs."""
+    x = normal(*shape, dtype=np.float32)
+    layer, other = getattr(retrograd.nn, name)(*given, **options), getattr(torch.nn, name)(*given, **options)
+    assert repr(layer) == repr(other)
+    assert list(layer.state_dict()) == list(other.state_dict())
+    for part in ("weight", "bias"):
+        assert repr(getattr(layer, part)) == repr(getattr(other, part))
+    other(torch.tensor(x))
+    layer.load_state_dict({key: value.numpy() for key, value in other.state_dict().items()})
+    assert_agree(layer, other, x, second=False)
+    assert repr(layer) == repr(other)
+    fresh = getattr(torch.nn, name)(*given, **options)
+    fresh(torch.tensor(x))
+    fresh.load_state_dict({key: torch.tensor(value.data) for key, value in layer.state_dict().items()})
+    assert_agree(layer, fresh, x, second=False)

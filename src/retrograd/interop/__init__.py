@@ -1,5 +1,7 @@
 """Weights in and out, in the formats of others."""
 
-from .safetensors import SafetensorsError, load_model, load_safetensors, safetensors_metadata, save_safetensors
+from . import convolution_weight, safetensors
+from .convolution_weight import *
+from .safetensors import *
 
-__all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]
+__all__ = [*convolution_weight.__all__, *safetensors.__all__]

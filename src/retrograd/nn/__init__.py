@@ -10,6 +10,7 @@ from . import (
     functional,
     group_norm,
     init,
+    lazy,
     linear,
     loss,
     module,
@@ -19,6 +20,7 @@ from . import (
     pooling,
     rectifier,
     resolution,
+    uninitialized,
     utils,
 )
 from .activation import *
@@ -28,6 +30,7 @@ from .convolution import *
 from .dropout import *
 from .embedding import *
 from .group_norm import *
+from .lazy import *
 from .linear import *
 from .loss import *
 from .module import *
@@ -38,6 +41,7 @@ from .parameter_container import *
 from .pooling import *
 from .rectifier import *
 from .resolution import *
+from .uninitialized import *
 
 __all__ = ["Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
@@ -47,6 +51,7 @@ __all__ += convolution.__all__
 __all__ += dropout.__all__
 __all__ += embedding.__all__
 __all__ += group_norm.__all__
+__all__ += lazy.__all__
 __all__ += linear.__all__
 __all__ += loss.__all__
 __all__ += module.__all__
@@ -56,3 +61,4 @@ __all__ += parameter_container.__all__
 __all__ += pooling.__all__
 __all__ += rectifier.__all__
 __all__ += resolution.__all__
+__all__ += uninitialized.__all__

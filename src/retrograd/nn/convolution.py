@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..geometry import as_pairs, as_tuple
+from ..geometry import PADDING_WORDS, as_pairs, as_tuple
 from ..ops.convolution import conv_nd, conv_transpose_nd
+from ..ops.convolution_arguments import as_bytes, check_alone, check_choices, check_word, one_name
 from . import init
+from .folded_activation import Activation, folded
 from .module import Module
 from .parameter import Parameter, as_float_dtype, empty_weight
 
@@ -28,6 +30,7 @@ class _Convolution(Module):
     """What both kinds share: the checked arguments, the parameters and their initial values."""
 
     ndim: ClassVar[int]
+    fewest_channels: ClassVar[int] = 1  # a lazy layer begins with 0
     weight: Parameter
     bias: Parameter | None
 
@@ -42,6 +45,9 @@ class _Convolution(Module):
         groups: int,
         bias: bool,
         padding_mode: str,
+        activation: Activation,
+        algorithm: str,
+        workspace: float | None,
         dtype: Any,
         transposed: bool,
     ) -> None:
@@ -49,13 +55,17 @@ class _Convolution(Module):
         name = type(self).__name__
         channels = {"in_channels": in_channels, "out_channels": out_channels}
         for argument, value in (*channels.items(), ("groups", groups)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            least = self.fewest_channels if argument == "in_channels" else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}: {argument}={value!r} must be an int of at least 1")
         for argument, value in channels.items():
             if value % groups:
                 raise ValueError(f"{name}: {argument}={value} must be divisible by groups={groups}")
-        if padding_mode != "zeros":
-            raise ValueError(f"{name}: padding_mode={padding_mode!r} is not supported; use 'zeros'")
+        check_choices(name, padding_mode, algorithm)
+        if workspace is not None:
+            as_bytes(name, workspace)
+        if activation is not None:
+            folded(name, activation)
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = self._extents("kernel_size", kernel_size, 1)
@@ -63,6 +73,10 @@ class _Convolution(Module):
         self.padding = self._padding(padding)
         self.dilation = self._extents("dilation", dilation, 1)
         self.groups = groups
+        self.padding_mode = padding_mode
+        self.activation: Any = activation
+        self.algorithm = algorithm
+        self.workspace = workspace
         first, second = (in_channels, out_channels) if transposed else (out_channels, in_channels)
         self.weight = empty_weight((first, second // groups, *self.kernel_size), dtype)
         if bias:
@@ -77,12 +91,15 @@ class _Convolution(Module):
     def _padding(self, padding: Padding) -> Any:
         """One int per axis where low and high are equal, else pairs; words as they are."""
         if isinstance(padding, str):
-            if padding not in ("same", "valid"):
-                name = type(self).__name__
-                raise ValueError(f"{name}: padding={padding!r} must be 'same', 'valid' or numbers")
+            if padding not in PADDING_WORDS:
+                words = ", ".join(map(repr, PADDING_WORDS))
+                raise ValueError(f"{type(self).__name__}: padding={padding!r} must be numbers or one of {words}")
             return padding
         pairs = as_pairs(padding, self.ndim)
         return tuple(low for low, _ in pairs) if all(low == high for low, high in pairs) else pairs
+
+    def _activated(self, y: Tensor) -> Tensor:
+        return y if self.activation is None else folded(type(self).__name__, self.activation)(y)
 
     def reset_parameters(self) -> None:
         """Draw new values: weight and bias from U(-b, b), b = 1 / sqrt(fan_in), as PyTorch does."""
@@ -95,24 +112,37 @@ class _Convolution(Module):
         words = [str(self.in_channels), str(self.out_channels)]
         words += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
         zeros, ones = (0,) * self.ndim, (1,) * self.ndim
-        defaults = {"padding": zeros, "dilation": ones, "output_padding": zeros, "groups": 1}
+        defaults = {"padding": zeros, "dilation": ones, "output_padding": zeros, "target_shape": None, "groups": 1}
         for argument, default in defaults.items():
             value = getattr(self, argument, default)
             if value != default:
                 words.append(f"{argument}={value!r}")
         if self.bias is None:
             words.append("bias=False")
+        if self.padding_mode != "zeros":
+            words.append(f"padding_mode={self.padding_mode}")
+        if self.activation is not None and not isinstance(self.activation, Module):  # a module is shown as a child
+            words.append(f"activation={getattr(self.activation, '__name__', self.activation)}")
+        if self.algorithm != "auto":
+            words.append(f"algorithm={self.algorithm}")
+        if self.workspace is not None:
+            words.append(f"workspace={self.workspace}")
         return ", ".join(words)
 
 
 class _Conv(_Convolution):
-    """y[o] = bias + sum over channels and taps r of x[o*s + r*d - padding] * weight[r].
+    """y[o] = bias + sum over channels and taps r of x[o*s + r*d - padding] * weight[r], then the activation.
 
     x (N, Ci, *I) or (Ci, *I) -> y (N, Co, *O) or (Co, *O)
     weight (Co, Ci/g, *R), bias (Co,), O = (I + padding on both sides - d*(R-1) - 1) // s + 1
 
     kernel_size, stride, dilation: an int for all axes or one per axis.
-    padding: the same, or a pair (low, high) per axis, or "valid" (none), or "same" (O = I / s, rounded up).
+    padding: the same, or a pair (low, high) per axis, or "valid", "same", "same_upper", "same_lower" or "causal".
+    padding_mode: "zeros", "reflect", "replicate" or "circular".
+    activation: a function of y that belongs to the layer, or its name ("relu", "tanh", "sigmoid", "softplus",
+        "softsign", ...).
+    algorithm, workspace: how it is computed, and with how many MB of temporary memory at most.
+    The words, modes and algorithms are those of ``nn.functional.conv2d``.
 
     Raises:
         ValueError: an argument is out of range, or x does not fit.
@@ -131,27 +161,24 @@ class _Conv(_Convolution):
         bias: bool = True,
         padding_mode: str = "zeros",
         *,
+        activation: Activation = None,
+        algorithm: str = "auto",
+        workspace: float | None = None,
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding, dilation),
-            *(groups, bias, padding_mode, dtype),
+            *(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode),
+            *(activation, algorithm, workspace, dtype),
             transposed=False,
         )
         self._operator = f"conv{self.ndim}d"
 
     def forward(self, input: Tensor) -> Tensor:
-        return conv_nd(
-            self._operator,
-            self.ndim,
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-        )
+        y = conv_nd(
+            self._operator, self.ndim, input, self.weight, self.bias, self.stride, self.padding, self.dilation,
+            self.groups, self.padding_mode, self.algorithm, self.workspace,
+        )  # fmt: skip
+        return y if self.activation is None else self._activated(y)
 
 
 class Conv1d(_Conv):
@@ -172,14 +199,20 @@ class Conv3d(_Conv):
 class _ConvTranspose(_Convolution):
     """The gradient of a convolution to its input, as a layer: y[i*s + r*d - padding] += x[i] * weight[r].
 
-    x (N, Ci, *I) or (Ci, *I) -> y (N, Co, *O) or (Co, *O)
+    x (N, Ci, *I) or (Ci, *I) -> y (N, Co, *O) or (Co, *O); the activation comes last
     weight (Ci, Co/g, *R), bias (Co,), O = (I-1)*s - padding on both sides + d*(R-1) + output_padding + 1
 
     kernel_size, stride, output_padding, dilation: an int for all axes or one per axis.
-    padding: the same, or a pair (low, high) per axis.
+    padding: the same, or a pair (low, high) per axis, or "valid" (none), or "same", "same_upper", "same_lower" or
+        "causal" (O = I*s).
+    padding_mode: "zeros", "reflect", "replicate" or "circular": how x goes on beyond its ends.
+    activation, algorithm, workspace: as in a convolution.
+    adj: MXNet's name of output_padding.
+    target_shape: MXNet's: the extents *O of every output; padding becomes what is too much.
+    The words and modes are those of ``nn.functional.conv_transpose2d``.
 
     Raises:
-        ValueError: an argument is out of range, or x does not fit.
+        ValueError: an argument is out of range or contradicts another one, or x does not fit.
         TypeError: x has another dtype than the weight.
     """
 
@@ -196,20 +229,32 @@ class _ConvTranspose(_Convolution):
         dilation: Extents = 1,
         padding_mode: str = "zeros",
         *,
+        adj: Extents | None = None,
+        target_shape: Extents | None = None,
+        activation: Activation = None,
+        algorithm: str = "auto",
+        workspace: float | None = None,
         dtype: Any = None,
     ) -> None:
-        if isinstance(padding, str):
-            raise ValueError(f"{type(self).__name__}: padding={padding!r} is for convolutions; give numbers")
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding, dilation),
-            *(groups, bias, padding_mode, dtype),
+            *(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode),
+            *(activation, algorithm, workspace, dtype),
             transposed=True,
         )
-        self.output_padding = self._extents("output_padding", output_padding, 0)
+        name = type(self).__name__
+        try:
+            self.output_padding = one_name(output_padding, adj, self.ndim)
+            if target_shape is not None:
+                check_alone(self.ndim, self.padding, self.output_padding)
+            elif isinstance(self.padding, str) and self.padding != "valid":
+                check_word(self.padding, self.output_padding)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        self.target_shape = None if target_shape is None else self._extents("target_shape", target_shape, 1)
         for extra, step, spread in zip(self.output_padding, self.stride, self.dilation, strict=True):
             if extra >= max(step, spread):
                 raise ValueError(
-                    f"{type(self).__name__}: output_padding={output_padding!r} must be smaller than "
+                    f"{name}: output_padding={self.output_padding} must be smaller than "
                     f"stride={self.stride} or dilation={self.dilation}"
                 )
         self._operator = f"conv_transpose{self.ndim}d"
@@ -218,50 +263,15 @@ class _ConvTranspose(_Convolution):
         """output_size: the extents *O wanted (or the whole shape), where stride leaves a choice.
 
         Raises:
-            ValueError: no output_padding leads to output_size; says which sizes are possible.
+            ValueError: nothing leads to output_size; says which sizes are possible.
         """
-        output_padding = self.output_padding
-        if output_size is not None and input.data.ndim in (self.ndim + 1, self.ndim + 2):
-            output_padding = self._output_padding(input.data.shape, output_size)
-        return conv_transpose_nd(
-            self._operator,
-            self.ndim,
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            output_padding,
-            self.groups,
-            self.dilation,
-        )
-
-    def _output_padding(self, shape: tuple[int, ...], output_size: Sequence[int]) -> tuple[int, ...]:
-        name = type(self).__name__
-        wanted = tuple(output_size)
-        if len(wanted) == len(shape):
-            wanted = wanted[-self.ndim :]
-        if len(wanted) != self.ndim:
-            raise ValueError(
-                f"{name}: output_size={tuple(output_size)} needs {self.ndim} extents, "
-                f"or {len(shape)} for the whole shape"
-            )
-        lows = tuple(
-            (size - 1) * step - low - high + spread * (taps - 1) + 1
-            for size, step, (low, high), spread, taps in zip(
-                *(shape[-self.ndim :], self.stride, as_pairs(self.padding, self.ndim)),
-                *(self.dilation, self.kernel_size),
-                strict=True,
-            )
-        )
-        extra = tuple(size - low for size, low in zip(wanted, lows, strict=True))
-        if any(not 0 <= more < step for more, step in zip(extra, self.stride, strict=True)):
-            highs = tuple(low + step - 1 for low, step in zip(lows, self.stride, strict=True))
-            raise ValueError(
-                f"{name}: output_size={wanted} is impossible; "
-                f"for an input of extents {shape[-self.ndim :]} it may be {lows} to {highs}"
-            )
-        return extra
+        output_padding = self.output_padding if output_size is None else 0
+        y = conv_transpose_nd(
+            self._operator, self.ndim, input, self.weight, self.bias, self.stride, self.padding, output_padding,
+            self.groups, self.dilation, self.padding_mode, output_size, None, self.target_shape, self.algorithm,
+            self.workspace,
+        )  # fmt: skip
+        return y if self.activation is None else self._activated(y)
 
 
 class ConvTranspose1d(_ConvTranspose):

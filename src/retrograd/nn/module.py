@@ -15,8 +15,10 @@ from ..engine.line import inside
 from ..engine.tensor import Tensor
 from .error_path import add_module_path
 from .hooks import Hooked
+from .loading import fill, fitting
 from .lookup import Lookup
 from .parameter import Parameter, as_float_dtype
+from .uninitialized import is_lazy
 
 __all__ = ["Module"]
 
@@ -282,7 +284,9 @@ class Module(Hooked, Lookup):
             return self
         dtype = as_float_dtype(dtype)
         for tensor in (*self.parameters(), *self.buffers()):
-            if tensor.data.dtype.kind == "f":
+            if is_lazy(tensor):
+                tensor.set_dtype(dtype)
+            elif tensor.data.dtype.kind == "f":
                 tensor.data = tensor.data.astype(dtype, order="K", copy=False)
                 if tensor.grad is not None:
                     tensor.grad = Tensor(tensor.grad.data.astype(dtype, order="K", copy=False))
@@ -323,6 +327,7 @@ class Module(Hooked, Lookup):
         existing memory, with its order and dtype, is kept. strict=False passes over missing and unexpected
         keys and returns them; values of a wrong shape or kind are refused all the same. assign=True takes over
         the memory and the dtype of the values instead of copying and drops gradients; parameters stay the same objects.
+        Lazy layers learn their sizes.
 
         Raises:
             TypeError: state_dict is no mapping.
@@ -333,7 +338,6 @@ class Module(Hooked, Lookup):
         own: dict[str, Tensor] = self.state_dict(keep_vars=True)
         missing = [key for key in own if key not in state_dict]
         unexpected = [key for key in state_dict if key not in own]
-        arrays: dict[str, np.ndarray] = {}
         problems: list[str] = []
         if strict and missing:
             problems.append(f"Missing key(s) in state_dict: {_quoted(missing)}.")
@@ -341,23 +345,14 @@ class Module(Hooked, Lookup):
             problems.append(f"Unexpected key(s) in state_dict: {_quoted(unexpected)}.")
         if problems:
             problems.append("(strict=False passes over missing and unexpected keys.)")
-        for key in (key for key in own if key in state_dict):
-            value = state_dict[key]
-            array = value.data if isinstance(value, Tensor) else value
-            problem = _misfit(key, array, own[key].data, assign)
-            if problem:
-                problems.append(problem)
-            arrays[key] = array
+        arrays, misfits = fitting(self, own, state_dict, assign)
+        problems += misfits
         if problems:
             raise RuntimeError(
                 f"Error(s) in loading state_dict for {type(self).__name__}, nothing was changed:"
                 + "".join(f"\n\t{problem}" for problem in problems)
             )
-        for key, array in arrays.items():
-            if assign:
-                own[key].data, own[key].grad = array, None
-            else:
-                np.copyto(own[key].data, array, casting="same_kind")
+        fill(self, own, arrays, assign)
         mark([own[key].data for key in arrays], "load_state_dict")
         return IncompatibleKeys(missing, unexpected)
 
@@ -380,23 +375,6 @@ class Module(Hooked, Lookup):
             return f"{type(self).__name__}({arguments})"
         lines = [*arguments.splitlines(), *children]
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
-
-
-def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | None:
-    """Why array cannot be copied into target, or (assign) take its place, or None."""
-    if not isinstance(array, (np.ndarray, np.generic)):
-        return f'"{key}": expected a Tensor or an array, got {type(array).__name__}.'
-    if array.shape != target.shape:
-        return (
-            f"size mismatch for {key}: copying a param with shape {array.shape} from checkpoint, "
-            f"the shape in current model is {target.shape}."
-        )
-    if not np.can_cast(array.dtype, target.dtype, casting="same_kind"):
-        return f"dtype mismatch for {key}: {array.dtype} in checkpoint cannot be copied to {target.dtype}."
-    fresh = isinstance(array, np.ndarray) and array.flags.writeable
-    if assign and not (fresh and array.dtype.kind == target.dtype.kind):
-        return f"{key}: assign=True takes a writable array of kind {target.dtype}, got {array.dtype}; leave assign out."
-    return None
 
 
 def _quoted(keys: list[str]) -> str:

@@ -19,6 +19,7 @@ class _ChannelNorm(Module):
     """What batch and instance norm have in common: a weight, a bias and running statistics per channel."""
 
     ndims: ClassVar[tuple[int, ...]]  # numbers of axes that x may have
+    fewest_features: ClassVar[int] = 1  # a lazy layer begins with 0
     weight: Parameter | None
     bias: Parameter | None
     running_mean: Tensor | None
@@ -37,7 +38,7 @@ class _ChannelNorm(Module):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        if isinstance(num_features, bool) or not isinstance(num_features, int) or num_features < 1:
+        if isinstance(num_features, bool) or not isinstance(num_features, int) or num_features < self.fewest_features:
             raise ValueError(f"{name}: num_features={num_features!r} must be an int of at least 1")
         if not eps >= 0:
             raise ValueError(f"{name}: eps={eps!r} must be a number of at least 0")

@@ -10,7 +10,7 @@ from typing import Any
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..geometry import AdaptiveWindow, Window, pool_window
-from .convolution import freeze
+from .convolution_arguments import freeze
 from .dtype import require_float
 from .kernel_set import kernels
 from .pooling import AvgPool, MaxPool, MaxPoolGrad, spatial

@@ -16,27 +16,35 @@ the sum over all axes but 1.
 
 x (N, Ci, *I), w (Co, Ci//groups, *R), g and y (N, Co, *O), O = (I + padding - dilation*(R-1) - 1)//stride + 1
 
+Padding with anything but zeros is an operator of its own in front of these: x is extended, then convolved without
+padding (Conv), or convolved and cut to the positions that the extension makes whole (ConvInputGrad).
+
 Source: V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016 (the sizes).
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from ..geometry import Window, as_pairs, as_tuple, conv_transpose_window, conv_window
+from ..geometry import Window
 from .broadcasting import Sum
-from .dtype import require_same
+from .convolution_arguments import (
+    Extent,
+    Padding,
+    as_bytes,
+    check_operands,
+    conv_arguments,
+    conv_transpose_arguments,
+    freeze,
+)
 from .kernel_set import kernels
+from .padding import Extend, Pairs
 from .shape import Reshape
 
 Gradients = tuple[Tensor | None, ...]
-Extent = int | tuple[int, ...]
-Padding = int | str | tuple[int, ...] | tuple[tuple[int, int], ...]
 
 
 class Conv(Function):
@@ -122,23 +130,29 @@ def conv_nd(
     padding: Padding,
     dilation: Extent,
     groups: int,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """Convolution over the last ``ndim`` axes, its arguments checked; ``name`` is the caller's in messages.
 
     x (N, Ci, *I) or (Ci, *I), w (Co, Ci//groups, *R), b (Co,) or None -> (N, Co, *O) or (Co, *O)
-    padding: an int, one int per axis, one pair (low, high) per axis, "valid" (none), or "same" (O = ceil(I/stride)).
+    padding: an int, one int per axis, one pair (low, high) per axis, or a word, see ``geometry.conv_padding``.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or the types differ.
-        ValueError: the shapes do not fit each other, the groups, or the window.
+        TypeError: an operand is no floating-point Tensor, or the types differ; a size is no integer.
+        ValueError: the shapes do not fit each other, the groups, or the window; an option is out of range.
     """
-    xs, bs = _check_operands(name, x, w, b)
-    options = freeze(stride), freeze(padding), freeze(dilation), freeze(groups)
-    window = _conv_plan(name, ndim, xs, w.data.shape, bs, *options)
-    if len(xs) == ndim + 1:
-        y = Conv.apply(Reshape.apply(x, (1,) + xs), w, b, window)
-        return Reshape.apply(y, y.data.shape[1:])
-    return Conv.apply(x, w, b, window)
+    xs, bs = check_operands(name, x, w, b)
+    window, extension = conv_arguments(
+        name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(dilation), freeze(groups),
+        padding_mode if padding_mode == "zeros" else freeze(padding_mode),
+        algorithm if algorithm == "auto" else freeze(algorithm),
+        None if workspace is None else as_bytes(name, workspace),
+    )  # fmt: skip
+    if len(xs) == ndim + 2:
+        return Conv.apply(x if extension is None else Extend.apply(x, extension, padding_mode), w, b, window)
+    return _of_one(Conv, x, w, b, window, extension, padding_mode)
 
 
 def conv_transpose_nd(
@@ -152,179 +166,44 @@ def conv_transpose_nd(
     output_padding: Extent,
     groups: int,
     dilation: Extent,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """Transposed convolution over the last ``ndim`` axes, its arguments checked; ``name`` is the caller's in messages.
 
     x (N, Ci, *I) or (Ci, *I), w (Ci, Co//groups, *R), b (Co,) or None -> (N, Co, *O) or (Co, *O)
-    O = (I - 1)*stride - padding + dilation*(R-1) + output_padding + 1
+    O = (I - 1)*stride - padding + dilation*(R-1) + output_padding + 1; words and other modes of padding, output_size,
+    adj and target_shape: see ``convolution_arguments.conv_transpose_arguments``.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or the types differ.
-        ValueError: the shapes do not fit each other, the groups, or the window.
+        TypeError: an operand is no floating-point Tensor, or the types differ; a size is no integer.
+        ValueError: the shapes do not fit each other, the groups, or the window; an option is out of range, or two of
+            them contradict each other.
     """
-    xs, bs = _check_operands(name, x, w, b)
-    window = _conv_transpose_plan(
-        name,
-        ndim,
-        xs,
-        w.data.shape,
-        bs,
-        freeze(stride),
-        freeze(padding),
-        freeze(output_padding),
-        freeze(dilation),
+    xs, bs = check_operands(name, x, w, b)
+    window, extension = conv_transpose_arguments(
+        name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(output_padding), freeze(dilation),
         freeze(groups),
-    )
-    if len(xs) == ndim + 1:
-        y = ConvInputGrad.apply(Reshape.apply(x, (1,) + xs), w, b, window)
-        return Reshape.apply(y, y.data.shape[1:])
-    return ConvInputGrad.apply(x, w, b, window)
+        padding_mode if padding_mode == "zeros" else freeze(padding_mode),
+        None if output_size is None else freeze(output_size),
+        None if adj is None else freeze(adj),
+        None if target_shape is None else freeze(target_shape),
+        algorithm if algorithm == "auto" else freeze(algorithm),
+        None if workspace is None else as_bytes(name, workspace),
+    )  # fmt: skip
+    if len(xs) == ndim + 2:
+        return ConvInputGrad.apply(x if extension is None else Extend.apply(x, extension, padding_mode), w, b, window)
+    return _of_one(ConvInputGrad, x, w, b, window, extension, padding_mode)
 
 
-def _check_operands(name: str, x: Tensor, w: Tensor, b: Tensor | None) -> tuple[tuple[int, ...], Any]:
-    """Shapes of x and b, once all operands are known to be Tensors of one floating-point type."""
-    try:
-        dtype = x.data.dtype
-        fits = dtype is w.data.dtype and dtype.kind == "f" and (b is None or b.data.dtype is dtype)
-    except AttributeError:
-        fits = False
-    if not fits:
-        require_same(name, "x", x, "w", w)
-        if b is not None:
-            require_same(name, "w", w, "b", b)
-    return x.data.shape, None if b is None else b.data.shape
-
-
-@lru_cache(maxsize=4096)
-def _conv_plan(
-    name: str,
-    ndim: int,
-    xs: tuple[int, ...],
-    ws: tuple[int, ...],
-    bs: tuple[int, ...] | None,
-    stride: Extent,
-    padding: Padding,
-    dilation: Extent,
-    groups: int,
-) -> Window:
-    """The window of a checked convolution."""
-    _check_ranks(name, ndim, xs, ws, groups)
-    channels = xs[-ndim - 1]
-    if channels != ws[1] * groups:
-        raise ValueError(
-            f"{name}: x has {channels} channels, w expects {ws[1]} x groups {groups} = {ws[1] * groups}; "
-            f"x.shape={xs}, w.shape={ws}"
-        )
-    if ws[0] % groups:
-        raise ValueError(f"{name}: w.shape={ws} makes {ws[0]} channels, which groups={groups} does not divide")
-    _check_bias(name, bs, ws[0], ws)
-    size, kernel = xs[-ndim:], ws[2:]
-    try:
-        steps, spread = as_tuple(stride, ndim, "stride", 1), as_tuple(dilation, ndim, "dilation", 1)
-        return conv_window(size, kernel, steps, _pairs(padding, size, kernel, steps, spread), spread, groups)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{name}: {error}; x.shape={xs}, w.shape={ws}") from None
-
-
-@lru_cache(maxsize=4096)
-def _conv_transpose_plan(
-    name: str,
-    ndim: int,
-    xs: tuple[int, ...],
-    ws: tuple[int, ...],
-    bs: tuple[int, ...] | None,
-    stride: Extent,
-    padding: Padding,
-    output_padding: Extent,
-    dilation: Extent,
-    groups: int,
-) -> Window:
-    """The window of the convolution whose input gradient a checked transposed convolution is."""
-    _check_ranks(name, ndim, xs, ws, groups)
-    channels = xs[-ndim - 1]
-    if channels != ws[0]:
-        raise ValueError(f"{name}: x has {channels} channels, w expects {ws[0]}; x.shape={xs}, w.shape={ws}")
-    if channels % groups:
-        raise ValueError(f"{name}: x has {channels} channels, which groups={groups} does not divide; x.shape={xs}")
-    _check_bias(name, bs, ws[1] * groups, ws)
-    if isinstance(padding, str):
-        raise ValueError(f"{name}: padding={padding!r} is for convolutions; a transposed one takes numbers")
-    try:
-        return conv_transpose_window(
-            xs[-ndim:],
-            ws[2:],
-            stride,
-            padding,
-            output_padding,
-            dilation,
-            groups,
-        )
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{name}: {error}; x.shape={xs}, w.shape={ws}") from None
-
-
-def _check_ranks(name: str, ndim: int, xs: tuple[int, ...], ws: tuple[int, ...], groups: int) -> None:
-    if len(ws) != ndim + 2:
-        raise ValueError(
-            f"{name}: w has {len(ws)} axes, needs {ndim + 2} (two of channels, {ndim} of taps); w.shape={ws}"
-        )
-    if len(xs) not in (ndim + 1, ndim + 2):
-        raise ValueError(
-            f"{name}: x has {len(xs)} axes, needs {ndim + 2} (batch, channels, {ndim} of positions) or {ndim + 1} "
-            f"(without batch); x.shape={xs}"
-        )
-    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-        raise ValueError(f"{name}: groups={groups!r} must be an int of at least 1")
-
-
-def _check_bias(name: str, bs: tuple[int, ...] | None, channels: int, ws: tuple[int, ...]) -> None:
-    if bs is not None and bs != (channels,):
-        raise ValueError(f"{name}: b.shape={bs}, needs ({channels},), one per channel made; w.shape={ws}")
-
-
-def _pairs(
-    padding: Padding, size: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
-) -> tuple[tuple[int, int], ...]:
-    """Padding as (low, high) per axis."""
-    if padding == "valid":
-        return ((0, 0),) * len(size)
-    if padding == "same":  # just enough for O = ceil(I / stride); an odd rest goes to the high side
-        rests = [
-            max(0, (-(-i // s) - 1) * s + d * (r - 1) + 1 - i)
-            for i, r, s, d in zip(size, kernel, stride, dilation, strict=True)
-        ]
-        return tuple((rest // 2, rest - rest // 2) for rest in rests)
-    if isinstance(padding, str):
-        raise ValueError(f"padding={padding!r} must be 'same', 'valid' or numbers")
-    return as_pairs(padding, len(size))
-
-
-def freeze(value: Any) -> Any:
-    """An argument as a key of the cached plans: ints, tuples of them, words and None as they are, lists as tuples.
-
-    2.0 and True are equal to ints and would find their plans; they are wrapped, equal to nothing, and then refused.
-    """
-    kind = type(value)
-    if kind is int or kind is str or value is None:
-        return value
-    if kind is tuple:
-        for entry in value:
-            if type(entry) is not int:
-                break
-        else:
-            return value
-    if isinstance(value, Sequence):
-        return tuple(map(freeze, value))
-    if kind is not bool and hasattr(kind, "__index__"):  # NumPy's integers
-        return operator.index(value)
-    return _NoInteger(value)
-
-
-class _NoInteger:
-    """Something that is no int, shown in messages as it was given."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __repr__(self) -> str:
-        return repr(self.value)
+def _of_one(
+    function: type[Function], x: Tensor, w: Tensor, b: Tensor | None, window: Window, extension: Pairs | None, mode: str
+) -> Tensor:
+    """The operator on an x without its batch axis."""
+    x = Reshape.apply(x, (1,) + x.data.shape)
+    y = function.apply(x if extension is None else Extend.apply(x, extension, mode), w, b, window)
+    return Reshape.apply(y, y.data.shape[1:])

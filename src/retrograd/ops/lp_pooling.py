@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .convolution import Extent
+from .convolution_arguments import Extent
 from .dtype import is_number, require_float
 from .elementwise import Scale
 from .kernel_set import kernels

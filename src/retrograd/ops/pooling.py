@@ -16,7 +16,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..geometry import Window, as_pairs, as_tuple, pool_window
-from .convolution import Extent, freeze
+from .convolution_arguments import Extent, freeze
 from .dtype import require_float
 from .elementwise import Scale
 from .kernel_set import kernels

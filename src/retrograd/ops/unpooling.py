@@ -11,7 +11,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..geometry import AdaptiveWindow, as_tuple
-from .convolution import Extent, freeze
+from .convolution_arguments import Extent, freeze
 from .dtype import int64, require_float
 from .kernel_set import kernels
 from .pooling import MaxPoolGrad, spatial

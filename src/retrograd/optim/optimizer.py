@@ -86,8 +86,8 @@ class Optimizer:
             which = f"{name}: params[{position}]"
             if not isinstance(parameter, Tensor):
                 raise TypeError(f"{which} is no Tensor but {type(parameter).__name__}")
-            if parameter.data.dtype.kind != "f":
-                raise TypeError(f"{which} has dtype {parameter.data.dtype}; only floats can be trained")
+            if parameter.dtype.kind != "f":  # of a lazy layer's parameter it is all there is
+                raise TypeError(f"{which} has dtype {parameter.dtype}; only floats can be trained")
             if not parameter.is_leaf:
                 raise ValueError(f"{which} is no leaf but the result of an operation; use tensor.detach()")
             if id(parameter) in known:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...engine.tensor import Tensor
-from ...ops.convolution import Extent, Padding, conv_nd, conv_transpose_nd
+from ...ops.convolution import conv_nd, conv_transpose_nd
+from ...ops.convolution_arguments import Extent, Padding
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
@@ -16,9 +19,15 @@ def conv1d(
     padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """Convolution over one axis: input (N, Ci, I), weight (Co, Ci/groups, R) -> (N, Co, O). See ``conv2d``."""
-    return conv_nd("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+    return conv_nd(
+        "conv1d", 1, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
+    )
 
 
 def conv2d(
@@ -29,19 +38,34 @@ def conv2d(
     padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """y[n, co, o] = bias[co] + sum x[n, ci, o*stride + r*dilation - padding] * weight[co, ci, r]
 
     input (N, Ci, *I) or (Ci, *I), weight (Co, Ci/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
 
-    padding: an int, one per axis, a pair (low, high) per axis, "valid" (none), or "same" (O = I/stride, rounded up).
+    padding: an int, one per axis, a pair (low, high) per axis, or a word:
+        "valid"                none
+        "same", "same_upper"   just enough for O = I/stride, rounded up; an odd one goes to the high side
+        "same_lower"           the same, an odd one goes to the low side
+        "causal"               dilation*(R-1) low: output o reads nothing behind o*stride; O = I/stride, rounded up
+    padding_mode: what stands there: "zeros"; "reflect", x mirrored at its first and last position; "replicate", these
+        repeated; "circular", x once more.
+    algorithm: how it is computed, in both directions: "auto" chooses, others are forced ("direct", "winograd", "fft",
+        ...); the kernels in use refuse one that they do not have.
+    workspace: MB (of 1024*1024 bytes) of temporary memory that an algorithm may use; None without limit.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
-        ValueError: the shapes do not fit each other, the groups or the window.
+        TypeError: an operand is no floating-point Tensor, or their types differ; a size is no integer.
+        ValueError: the shapes do not fit each other, the groups or the window; an option is out of range.
     """
-    return conv_nd("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    return conv_nd(
+        "conv2d", 2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
+    )
 
 
 def conv3d(
@@ -52,9 +76,15 @@ def conv3d(
     padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """Convolution over three axes: input (N, Ci, D, H, W), weight (Co, Ci/groups, *R). See ``conv2d``."""
-    return conv_nd("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+    return conv_nd(
+        "conv3d", 3, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
+    )
 
 
 def conv_transpose1d(
@@ -66,11 +96,19 @@ def conv_transpose1d(
     output_padding: Extent = 0,
     groups: int = 1,
     dilation: Extent = 1,
+    *,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """Transposed convolution over one axis. See ``conv_transpose2d``."""
     return conv_transpose_nd(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation,
+        padding_mode, output_size, adj, target_shape, algorithm, workspace,
+    )  # fmt: skip
 
 
 def conv_transpose2d(
@@ -82,19 +120,41 @@ def conv_transpose2d(
     output_padding: Extent = 0,
     groups: int = 1,
     dilation: Extent = 1,
+    *,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """y[n, co, i*stride + r*dilation - padding] += x[n, ci, i] * weight[ci, co, r], then + bias[co]
 
     input (N, Ci, *I) or (Ci, *I), weight (Ci, Co/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
     O = (I-1)*stride - padding on both sides + dilation*(R-1) + output_padding + 1
 
+    padding: an int, one per axis, a pair (low, high) per axis, or a word:
+        "valid"                none
+        "same", "same_upper"   O = I*stride, as in TensorFlow; an odd number is cut off at the high side
+        "same_lower"           O = I*stride, an odd number is cut off at the low side
+        "causal"               O = I*stride, all is cut off at the high side: y[o] depends on x[i], i*stride <= o, only
+    padding_mode: what stands before and behind x. "zeros", or, what PyTorch does not have, "reflect", "replicate" and
+        "circular": y[o] is then the sum over all integers i and all r with i*stride + r*dilation - low = o, and x goes
+        on as ``pad`` continues it. So a circular one with O = I*stride is the gradient of a circular convolution.
+    output_size: the extents *O wanted, or the whole shape, where the stride leaves a choice; instead of output_padding.
+    adj: MXNet's name of output_padding.
+    target_shape: MXNet's way to say *O: padding is what is too much, an odd one larger at the low side.
+    algorithm, workspace: as in ``conv2d``.
+
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
-        ValueError: the shapes do not fit each other, the groups or the window.
+        TypeError: an operand is no floating-point Tensor, or their types differ; a size is no integer.
+        ValueError: the shapes do not fit each other, the groups or the window; an option is out of range, or two of
+            padding, output_padding, output_size, adj and target_shape contradict each other.
     """
     return conv_transpose_nd(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation,
+        padding_mode, output_size, adj, target_shape, algorithm, workspace,
+    )  # fmt: skip
 
 
 def conv_transpose3d(
@@ -106,8 +166,16 @@ def conv_transpose3d(
     output_padding: Extent = 0,
     groups: int = 1,
     dilation: Extent = 1,
+    *,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """Transposed convolution over three axes. See ``conv_transpose2d``."""
     return conv_transpose_nd(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation,
+        padding_mode, output_size, adj, target_shape, algorithm, workspace,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...engine.tensor import Tensor
 from ...ops.adaptive_pooling import OutputSize, adaptive_avg_pool_nd, adaptive_max_pool_nd
-from ...ops.convolution import Extent
+from ...ops.convolution_arguments import Extent
 from ...ops.lp_pooling import lp_pool_nd
 from ...ops.pooling import Pairs, avg_pool_nd, max_pool_nd
 from ...ops.unpooling import max_unpool_nd

@@ -1,0 +1,91 @@
+"""What load_state_dict does with the values: whether they fit, and where they go. Lazy layers learn their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from .uninitialized import NO_SHAPE, is_lazy
+
+if TYPE_CHECKING:
+    from .module import Module
+
+__all__ = ["fill", "fitting"]
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def fitting(
+    module: Module, own: Mapping[str, Tensor], state_dict: Mapping[str, Any], assign: bool
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The arrays for the keys that both have, and why some of them do not fit; nothing is changed."""
+    arrays: dict[str, np.ndarray] = {}
+    problems: list[str] = []
+    for key in (key for key in own if key in state_dict):
+        value, target = state_dict[key], own[key]
+        if is_lazy(value):
+            if not is_lazy(target):
+                problems.append(f"{key}: {NO_SHAPE}")
+            continue  # both will get their values later
+        array = value.data if isinstance(value, Tensor) else value
+        if is_lazy(target) and isinstance(array, np.ndarray):  # it can have any shape
+            place = np.broadcast_to(np.empty((), target.dtype), array.shape)
+        else:
+            place = np.empty(0, target.dtype) if is_lazy(target) else target.data
+        problem = _misfit(key, array, place, assign)
+        if problem:
+            problems.append(problem)
+        arrays[key] = array
+    if not problems:
+        for path, shapes in _waiting(own, arrays).items():
+            owner = module.get_submodule(path)  # of the user's own modules anything goes
+            problem = owner.misfit_of_shapes(shapes) if hasattr(owner, "misfit_of_shapes") else None
+            if problem:
+                problems.append(f"size mismatch for {path}{'.' if path else ''}{problem}")
+    return arrays, problems
+
+
+def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray], assign: bool) -> None:
+    """Put arrays that fit where they belong."""
+    for path, shapes in _waiting(own, arrays).items():
+        owner = module.get_submodule(path)
+        if hasattr(owner, "learn_from_shapes"):
+            owner.learn_from_shapes(shapes)
+    for key, array in arrays.items():
+        target: Any = own[key]
+        if is_lazy(target):
+            target.materialize(array.shape)
+        if assign:
+            target.data, target.grad = array, None
+        else:
+            np.copyto(target.data, array, casting="same_kind")
+
+
+def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dict[str, Shapes]:
+    """Of the modules that learn their sizes from these arrays: their paths, and the shapes."""
+    found: dict[str, Shapes] = {}
+    for key, array in arrays.items():
+        if is_lazy(own[key]):
+            path, _, name = key.rpartition(".")
+            found.setdefault(path, {})[name] = array.shape
+    return found
+
+
+def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | None:
+    """Why array cannot be copied into target, or (assign) take its place, or None."""
+    if not isinstance(array, (np.ndarray, np.generic)):
+        return f'"{key}": expected a Tensor or an array, got {type(array).__name__}.'
+    if array.shape != target.shape:
+        return (
+            f"size mismatch for {key}: copying a param with shape {array.shape} from checkpoint, "
+            f"the shape in current model is {target.shape}."
+        )
+    if not np.can_cast(array.dtype, target.dtype, casting="same_kind"):
+        return f"dtype mismatch for {key}: {array.dtype} in checkpoint cannot be copied to {target.dtype}."
+    fresh = isinstance(array, np.ndarray) and array.flags.writeable
+    if assign and not (fresh and array.dtype.kind == target.dtype.kind):
+        return f"{key}: assign=True takes a writable array of kind {target.dtype}, got {array.dtype}; leave assign out."
+    return None
