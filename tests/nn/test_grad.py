@@ -288,7 +288,7 @@ def test_messages_about_types() -> None:
         (lambda: nn.grad.conv2d_input(x, w.float(), g), "conv2d_input: weight is float32, grad_output is float64"),
         (lambda: nn.grad.conv2d_weight(x.data, W, g), "conv2d_weight: input is ndarray, needs a Tensor"),
         (lambda: nn.grad.conv2d_bias(g.data), "conv2d_bias: grad_output is ndarray, needs a Tensor"),
-        (lambda: nn.grad.conv2d_input(9, w, g), "conv2d_input: input_size=9 must be a shape, ints in a tuple"),
+        (lambda: nn.grad.conv2d_input(9, w, g), "conv2d_input: input_size is int, needs a shape, ints in a tuple"),
         (lambda: nn.grad.conv2d_input((2, 4, 9.0, 9), w, g), "input_size=(2, 4, 9.0, 9) must be an int"),
         (lambda: conv_backward(g, X, w), "conv_backward: input is tuple, needs a Tensor"),
     ):

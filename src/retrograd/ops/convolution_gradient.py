@@ -180,7 +180,7 @@ def shape_of(name: str, label: str, x: Tensor | Sequence[int]) -> tuple[int, ...
     if isinstance(x, Tensor):
         return x.data.shape
     if not isinstance(x, Sequence):
-        raise TypeError(f"{name}: {label}={x!r} must be a shape, ints in a tuple")
+        raise TypeError(f"{name}: {label} is {type(x).__name__}, needs a shape, ints in a tuple, or a Tensor of it")
     return as_tuple(x, len(x), f"{name}: {label}", 0)
 
 
