@@ -13,6 +13,8 @@ Checked of every geometry are
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ from kernels.convolutions import (
 from retrograd import Tensor, get_num_threads, kernels, set_num_threads, textbook, use_kernels
 from retrograd.autograd import grad
 from retrograd.geometry import Window
-from retrograd.ops.convolution import conv, conv_input_grad, conv_weight_grad
+from retrograd.ops.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
 from strategies import Case, Source, conv_case, conv_cases, evenly, examples, many_examples, numbers, sources
 
 SETS = {"compiled": kernels, "textbook": textbook}
@@ -57,7 +59,7 @@ def check(case: Case, source: Source) -> Again:
         check_operators(case, arrays, source, found[name], expected)
 
     def again() -> None:
-        assert bits(trio(kernels, arrays, window)) == bits(found["compiled"]), f"other bits: {case}"
+        assert bits(trio(SETS["compiled"], arrays, window)) == bits(found["compiled"]), f"other bits: {case}"
 
     return again
 
@@ -162,3 +164,55 @@ def test_geometries_nightly(hundreds: int) -> None:
 @pytest.mark.nightly
 def test_drawn_geometries_nightly() -> None:
     check_drawn(many_examples(1500), 300)
+
+
+# ---------------------------------------------------------------- the checker itself
+
+
+def _turned(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x[(..., *(slice(None, None, -1),) * (x.ndim - 2))])
+
+
+def _other_side(window: Window) -> Window:
+    return replace(window, padding=tuple((high, low) for low, high in window.padding))
+
+
+# a name -> the three kernels with one fault
+FAULTS: dict[str, dict[str, Callable[..., np.ndarray]]] = {
+    "conv scaled": {"conv": lambda x, w, b, v: kernels.conv(x, w, b, v) * x.dtype.type(1.001)},
+    "conv not turned": {"conv": lambda x, w, b, v: kernels.conv(x, _turned(w), b, v)},
+    "padding at the other side": {"conv": lambda x, w, b, v: kernels.conv(x, w, b, _other_side(v))},
+    "bias forgotten": {"conv_input_grad": lambda g, w, b, v: kernels.conv_input_grad(g, w, None, v)},
+    "a sample forgotten": {"conv_weight_grad": lambda x, g, v: kernels.conv_weight_grad(x[:-1], g[:-1], v)},
+    "other bits with more threads": {
+        "conv_weight_grad": lambda x, g, v: kernels.conv_weight_grad(x, g, v) * (1 + 2e-16 * (get_num_threads() - 1))
+    },
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_kernel_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trio = {name: getattr(kernels, name) for name in ("conv", "conv_input_grad", "conv_weight_grad")}
+    faulty = trio | FAULTS[fault]
+    for name, kernel in faulty.items():
+        kernel.__name__ = name
+    monkeypatch.setitem(SETS, "compiled", SimpleNamespace(**faulty))
+    with pytest.raises(BaseException, match="are wrong|other bits|assert "):
+        check_all(0, 30, 50)
+
+
+@pytest.mark.parametrize("fault", ["first order", "second order", "request"])
+def test_a_faulty_operator_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if fault == "request":
+        monkeypatch.setattr(Tensor, "grad_req", property(lambda t: "add", lambda t, value: None))
+    else:
+        broken = Conv if fault == "first order" else ConvInputGrad
+        right = broken.backward
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            found = right(ctx, g)
+            return (found[0], None if found[1] is None else found[1] * 2, *found[2:])
+
+        monkeypatch.setattr(broken, "backward", staticmethod(backward))
+    with pytest.raises(BaseException, match="are wrong|assert "):
+        check_all(0, 30, 50)
