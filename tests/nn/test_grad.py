@@ -234,6 +234,24 @@ def test_output_mask(name: str, mask: str) -> None:
             assert gradient is None
 
 
+@TABLE
+def test_algorithm_and_workspace_reach_the_kernels(name: str) -> None:
+    case = CASES[name]
+    x, w, g = (Tensor(a, requires_grad=True) for a in case.arrays())
+    how: Options = {"algorithm": "direct", "workspace": 2, **case.options}
+    made = [
+        case.function("input")(x.shape, w, g, **how),
+        case.function("weight")(x, w.shape, g, **how),
+        case.function("weight")(x, w.shape, g, per_sample=True, **how),
+        *conv_backward(g, x, w, transposed=case.transposed, output_mask=(True, True, False), **how)[:2],
+    ]
+    for gradient in made:
+        window = gradient.grad_fn.window
+        assert (window.algorithm, window.workspace) == ("direct", 2 * 2**20)
+    with pytest.raises(ValueError, match=f"{case.name}_input: algorithm='fastest' must be one of auto, direct"):
+        case.function("input")(x.shape, w, g, algorithm="fastest")
+
+
 def test_channels_last_and_float32() -> None:
     """As the layers keep them; the type is kept."""
     case = CASES["2-D, groups"]

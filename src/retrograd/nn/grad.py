@@ -7,7 +7,8 @@ operators and can be differentiated itself: gradients of any order are made by c
     conv(x, w)               conv_input_grad(g, w)       conv_weight_grad(x, g)    sum of g over n, o
     conv_transpose(x, w)     conv(g, w)                  conv_weight_grad(g, x)    sum of g over n, o
 
-``per_sample=True`` leaves out the sum over the batch: row n of the result is the gradient of sample n alone.
+``per_sample=True`` leaves out the sum over the batch: row n of the result is the gradient of sample n alone. The other
+options are those of the forward pass; padding is with zeros.
 
 input (N, Ci, *I), grad_output (N, Co, *O), both with N or both without; weight (Co, Ci/groups, *R), in a transposed
 convolution (Ci, Co/groups, *R). Source of the names: torch.nn.grad, which has input and weight of convolution.
@@ -43,6 +44,8 @@ def conv_backward(
     output_mask: Sequence[bool] = (True, True, True),
     *,
     per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Gradients:
     """All gradients of a convolution over 1, 2 or 3 axes (weight.ndim - 2) in one call: to input, weight and bias.
 
@@ -76,7 +79,8 @@ def conv_backward(
         raise ValueError(
             f"{name}: output_padding={output_padding!r} is for a transposed convolution; set transposed=True"
         )
-    call = Call(name, ndim, stride, padding, dilation, groups, bool(transposed), output_padding)
+    options = stride, padding, dilation, groups, bool(transposed), output_padding, algorithm, workspace
+    call = Call(name, ndim, *options)
     return conv_gradients(call, grad_output, input, weight, mask, per_sample)
 
 
@@ -91,6 +95,9 @@ def conv2d_input(
     padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
 
@@ -101,7 +108,7 @@ def conv2d_input(
         TypeError: an operand is no floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window.
     """
-    call = Call("conv2d_input", 2, stride, padding, dilation, groups)
+    call = Call("conv2d_input", 2, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
@@ -115,6 +122,8 @@ def conv2d_weight(
     groups: int = 1,
     *,
     per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
 
@@ -127,7 +136,7 @@ def conv2d_weight(
         TypeError: an operand is no floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
     """
-    call = Call("conv2d_weight", 2, stride, padding, dilation, groups)
+    call = Call("conv2d_weight", 2, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
 
 
@@ -151,9 +160,12 @@ def conv1d_input(
     padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """The gradient to the input of ``conv1d``. See ``conv2d_input``."""
-    call = Call("conv1d_input", 1, stride, padding, dilation, groups)
+    call = Call("conv1d_input", 1, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
@@ -167,9 +179,11 @@ def conv1d_weight(
     groups: int = 1,
     *,
     per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """The gradient to the weight of ``conv1d``. See ``conv2d_weight``."""
-    call = Call("conv1d_weight", 1, stride, padding, dilation, groups)
+    call = Call("conv1d_weight", 1, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
 
 
@@ -186,9 +200,12 @@ def conv3d_input(
     padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """The gradient to the input of ``conv3d``. See ``conv2d_input``."""
-    call = Call("conv3d_input", 3, stride, padding, dilation, groups)
+    call = Call("conv3d_input", 3, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
@@ -202,9 +219,11 @@ def conv3d_weight(
     groups: int = 1,
     *,
     per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """The gradient to the weight of ``conv3d``. See ``conv2d_weight``."""
-    call = Call("conv3d_weight", 3, stride, padding, dilation, groups)
+    call = Call("conv3d_weight", 3, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
 
 
@@ -222,6 +241,9 @@ def conv_transpose2d_input(
     output_padding: Extent = 0,
     groups: int = 1,
     dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
 
@@ -232,7 +254,8 @@ def conv_transpose2d_input(
         TypeError: an operand is no floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window.
     """
-    call = Call("conv_transpose2d_input", 2, stride, padding, dilation, groups, True, output_padding)
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose2d_input", 2, *options)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
@@ -247,6 +270,8 @@ def conv_transpose2d_weight(
     dilation: Extent = 1,
     *,
     per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
 
@@ -259,7 +284,8 @@ def conv_transpose2d_weight(
         TypeError: an operand is no floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
     """
-    call = Call("conv_transpose2d_weight", 2, stride, padding, dilation, groups, True, output_padding)
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose2d_weight", 2, *options)
     return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
 
 
@@ -284,9 +310,13 @@ def conv_transpose1d_input(
     output_padding: Extent = 0,
     groups: int = 1,
     dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """The gradient to the input of ``conv_transpose1d``. See ``conv_transpose2d_input``."""
-    call = Call("conv_transpose1d_input", 1, stride, padding, dilation, groups, True, output_padding)
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose1d_input", 1, *options)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
@@ -301,9 +331,12 @@ def conv_transpose1d_weight(
     dilation: Extent = 1,
     *,
     per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """The gradient to the weight of ``conv_transpose1d``. See ``conv_transpose2d_weight``."""
-    call = Call("conv_transpose1d_weight", 1, stride, padding, dilation, groups, True, output_padding)
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose1d_weight", 1, *options)
     return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
 
 
@@ -321,9 +354,13 @@ def conv_transpose3d_input(
     output_padding: Extent = 0,
     groups: int = 1,
     dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """The gradient to the input of ``conv_transpose3d``. See ``conv_transpose2d_input``."""
-    call = Call("conv_transpose3d_input", 3, stride, padding, dilation, groups, True, output_padding)
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose3d_input", 3, *options)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
@@ -338,9 +375,12 @@ def conv_transpose3d_weight(
     dilation: Extent = 1,
     *,
     per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
 ) -> Tensor:
     """The gradient to the weight of ``conv_transpose3d``. See ``conv_transpose2d_weight``."""
-    call = Call("conv_transpose3d_weight", 3, stride, padding, dilation, groups, True, output_padding)
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose3d_weight", 3, *options)
     return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
 
 

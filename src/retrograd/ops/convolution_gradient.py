@@ -30,9 +30,8 @@ from ..engine.tensor import Tensor, wrap
 from ..geometry import Window, as_tuple
 from .broadcasting import Sum
 from .convolution import conv, conv_input_grad, conv_weight_grad
-from .convolution_arguments import Extent, Padding, conv_arguments, conv_transpose_arguments, freeze
+from .convolution_arguments import Extent, Padding, as_bytes, conv_arguments, conv_transpose_arguments, freeze
 from .dtype import require_float, require_same
-from .kernel_set import kernels
 from .shape import Reshape
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -50,7 +49,7 @@ class PerSampleConvWeightGrad(Function):
         memory = np.empty((N, *window.kernel, Ci // window.groups, Co), x.data.dtype)  # as weights lie in memory
         gw = memory.transpose(0, -1, -2, *range(1, memory.ndim - 2))
         for n in range(N):
-            gw[n] = kernels.conv_weight_grad(x.data[n : n + 1], g.data[n : n + 1], window)
+            gw[n] = conv_weight_grad(wrap(x.data[n : n + 1]), wrap(g.data[n : n + 1]), window).data
         return wrap(gw)
 
     @staticmethod
@@ -87,6 +86,8 @@ class Call(NamedTuple):
     groups: int
     transposed: bool = False
     output_padding: Extent = 0
+    algorithm: str = "auto"
+    workspace: float | None = None
 
 
 def conv_gradients(
@@ -128,12 +129,13 @@ def _window(call: Call, xs: tuple[int, ...], ws: tuple[int, ...], g: Tensor) -> 
     """The window of the forward pass that the call is about; g must have the shape of its output."""
     name, ndim = call.name, call.ndim
     stride, padding, dilation, groups = map(freeze, (call.stride, call.padding, call.dilation, call.groups))
+    how = freeze(call.algorithm), None if call.workspace is None else as_bytes(name, call.workspace)
     if call.transposed:
-        extra = freeze(call.output_padding)
-        window, _ = conv_transpose_arguments(name, ndim, xs, ws, None, stride, padding, extra, dilation, groups)
+        options = stride, padding, freeze(call.output_padding), dilation, groups, "zeros", None, None, None, *how
+        window, _ = conv_transpose_arguments(name, ndim, xs, ws, None, *options)
         output = (*xs[: -ndim - 1], ws[1] * window.groups, *window.input)
     else:
-        window, _ = conv_arguments(name, ndim, xs, ws, None, stride, padding, dilation, groups)
+        window, _ = conv_arguments(name, ndim, xs, ws, None, stride, padding, dilation, groups, "zeros", *how)
         output = (*xs[: -ndim - 1], ws[0], *window.output)
     if g.data.shape != output:
         longer = "; output_padding says which of several sizes was made" if call.transposed else ""
