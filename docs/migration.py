@@ -17,6 +17,7 @@ _OURS: dict[str, Callable[[], Any]] = {
     "torch.Tensor": lambda: retrograd.Tensor,
     "torch.nn": lambda: retrograd.nn,
     "torch.nn.functional": lambda: retrograd.nn.functional,
+    "torch.nn.grad": lambda: retrograd.nn.grad,
     "torch.nn.init": lambda: retrograd.nn.init,
     "torch.nn.utils": lambda: importlib.import_module("retrograd.nn.utils"),
     "torch.optim": lambda: retrograd.optim,

@@ -24,7 +24,7 @@ from retrograd.autograd import Function
 DOCS = Path(__file__).resolve().parent
 SOURCES = Path(retrograd.__file__).resolve().parent
 OPERATORS = DOCS / "operators"
-PACKAGES = ("retrograd.ops", "retrograd.nn.functional")
+PACKAGES = ("retrograd.ops", "retrograd.nn.functional", "retrograd.nn.grad")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

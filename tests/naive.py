@@ -58,6 +58,30 @@ def meetings(
 
 
 # ---------------------------------------------------------------- convolution
+#
+# Channels are split into groups, x (N, G, C, *I), w (G, K, C, *R), g and y (N, G, K, *O), and those of one group meet.
+# What one output position adds is one statement of NumPy, M being all channels of a group at all taps that it meets.
+
+
+def patches(
+    inputs: Sizes, kernel: Sizes, output: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> list[tuple[Index, tuple[slice, ...], tuple[slice, ...]]]:
+    """All (o, r, i): the taps r of output position o and the positions i that they read, as slices on every axis.
+
+    They are those with i = o*stride + r*dilation - low inside the input; a tap in the padding meets nothing.
+    """
+    found = []
+    for o in product(*map(range, output)):
+        taps, positions = [], []
+        for at, i, r, s, (low, _), d in zip(o, inputs, kernel, stride, padding, dilation, strict=True):
+            met = [(tap, at * s + tap * d - low) for tap in range(r) if 0 <= at * s + tap * d - low < i]
+            if met:
+                (first_tap, first), (last_tap, last) = met[0], met[-1]
+                taps.append(slice(first_tap, last_tap + 1))
+                positions.append(slice(first, last + 1, d))
+        if len(taps) == len(o):
+            found.append((o, tuple(taps), tuple(positions)))
+    return found
 
 
 @quiet
@@ -71,14 +95,17 @@ def conv(
     groups: int,
 ) -> np.ndarray:
     """y[n, k, o] = bias[k] + sum over c, r of x[n, c, i] w[k, c, r], where c and k are of the same group."""
-    x, w = double(x), double(w)
+    N, Ci, Co = len(x), x.shape[1], len(w)
     output = outputs(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    y = np.zeros((len(x), len(w), *output))
-    for o, r, i in meetings(x.shape[2:], w.shape[2:], output, stride, padding, dilation):
-        for n, (c, k) in product(range(len(x)), channel_groups(x.shape[1], len(w), groups)):
-            y[n, k, *o] += (x[n, c, *i] * w[k, :, *r]).sum(axis=1)
+    x = double(x).reshape(N, groups, Ci // groups, *x.shape[2:])
+    w = double(w).reshape(groups, Co // groups, *w.shape[1:])
+    y = np.zeros((N, groups, Co // groups, *output))
+    for o, r, i in patches(x.shape[3:], w.shape[3:], output, stride, padding, dilation):
+        # (G, K, M) @ (N, G, M, 1) -> (N, G, K, 1)
+        y[..., *o] = (merged(w[..., *r]) @ merged(x[..., *i])[..., None])[..., 0]
+    y = y.reshape(N, Co, *output)
     if bias is not None:
-        for k in range(len(w)):
+        for k in range(Co):
             y[:, k] += bias[k]
     return y
 
@@ -95,11 +122,14 @@ def conv_input_grad(
     groups: int,
 ) -> np.ndarray:
     """gx[n, c, i] = bias[c] + sum over k and all (o, r) that meet at i of w[k, c, r] g[n, k, o]"""
-    g, w = double(g), double(w)
-    gx = np.zeros((len(g), w.shape[1] * groups, *inputs))
-    for o, r, i in meetings(inputs, w.shape[2:], g.shape[2:], stride, padding, dilation):
-        for n, (c, k) in product(range(len(g)), channel_groups(gx.shape[1], len(w), groups)):
-            gx[n, c, *i] += (g[n, k, *o][:, None] * w[k, :, *r]).sum(axis=0)
+    N, Co, C = len(g), len(w), w.shape[1]
+    g = double(g).reshape(N, groups, Co // groups, *g.shape[2:])
+    w = double(w).reshape(groups, Co // groups, C, *w.shape[2:])
+    gx = np.zeros((N, groups, C, *inputs))
+    for o, r, i in patches(inputs, w.shape[3:], g.shape[3:], stride, padding, dilation):
+        part = g[..., None, :, *o] @ merged(w[..., *r])  # (N, G, 1, K) @ (G, K, M) -> (N, G, 1, M)
+        gx[..., *i] += part.reshape(gx[..., *i].shape)
+    gx = gx.reshape(N, groups * C, *inputs)
     if bias is not None:
         for c in range(gx.shape[1]):
             gx[:, c] += bias[c]
@@ -111,18 +141,20 @@ def conv_weight_grad(
     x: np.ndarray, g: np.ndarray, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
 ) -> np.ndarray:
     """gw[k, c, r] = sum over n and all (o, i) that meet at r of g[n, k, o] x[n, c, i]"""
-    x, g = double(x), double(g)
-    gw = np.zeros((g.shape[1], x.shape[1] // groups, *kernel))
-    for o, r, i in meetings(x.shape[2:], kernel, g.shape[2:], stride, padding, dilation):
-        for n, (c, k) in product(range(len(x)), channel_groups(x.shape[1], g.shape[1], groups)):
-            gw[k, :, *r] += g[n, k, *o][:, None] * x[n, c, *i]
-    return gw
+    N, Ci, Co = len(x), x.shape[1], g.shape[1]
+    x = double(x).reshape(N, groups, Ci // groups, *x.shape[2:])
+    g = double(g).reshape(N, groups, Co // groups, *g.shape[2:])
+    gw = np.zeros((groups, Co // groups, Ci // groups, *kernel))
+    for o, r, i in patches(x.shape[3:], kernel, g.shape[3:], stride, padding, dilation):
+        # (G, K, N) @ (G, N, M) -> (G, K, M)
+        part = g[..., *o].transpose(1, 2, 0) @ merged(x[..., *i]).swapaxes(0, 1)
+        gw[..., *r] += part.reshape(gw[..., *r].shape)
+    return gw.reshape(Co, Ci // groups, *kernel)
 
 
-def channel_groups(Ci: int, Co: int, groups: int) -> list[tuple[slice, slice]]:
-    """For every group, its input channels and its output channels."""
-    C, K = Ci // groups, Co // groups
-    return [(slice(q * C, (q + 1) * C), slice(q * K, (q + 1) * K)) for q in range(groups)]
+def merged(x: np.ndarray) -> np.ndarray:
+    """All axes behind the first two as one."""
+    return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
 
 
 # ---------------------------------------------------------------- matmul

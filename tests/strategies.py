@@ -18,6 +18,7 @@ from retrograd.geometry import Window, conv_window
 
 # On both sides of every vector width and tile height there is.
 CHANNELS = (1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 48, 70)
+WIDE = (16, 17, 24, 31, 32, 33, 48, 64, 70)  # enough of them for every fast algorithm
 DTYPES = (np.float32, np.float64)
 
 
@@ -223,12 +224,15 @@ def _one_of(pick: Pick, choices: Sequence[Any]) -> Any:
 
 def _axis(pick: Pick, longest: int) -> _Axis:
     """One axis with at least one output: stride and padding may exceed the kernel, the input may be a point."""
-    r, d, s = pick(1, 5), pick(1, 3), pick(1, 5)
-    low, high = pick(0, 4), pick(0, 4)
-    least = max(1, d * (r - 1) + 1 - low - high)
-    if least > longest:
-        r, least = 1, 1
-    return _Axis(pick(least, longest), r, s, (low, high), d)
+    axis = _Axis(1, pick(1, 5), pick(1, 5), (pick(0, 4), pick(0, 4)), pick(1, 3))
+    if _least(axis) > longest:
+        axis = replace(axis, kernel=1)
+    return replace(axis, input=pick(_least(axis), longest))
+
+
+def _least(axis: _Axis) -> int:
+    """The smallest input that has an output."""
+    return max(1, axis.dilation * (axis.kernel - 1) + 1 - sum(axis.padding))
 
 
 def _axes(pick: Pick) -> list[_Axis]:
@@ -236,35 +240,64 @@ def _axes(pick: Pick) -> list[_Axis]:
     return [_axis(pick, {1: 34, 2: 10, 3: 5}[ndim]) for _ in range(ndim)]
 
 
-def conv_case(pick: Pick, work: int = 4000) -> Case:
-    """A convolution in 1, 2 or 3 dimensions that takes the oracle at most about ``work`` steps."""
-    axes = _axes(pick)
-    kind = _one_of(pick, ("dense", "dense", "grouped", "depthwise"))
-    if kind == "dense":
-        groups, C, K = 1, _one_of(pick, CHANNELS), _one_of(pick, CHANNELS)
-    elif kind == "grouped":
-        groups, C, K = pick(2, 4), _one_of(pick, CHANNELS[:9]), _one_of(pick, CHANNELS[:9])
+def conv_case(pick: Pick, positions: int = 100) -> Case:
+    """A convolution in 1, 2 or 3 dimensions of about ``positions`` outputs at most, which set the oracle's time.
+
+    Of ten, six are of any kind, the smallest input included that has an output; three are of the kind that networks
+    are made of (see ``_neighbours``); and one has a kernel of up to 11 taps, or 4 taps and a stride of 2, as the
+    transposed convolutions of decoders do.
+    """
+    kind = pick(0, 9)
+    if kind < 6:
+        axes, channels, batch = _axes(pick), _channels(pick), _one_of(pick, (0, 1, 1, 2, 3))
+        if pick(0, 9) == 0:
+            axes = [replace(axis, input=_least(axis)) for axis in axes]
+    elif kind < 9:
+        axes, channels, batch = _neighbours(pick), (1, _one_of(pick, WIDE), _one_of(pick, WIDE)), pick(1, 2)
+        positions *= 2
     else:
-        groups, C, K = _one_of(pick, CHANNELS), 1, _one_of(pick, (1, 1, 2, 3))
-    batch = _one_of(pick, (0, 1, 1, 2, 3))
-    while batch * groups * _window(axes).taps * math.prod(_window(axes).output) > work:
-        at = max(range(len(axes)), key=lambda n: _window([axes[n]]).output[0] * axes[n].kernel)
-        axis = axes[at]
-        shorter = max(axis.dilation * (axis.kernel - 1) + 1 - sum(axis.padding), axis.input // 2, 1)
-        if shorter < axis.input:
-            axes[at] = replace(axis, input=shorter)
-        elif axis.kernel > 1:
-            axes[at] = replace(axis, kernel=1)
-        elif sum(axis.padding):
-            axes[at] = replace(axis, padding=(0, 0))
-        else:
-            break
+        ndim, long = _one_of(pick, (1, 2)), pick(0, 1)
+        r, s = (pick(6, 11), 1) if long else (4, 2)
+        axes = [_Axis(pick(r, r + 6), r, s, (r // 2, (r - 1) // 2) if long else (1, 1), 1) for _ in range(ndim)]
+        channels, batch = _channels(pick), 1
+    axes = _shortened(axes, positions)
+    groups, C, K = channels
     return Case(_window(axes, groups), batch, groups * C, groups * K, pick(0, 1) == 1)
 
 
+def _neighbours(pick: Pick) -> list[_Axis]:
+    """Three neighbouring taps on 4 to 20 positions, padded anyhow: what fast algorithms are made for."""
+    ndim = _one_of(pick, (1, 2, 2, 2, 2, 2, 3))
+    paddings = ((1, 1), (1, 1), (1, 1), (0, 0), (0, 1), (2, 0), (2, 2))
+    return [_Axis(pick(4, 6 if ndim == 3 else 20), 3, 1, _one_of(pick, paddings), 1) for _ in range(ndim)]
+
+
+def _channels(pick: Pick) -> tuple[int, int, int]:
+    """Groups, and the input and output channels of one."""
+    kind = _one_of(pick, ("dense", "dense", "grouped", "depthwise"))
+    if kind == "dense":
+        return 1, _one_of(pick, CHANNELS), _one_of(pick, CHANNELS)
+    if kind == "grouped":
+        return pick(2, 4), _one_of(pick, CHANNELS[:9]), _one_of(pick, CHANNELS[:9])
+    return _one_of(pick, CHANNELS), 1, _one_of(pick, (1, 1, 2, 3))
+
+
+def _shortened(axes: list[_Axis], positions: int) -> list[_Axis]:
+    """The axes, those with the most outputs cut to about half until there are few enough."""
+    while math.prod(_window(axes).output) > positions:
+        outputs = _window(axes).output
+        at = outputs.index(max(outputs))
+        axis = axes[at]
+        shorter = max(_least(axis), axis.input // 2)
+        axes[at] = replace(axis, input=shorter) if shorter < axis.input else replace(axis, padding=(0, 0))
+        if axes[at] == axis:
+            break
+    return axes
+
+
 @st.composite
-def conv_cases(draw: st.DrawFn, work: int = 4000) -> Case:
-    return conv_case(lambda low, high: draw(st.integers(low, high)), work)
+def conv_cases(draw: st.DrawFn, positions: int = 100) -> Case:
+    return conv_case(lambda low, high: draw(st.integers(low, high)), positions)
 
 
 def evenly(number: int) -> tuple[Pick, Source]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .engine.source import backward_source
     from .kernels.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
+    from .nn.utils.per_sample import per_sample_gradients
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ __all__ = [
     "nn",
     "no_grad",
     "optim",
+    "per_sample_gradients",
     "set_grad_enabled",
     "set_num_threads",
     "summary",
@@ -65,6 +67,8 @@ def __getattr__(name: str) -> Any:
         return autograd.backward_source
     if name == "summary":
         return importlib.import_module(".nn.model_summary", __name__).summary
+    if name == "per_sample_gradients":
+        return importlib.import_module(".nn.utils.per_sample", __name__).per_sample_gradients
     if name in _THREADS:
         return getattr(importlib.import_module(".kernels.launch", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ import pytest
 
 import retrograd
 from conformance.table import Layer, Op
-from retrograd.nn import functional
+from retrograd.nn import functional, grad
 
 FAMILIES = sorted(
     path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("table", "test_conformance")
@@ -52,7 +52,7 @@ def test_names_are_given_once() -> None:
 
 
 def test_every_operator_is_here() -> None:
-    public = {*retrograd.ops.__all__, *functional.__all__} - NOT_OPERATORS
+    public = {*retrograd.ops.__all__, *functional.__all__, *grad.__all__} - NOT_OPERATORS
     tested = {entry.name.partition(":")[0] for entry in OPERATORS}
     assert public <= tested, f"no entry for {sorted(public - tested)}"
 

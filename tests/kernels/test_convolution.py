@@ -1,4 +1,4 @@
-"""The convolution trio against the oracle, against each other, and on numbers that are none."""
+"""The convolution trio on chosen geometries, and on numbers that are none; test_convolution_grid.py draws others."""
 
 from __future__ import annotations
 
@@ -6,75 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
 
-import naive
-from comparison import assert_close, assert_sums, run
+from comparison import assert_close, run
+from kernels.convolutions import check, forward, input_grad, weight_grad
 from retrograd import kernels
 from retrograd.geometry import Window, conv_transpose_window, conv_window
-from strategies import (
-    CHANNELS,
-    DTYPES,
-    LAYOUTS,
-    Case,
-    Source,
-    conv_case,
-    conv_cases,
-    evenly,
-    examples,
-    many_examples,
-    sources,
-)
-
-
-def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    return naive.conv(x, w, bias, window.stride, window.padding, window.dilation, window.groups)
-
-
-def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    geometry = window.stride, window.padding, window.dilation
-    return naive.conv_input_grad(g, w, bias, window.input, *geometry, window.groups)
-
-
-def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
-    geometry = window.stride, window.padding, window.dilation
-    return naive.conv_weight_grad(x, g, window.kernel, *geometry, window.groups)
-
-
-def check(kernels: Any, case: Case, source: Source) -> None:
-    """All three against the oracle, with a random upstream gradient, and in float64 the adjoint identity."""
-    window = case.window
-    x, w, g, b_out, b_in = source.arrays(case.x, case.w, case.y, (case.outputs,), (case.inputs,))
-    assert naive.outputs(window.input, window.kernel, window.stride, window.padding, window.dilation) == window.output
-    y = run(kernels.conv, x, w, b_out if case.bias else None, window)
-    gx = run(kernels.conv_input_grad, g, w, b_in if case.bias else None, window)
-    gw = run(kernels.conv_weight_grad, x, g, window)
-    taps = window.taps
-    assert_sums(y, forward(x, w, b_out if case.bias else None, window), taps * w.shape[1] + 1)
-    assert_sums(gx, input_grad(g, w, b_in if case.bias else None, window), taps * len(w) // window.groups + 1)
-    assert_sums(gw, weight_grad(x, g, window), case.batch * int(np.prod(window.output)))
-    if x.dtype == np.float64 and not case.bias:
-        check_adjoints(x, w, g, y, gx, gw)
-
-
-def check_adjoints(x: np.ndarray, w: np.ndarray, g: np.ndarray, y: np.ndarray, gx: np.ndarray, gw: np.ndarray) -> None:
-    """<conv(x, w), g> = <x, conv_input_grad(g, w)> = <w, conv_weight_grad(x, g)>"""
-    forms = np.vdot(y, g), np.vdot(x, gx), np.vdot(w, gw)
-    size = max(np.linalg.norm(y) * np.linalg.norm(g), 1e-300)
-    assert max(forms) - min(forms) <= 1e-12 * size
-
-
-@examples(60)
-@given(case=conv_cases(), source=sources)
-def test_convolution(kernel_set: Any, case: Case, source: Source) -> None:
-    check(kernel_set, case, source)
-
-
-@pytest.mark.parametrize("number", range(120))
-def test_convolution_evenly(kernel_set: Any, number: int) -> None:
-    pick, source = evenly(number)
-    check(kernel_set, conv_case(pick), source)
-
+from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
 
 # Geometries that a kernel once got wrong.
 FOUND = [
@@ -88,13 +25,6 @@ FOUND = [
 def test_found_before(kernel_set: Any, case: Case, layout: str) -> None:
     for dtype in DTYPES:
         check(kernel_set, case, Source(np.random.default_rng(0), dtype, (layout,)))
-
-
-@pytest.mark.nightly
-@many_examples(2500)
-@given(case=conv_cases(20000), source=sources)
-def test_convolution_nightly(kernel_set: Any, case: Case, source: Source) -> None:
-    check(kernel_set, case, source)
 
 
 def plain(window: Window, batch: int, inputs: int, outputs: int, dtype: type, seed: int = 0) -> tuple[Case, Source]:

@@ -11,8 +11,8 @@ import pytest
 import retrograd as rg
 from retrograd import Tensor, nn
 from retrograd.engine.tensor import wrap
-from retrograd.nn.utils import per_sample as rules
 from retrograd.nn.utils import per_sample_gradients, register_per_sample_rule
+from retrograd.nn.utils import per_sample_rules as rules
 
 
 def loop(model: nn.Module, loss: Callable[[Tensor], Tensor], x: Tensor) -> dict[str, np.ndarray]:
@@ -47,6 +47,12 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "conv1d": (lambda: nn.Conv1d(2, 3, 3, padding=1), (4, 2, 7)),
     "conv2d": (lambda: nn.Conv2d(4, 6, (3, 2), stride=2, padding=(1, 0), groups=2), (3, 4, 7, 6)),
     "conv2d, same, dilated": (lambda: nn.Conv2d(2, 3, 3, padding="same", dilation=2, bias=False), (3, 2, 6, 5)),
+    "conv2d, circular, activation": (
+        lambda: nn.Conv2d(2, 3, 3, padding="same", padding_mode="circular", activation="tanh"), (3, 2, 4, 5),
+    ),
+    "transposed, reflect, activation": (
+        lambda: nn.ConvTranspose1d(2, 4, 3, 2, groups=2, padding_mode="reflect", activation=nn.SiLU()), (3, 2, 4),
+    ),
     "depthwise": (lambda: nn.Conv2d(4, 4, 3, groups=4), (2, 4, 5, 5)),
     "conv3d": (lambda: nn.Conv3d(2, 2, 2), (2, 2, 3, 4, 3)),
     "transposed": (lambda: nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), (3, 4, 3, 4)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,99 +12,74 @@ import torch.nn.functional as peer
 import retrograd
 import retrograd.nn.functional as ours
 from peers.compare import assert_agree, normal
+from strategies import Case, conv_case, evenly
 
-COUNT = {1: 12, 2: 12, 3: 6}  # generated cases by number of dimensions
-
-
-@dataclass(frozen=True)
-class Case:
-    n: int
-    ci: int
-    co: int
-    groups: int
-    size: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    output_padding: tuple[int, ...]
-    bias: bool
-
-    def __str__(self) -> str:
-        def join(values: tuple[int, ...]) -> str:
-            return "x".join(map(str, values))
-
-        return (f"{self.n}-{self.ci}-{join(self.size)}-{self.co}-k{join(self.kernel)}-s{join(self.stride)}"
-                f"-p{join(self.padding)}-d{join(self.dilation)}-g{self.groups}{'-b' * self.bias}")  # fmt: skip
+# The geometries of tests/kernels/test_convolution_grid.py.
+COUNT, EACH = 300, 10
 
 
-def _generate(ndim: int, seed: int) -> Case:
-    draw = random.Random(seed * 10 + ndim)
-    groups = draw.choice((1, 1, 2, 3, 4))
-    ci = groups * draw.choice((1, 1, 2, 3))
-    co = groups * draw.choice((1, 2, 5))
-    kernel = tuple(draw.choice((1, 2, 3, 4)) for _ in range(ndim))
-    stride = tuple(draw.choice((1, 1, 2, 3)) for _ in range(ndim))
-    dilation = tuple(draw.choice((1, 1, 2)) for _ in range(ndim))
-    padding = tuple(draw.choice((0, 1, 2)) for _ in range(ndim))
-    least = [d * (r - 1) + 1 - 2 * p for r, d, p in zip(kernel, dilation, padding, strict=True)]
-    size = tuple(max(1, low) + draw.randrange({1: 9, 2: 6, 3: 3}[ndim]) for low in least)
-    extra = tuple(draw.randrange(max(s, d)) for s, d in zip(stride, dilation, strict=True))
-    return Case(
-        draw.choice((1, 2, 3)), ci, co, groups, size, kernel, stride, padding, dilation, extra, draw.random() < 0.6
-    )
+def _compare(number: int, positions: int) -> None:
+    """Geometry ``number``: convolution, or as often the transposed convolution of which it is the gradient."""
+    case = conv_case(evenly(number)[0], positions)
+    dtype = np.float32 if number % 5 == 0 else np.float64
+    transposed, second = number % 2 == 1, dtype == np.float64 and case.batch > 0
+    call = _conv_transpose if transposed else _conv
+    made = case.inputs if transposed else case.outputs
+    arrays = [normal(*(case.y if transposed else case.x), dtype=dtype), normal(*case.w, seed=1, dtype=dtype)]
+    arrays += [normal(made, seed=2, dtype=dtype)] * case.bias
+    try:
+        assert_agree(*call(case), *arrays, second=second)
+    except BaseException as error:
+        error.add_note(f"geometry {number}: {case}, transposed: {transposed}")
+        raise
 
 
-def _cases(ndim: int) -> list[Case]:
-    return [_generate(ndim, seed) for seed in range(COUNT[ndim])]
+def _conv(case: Case) -> tuple[Any, Any]:
+    """The function here, and the one there, where one padding has to do for both sides."""
+    window, name = case.window, f"conv{case.window.ndim}d"
+    around = [side for pair in reversed(window.padding) for side in pair]
+
+    def ours_of(x: Any, w: Any, b: Any = None) -> Any:
+        return getattr(ours, name)(x, w, b, window.stride, window.padding, window.dilation, window.groups)
+
+    def theirs_of(x: Any, w: Any, b: Any = None) -> Any:
+        return getattr(peer, name)(peer.pad(x, around), w, b, window.stride, 0, window.dilation, window.groups)
+
+    return ours_of, theirs_of
 
 
-CASES = [case for ndim in COUNT for case in _cases(ndim)]
+def _conv_transpose(case: Case) -> tuple[Any, Any]:
+    """The same; there, padding is cut off a result with none."""
+    window, name = case.window, f"conv_transpose{case.window.ndim}d"
+    whole = [
+        (o - 1) * s + d * (r - 1) + 1
+        for o, s, d, r in zip(window.output, window.stride, window.dilation, window.kernel, strict=True)
+    ]
+    padded = [i + lo + hi for i, (lo, hi) in zip(window.input, window.padding, strict=True)]
+    extra = tuple(wanted - there for wanted, there in zip(padded, whole, strict=True))
+    inside = (..., *(slice(lo, lo + i) for i, (lo, _) in zip(window.input, window.padding, strict=True)))
+
+    def ours_of(x: Any, w: Any, b: Any = None) -> Any:
+        function = getattr(ours, name)
+        return function(x, w, b, window.stride, window.padding, extra, window.groups, window.dilation)
+
+    def theirs_of(x: Any, w: Any, b: Any = None) -> Any:
+        return getattr(peer, name)(x, w, b, window.stride, 0, extra, window.groups, window.dilation)[inside]
+
+    return ours_of, theirs_of
 
 
-def _arrays(case: Case, weight: tuple[int, ...], dtype: Any = np.float64) -> list[np.ndarray]:
-    x, w = normal(case.n, case.ci, *case.size, dtype=dtype), normal(*weight, *case.kernel, seed=1, dtype=dtype)
-    return [x, w, normal(case.co, seed=2, dtype=dtype)][: 3 if case.bias else 2]
+@pytest.mark.parametrize("part", range(COUNT // EACH))
+def test_geometries(part: int) -> None:
+    for number in range(EACH * part, EACH * part + EACH):
+        _compare(number, 100)
 
 
-def _conv(library: Any, case: Case) -> Any:
-    function = getattr(library, f"conv{len(case.size)}d")
-
-    def call(x: Any, w: Any, b: Any = None) -> Any:
-        return function(x, w, b, case.stride, case.padding, case.dilation, case.groups)
-
-    return call
-
-
-def _conv_transpose(library: Any, case: Case) -> Any:
-    function = getattr(library, f"conv_transpose{len(case.size)}d")
-
-    def call(x: Any, w: Any, b: Any = None) -> Any:
-        return function(x, w, b, case.stride, case.padding, case.output_padding, case.groups, case.dilation)
-
-    return call
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_conv(case: Case) -> None:
-    assert_agree(_conv(ours, case), _conv(peer, case), *_arrays(case, (case.co, case.ci // case.groups)))
-
-
-@pytest.mark.parametrize("case", CASES[::5], ids=str)
-def test_conv_float32(case: Case) -> None:
-    arrays = _arrays(case, (case.co, case.ci // case.groups), np.float32)
-    assert_agree(_conv(ours, case), _conv(peer, case), *arrays, second=False)
-
-
-def _fits(case: Case) -> bool:
-    extents = zip(case.size, case.kernel, case.stride, case.padding, case.dilation, case.output_padding, strict=True)
-    return all((i - 1) * s - 2 * p + d * (r - 1) + e + 1 >= 1 for i, r, s, p, d, e in extents)
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if _fits(case)], ids=str)
-def test_conv_transpose(case: Case) -> None:
-    arrays = _arrays(case, (case.ci, case.co // case.groups))
-    assert_agree(_conv_transpose(ours, case), _conv_transpose(peer, case), *arrays)
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(50))
+def test_geometries_nightly(part: int) -> None:
+    for number in range(1000 + 100 * part, 1100 + 100 * part):
+        _compare(number, 300)
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")  # PyTorch's, of itself

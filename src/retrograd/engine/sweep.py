@@ -54,12 +54,18 @@ def backward(
     roots = _as_tuple(tensors, "backward", "tensors")
     upstream = _upstream(roots, grad_tensors, "backward", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
-    entries, _ = _sweep(roots, upstream, keep, create_graph)
-    del upstream
-    deliver(entries, create_graph)
-    if registered.leaves:
-        with set_grad_enabled(create_graph):
-            run_post_hooks(entries)
+    mode = thread.mode
+    found = mode.delivery
+    mode.delivery = found or object()
+    try:
+        entries, _ = _sweep(roots, upstream, keep, create_graph)
+        del upstream
+        deliver(entries, create_graph)
+        if registered.leaves:
+            with set_grad_enabled(create_graph):
+                run_post_hooks(entries)
+    finally:
+        mode.delivery = found
 
 
 def grad(

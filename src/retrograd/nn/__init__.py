@@ -8,6 +8,7 @@ from . import (
     dropout,
     embedding,
     functional,
+    grad,
     group_norm,
     init,
     lazy,
@@ -43,7 +44,7 @@ from .rectifier import *
 from .resolution import *
 from .uninitialized import *
 
-__all__ = ["Parameter", "functional", "init", "utils"]
+__all__ = ["Parameter", "functional", "grad", "init", "utils"]
 __all__ += activation.__all__
 __all__ += attention.__all__
 __all__ += container.__all__

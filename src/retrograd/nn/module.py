@@ -271,6 +271,8 @@ class Module(Hooked, Lookup):
         for parameter in self.parameters():
             if parameter.grad is not None:  # a fresh zero: the old array may be shared with another tensor
                 parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.data))
+                if getattr(parameter, "grad_sample", None) is not None:
+                    parameter.grad_sample = None
 
     def to(self, dtype: Any) -> Self:
         """Convert parameters, their gradients and floating point buffers to float32 or float64.

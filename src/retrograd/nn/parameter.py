@@ -16,14 +16,15 @@ class Parameter(Tensor):
 
     data: array or Tensor of any shape, float32 or float64, kept without a copy; its memory order is kept too.
     ``grad_req`` says what a backward pass does with ``grad``: "add" (the default) adds to it, "write"
-    replaces it, "null" neither computes nor touches it.
+    replaces it, "null" neither computes nor touches it. ``grad_sample`` is the gradient of every sample by itself, of
+    shape (N, \\*shape), which is computed inside ``per_sample_gradients``; else it is None.
 
     Raises:
         TypeError: data is no floating point array, or is missing.
         ValueError: data is read-only, or grad_req is set to something else.
     """
 
-    __slots__ = ()
+    __slots__ = ("_grad_sample",)  # missing until it is set
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         if data is None:
@@ -37,6 +38,27 @@ class Parameter(Tensor):
         if not self.data.flags.writeable:
             raise ValueError("Parameter: data is read-only memory, which no optimiser can update; give data.copy()")
         self.requires_grad = requires_grad
+
+    @property
+    def grad_sample(self) -> Tensor | None:
+        """The gradient of every sample by itself, (N, \\*shape), or None; see ``per_sample_gradients``.
+
+        Setting it raises:
+            TypeError, ValueError: not a Tensor or None, or another shape behind axis 0 or dtype than the parameter's.
+        """
+        return getattr(self, "_grad_sample", None)
+
+    @grad_sample.setter
+    def grad_sample(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad_sample: expected a Tensor or None, got {type(value).__name__}")
+            if value.data.shape[1:] != self.data.shape or not value.data.ndim or value.data.dtype != self.data.dtype:
+                raise ValueError(
+                    f"grad_sample: expected {self.data.dtype} of shape (N, *{self.data.shape}), got {value.data.dtype} "
+                    f"of shape {value.data.shape}"
+                )
+        self._grad_sample = value
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()

@@ -105,6 +105,8 @@ class Optimizer:
             for parameter in group["params"]:
                 if parameter.grad is not None:  # a fresh zero: the old array may be shared
                     parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.data))
+                    if getattr(parameter, "grad_sample", None) is not None:
+                        parameter.grad_sample = None
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, except those whose grad_req is "null".

@@ -1,269 +1,294 @@
 """Per-sample gradients: the gradient of every sample's own loss to every parameter, by one forward and one sweep.
 
-The sweep brings the gradient g of the summed losses to each layer's output. Where a layer treats the samples of a batch
-one by one, row n of g belongs to sample n alone, and a rule makes the gradients of the parameters from it and from the
-layer's input:
-
-    Linear        gw[n] = g[n]T x[n]
-    convolution   gw[n] = conv_weight_grad(x[n], g[n]), all n at once as the groups of one convolution
-    normalisation gw[n] = sum of g[n] * normalised x[n] over positions
-    Embedding     gw[n][i] = sum of g[n] where index i was looked up
-
-Source: I. Goodfellow, "Efficient Per-Example Gradient Computations", 2015 (arXiv:1510.01799); G. Rochette et al.,
-"Efficient Per-Example Gradient Computations in Convolutional Neural Networks", 2019 (arXiv:1912.06015).
+The sweep brings the gradient g of the summed losses to each layer's output. A hook there runs the layer's rule
+(``per_sample_rules``), which makes a gradient for each row of the batch from g and the layer's input. They are summed
+over the calls of a layer and returned, or left in ``grad_sample`` of the parameters beside their ``grad``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, overload
 
 import numpy as np
 
-from ...engine.grad_mode import is_grad_enabled, no_grad
+from ...engine.changes import check
+from ...engine.grad_mode import is_grad_enabled, no_grad, thread
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
-from ...ops.convolution import Conv, ConvInputGrad, conv_weight_grad
-from ...ops.matmul import matmul
 from ..module import Module
+from ..parameter import Parameter
+from .per_sample_rules import Call, Prepare, Rule, register_per_sample_rule, rule_of
 
 __all__ = ["per_sample_gradients", "register_per_sample_rule"]
 
 
-@dataclass
-class Call:
-    """One call of a layer, as a rule sees it; axis 0 of x and y counts the samples.
-
-    x: the first positional argument; y: the output; saved: what ``prepare`` of the rule returned.
-    """
-
-    layer: Any
-    x: Tensor
-    y: Tensor
-    saved: Any = None
+@overload
+def per_sample_gradients(module: Module, losses: None = None, *, loss_reduction: str = "sum") -> GradSamples: ...
 
 
-Rule = Callable[[Call, Tensor], dict[str, Tensor]]  # (call, g like y) -> {name in the layer: gradient (N, *shape)}
-Prepare = Callable[[Call], Any]
-
-_RULES: dict[type[Module] | str, tuple[Rule, Prepare | None]] = {}
-
-
-def register_per_sample_rule(layer: type[Module], rule: Rule, prepare: Prepare | None = None) -> None:
-    """Let ``per_sample_gradients`` handle the parameters of a layer and of its subclasses.
-
-    Args:
-        layer: a Module class that owns parameters.
-        rule: rule(call, g) -> {parameter name: gradient of shape (N, \\*parameter shape)}, where call.x is the layer's
-            input, g the gradient of its output, and call.layer the layer.
-        prepare: prepare(call) runs at the end of the layer's forward; call.saved keeps its result for the rule. It may
-            raise ValueError where the layer's settings mix the samples.
-
-    Raises:
-        TypeError: layer is no Module class.
-    """
-    if not (isinstance(layer, type) and issubclass(layer, Module)):
-        raise TypeError(f"register_per_sample_rule: layer is {layer!r}, expected a class derived from Module")
-    _RULES[layer] = rule, prepare
+@overload
+def per_sample_gradients(
+    module: Module, losses: Callable[[], Tensor], *, loss_reduction: str = "sum"
+) -> dict[str, Tensor]: ...
 
 
-def per_sample_gradients(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]:
-    """{path of the parameter: Tensor (N, \\*shape)}: row n is the gradient of loss n.
+def per_sample_gradients(
+    module: Module, losses: Callable[[], Tensor] | None = None, *, loss_reduction: str = "sum"
+) -> GradSamples | dict[str, Tensor]:
+    """The gradient of every sample's own loss to every parameter: by a context manager, or returned.
+
+        with per_sample_gradients(model):
+            cross_entropy(model(x), labels, reduction="sum").backward()
+        model.weight.grad_sample  # (N, *shape); its sum over the samples is model.weight.grad
 
         grads = per_sample_gradients(model, lambda: cross_entropy(model(x), labels, reduction="none"))
 
-    Every parameter that requires a gradient is in it; one that no loss depends on gives zeros. No ``grad`` is touched.
-    The samples must stay apart: axis 0 of what goes into a layer is the batch, and nothing in the model mixes its rows.
-    Layers with a rule are Linear, convolutions, normalisations (BatchNorm in eval mode only) and Embedding; others by
-    ``register_per_sample_rule``.
+    The second form returns {path of the parameter: Tensor (N, *shape)} and touches no ``grad``; a parameter that no
+    loss depends on gives zeros.
+
+    In the first form ``grad_sample`` follows ``grad``: where a backward adds to ``grad`` it adds to ``grad_sample``, so
+    that there is one row for each sample as long as the batches have the same size; where it writes (``grad`` was None,
+    or grad_req is "write") it writes; "null" leaves both alone; ``zero_grad`` drops both. A parameter whose layer has
+    no rule gets ``grad`` alone. ``autograd.grad`` delivers nothing.
+
+    The samples must stay apart: axis 0 of what goes into a layer is the batch, nothing in the model mixes its rows, and
+    a parameter is used by the forward of its own layer alone. Layers with a rule are Linear, convolutions,
+    normalisations (BatchNorm in eval mode only) and Embedding; others by ``register_per_sample_rule``.
 
     Args:
         losses: a function that runs the module and returns the loss of every sample, a Tensor of shape (N,).
+        loss_reduction: of the loss in the first form: "sum", or "mean", whose rows are multiplied by N, so that they
+            are those of the samples' own losses.
 
     Raises:
-        ValueError: a layer mixes the samples (BatchNorm in training), its parameters have no rule, or axis 0 of its
-            input does not have N rows.
+        ValueError: a layer mixes the samples (BatchNorm in training), axis 0 is not the same number of samples in all
+            layers; in the second form, also parameters without a rule, and a loss_reduction, which is for the first.
         TypeError: losses does not return a Tensor of shape (N,), or grad recording is off.
-        RuntimeError: no loss depends on a parameter.
+        RuntimeError: no loss depends on a parameter; a parameter is in two such contexts.
+
+    Source: the names grad_sample and loss_reduction are those of Opacus and torch.nn.utils.
     """
+    if loss_reduction not in ("sum", "mean"):
+        raise ValueError(f'per_sample_gradients: loss_reduction={loss_reduction!r} must be "sum" or "mean"')
+    if losses is None:
+        return GradSamples(module, loss_reduction)
+    if loss_reduction != "sum":
+        raise ValueError(
+            "per_sample_gradients: loss_reduction is for the context manager; the losses of a function are not reduced"
+        )
+    return _returned(module, losses)
+
+
+class _Watch:
+    """Hooks on the layers of a module that own parameters, and on the outputs of each of their calls."""
+
+    def __init__(self, module: Module, every: bool) -> None:
+        """every: refuse a layer without a rule, rather than leave it out."""
+        self.module, self.every = module, every
+        self.calls: list[Call] = []
+        self.count: int | None = None  # of samples
+        self._handles: list[Any] = []
+
+    def start(self) -> None:
+        """Watch the calls from now on."""
+        for path, layer in self.module.named_modules():
+            if not own_parameters(layer):
+                continue
+            rule = rule_of(layer)
+            if rule is not None:
+                self._handles.append(layer.register_forward_hook(partial(self._called, path, rule)))
+            elif self.every:
+                self.stop()
+                raise ValueError(
+                    f"per_sample_gradients: no rule for the parameters {list(own_parameters(layer))} of "
+                    f"{path or 'the module itself'} ({type(layer).__name__}); add one by register_per_sample_rule, or "
+                    "freeze them: requires_grad_(False)"
+                )
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def listens(self) -> bool:
+        """Whether the gradients of this sweep are wanted."""
+        raise NotImplementedError
+
+    def receive(self, path: str, parameter: Parameter, rows: Tensor) -> None:
+        """Take what one call of a layer contributes."""
+        raise NotImplementedError
+
+    def _called(
+        self, path: str, rule: tuple[Rule, Prepare | None], layer: Module, args: tuple[Any, ...], output: Any
+    ) -> None:
+        if not (args and isinstance(args[0], Tensor) and isinstance(output, Tensor)):
+            raise ValueError(
+                f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) must be called with its input "
+                "as the first positional argument and return one Tensor"
+            )
+        if not output.requires_grad:
+            return
+        # An alias: the model may change the output in place afterwards.
+        y = wrap(output.data)
+        y._edge, y._requires_grad = output._edge, True
+        call = Call(layer, args[0], y)
+        call.saved = rule[1](call) if rule[1] else None
+        call.y.register_hook(partial(self._arrived, path, call, rule[0]))
+        if self.every:
+            self.calls.append(call)
+
+    def _arrived(self, path: str, call: Call, rule: Rule, g: Tensor) -> None:
+        """The gradient of a call's output has come."""
+        if not self.listens():
+            return
+        for side, tensor in (("input", call.x), ("output", g)):
+            if self.count is None and tensor.data.ndim:
+                self.count = tensor.data.shape[0]
+            if not tensor.data.ndim or tensor.data.shape[0] != self.count:
+                raise ValueError(
+                    f"per_sample_gradients: the {side} of {path or 'the module'} ({call.layer.describe()}) has "
+                    f"shape {tensor.data.shape}, axis 0 must be the {self.count} samples"
+                )
+        check(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # that the input was not changed since
+        wanted = own_parameters(call.layer)
+        with no_grad():
+            for name, rows in rule(call, g).items():
+                if any(np.may_share_memory(rows.data, given.data) for given in (g, call.x)):
+                    rows = wrap(rows.data.copy(order="K"))
+                if name in wanted:
+                    self.receive(f"{path}.{name}" if path else name, wanted[name], rows)
+
+
+def own_parameters(layer: Module) -> dict[str, Parameter]:
+    """The parameters that a layer has itself, and that ask for a gradient."""
+    return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad and p.grad_req != "null"}
+
+
+# ---- gradients that are returned -----------------------------------------------------------------------------
+
+
+class _Returned(_Watch):
+    """Sums by parameter."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module, every=True)
+        self.sums: dict[int, Tensor] = {}
+        self._sweeping = False
+
+    def listens(self) -> bool:
+        return self._sweeping
+
+    def receive(self, path: str, parameter: Parameter, rows: Tensor) -> None:
+        add(self.sums, parameter, rows)
+
+    def sweep(self, values: Tensor) -> None:
+        self.count, self._sweeping = values.data.shape[0], True
+        try:
+            grad(values, [call.y for call in self.calls], wrap(np.ones_like(values.data)), allow_unused=True)
+        finally:
+            self._sweeping = False
+
+
+def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]:
     if not is_grad_enabled():
         raise TypeError("per_sample_gradients: recording is off; call it outside of no_grad")
-    owners = {path: layer for path, layer in module.named_modules() if _own_parameters(layer)}
-    rules = {path: _rule_of(path, layer) for path, layer in owners.items()}
-    calls: list[tuple[str, Call]] = []
-    handles = [
-        layer.register_forward_hook(_recorder(path, rules[path][1], calls)) for path, layer in owners.items()
-    ]
+    watch = _Returned(module)
+    watch.start()
     try:
         values = losses()
     finally:
-        for handle in handles:
-            handle.remove()
+        watch.stop()
     if not isinstance(values, Tensor) or values.data.ndim != 1:
         found = f"a Tensor of shape {values.shape}" if isinstance(values, Tensor) else type(values).__name__
         raise TypeError(
             f"per_sample_gradients: losses returned {found}, expected the loss of every sample, of shape (N,); "
             'use reduction="none" and sum over everything but the batch'
         )
-    count = values.data.shape[0]
-    if not calls or not values.requires_grad:
+    if not watch.calls or not values.requires_grad:
         raise RuntimeError("per_sample_gradients: the losses depend on no parameter of the module")
-    upstream = grad(values, [call.y for _, call in calls], wrap(np.ones_like(values.data)), allow_unused=True)
-    return _assemble(owners, rules, calls, upstream, count)
-
-
-def _assemble(
-    owners: dict[str, Module],
-    rules: dict[str, tuple[Rule, Prepare | None]],
-    calls: list[tuple[str, Call]],
-    upstream: tuple[Tensor | None, ...],
-    count: int,
-) -> dict[str, Tensor]:
-    """The gradients of all calls, summed per parameter."""
-    names: dict[int, str] = {}  # a shared parameter stands under its first path
+    watch.sweep(values)
     results: dict[str, Tensor] = {}
-    for path, layer in owners.items():
-        for name, parameter in _own_parameters(layer).items():
-            key = names.setdefault(id(parameter), f"{path}.{name}" if path else name)
-            if key not in results:
-                results[key] = wrap(np.zeros((count, *parameter.data.shape), parameter.data.dtype))
-    with no_grad():
-        for (path, call), g in zip(calls, upstream, strict=True):
-            if g is None:
-                continue
-            for side, tensor in (("input", call.x), ("output", call.y)):
-                if not tensor.data.ndim or tensor.data.shape[0] != count:
-                    raise ValueError(
-                        f"per_sample_gradients: the {side} of {path or 'the module'} ({call.layer.describe()}) has "
-                        f"shape {tensor.data.shape}, axis 0 must be the {count} samples"
-                    )
-            wanted = _own_parameters(call.layer)
-            for name, gradient in rules[path][0](call, g).items():
-                if name in wanted:
-                    results[names[id(wanted[name])]].add_(gradient)
+    for path, parameter in module.named_parameters():  # a shared one stands under its first path
+        if parameter.requires_grad and parameter.grad_req != "null":
+            data = parameter.data
+            rows = watch.sums.get(id(parameter))
+            results[path] = wrap(np.zeros((values.data.shape[0], *data.shape), data.dtype)) if rows is None else rows
     return results
 
 
-def _own_parameters(layer: Module) -> dict[str, Any]:
-    return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad and p.grad_req != "null"}
+def add(sums: dict[int, Tensor], parameter: Parameter, rows: Tensor) -> None:
+    """Add to the sum of a parameter."""
+    total = sums.get(id(parameter))
+    sums[id(parameter)] = rows if total is None else wrap(total.data + rows.data)
 
 
-def _rule_of(path: str, layer: Module) -> tuple[Rule, Prepare | None]:
-    for kind in type(layer).__mro__:
-        if kind in _RULES:
-            return _RULES[kind]
-        if kind.__module__.startswith("retrograd.nn.") and kind.__name__ in _RULES:
-            return _RULES[kind.__name__]
-    raise ValueError(
-        f"per_sample_gradients: no rule for the parameters {list(_own_parameters(layer))} of "
-        f"{path or 'the module itself'} ({type(layer).__name__}); add one by register_per_sample_rule, or freeze them: "
-        "requires_grad_(False)"
-    )
+# ---- gradients beside grad -----------------------------------------------------------------------------------
 
 
-def _recorder(path: str, prepare: Prepare | None, calls: list[tuple[str, Call]]) -> Callable[..., None]:
-    def hook(layer: Module, args: tuple[Any, ...], output: Any) -> None:
-        if not (args and isinstance(args[0], Tensor) and isinstance(output, Tensor)):
-            raise ValueError(
-                f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) must be called with its input "
-                "as the first positional argument and return one Tensor"
-            )
-        if output.requires_grad:
-            # An alias: the model may change the output in place afterwards.
-            y = wrap(output.data)
-            y._edge, y._requires_grad = output._edge, True
-            call = Call(layer, args[0], y)
-            call.saved = prepare(call) if prepare else None
-            calls.append((path, call))
+class GradSamples(_Watch):
+    """The context manager that ``per_sample_gradients(module)`` returns; it may be entered again."""
 
-    return hook
+    _watched: set[int] = set()  # ids of the parameters that are in a context now
 
+    def __init__(self, module: Module, loss_reduction: str) -> None:
+        super().__init__(module, every=False)
+        self._mean = loss_reduction == "mean"
+        self._own: set[int] = set()
+        self._sweep: object = None  # the backward that the rest is about
+        self._sums: dict[int, Tensor] = {}
+        self._fresh: set[int] = set()
 
-# ---- the rules -----------------------------------------------------------------------------------------------
+    def __enter__(self) -> Self:
+        parameters = [p for p in self.module.parameters() if p.requires_grad]
+        if any(id(p) in self._watched for p in parameters):
+            raise RuntimeError("per_sample_gradients: a parameter of the module is in such a context already")
+        self.start()
+        self._own = set(map(id, parameters))
+        self._watched |= self._own
+        self._handles += [p.register_post_accumulate_grad_hook(self._deliver) for p in parameters]
+        return self
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._watched -= self._own
+        self._forget(None)
 
-def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
-    """x (N, ..., Ci), g (N, ..., Co)"""
-    x, n = call.x.data, call.x.data.shape[0]
-    rows = wrap(g.data.reshape(n, -1, g.data.shape[-1]))
-    gw = matmul(rows.transpose(1, 2), wrap(x.reshape(n, -1, x.shape[-1])))
-    return {"weight": gw, "bias": rows.sum(1)}
+    def _forget(self, sweep: object) -> None:
+        self._sweep, self.count = sweep, None
+        self._sums.clear()
+        self._fresh.clear()
 
+    def listens(self) -> bool:
+        sweep = thread.mode.delivery
+        if sweep is None or not self._handles:  # autograd.grad, or the block has ended
+            return False
+        if sweep is not self._sweep:  # whatever an earlier one has left behind, which failed
+            self._forget(sweep)
+        return True
 
-def _prepare_convolution(call: Call) -> Any:
-    """What the operator saw, which padding may have made larger than the layer's input: (x, window, transposed)."""
-    node: Any = call.y.grad_fn
-    if node.function not in (Conv, ConvInputGrad):
-        raise ValueError(
-            f"per_sample_gradients: {call.layer.describe()} was called without a batch axis; call it with (N, Ci, ...)"
-        )
-    return node.saved_tensors[0], node.window, node.function is ConvInputGrad
+    def receive(self, path: str, parameter: Parameter, rows: Tensor) -> None:
+        if id(parameter) not in self._sums:
+            before = parameter.grad_sample
+            if before is None or parameter.grad is None or parameter.grad_req == "write":
+                self._fresh.add(id(parameter))
+            elif before.data.shape[0] != self.count:
+                raise ValueError(
+                    f"per_sample_gradients: grad_sample of {path} holds {before.data.shape[0]} samples, to which "
+                    f"{self.count} others cannot be added; call zero_grad() between batches of different size, or set "
+                    'grad_req="write"'
+                )
+        add(self._sums, parameter, rows)
 
-
-def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
-    """All samples as groups of one convolution: x (1, N*Ci, *I), g (1, N*Co, *O) -> (N*Co, Ci//groups, *R)"""
-    x, window, transposed = call.saved
-    n, shape = x.data.shape[0], call.layer.weight.data.shape
-    first, second = (g, x) if transposed else (x, g)
-    one, two = (wrap(t.data.reshape(1, n * t.data.shape[1], *t.data.shape[2:])) for t in (first, second))
-    gw = conv_weight_grad(one, two, replace(window, groups=n * window.groups))
-    gb = wrap(np.asarray(g.data.sum(tuple(range(2, g.data.ndim)))))
-    return {"weight": wrap(gw.data.reshape(n, *shape)), "bias": gb}
-
-
-def _prepare_norm(call: Call) -> Any:
-    """The normalised input: the layer's output with weight 1 and bias 0."""
-    layer = call.layer
-    if hasattr(layer, "running_mean") and "Instance" not in type(layer).__name__ and (
-        layer.training or layer.running_mean is None
-    ):
-        raise ValueError(
-            f"per_sample_gradients: {layer.describe()} takes its statistics over the batch, which mixes the samples; "
-            "call eval() on it, or use GroupNorm"
-        )
-    members = layer.__dict__
-    kept = {name: members[name] for name in ("weight", "bias", "running_mean", "running_var") if name in members}
-    try:
-        for name, value in (("weight", 1), ("bias", 0)):
-            if kept.get(name) is not None:
-                members[name] = wrap(np.full_like(kept[name].data, value))
-        for name in ("running_mean", "running_var"):  # instance norm in training would move them a second time
-            if kept.get(name) is not None:
-                members[name] = wrap(kept[name].data.copy())
-        with no_grad():
-            return layer.forward(call.x)
-    finally:
-        members.update(kept)
-
-
-def _norm(call: Call, g: Tensor) -> dict[str, Tensor]:
-    """Weights of the last axes (LayerNorm, RMSNorm), or of axis 1."""
-    ndim, shape = g.data.ndim, call.layer.weight.data.shape
-    axes = tuple(range(1, ndim - len(shape))) if hasattr(call.layer, "normalized_shape") else tuple(range(2, ndim))
-    gw = np.asarray((g.data * call.saved.data).sum(axes))
-    return {"weight": wrap(gw), "bias": wrap(np.asarray(g.data.sum(axes)))}
-
-
-def _embedding(call: Call, g: Tensor) -> dict[str, Tensor]:
-    """x (N, ...) of int64, g (N, ..., D)"""
-    layer, indices = call.layer, call.x.data
-    if getattr(layer, "scale_grad_by_freq", False):
-        raise ValueError(f"per_sample_gradients: {layer.describe()}: scale_grad_by_freq counts over the whole batch")
-    gw = np.zeros((indices.shape[0], *layer.weight.data.shape), g.data.dtype)
-    samples = np.arange(indices.shape[0]).reshape(-1, *(1,) * (indices.ndim - 1))
-    np.add.at(gw, (np.broadcast_to(samples, indices.shape), indices), g.data)
-    if getattr(layer, "padding_idx", None) is not None:
-        gw[:, layer.padding_idx] = 0
-    return {"weight": wrap(gw)}
-
-
-_RULES["Linear"] = _linear, None
-_RULES["Embedding"] = _embedding, None
-for _dims in "123":
-    for _name in ("Conv", "ConvTranspose"):
-        _RULES[f"{_name}{_dims}d"] = _convolution, _prepare_convolution
-    for _name in ("BatchNorm", "InstanceNorm"):
-        _RULES[f"{_name}{_dims}d"] = _norm, _prepare_norm
-for _name in ("GroupNorm", "LayerNorm", "RMSNorm"):
-    _RULES[_name] = _norm, _prepare_norm
+    def _deliver(self, parameter: Any) -> None:
+        rows = self._sums.pop(id(parameter), None) if thread.mode.delivery is self._sweep else None
+        if rows is None:
+            return
+        if self._mean:
+            rows = wrap(rows.data * rows.data.dtype.type(len(rows.data)))
+        before = None if id(parameter) in self._fresh else parameter.grad_sample
+        parameter.grad_sample = rows if before is None else wrap(before.data + rows.data)

@@ -1,0 +1,389 @@
+"""Gradients of convolution and of transposed convolution as functions: to the input, the weight and the bias.
+
+Convolution is a trilinear form of x, w and g (``retrograd.ops.convolution``), so each gradient is one of its three
+operators and can be differentiated itself: gradients of any order are made by composition.
+
+    value                    gradient to the input       to the weight             to the bias
+    conv(x, w)               conv_input_grad(g, w)       conv_weight_grad(x, g)    sum of g over n, o
+    conv_transpose(x, w)     conv(g, w)                  conv_weight_grad(g, x)    sum of g over n, o
+
+``per_sample=True`` leaves out the sum over the batch: row n of the result is the gradient of sample n alone. The other
+options are those of the forward pass; padding is with zeros.
+
+input (N, Ci, *I), grad_output (N, Co, *O), both with N or both without; weight (Co, Ci/groups, *R), in a transposed
+convolution (Ci, Co/groups, *R). Source of the names: torch.nn.grad, which has input and weight of convolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..engine.tensor import Tensor
+from ..geometry import as_tuple
+from ..ops.convolution_arguments import Extent, Padding
+from ..ops.convolution_gradient import Call, Gradients, bias_gradient, conv_gradients, shape_of
+
+__all__ = [
+    "conv1d_bias", "conv1d_input", "conv1d_weight", "conv2d_bias", "conv2d_input", "conv2d_weight", "conv3d_bias",
+    "conv3d_input", "conv3d_weight", "conv_backward", "conv_transpose1d_bias", "conv_transpose1d_input",
+    "conv_transpose1d_weight", "conv_transpose2d_bias", "conv_transpose2d_input", "conv_transpose2d_weight",
+    "conv_transpose3d_bias", "conv_transpose3d_input", "conv_transpose3d_weight",
+]  # fmt: skip
+
+
+def conv_backward(
+    grad_output: Tensor,
+    input: Tensor | Sequence[int],
+    weight: Tensor | Sequence[int],
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    transposed: bool = False,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    output_mask: Sequence[bool] = (True, True, True),
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Gradients:
+    """All gradients of a convolution over 1, 2 or 3 axes (weight.ndim - 2) in one call: to input, weight and bias.
+
+    Where ``output_mask`` is False the gradient is not computed and None stands in its place. ``input`` may be a shape
+    where the weight's gradient is not asked for, ``weight`` where the input's is not. The other arguments are those of
+    the forward pass; ``output_padding`` is for ``transposed`` alone.
+
+    per_sample: the gradients to weight (N, *weight.shape) and bias (N, Co) of every sample by itself.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window; output_mask is not three truth values;
+            output_padding without transposed; per_sample without a batch.
+
+    Source: torch.ops.aten.convolution_backward, of which ``bias_sizes`` is left out: they are (Co,).
+
+    >>> import retrograd as rg
+    >>> x, w, g = rg.ones(8, 3, 9, 9), rg.ones(4, 3, 3, 3), rg.ones(8, 4, 7, 7)
+    >>> gx, gw, gb = rg.nn.grad.conv_backward(g, x, w, output_mask=(False, True, True), per_sample=True)
+    >>> gx, tuple(gw.shape), tuple(gb.shape)
+    (None, (8, 4, 3, 3, 3), (8, 4))
+    """
+    name = "conv_backward"
+    mask = tuple(output_mask)
+    if len(mask) != 3 or not all(isinstance(flag, bool) for flag in mask):
+        raise ValueError(f"{name}: output_mask={output_mask!r} must be three bools: for input, weight and bias")
+    ndim = len(shape_of(name, "weight", weight)) - 2
+    if not 1 <= ndim <= 3:
+        raise ValueError(f"{name}: weight has {ndim + 2} axes, needs 3 to 5 (two of channels, 1 to 3 of taps)")
+    if not transposed and any(as_tuple(output_padding, ndim, f"{name}: output_padding", 0)):
+        raise ValueError(
+            f"{name}: output_padding={output_padding!r} is for a transposed convolution; set transposed=True"
+        )
+    options = stride, padding, dilation, groups, bool(transposed), output_padding, algorithm, workspace
+    call = Call(name, ndim, *options)
+    return conv_gradients(call, grad_output, input, weight, mask, per_sample)
+
+
+_INPUT, _WEIGHT = (True, False, False), (False, True, False)
+
+
+def conv2d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
+
+    The gradient of conv2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values are not
+    needed. The options are those of the forward pass; ``padding`` is as conv2d takes it: numbers, pairs or a word.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window.
+    """
+    call = Call("conv2d_input", 2, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
+
+
+def conv2d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
+
+    The gradient of conv2d to its weight, of shape ``weight_size`` (Co, Ci/groups, *R); the weight's values are not
+    needed. The options are those of the forward pass.
+
+    per_sample: the gradient of every sample by itself, (N, Co, Ci/groups, *R).
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
+    """
+    call = Call("conv2d_weight", 2, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
+
+
+def conv2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of conv2d to its bias, (Co,).
+
+    grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of every sample by itself, (N, Co).
+
+    Raises:
+        TypeError: grad_output is no Tensor.
+        ValueError: it has another number of axes, or per_sample is set and there is no batch.
+    """
+    return bias_gradient("conv2d_bias", 2, grad_output, per_sample)
+
+
+def conv1d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """The gradient to the input of ``conv1d``. See ``conv2d_input``."""
+    call = Call("conv1d_input", 1, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
+
+
+def conv1d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """The gradient to the weight of ``conv1d``. See ``conv2d_weight``."""
+    call = Call("conv1d_weight", 1, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
+
+
+def conv1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """The gradient to the bias of ``conv1d``. See ``conv2d_bias``."""
+    return bias_gradient("conv1d_bias", 1, grad_output, per_sample)
+
+
+def conv3d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """The gradient to the input of ``conv3d``. See ``conv2d_input``."""
+    call = Call("conv3d_input", 3, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
+
+
+def conv3d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """The gradient to the weight of ``conv3d``. See ``conv2d_weight``."""
+    call = Call("conv3d_weight", 3, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
+
+
+def conv3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """The gradient to the bias of ``conv3d``. See ``conv2d_bias``."""
+    return bias_gradient("conv3d_bias", 3, grad_output, per_sample)
+
+
+def conv_transpose2d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
+
+    The gradient of conv_transpose2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values
+    are not needed. The options are those of the forward pass.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window.
+    """
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose2d_input", 2, *options)
+    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
+
+
+def conv_transpose2d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
+
+    The gradient of conv_transpose2d to its weight, of shape ``weight_size`` (Ci, Co/groups, *R); the weight's values
+    are not needed. The options are those of the forward pass.
+
+    per_sample: the gradient of every sample by itself, (N, Ci, Co/groups, *R).
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
+    """
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose2d_weight", 2, *options)
+    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
+
+
+def conv_transpose2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of conv_transpose2d to its bias, (Co,).
+
+    grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of every sample by itself, (N, Co).
+
+    Raises:
+        TypeError: grad_output is no Tensor.
+        ValueError: it has another number of axes, or per_sample is set and there is no batch.
+    """
+    return bias_gradient("conv_transpose2d_bias", 2, grad_output, per_sample)
+
+
+def conv_transpose1d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """The gradient to the input of ``conv_transpose1d``. See ``conv_transpose2d_input``."""
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose1d_input", 1, *options)
+    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
+
+
+def conv_transpose1d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """The gradient to the weight of ``conv_transpose1d``. See ``conv_transpose2d_weight``."""
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose1d_weight", 1, *options)
+    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
+
+
+def conv_transpose1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """The gradient to the bias of ``conv_transpose1d``. See ``conv_transpose2d_bias``."""
+    return bias_gradient("conv_transpose1d_bias", 1, grad_output, per_sample)
+
+
+def conv_transpose3d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """The gradient to the input of ``conv_transpose3d``. See ``conv_transpose2d_input``."""
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose3d_input", 3, *options)
+    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
+
+
+def conv_transpose3d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    output_padding: Extent = 0,
+    groups: int = 1,
+    dilation: Extent = 1,
+    *,
+    per_sample: bool = False,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+) -> Tensor:
+    """The gradient to the weight of ``conv_transpose3d``. See ``conv_transpose2d_weight``."""
+    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
+    call = Call("conv_transpose3d_weight", 3, *options)
+    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
+
+
+def conv_transpose3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """The gradient to the bias of ``conv_transpose3d``. See ``conv_transpose2d_bias``."""
+    return bias_gradient("conv_transpose3d_bias", 3, grad_output, per_sample)

@@ -1,0 +1,175 @@
+"""How the layers' per-sample gradients are made: a rule for each kind of layer.
+
+Where a layer treats the samples of a batch one by one, row n of the gradient g of its output belongs to sample n alone,
+and a rule makes the gradients of the parameters from it and from the layer's input:
+
+    Linear        gw[n] = g[n]T x[n]
+    convolution   gw[n] = conv_weight_grad(x[n], g[n])
+    normalisation gw[n] = sum of g[n] * normalised x[n] over positions
+    Embedding     gw[n][i] = sum of g[n] where index i was looked up
+
+Source: I. Goodfellow, "Efficient Per-Example Gradient Computations", 2015 (arXiv:1510.01799).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...engine.grad_mode import no_grad
+from ...engine.tensor import Tensor, wrap
+from ...ops.convolution import Conv, ConvInputGrad
+from ...ops.convolution_gradient import bias_gradient, per_sample_conv_weight_grad
+from ...ops.matmul import matmul
+from ..module import Module
+
+__all__ = ["Call", "Prepare", "Rule", "register_per_sample_rule", "rule_of"]
+
+
+@dataclass
+class Call:
+    """One call of a layer, as a rule sees it; axis 0 of x and y counts the samples.
+
+    x: the first positional argument; y: the output; saved: what ``prepare`` of the rule returned.
+    """
+
+    layer: Any
+    x: Tensor
+    y: Tensor
+    saved: Any = None
+
+
+Rule = Callable[[Call, Tensor], dict[str, Tensor]]  # (call, g like y) -> {name in the layer: gradient (N, *shape)}
+Prepare = Callable[[Call], Any]
+
+_RULES: dict[type[Module] | str, tuple[Rule, Prepare | None]] = {}
+
+
+def register_per_sample_rule(layer: type[Module], rule: Rule, prepare: Prepare | None = None) -> None:
+    """Let ``per_sample_gradients`` handle the parameters of a layer and of its subclasses.
+
+    Args:
+        layer: a Module class that owns parameters.
+        rule: rule(call, g) -> {parameter name: gradient of shape (N, \\*parameter shape)}, where call.x is the layer's
+            input, g the gradient of its output, and call.layer the layer.
+        prepare: prepare(call) runs at the end of the layer's forward; call.saved keeps its result for the rule. It may
+            raise ValueError where the layer's settings mix the samples.
+
+    Raises:
+        TypeError: layer is no Module class.
+    """
+    if not (isinstance(layer, type) and issubclass(layer, Module)):
+        raise TypeError(f"register_per_sample_rule: layer is {layer!r}, expected a class derived from Module")
+    _RULES[layer] = rule, prepare
+
+
+def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
+    """The rule of a layer's class or of the nearest one that it is derived from."""
+    for kind in type(layer).__mro__:
+        if kind in _RULES:
+            return _RULES[kind]
+        if kind.__module__.startswith("retrograd.nn.") and kind.__name__ in _RULES:
+            return _RULES[kind.__name__]
+    return None
+
+
+def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
+    """x (N, ..., Ci), g (N, ..., Co)"""
+    x, n = call.x.data, call.x.data.shape[0]
+    rows = wrap(g.data.reshape(n, -1, g.data.shape[-1]))
+    gw = matmul(rows.transpose(1, 2), wrap(x.reshape(n, -1, x.shape[-1])))
+    return {"weight": gw, "bias": rows.sum(1)}
+
+
+def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
+    """From what the operator saw, which padding may have made larger than the layer's input."""
+    node: Any = call.y.grad_fn
+    x = node.saved_tensors[0]
+    read, made = (g, x) if node.function is ConvInputGrad else (x, g)
+    gw = per_sample_conv_weight_grad(read, made, node.window)
+    return {"weight": gw, "bias": bias_gradient("per_sample_gradients", g.data.ndim - 2, g, True)}
+
+
+def _prepare_convolution(call: Call) -> None:
+    """Let ``call.y`` be the output of the operator, behind which the layer may have an activation."""
+    layer, last = call.layer, call.y.grad_fn
+    if call.x.data.ndim != layer.weight.data.ndim:
+        raise ValueError(
+            f"per_sample_gradients: {layer.describe()} was called without a batch axis; call it with (N, Ci, ...)"
+        )
+    node = _operator_of(layer, last)
+    if node is not last:
+        window = node.window
+        extents = window.input if node.function is ConvInputGrad else window.output
+        call.y = wrap(np.broadcast_to(np.zeros((), call.x.dtype), (len(call.x.data), layer.out_channels, *extents)))
+        call.y._edge, call.y._requires_grad = (node, 0, call.y.data.shape, call.y.data.dtype), True
+
+
+def _operator_of(layer: Any, last: Any) -> Any:
+    """The node of the layer's own convolution, at or behind the node ``last``."""
+    waiting = [last]
+    for node in waiting:
+        if node.function in (Conv, ConvInputGrad) and any(edge is p for edge in node.edges for p in layer.parameters()):
+            return node
+        waiting += [behind for behind, _ in node.next_functions if behind is not None and behind not in waiting]
+    raise ValueError(f"per_sample_gradients: the activation of {layer.describe()} does not depend on the convolution")
+
+
+def _prepare_norm(call: Call) -> Any:
+    """The normalised input: the layer's output with weight 1 and bias 0."""
+    layer = call.layer
+    if hasattr(layer, "running_mean") and "Instance" not in type(layer).__name__ and (
+        layer.training or layer.running_mean is None
+    ):
+        raise ValueError(
+            f"per_sample_gradients: {layer.describe()} takes its statistics over the batch, which mixes the samples; "
+            "call eval() on it, or use GroupNorm"
+        )
+    members = layer.__dict__
+    kept = {name: members[name] for name in ("weight", "bias", "running_mean", "running_var") if name in members}
+    try:
+        for name, value in (("weight", 1), ("bias", 0)):
+            if kept.get(name) is not None:
+                members[name] = wrap(np.full_like(kept[name].data, value))
+        for name in ("running_mean", "running_var"):  # instance norm in training would move them a second time
+            if kept.get(name) is not None:
+                members[name] = wrap(kept[name].data.copy())
+        with no_grad():
+            return layer.forward(call.x)
+    finally:
+        members.update(kept)
+
+
+def _norm(call: Call, g: Tensor) -> dict[str, Tensor]:
+    """Weights of the last axes (LayerNorm, RMSNorm), or of axis 1."""
+    ndim, shape = g.data.ndim, call.layer.weight.data.shape
+    axes = tuple(range(1, ndim - len(shape))) if hasattr(call.layer, "normalized_shape") else tuple(range(2, ndim))
+    gw = np.asarray((g.data * call.saved.data).sum(axes))
+    return {"weight": wrap(gw), "bias": wrap(np.asarray(g.data.sum(axes)))}
+
+
+def _embedding(call: Call, g: Tensor) -> dict[str, Tensor]:
+    """x (N, ...) of int64, g (N, ..., D)"""
+    layer, indices = call.layer, call.x.data
+    if getattr(layer, "scale_grad_by_freq", False):
+        raise ValueError(f"per_sample_gradients: {layer.describe()}: scale_grad_by_freq counts over the whole batch")
+    gw = np.zeros((indices.shape[0], *layer.weight.data.shape), g.data.dtype)
+    samples = np.arange(indices.shape[0]).reshape(-1, *(1,) * (indices.ndim - 1))
+    np.add.at(gw, (np.broadcast_to(samples, indices.shape), indices), g.data)
+    if getattr(layer, "padding_idx", None) is not None:
+        gw[:, layer.padding_idx] = 0
+    return {"weight": wrap(gw)}
+
+
+_RULES["Linear"] = _linear, None
+_RULES["Embedding"] = _embedding, None
+for _dims in "123":
+    for _name in ("Conv", "ConvTranspose"):
+        _RULES[f"{_name}{_dims}d"] = _convolution, _prepare_convolution
+    for _name in ("BatchNorm", "InstanceNorm"):
+        _RULES[f"{_name}{_dims}d"] = _norm, _prepare_norm
+for _name in ("GroupNorm", "LayerNorm", "RMSNorm"):
+    _RULES[_name] = _norm, _prepare_norm

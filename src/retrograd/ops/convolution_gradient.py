@@ -1,0 +1,190 @@
+"""The gradients of convolution and transposed convolution, each by itself, from checked arguments.
+
+    value                    gradient to the input       to the weight             to the bias
+    conv(x, w)               conv_input_grad(g, w)       conv_weight_grad(x, g)    sum of g over n, o
+    conv_transpose(x, w)     conv(g, w)                  conv_weight_grad(g, x)    sum of g over n, o
+
+Those to weight and bias also exist without their sum over the batch:
+
+    gw[n, k, c, r] = sum over o of g[n, k, o] x[n, c, i]      i = o*stride + r*dilation - padding
+
+With the samples as groups, this is one convolution of a single image with N*Ci channels, and so are its gradients, v
+being the incoming one (N, Co, C, *R), taken as (N*Co, C, *R):
+
+    to x: conv_input_grad(g, v)       to g: conv(x, v)        x (1, N*Ci, *I), g (1, N*Co, *O)
+
+Source: G. Rochette et al., "Efficient Per-Example Gradient Computations in Convolutional Neural Networks", 2019
+(arXiv:1912.06015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from ..geometry import Window, as_tuple
+from .broadcasting import Sum
+from .convolution import conv, conv_input_grad, conv_weight_grad
+from .convolution_arguments import Extent, Padding, as_bytes, conv_arguments, conv_transpose_arguments, freeze
+from .dtype import require_float, require_same
+from .shape import Reshape
+
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
+
+
+class PerSampleConvWeightGrad(Function):
+    """gw[n] = ConvWeightGrad(x[n], g[n])"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, g: Tensor, window: Window) -> Tensor:
+        ctx.save_for_backward(x, g)
+        ctx.window = window
+        N, Ci, Co = x.data.shape[0], x.data.shape[1], g.data.shape[1]
+        # one convolution for each sample: as groups of one, the samples would have to be copied side by side
+        memory = np.empty((N, *window.kernel, Ci // window.groups, Co), x.data.dtype)  # as weights lie in memory
+        gw = memory.transpose(0, -1, -2, *range(1, memory.ndim - 2))
+        for n in range(N):
+            gw[n] = conv_weight_grad(wrap(x.data[n : n + 1]), wrap(g.data[n : n + 1]), window).data
+        return wrap(gw)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_g, _), (x, g) = ctx.needs_input_grad, ctx.saved_tensors
+        if not x.data.shape[0]:
+            return x * 0 if want_x else None, g * 0 if want_g else None, None
+        window = replace(ctx.window, groups=x.data.shape[0] * ctx.window.groups, algorithm="auto")
+        v = Reshape.apply(v, (-1, *v.data.shape[2:]))  # (N, Co, C, *R) -> (N*Co, C, *R)
+        gx = Reshape.apply(conv_input_grad(_side_by_side(g), v, None, window), x.data.shape) if want_x else None
+        gg = Reshape.apply(conv(_side_by_side(x), v, None, window), g.data.shape) if want_g else None
+        return gx, gg, None
+
+
+def _side_by_side(x: Tensor) -> Tensor:
+    """(N, C, *I) -> (1, N*C, *I)"""
+    shape = x.data.shape
+    return Reshape.apply(x, (1, shape[0] * shape[1], *shape[2:]))
+
+
+def per_sample_conv_weight_grad(x: Tensor, g: Tensor, window: Window) -> Tensor:
+    """x (N, Ci, *I), g (N, Co, *O) -> (N, Co, Ci//groups, *R); shapes must fit the window."""
+    return PerSampleConvWeightGrad.apply(x, g, window)
+
+
+class Call(NamedTuple):
+    """The options of a call that make its window, and the name that its messages begin with."""
+
+    name: str
+    ndim: int
+    stride: Extent
+    padding: Padding
+    dilation: Extent
+    groups: int
+    transposed: bool = False
+    output_padding: Extent = 0
+    algorithm: str = "auto"
+    workspace: float | None = None
+
+
+def conv_gradients(
+    call: Call,
+    g: Tensor,
+    x: Tensor | Sequence[int],
+    w: Tensor | Sequence[int],
+    mask: tuple[bool, ...],
+    per_sample: bool = False,
+) -> Gradients:
+    """The gradients that ``mask`` asks for: to x, w and the bias. The shapes of x and w will do where that is enough.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
+    """
+    want_x, want_w, want_b = mask
+    require_float(call.name, g, "grad_output")
+    if want_w or isinstance(x, Tensor):
+        require_same(call.name, "input", x, "grad_output", g)  # type: ignore[arg-type]  # the check is in there
+    if want_x or isinstance(w, Tensor):
+        require_same(call.name, "weight", w, "grad_output", g)  # type: ignore[arg-type]
+    xs = shape_of(call.name, "input_size", x)
+    window = _window(call, xs, shape_of(call.name, "weight_size", w), g)
+    batched = _is_batched(call.name, call.ndim, g, per_sample)
+    whole = g if batched else _with_batch(g)
+    gx = gw = None
+    if want_x:
+        gx = (conv if call.transposed else conv_input_grad)(whole, w, None, window)  # type: ignore[arg-type]
+        gx = gx if batched else Reshape.apply(gx, xs)
+    if want_w:
+        weight_grad = per_sample_conv_weight_grad if per_sample else conv_weight_grad
+        seen: Tensor = x if batched else _with_batch(x)  # type: ignore[assignment, arg-type]
+        gw = weight_grad(whole, seen, window) if call.transposed else weight_grad(seen, whole, window)
+    return gx, gw, bias_gradient(call.name, call.ndim, g, per_sample) if want_b else None
+
+
+def _window(call: Call, xs: tuple[int, ...], ws: tuple[int, ...], g: Tensor) -> Window:
+    """The window of the forward pass that the call is about; g must have the shape of its output."""
+    name, ndim = call.name, call.ndim
+    stride, padding, dilation, groups = map(freeze, (call.stride, call.padding, call.dilation, call.groups))
+    how = freeze(call.algorithm), None if call.workspace is None else as_bytes(name, call.workspace)
+    if call.transposed:
+        options = stride, padding, freeze(call.output_padding), dilation, groups, "zeros", None, None, None, *how
+        window, _ = conv_transpose_arguments(name, ndim, xs, ws, None, *options)
+        output = (*xs[: -ndim - 1], ws[1] * window.groups, *window.input)
+    else:
+        window, _ = conv_arguments(name, ndim, xs, ws, None, stride, padding, dilation, groups, "zeros", *how)
+        output = (*xs[: -ndim - 1], ws[0], *window.output)
+    if g.data.shape != output:
+        longer = "; output_padding says which of several sizes was made" if call.transposed else ""
+        raise ValueError(
+            f"{name}: grad_output.shape={g.data.shape}, needs {output}, the shape of the output of an input {xs} with "
+            f"a weight {ws}{longer}"
+        )
+    return window
+
+
+def bias_gradient(name: str, ndim: int, g: Tensor, per_sample: bool) -> Tensor:
+    """g (N, Co, *O) or (Co, *O) summed over positions, and over the batch unless ``per_sample``.
+
+    Raises:
+        TypeError: g is no floating-point Tensor.
+        ValueError: g has another number of axes, or has no batch and per_sample is set.
+    """
+    require_float(name, g, "grad_output")
+    batched = _is_batched(name, ndim, g, per_sample)
+    positions = tuple(range(g.data.ndim - ndim, g.data.ndim))
+    return Sum.apply(g, (0, *positions) if batched and not per_sample else positions, False)
+
+
+def _is_batched(name: str, ndim: int, g: Tensor, per_sample: bool) -> bool:
+    shape = g.data.shape
+    if len(shape) not in (ndim + 1, ndim + 2):
+        raise ValueError(
+            f"{name}: grad_output.shape={shape}, needs {ndim + 2} axes (batch, channels, {ndim} of positions), or "
+            f"{ndim + 1} (without batch)"
+        )
+    batched = len(shape) == ndim + 2
+    if per_sample and not batched:
+        raise ValueError(f"{name}: per_sample=True, but there is no axis of samples in grad_output.shape={shape}")
+    return batched
+
+
+def shape_of(name: str, label: str, x: Tensor | Sequence[int]) -> tuple[int, ...]:
+    """The shape of a Tensor, or one that is given as such.
+
+    Raises:
+        TypeError: x is neither a Tensor nor a sequence of integers.
+        ValueError: an extent is negative.
+    """
+    if isinstance(x, Tensor):
+        return x.data.shape
+    if not isinstance(x, Sequence):
+        raise TypeError(f"{name}: {label} is {type(x).__name__}, needs a shape, ints in a tuple, or a Tensor of it")
+    return as_tuple(x, len(x), f"{name}: {label}", 0)
+
+
+def _with_batch(x: Tensor) -> Tensor:
+    return Reshape.apply(x, (1, *x.data.shape))

@@ -1,0 +1,102 @@
+"""How a convolution is judged: its three kernels against the oracle, and against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import naive
+from comparison import assert_sums, run
+from retrograd.geometry import Window
+from strategies import Case, Source
+
+Trio = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    return naive.conv(x, w, bias, window.stride, window.padding, window.dilation, window.groups)
+
+
+def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    geometry = window.stride, window.padding, window.dilation
+    return naive.conv_input_grad(g, w, bias, window.input, *geometry, window.groups)
+
+
+def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    geometry = window.stride, window.padding, window.dilation
+    return naive.conv_weight_grad(x, g, window.kernel, *geometry, window.groups)
+
+
+def by_loops(arrays: Trio, window: Window) -> Trio:
+    """y, gx and gw of x, w and g by the oracle."""
+    x, w, g = arrays
+    return forward(x, w, None, window), input_grad(g, w, None, window), weight_grad(x, g, window)
+
+
+def trio(kernel_set: Any, arrays: Trio, window: Window) -> Trio:
+    """The same by the kernels of one set."""
+    x, w, g = arrays
+    return (
+        run(kernel_set.conv, x, w, None, window),
+        run(kernel_set.conv_input_grad, g, w, None, window),
+        run(kernel_set.conv_weight_grad, x, g, window),
+    )
+
+
+def check(kernel_set: Any, case: Case, source: Source) -> None:
+    """The three on random arrays, the upstream gradient included."""
+    arrays = x, w, g = operands(case, source)
+    expected = by_loops(arrays, case.window)
+    found = trio(kernel_set, arrays, case.window)
+    check_trio(case, arrays, found, expected)
+    if case.bias:
+        check_bias(kernel_set, case, source, arrays, expected)
+
+
+def operands(case: Case, source: Source) -> Trio:
+    """x, w and g."""
+    x, w, g = source.arrays(case.x, case.w, case.y)
+    return x, w, g
+
+
+def check_trio(case: Case, arrays: Trio, found: Trio, expected: Trio) -> None:
+    """Against the oracle, to the rounding of their sums, and in float64 the adjoint identity."""
+    __tracebackhide__ = True
+    for actual, wanted, terms in zip(found, expected, terms_of(case), strict=True):
+        assert_sums(actual, wanted, terms, transformed=can_be_transformed(case.window, actual.dtype))
+    if arrays[0].dtype == np.float64:
+        check_adjoints(arrays, found)
+
+
+def check_adjoints(arrays: Trio, found: Trio) -> None:
+    """<conv(x, w), g> = <x, conv_input_grad(g, w)> = <w, conv_weight_grad(x, g)>"""
+    (x, w, g), (y, gx, gw) = arrays, found
+    forms = np.vdot(y, g), np.vdot(x, gx), np.vdot(w, gw)
+    size = max(np.linalg.norm(y) * np.linalg.norm(g), 1e-300)
+    assert max(forms) - min(forms) <= 1e-12 * size
+
+
+def check_bias(kernel_set: Any, case: Case, source: Source, arrays: Trio, expected: Trio) -> None:
+    """conv and conv_input_grad, each with a bias for every channel that it makes."""
+    (x, w, g), window = arrays, case.window
+    b_out, b_in = source.arrays((case.outputs,), (case.inputs,))
+    transformed = can_be_transformed(window, x.dtype)
+    for y, bias, without, terms in (
+        (run(kernel_set.conv, x, w, b_out, window), b_out, expected[0], terms_of(case)[0]),
+        (run(kernel_set.conv_input_grad, g, w, b_in, window), b_in, expected[1], terms_of(case)[1]),
+    ):
+        column = np.asarray(bias, np.float64).reshape(-1, *(1,) * window.ndim)
+        assert_sums(y, without + column, terms, transformed=transformed)
+
+
+def terms_of(case: Case) -> tuple[int, int, int]:
+    """How many products are summed in an entry of y and of gx, and the bias; and in one of gw."""
+    taps, groups = case.window.taps, case.window.groups
+    positions = int(np.prod(case.window.output))
+    return taps * case.inputs // groups + 1, taps * case.outputs // groups + 1, case.batch * positions
+
+
+def can_be_transformed(window: Window, dtype: np.dtype) -> bool:
+    """Whether an algorithm that rounds more than sums do, such as Winograd's, may have been taken."""
+    return dtype == np.float32 and window.groups == 1 and max(window.kernel) >= 3

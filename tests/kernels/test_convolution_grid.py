@@ -1,0 +1,218 @@
+"""Generated geometries: of each, everything that must hold of convolution, on both kernel sets.
+
+Checked of every geometry are
+
+- the three kernels against the oracle, on arrays in all kinds of memory order, inputs unchanged;
+- the adjoint identity <conv(x, w), g> = <x, conv_input_grad(g, w)> = <w, conv_weight_grad(x, g)>;
+- the same bits with one and with two threads;
+- the three operators on one of the sets: their gradients, their gradients' gradients, the contract of ``grad_req``.
+
+500 geometries run in "make test" and 5,000 in "make nightly"; tests/peers compares the same ones with PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import naive
+from comparison import assert_sums, bits
+from kernels.convolutions import (
+    Trio,
+    by_loops,
+    can_be_transformed,
+    check_bias,
+    check_trio,
+    operands,
+    terms_of,
+    trio,
+)
+from retrograd import Tensor, get_num_threads, kernels, set_num_threads, textbook, use_kernels
+from retrograd.autograd import grad
+from retrograd.geometry import Window
+from retrograd.ops.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
+from strategies import Case, Source, conv_case, conv_cases, evenly, examples, many_examples, numbers, sources
+
+SETS = {"compiled": kernels, "textbook": textbook}
+Again = Callable[[], None]
+
+
+def check(case: Case, source: Source) -> Again:
+    """All but the threads; what is returned compares the bits, with the number of threads that there are by then."""
+    window = case.window
+    assert naive.outputs(window.input, window.kernel, window.stride, window.padding, window.dilation) == window.output
+    arrays = operands(case, source)
+    expected = by_loops(arrays, window)
+    found = {name: trio(kernel_set, arrays, window) for name, kernel_set in SETS.items()}
+    for name, kernel_set in SETS.items():
+        check_trio(case, arrays, found[name], expected)
+        if case.bias:
+            check_bias(kernel_set, case, source, arrays, expected)
+    name = ("compiled", "textbook")[source.rng.integers(2)]
+    with use_kernels(name):
+        check_operators(case, arrays, source, found[name], expected)
+
+    def again() -> None:
+        assert bits(trio(SETS["compiled"], arrays, window)) == bits(found["compiled"]), f"other bits: {case}"
+
+    return again
+
+
+def check_operators(case: Case, arrays: Trio, source: Source, found: Trio, expected: Trio) -> None:
+    """First order: the bits of the kernels. Second order: against the oracle.
+
+    The gradients of <gx, 2x> + <gw, -4w> are multiples of what the three are, by powers of 2, which do not round:
+    -4 gx to x, 2 gw to w and -2 y to g. So one run of the oracle is enough, and a mistaken array shows in the factor.
+    """
+    window, (y, gx, gw) = case.window, found
+    biases = source.arrays((case.outputs,)) if case.bias else []
+    leaves = [Tensor(a, requires_grad=True) for a in (*arrays, *biases)]
+    tx, tw, tg, *rest = leaves
+    tb = rest[0] if rest else None
+    gx1, gw1, *gb1 = grad(conv(tx, tw, tb, window), (tx, tw, *rest), tg, create_graph=True)
+    back, weight = conv_input_grad(tg, tw, None, window), conv_weight_grad(tx, tg, window)
+    gg2, gw2 = grad(back, (tg, tw), tx)  # <conv_input_grad(g, w), x>
+    gx3, gg3 = grad(weight, (tx, tg), tw)  # <conv_weight_grad(x, g), w>
+    for wanted, same in ((y, (gg2, gg3)), (gx, (gx1, back, gx3)), (gw, (gw1, gw2, weight))):
+        for tensor in same:
+            assert bits(tensor.data) == bits(wanted)
+    if rest:
+        axes = (0, *range(2, arrays[2].ndim))
+        assert_sums(gb1[0].data, arrays[2].sum(axes, np.float64), terms_of(case)[2])
+    second = grad((gx1, gw1), (tx, tw, tg), (Tensor(2 * arrays[0]), Tensor(-4 * arrays[1])))
+    of_y, of_gx, of_gw = terms_of(case)
+    transformed = can_be_transformed(window, gx.dtype)
+    assert_sums(second[0].data / -4, expected[1], of_gx, transformed)
+    assert_sums(second[1].data / 2, expected[2], of_gw, transformed)
+    assert_sums(second[2].data / -2, expected[0], 4 * of_y, transformed)  # of two that are added
+    check_requests(window, [tx, tw, *rest], tg, [gx, gw, *[t.data for t in gb1]], source.rng)
+
+
+def check_requests(
+    window: Window, leaves: list[Tensor], g: Tensor, written: list[np.ndarray], rng: np.random.Generator
+) -> None:
+    """add(previous) = previous + write; null neither computes nor touches, and changes no other gradient."""
+    wishes = [str(wish) for wish in rng.choice(("add", "write", "null"), len(leaves))]
+    previous = [numbers(rng, leaf.shape, leaf.dtype.type) for leaf in leaves]
+    for leaf, wish, before in zip(leaves, wishes, previous, strict=True):
+        leaf.grad_req, leaf.grad = wish, Tensor(before.copy())
+    y = conv(leaves[0], leaves[1], leaves[2] if len(leaves) == 3 else None, window)
+    if y.requires_grad:  # else all of them are "null"
+        y.backward(g.detach())
+    for leaf, wish, before, one in zip(leaves, wishes, previous, written, strict=True):
+        assert bits(leaf.grad.data) == bits({"add": before + one, "write": one, "null": before}[wish]), wish
+
+
+def check_all(number: int, count: int, positions: int) -> None:
+    """So many geometries, drawn independently of each other from ``number`` on."""
+    waiting = []
+    for n in range(number, number + count):
+        pick, source = evenly(n)
+        case = conv_case(pick, positions)
+        try:
+            waiting.append(check(case, source))
+        except BaseException as error:
+            error.add_note(f"geometry {n}: {case}, {source}")
+            raise
+    with_two_threads(waiting)
+
+
+def check_drawn(settings: Any, positions: int) -> None:
+    """Geometries that Hypothesis draws: fewer of them differ, but of those that fail it finds the smallest."""
+    waiting = []
+
+    @settings
+    @given(case=conv_cases(positions), source=sources)
+    def draw(case: Case, source: Source) -> None:
+        waiting.append(check(case, source))
+
+    draw()
+    with_two_threads(waiting)
+
+
+def with_two_threads(waiting: list[Again]) -> None:
+    before = get_num_threads()
+    set_num_threads(2)
+    try:
+        for again in waiting:
+            again()
+    finally:
+        set_num_threads(before)
+
+
+@pytest.mark.parametrize("tens", range(40))
+def test_geometries(tens: int) -> None:
+    check_all(10 * tens, 10, 100)
+
+
+def test_drawn_geometries() -> None:
+    check_drawn(examples(100), 100)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("hundreds", range(35))
+def test_geometries_nightly(hundreds: int) -> None:
+    check_all(1000 + 100 * hundreds, 100, 300)
+
+
+@pytest.mark.nightly
+def test_drawn_geometries_nightly() -> None:
+    check_drawn(many_examples(1500), 300)
+
+
+# ---------------------------------------------------------------- the checker itself
+
+
+def _turned(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x[(..., *(slice(None, None, -1),) * (x.ndim - 2))])
+
+
+def _other_side(window: Window) -> Window:
+    return replace(window, padding=tuple((high, low) for low, high in window.padding))
+
+
+# a name -> the three kernels with one fault
+FAULTS: dict[str, dict[str, Callable[..., np.ndarray]]] = {
+    "conv scaled": {"conv": lambda x, w, b, v: kernels.conv(x, w, b, v) * x.dtype.type(1.001)},
+    "conv not turned": {"conv": lambda x, w, b, v: kernels.conv(x, _turned(w), b, v)},
+    "padding at the other side": {"conv": lambda x, w, b, v: kernels.conv(x, w, b, _other_side(v))},
+    "bias forgotten": {"conv_input_grad": lambda g, w, b, v: kernels.conv_input_grad(g, w, None, v)},
+    "a sample forgotten": {"conv_weight_grad": lambda x, g, v: kernels.conv_weight_grad(x[:-1], g[:-1], v)},
+    "other bits with more threads": {
+        "conv_weight_grad": lambda x, g, v: kernels.conv_weight_grad(x, g, v) * (1 + 2e-16 * (get_num_threads() - 1))
+    },
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_kernel_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trio = {name: getattr(kernels, name) for name in ("conv", "conv_input_grad", "conv_weight_grad")}
+    faulty = trio | FAULTS[fault]
+    for name, kernel in faulty.items():
+        kernel.__name__ = name
+    monkeypatch.setitem(SETS, "compiled", SimpleNamespace(**faulty))
+    with pytest.raises(BaseException, match="are wrong|other bits|assert "):
+        check_all(0, 30, 50)
+
+
+@pytest.mark.parametrize("fault", ["first order", "second order", "request"])
+def test_a_faulty_operator_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if fault == "request":
+        monkeypatch.setattr(Tensor, "grad_req", property(lambda t: "add", lambda t, value: None))
+    else:
+        broken = Conv if fault == "first order" else ConvInputGrad
+        right = broken.backward
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            found = right(ctx, g)
+            return (found[0], None if found[1] is None else found[1] * 2, *found[2:])
+
+        monkeypatch.setattr(broken, "backward", staticmethod(backward))
+    with pytest.raises(BaseException, match="are wrong|assert "):
+        check_all(0, 30, 50)

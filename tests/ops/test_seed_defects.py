@@ -1,0 +1,323 @@
+"""What the convolutions of five other systems got wrong: one test each, which a library with that defect would fail.
+
+They are MXNet, SINGA, numpy-ml, PyTorch and DeepShift; both kernel sets are tested.
+"""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import naive
+from ops.battery import kernels_of_backward, numbers, recorded_kernels
+from retrograd import Tensor, nn
+from retrograd.geometry import Window, conv_window
+from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
+from retrograd.ops.convolution import Conv, ConvInputGrad, ConvWeightGrad, conv
+
+SIZE, KERNEL = (5, 6), (3, 2)
+GEOMETRY: Any = ((2, 1), ((1, 0), (0, 2)), (1, 2), 2)  # stride, padding, dilation, groups
+WINDOW = conv_window(SIZE, KERNEL, *GEOMETRY)
+
+
+def operands(batch: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x, w and g of WINDOW."""
+    return (
+        numbers(batch, 4, *SIZE, seed=1), numbers(6, 2, *KERNEL, seed=2), numbers(batch, 6, *WINDOW.output, seed=3)
+    )  # fmt: skip
+
+
+def in_chunks() -> list[Window]:
+    """Without a limit, and with temporary memory for the patches of one image, and of two."""
+    image = 8 * (4 * WINDOW.taps + 6) * int(np.prod(WINDOW.output))
+    return [WINDOW, *(replace(WINDOW, workspace=count * image) for count in (1, 2))]
+
+
+def close(actual: Any, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(actual.data, expected, rtol=1e-11, atol=1e-11)
+
+
+# ---------------------------------------------------------------- MXNet
+
+
+@pytest.mark.parametrize("window", in_chunks(), ids=["whole", "chunks of 1", "chunks of 2"])
+def test_mxnet_v1_null_is_null_in_every_chunk_of_the_batch(window: Window) -> None:
+    """It asked for the weight's request in the first chunk only, and added those that followed to a gradient nobody
+    wanted (convolution_v1-inl.h:275).
+    """
+    x, w, g = operands()
+    tx, tw = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
+    tw.grad_req, tw.grad = "null", Tensor(before := numbers(*w.shape))
+    conv(tx, tw, None, window).backward(Tensor(g))
+    np.testing.assert_array_equal(tw.grad.data, before)
+    close(tx.grad, naive.conv_input_grad(g, w, None, SIZE, *GEOMETRY))
+    assert kernels_of_backward(lambda x, w: conv(x, w, None, window), (x, w), {0}) == ["conv_input_grad"]
+
+
+@pytest.mark.parametrize("window", in_chunks(), ids=["whole", "chunks of 1", "chunks of 2"])
+@pytest.mark.parametrize("request_", ["write", "add", "null"])
+def test_mxnet_a_request_holds_for_every_sample(request_: str, window: Window) -> None:
+    """Its request held for sample 0, and "add" for all others, "null" included (convolution-inl.h:460, 493)."""
+    x, w, g = operands()
+    leaves = [Tensor(a, requires_grad=True) for a in (x, w, numbers(6))]
+    before = [numbers(*leaf.shape, seed=9) for leaf in leaves]
+    for leaf, previous in zip(leaves, before, strict=True):
+        leaf.grad_req, leaf.grad = request_, Tensor(previous.copy())
+    y = conv(*leaves, window)
+    if request_ != "null":
+        y.backward(Tensor(g))
+    expected = (
+        naive.conv_input_grad(g, w, None, SIZE, *GEOMETRY),
+        naive.conv_weight_grad(x, g, KERNEL, *GEOMETRY),
+        np.array([g[:, k].sum() for k in range(6)]),
+    )
+    for leaf, previous, one in zip(leaves, before, expected, strict=True):
+        close(leaf.grad, {"write": one, "add": previous + one, "null": previous}[request_])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_mxnet_add_reaches_the_input_of_a_pointwise_convolution(groups: int, transposed: bool) -> None:
+    """Its way for 1x1 kernels wrote where it should have added (convolution-inl.h:392)."""
+    x = Tensor(numbers(3, 4, 2, 3), requires_grad=True)
+    w = Tensor(numbers(4, 4 // groups, 1, 1, seed=1))
+    g = Tensor(numbers(3, 4, 2, 3, seed=2))
+    function = F.conv_transpose2d if transposed else F.conv2d
+    function(x, w, groups=groups).backward(g)
+    once, before = x.grad.data.copy(), numbers(*x.shape, seed=3)
+    x.grad = Tensor(before.copy())
+    function(x, w, groups=groups).backward(g)
+    np.testing.assert_array_equal(x.grad.data, before + once)
+
+
+def test_mxnet_v1_a_kernel_that_its_dilation_makes_too_large_is_refused() -> None:
+    """Its check forgot the dilation, and the size of the output went below zero (convolution_v1-inl.h:434)."""
+    x, w = Tensor(numbers(1, 1, 6, 7)), Tensor(numbers(1, 1, 3, 3))
+    formula = "(6 + 0 + 0 - 3*(3 - 1) - 1)//1 + 1 = 0 must be at least 1; take a larger input or padding, or a smaller"
+    with pytest.raises(ValueError, match=re.escape(formula)):
+        F.conv2d(x, w, dilation=3)
+    assert F.conv2d(x, w, dilation=3, padding=((1, 0), (0, 0))).shape == (1, 1, 1, 1)  # it fits exactly
+
+
+# ---------------------------------------------------------------- SINGA
+
+
+def test_singa_several_forwards_before_a_backward_and_a_backward_twice() -> None:
+    """Its layer kept one input and refused a second forward; its graph could be swept once."""
+    layer = nn.Conv2d(4, 6, KERNEL, groups=2).double()
+    inputs = [Tensor(numbers(2, 4, *SIZE, seed=seed)) for seed in (1, 2)]
+    first, second = (layer(x) for x in inputs)
+    upstream = [Tensor(numbers(*y.shape, seed=seed)) for seed, y in enumerate((first, second), 3)]
+    expected = sum(naive.conv_weight_grad(x.data, g.data, KERNEL, (1, 1), ((0, 0),) * 2, (1, 1), 2)
+                   for x, g in zip(inputs, upstream, strict=True))  # fmt: skip
+    for _ in range(2):
+        layer.zero_grad()
+        first.backward(upstream[0], retain_graph=True)
+        second.backward(upstream[1], retain_graph=True)
+        close(layer.weight.grad, expected)
+
+
+def test_singa_without_a_bias_there_is_no_gradient_of_one() -> None:
+    """Its first backward made and handed on the gradient of a bias that was not there."""
+    x, w, g = operands()
+    assert kernels_of_backward(lambda x, w: conv(x, w, None, WINDOW), (x, w), {0, 1}) == [
+        "conv_input_grad", "conv_weight_grad",
+    ]  # fmt: skip
+    layer = nn.Conv2d(4, 6, KERNEL, bias=False)
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]
+
+
+# ---------------------------------------------------------------- numpy-ml
+
+
+def test_numpy_ml_the_type_of_the_input_is_kept() -> None:
+    """float32 became float64."""
+    layer = nn.Conv2d(2, 3, 3, padding="same", stride=2)
+    x = Tensor(numbers(2, 2, 5, 5).astype(np.float32), requires_grad=True)
+    y = layer(x)
+    y.backward(Tensor(numbers(*y.shape).astype(np.float32)))
+    assert {t.dtype for t in (y, x.grad, layer.weight.grad, layer.bias.grad)} == {np.dtype(np.float32)}
+
+
+def test_numpy_ml_the_readable_backward_runs_with_several_output_channels() -> None:
+    """Conv2D._backward_naive, kept beside the fast one, fails for more than one; here the textbook trains."""
+    x, w, g = operands()
+    tx, tw = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
+    conv(tx, tw, None, WINDOW).backward(Tensor(g))
+    close(tx.grad, naive.conv_input_grad(g, w, None, SIZE, *GEOMETRY))
+    close(tw.grad, naive.conv_weight_grad(x, g, KERNEL, *GEOMETRY))
+
+
+def test_numpy_ml_a_frozen_layer_lets_the_gradient_through() -> None:
+    """``backward`` of a frozen layer fails there, so that nothing in front of it can be trained."""
+    frozen = nn.Conv2d(4, 6, KERNEL, (2, 1), ((1, 0), (0, 2)), (1, 2), 2).double()
+    frozen.requires_grad_(False)
+    x, _, g = operands()
+    tx = Tensor(x, requires_grad=True)
+    frozen(tx).backward(Tensor(g))
+    close(tx.grad, naive.conv_input_grad(g, frozen.weight.data, None, SIZE, *GEOMETRY))
+    assert frozen.weight.grad is None and frozen.bias.grad is None
+
+
+@pytest.mark.parametrize("padding", [1, ((1, 0), (0, 1))])
+def test_numpy_ml_padding_is_never_the_maximum(padding: Any) -> None:
+    """Its pooling pads with zeros, which win over negative numbers, and its backward fails where there is padding."""
+    x = Tensor(-np.abs(numbers(2, 3, 4, 5)) - 1, requires_grad=True)
+    y = F.max_pool2d(x, 3, 1, padding)
+    assert y.data.max() < -1
+    y.backward(g := Tensor(numbers(*y.shape)))
+    np.testing.assert_allclose(x.grad.data.sum(), g.data.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("padding", [0, 1, ((2, 0), (1, 2))])
+def test_numpy_ml_gradients_of_a_deconvolution(padding: Any, stride: int) -> None:
+    """Its formula (dilate, pad, turn round, crop) is right, but its tests have upstream gradients of ones only."""
+    x, w = Tensor(numbers(2, 3, 4, 3), requires_grad=True), Tensor(numbers(3, 2, 3, 4, seed=1), requires_grad=True)
+    y = F.conv_transpose2d(x, w, None, stride, padding)
+    g = numbers(*y.shape, seed=2)
+    y.backward(Tensor(g))
+    pairs = ((padding, padding),) * 2 if isinstance(padding, int) else padding
+    geometry: Any = ((stride, stride), pairs, (1, 1), 1)
+    close(y, naive.conv_input_grad(x.data, w.data, None, y.shape[2:], *geometry))
+    close(x.grad, naive.conv(g, w.data, None, *geometry))
+    close(w.grad, naive.conv_weight_grad(g, x.data, (3, 4), *geometry))
+
+
+# ---------------------------------------------------------------- PyTorch
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "groups"), [((7, 8), 2, 1), ((8, 10), 3, 2), ((5, 5), 1, 4), ((9, 4), 4, 4)]
+)
+def test_torch_conv2d_weight_with_groups_and_positions_that_nothing_reads(
+    size: tuple[int, int], stride: int, groups: int
+) -> None:
+    """torch.nn.grad.conv2d_weight was wrong for some inputs (pytorch#51430)."""
+    x, w = Tensor(numbers(3, 4, *size)), Tensor(numbers(8, 4 // groups, 3, 3, seed=1))
+    g = numbers(*F.conv2d(x, w, None, stride, 1, 1, groups).shape, seed=2)
+    geometry: Any = ((stride, stride), ((1, 1), (1, 1)), (1, 1), groups)
+    found = nn.grad.conv2d_weight(x, w.shape, Tensor(g), stride, 1, 1, groups)
+    close(found, naive.conv_weight_grad(x.data, g, (3, 3), *geometry))
+    close(nn.grad.conv2d_input(x.shape, w, Tensor(g), stride, 1, 1, groups),
+          naive.conv_input_grad(g, w.data, None, size, *geometry))  # fmt: skip
+
+
+def test_torch_conv2d_weight_makes_no_copy_for_each_input_channel() -> None:
+    """It repeated the upstream gradient for every input channel, and ran out of memory (pytorch#7806)."""
+    x, g = Tensor(numbers(2, 64, 24, 24)), Tensor(numbers(2, 64, 24, 24, seed=1))
+    nn.grad.conv2d_weight(x, (64, 64, 3, 3), g, padding=1)  # what is compiled or kept for later
+    tracemalloc.start()
+    try:
+        nn.grad.conv2d_weight(x, (64, 64, 3, 3), g, padding=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * x.data.nbytes, "64 copies of the gradient were made there"
+
+
+@pytest.mark.parametrize("size", [(3, 4), (1, 1), (2, 5)])
+def test_torch_the_input_gradient_of_a_transposed_convolution_with_stride_2(size: tuple[int, int]) -> None:
+    """Reported wrong on the CPU (pytorch#63314)."""
+    x, w = Tensor(numbers(2, 3, *size), requires_grad=True), Tensor(numbers(3, 4, 3, 3, seed=1), requires_grad=True)
+    y = F.conv_transpose2d(x, w, None, 2, 1, 1)
+    y.backward(Tensor(g := numbers(*y.shape, seed=2)))
+    geometry: Any = ((2, 2), ((1, 1), (1, 1)), (1, 1), 1)
+    close(x.grad, naive.conv(g, w.data, None, *geometry))
+    close(w.grad, naive.conv_weight_grad(g, x.data, (3, 3), *geometry))
+
+
+def test_torch_output_padding_that_only_the_dilation_allows() -> None:
+    """A segmentation fault (pytorch#5112)."""
+    x, w = Tensor(numbers(2, 3, 4, 3), requires_grad=True), Tensor(numbers(3, 2, 2, 3, seed=1), requires_grad=True)
+    y = F.conv_transpose2d(x, w, None, 1, 0, 2, 1, 3)
+    y.backward(Tensor(g := numbers(*y.shape, seed=2)))
+    geometry: Any = ((1, 1), ((0, 0), (0, 0)), (3, 3), 1)
+    assert y.shape == (2, 2, 9, 11)
+    close(y, naive.conv_input_grad(x.data, w.data, None, (9, 11), *geometry))
+    close(x.grad, naive.conv(g, w.data, None, *geometry)[:, :, :4, :3])
+    close(w.grad, naive.conv_weight_grad(g[..., :7, :9], x.data, (2, 3), *geometry))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_torch_the_output_mask_is_followed(place: int) -> None:
+    """One of its ways computed all gradients, whatever the mask (pytorch PR 75298)."""
+    x, w, g = map(Tensor, operands())
+    mask = [n == place for n in range(3)]
+    with recorded_kernels() as names:
+        found = nn.grad.conv_backward(g, x, w, *GEOMETRY[:3], groups=2, output_mask=mask)
+    assert names == [("conv_input_grad", "conv_weight_grad", "sum")[place]]
+    assert [gradient is not None for gradient in found] == mask
+
+
+# ---------------------------------------------------------------- DeepShift
+
+
+@pytest.mark.parametrize("groups", [2, 3, 6])
+def test_deepshift_groups_neither_crash_nor_mix(groups: int) -> None:
+    """Its CPU kernel reads beyond its arrays for any number of groups but 1 (DeepShift#26)."""
+    x, w = numbers(2, 6, 4, 5), numbers(12, 6 // groups, 3, 2, seed=1)
+    y = F.conv2d(Tensor(x), Tensor(w), None, 1, 1, 1, groups)
+    close(y, naive.conv(x, w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), groups))
+
+
+def test_deepshift_every_argument_of_a_function_has_its_gradient() -> None:
+    """Four of its Functions return fewer gradients than they have arguments, so that they cannot be trained."""
+    x, w, g = (Tensor(a, requires_grad=True) for a in operands())
+    bias = {n: Tensor(numbers(n), requires_grad=True) for n in (4, 6)}
+    for function, arguments in (
+        (Conv, (x, w, bias[6], WINDOW)), (ConvInputGrad, (g, w, bias[4], WINDOW)), (ConvWeightGrad, (x, g, WINDOW)),
+    ):  # fmt: skip
+        y: Any = function.apply(*arguments)
+        gradients = y.grad_fn.function.backward(y.grad_fn, Tensor(numbers(*y.shape, seed=8)))
+        assert len(gradients) == len(arguments)
+        for argument, gradient in zip(arguments, gradients, strict=True):
+            assert (gradient is None) == isinstance(argument, Window)
+            assert gradient is None or gradient.shape == argument.shape  # type: ignore[union-attr]
+
+
+def test_deepshift_padding_belongs_to_its_own_axis() -> None:
+    """It gave (H, H, W, W) to a function that takes (W, W, H, H)."""
+    x, w = numbers(1, 2, 4, 4), numbers(3, 2, 3, 3, seed=1)
+    padded = np.pad(x, ((0, 0), (0, 0), (2, 2), (0, 0)))
+    y = F.conv2d(Tensor(x), Tensor(w), padding=(2, 0))
+    assert y.shape == (1, 3, 6, 2)
+    close(y, naive.conv(padded, w, None, (1, 1), ((0, 0), (0, 0)), (1, 1), 1))
+
+
+def test_deepshift_a_layer_runs_without_a_bias() -> None:
+    """One of its kernels reads a bias that is None."""
+    x, w, _ = operands()
+    close(F.conv2d(Tensor(x), Tensor(w), None, *GEOMETRY), naive.conv(x, w, None, *GEOMETRY))
+
+
+# ---------------------------------------------------------------- options that are accepted and then ignored
+
+
+CHANGES: dict[str, Any] = {"stride": 2, "padding": 1, "dilation": 2, "bias": False, "output_padding": 1, "groups": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [(nn.ConvTranspose2d, option) for option in CHANGES]
+    + [(nn.Conv2d, option) for option in CHANGES if option != "output_padding"],
+)
+def test_every_option_changes_the_result(kind: Any, option: str) -> None:
+    """SINGA, numpy-ml and DeepShift accept some of them and do nothing with them."""
+    x, w, b = Tensor(numbers(2, 4, 5, 5)), numbers(4, 4, 3, 3, seed=1), numbers(4, seed=2)
+
+    def run(**options: Any) -> Tensor:
+        stride = {"stride": 2} if option == "output_padding" else {}
+        layer = kind(4, 4, 3, **stride, **options).double()
+        layer.weight.data[...] = w[:, : layer.weight.shape[1]]
+        if layer.bias is not None:
+            layer.bias.data[...] = b
+        return layer(x)  # type: ignore[no-any-return]
+
+    plain, changed = run(), run(**{option: CHANGES[option]})
+    assert plain.shape != changed.shape or not np.allclose(plain.data, changed.data)
