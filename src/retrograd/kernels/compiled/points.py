@@ -8,8 +8,8 @@ make the weight gradient, gw = G^T ((A^T gy) * (B x)).
 
 These points keep the error near that of the plain sum; the constants are binary fractions or small products of them.
 
-Source: S. Winograd, "Arithmetic Complexity of Computations", 1980; A. Lavin, S. Gray, "Fast Algorithms for Convolutional
-Neural Networks", 2015 (arXiv:1509.09308); the points: Intel's MKL-DNN.
+Source: S. Winograd, "Arithmetic Complexity of Computations", 1980; A. Lavin, S. Gray, "Fast Algorithms for
+Convolutional Neural Networks", 2015 (arXiv:1509.09308); the points: Intel's MKL-DNN.
 """
 
 from __future__ import annotations
