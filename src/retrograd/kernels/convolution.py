@@ -22,7 +22,7 @@ from .narrow import WEIGHT, merge_row, merge_weights
 from .packing import pack_weights, whole_steps, zeros_of
 from .plan import three_axes, three_strides
 from .reduce_plan import Reduce, reduce_plan
-from .scratch import per_thread
+from .scratch import aligned, per_thread
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
@@ -174,7 +174,7 @@ def _plain_weight_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarr
     rows, columns, dtype = x.shape[1] // window.groups, g.shape[1] // window.groups, x.dtype.char
     gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype)
     plan = _reduce_plan(window, x.shape[0], rows, columns, dtype, x.strides, g.strides)
-    target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype)
+    target = gw if plan.parts == 1 else aligned(plan.parts * gw.size, dtype).reshape(plan.parts, gw.size)
     scratch = per_thread(plan.scratch, "q")
     _weight_grad[dtype](plan.tasks, x, g, target, zeros_of(plan.zeros, dtype), plan.words, scratch, plan.scratch)
     return gw if plan.parts == 1 else _sum_parts(target, gw)

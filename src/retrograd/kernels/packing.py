@@ -8,6 +8,7 @@ import numpy as np
 
 from .launch import kernel
 from .microkernel import tile
+from .scratch import aligned
 
 _pack = kernel("packing.pack")
 
@@ -32,7 +33,7 @@ def pack_weights(
     dtype = w.dtype.char
     shape = tile(dtype, "rows", columns)
     wide, panels = shape.width, shape.panels
-    packed = np.empty(max(1, groups * panels * len(taps) * depth * wide), w.dtype)
+    packed = aligned(max(1, groups * panels * len(taps) * depth * wide), dtype)
     if packed.size > 1:
         _pack[dtype](
             groups * panels,
