@@ -82,7 +82,8 @@ def reduce_plan(
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     elements = taps * rows * columns * groups
-    line_bytes = axes[2].output * size * groups * (rows * axes[2].stride + columns)
+    # (the rows of neighbouring positions overlap in memory where the taps of a kernel row are rows, see narrow.py)
+    line_bytes = axes[2].output * (min(rows * groups * size, x[3]) * axes[2].stride + columns * groups * size)
     budget = _CHUNK_OF_TAP if taps == 1 else _CHUNK_OF_SHORT if axes[2].output < _SHORT else _CHUNK
     if rows * columns < _LITTLE:  # few products per element read: the elements should come from the first cache
         budget = _L1_BYTES
