@@ -87,14 +87,15 @@ class Tile:
         return (self.columns - 1) % self.lanes + 1
 
 
-def _many_registers() -> bool:
-    return vector_bytes() == 64 or machine() not in ("x86_64", "AMD64")
+def registers() -> int:
+    """How many vectors the CPU has registers for."""
+    return 32 if vector_bytes() == 64 or machine() not in ("x86_64", "AMD64") else 16
 
 
 @cache
 def tile(dtype: str, form: str, columns: int, widest: int = 4) -> Tile:
     """The tile for ``columns`` of element type "f" or "d"; ``widest`` bounds its vectors."""
-    rows = (_ROWS_OF_32 if _many_registers() else _ROWS_OF_16)[_FAR.get(form, form)]
+    rows = (_ROWS_OF_32 if registers() == 32 else _ROWS_OF_16)[_FAR.get(form, form)]
     lanes = vector_bytes() // (4 if dtype == "f" else 8)
     total = -(-max(columns, 1) // lanes)
     vectors = -(-total // -(-total // min(widest, len(rows))))
@@ -136,7 +137,7 @@ DOT_ARGUMENTS = (
 
 def dot_tile() -> tuple[int, int]:
     """Most rows and columns of C whose sums stay in registers."""
-    return _DOT_OF_32 if _many_registers() else _DOT_OF_16
+    return _DOT_OF_32 if registers() == 32 else _DOT_OF_16
 
 
 @cache

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..microkernel import ARGUMENTS, ROW_SLOTS
+from ..microkernel import ARGUMENTS, ROW_SLOTS, registers
 from ..simd import I32, I64, declare, first_lanes, masked_load, masked_store, splat, suffix
 from ..target import vector_bytes
 
@@ -29,6 +29,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)), name)
     by_rows, by_line, near = form.endswith("rows"), form == "line", form.startswith("near")
+    in_pairs = by_line and (rows + 2) * vectors < registers()  # two steps of k to a turn
     table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     table = builder.inttoptr(table, _BYTE)
@@ -97,7 +98,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         a_entry, b_entry = at(pointer(row, 0), b_step), at(pointer(row, 8), b)
 
     # ---- for each k: one row of B, one scalar of each row of A. One step to a turn: more made it slower, but for the
-    # line form, whose rows' addresses are computed once for two.
+    # line form, which computes the addresses of its rows once for two steps.
     def multiply(a_column: ir.Value, k: ir.Value, b_row: ir.Value, sums: Any, steps: int = 1) -> dict[Any, ir.Value]:
         b_rows = [b_row] + [at(b_row, ldb) for _ in range(steps - 1)]
         b_values = [[read(b_row, j, masked) for j in range(vectors)] for b_row in b_rows]
@@ -128,13 +129,14 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
 
     after = function.append_basic_block("after")
     step = function.append_basic_block("step")
-    if by_line:
+    if in_pairs:
         steps, odd = builder.and_(depth, I64(-2)), builder.and_(depth, I64(1))
         pairs = function.append_basic_block("pairs")
         last_one = function.append_basic_block("last")
         builder.cbranch(builder.icmp_signed(">", steps, I64(0)), step, pairs)
     else:
         builder.branch(step)
+    step_of_a = lda if not by_line else 2 * size if in_pairs else size
     builder.position_at_end(step)
     k, b_row = builder.phi(I64), builder.phi(_BYTE)
     a_column = builder.phi(_BYTE)
@@ -144,16 +146,16 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     a_column.add_incoming(a_entry, entry)
     for cell in tile:
         sums[cell].add_incoming(at_entry[cell], entry)
-    new = multiply(a_column, k, b_row, sums, 2 if by_line else 1)
-    next_k = builder.add(k, I64(2 if by_line else 1))
-    next_b = at(at(b_row, ldb), ldb) if by_line else at(b_row, ldb)
-    next_a = a_column if by_rows else at(a_column, 2 * size if by_line else lda)
+    new = multiply(a_column, k, b_row, sums, 2 if in_pairs else 1)
+    next_k = builder.add(k, I64(2 if in_pairs else 1))
+    next_b = at(at(b_row, ldb), ldb) if in_pairs else at(b_row, ldb)
+    next_a = a_column if by_rows else at(a_column, step_of_a)
     k.add_incoming(next_k, step)
     b_row.add_incoming(next_b, step)
     a_column.add_incoming(next_a, step)
     for cell in tile:
         sums[cell].add_incoming(new[cell], step)
-    if by_line:
+    if in_pairs:
         builder.cbranch(builder.icmp_signed("<", next_k, steps), step, pairs)
         builder.position_at_end(pairs)
         a_last, b_last = builder.phi(_BYTE), builder.phi(_BYTE)
