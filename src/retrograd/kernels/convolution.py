@@ -13,7 +13,7 @@ from math import isfinite
 import numpy as np
 
 from ..geometry import Window
-from . import depthwise, fold, lines, planar, winograd
+from . import by_line, depthwise, fold, planar, winograd
 from .algorithm import choose
 from .gather_plan import Gather, gather_plan
 from .launch import kernel
@@ -52,7 +52,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
         return winograd.conv(_readable(x), w, _dense(bias), y, window)
     if algorithm == "narrow":
         x, window = merge_row(x, window)
-        return lines.conv(x, merge_weights(w), _dense(bias), y, window)
+        return by_line.conv(x, merge_weights(w), _dense(bias), y, window)
     return _gather_into(_readable(x), w, bias, y, window, False)
 
 

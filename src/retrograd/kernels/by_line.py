@@ -12,13 +12,13 @@ import numpy as np
 
 from ..geometry import Window
 from .launch import kernel
-from .lines_plan import TASKS, lines_plan
+from .by_line_plan import TASKS, by_line_plan
 from .microkernel import tile
 from .packing import pack_weights, zeros_of
 from .plan import three_axes, three_strides
 from .scratch import per_thread
 
-_conv = kernel("lines.conv")
+_conv = kernel("by_line.conv")
 
 
 @lru_cache(maxsize=4096)
@@ -26,7 +26,7 @@ def _plan(
     window: Window, batch: int, depth: int, columns: int, dtype: str, x: tuple[int, ...], y: tuple[int, ...]
 ) -> tuple[np.ndarray, int, np.ndarray | None, int]:
     """The plan, its tasks, the places of the taps where weights must be packed, and elements of zero that are read."""
-    words = lines_plan(three_axes(window), batch, depth, columns, dtype, three_strides(x), three_strides(y))
+    words = by_line_plan(three_axes(window), batch, depth, columns, dtype, three_strides(x), three_strides(y))
     taps = None if columns == tile(dtype, "line", columns).width else np.arange(window.taps) * (depth * columns)
     line = (window.output[-1] - 1) * window.stride[-1] * x[-1] // (4 if dtype == "f" else 8) + depth
     return words, int(words[TASKS]), taps, max(line, columns)

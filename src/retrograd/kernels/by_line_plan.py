@@ -20,8 +20,10 @@ UNITS, TASKS = 31, 32  # the pieces of all lines, and how many tasks share them
 SIZE = 33  # bytes of an element
 MICRO = 34  # see ``micro_kernels``
 
+_PIECE = 16 << 10  # bytes of x that are read again for every panel of the weights
 
-def lines_plan(
+
+def by_line_plan(
     axes: list[Axis], batch: int, depth: int, columns: int, dtype: str, x: Sequence[int], y: Sequence[int]
 ) -> np.ndarray:
     """The plan for a kernel that has one tap along the last axis, and no padding there."""
@@ -31,6 +33,8 @@ def lines_plan(
     lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel
     wanted = max(1, min(MOST_TASKS, lines * positions * taps * depth * columns // TASK_WORK))
     piece = -(-tiles // max(1, min(tiles, wanted // lines)))
+    if shape.panels > 1:
+        piece = min(piece, max(1, _PIECE // (shape.rows * axes[2].stride * x[3])))
     pieces = -(-tiles // piece)
     words = [*x, axes[0].input, axes[1].input, *y, axes[0].output, axes[1].output]
     for facts in zip(*((a.stride, a.low, a.dilation, a.kernel) for a in axes[:2]), strict=True):

@@ -1,8 +1,8 @@
-"""What one task of a forward pass in lines does; see ../lines.py. The plan that it reads is made in ../lines_plan.py."""
+"""What one task of a forward pass in lines does; see ../by_line.py. The plan that it reads is made in ../by_line_plan.py."""
 
 from __future__ import annotations
 
-from .. import lines_plan as word
+from .. import by_line_plan as word
 from ..compiler import helper
 from ..simd import address, lanes, load, offset, store
 from .convolution import tile_begin
@@ -42,13 +42,14 @@ def conv(
         d, n = rest % plan[word.OUTPUT], rest // plan[word.OUTPUT]
         _taps_of_line(address(x), address(zeros), plan, n, d, h, scratch, table_of_line)
         target = address(y) + n * plan[word.Y] + d * plan[word.Y + 1] + h * plan[word.Y + 2]
-        for tile in range(piece * plan[word.PIECE], min((piece + 1) * plan[word.PIECE], plan[word.TILES])):
-            more, first = 1 if tile < extra else 0, tile_begin(tile, least, extra)
-            for i in range(0, entries, lanes(scratch)):
-                store(scratch, table + i, load(scratch, table_of_line + i) + first * plan[word.STEP])
-            for panel in range(panels):
-                last = 1 if panel == panels - 1 else 0
-                column = panel * width * size
+        tile_first, tile_last = piece * plan[word.PIECE], min((piece + 1) * plan[word.PIECE], plan[word.TILES])
+        for panel in range(panels):  # a panel of the weights stays in the first cache for all tiles of the piece
+            last = 1 if panel == panels - 1 else 0
+            column = panel * width * size
+            for tile in range(tile_first, tile_last):
+                more, first = 1 if tile < extra else 0, tile_begin(tile, least, extra)
+                for i in range(0, entries, lanes(scratch)):
+                    store(scratch, table + i, load(scratch, table_of_line + i) + first * plan[word.STEP])
                 brgemm(
                     plan[word.MICRO + more + 2 * last], address(offset(scratch, table)), entries, depth,
                     plan[word.STEP], address(offset(weights, panel * entries * depth * width)), depth * width * size,
