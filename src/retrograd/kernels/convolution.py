@@ -53,7 +53,10 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     if algorithm == "narrow":
         x, window = merge_row(x, window)
         return by_line.conv(x, merge_weights(w), _dense(bias), y, window)
-    return _gather_into(_readable(x), w, bias, y, window, False)
+    x = _readable(x)
+    if by_line.applies(window, x.shape, x.strides, w.shape[0], x.itemsize):
+        return by_line.pointwise(x, _whole(w), _dense(bias), y)
+    return _gather_into(x, w, bias, y, window, False)
 
 
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
@@ -72,7 +75,10 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
         return winograd.input_grad(_readable(g), w, _dense(bias), gx, window)
     if algorithm == "fold":
         return fold.input_grad(_readable(g), w, _dense(bias), gx, window)
-    return _gather_into(_readable(g), w, bias, gx, window, True)
+    g = _readable(g)
+    if by_line.applies(window, g.shape, g.strides, inputs, g.itemsize):
+        return by_line.pointwise(g, _whole(w).swapaxes(0, 1), _dense(bias), gx)
+    return _gather_into(g, w, bias, gx, window, True)
 
 
 def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:
@@ -106,13 +112,15 @@ def _dense(bias: np.ndarray | None) -> np.ndarray | None:
     return bias if bias is None or bias.strides == (bias.itemsize,) else np.ascontiguousarray(bias)
 
 
+def _whole(w: np.ndarray) -> np.ndarray:
+    return w if whole_steps(w.strides, w.itemsize) else np.ascontiguousarray(w)
+
+
 def _gather_into(
     source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
 ) -> np.ndarray:
     dtype = source.dtype.char
-    if not whole_steps(w.strides, w.itemsize):
-        w = np.ascontiguousarray(w)
-    bias = _dense(bias)
+    w, bias = _whole(w), _dense(bias)
     if window.groups == source.shape[1] == target.shape[1]:
         channels = w.shape[0]
         return depthwise.gather(

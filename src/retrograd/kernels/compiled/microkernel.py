@@ -65,6 +65,9 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     builder.position_at_end(given)
     first = builder.inttoptr(init, _BYTE)
     from_row = [read(first, j, True) for j in range(vectors)]
+    if by_line:  # what will be written: a large result is in no cache
+        for i, j in tile:
+            builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
     builder.branch(begin)
     builder.position_at_end(begin)
     start = {}
@@ -112,6 +115,9 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
             builder.call(prefetch, [ahead, *_SOON])
             if rows > 1:
                 builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
+        if by_line:  # the rows of the next tile, piece by piece
+            ahead = builder.add(builder.mul(lda, I64(rows)), builder.mul(k, I64((rows - 1) * size)))
+            builder.call(prefetch, [builder.gep(a_column, [ahead]), *_SOON])
         for i in range(rows):
             if by_line and i > 0:  # no instruction, but it hides the sum: the addresses of the loads stay simple
                 a_column = builder.asm(opaque, "", "=r,0", [at(a_column, lda)], False)
