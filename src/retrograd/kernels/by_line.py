@@ -1,8 +1,8 @@
-"""Forward passes in which all positions of a line share their taps: what a tap reads lies in another line or is a pixel.
+"""Forward passes in which all positions of a line share their taps: a tap reads in another line or is a pixel.
 
-One table of addresses then serves the line, whose positions are equally far apart in memory. Two kinds are of that form:
-convolutions with few input channels after ``narrow.py``, for which the taps of a kernel row are channels, and products
-with a kernel of one tap, whose images are one long line.
+One table of addresses then serves the line, whose positions are equally far apart in memory. Two kinds are of that
+form: convolutions with few input channels after ``narrow.py``, for which the taps of a kernel row are channels, and
+products with a kernel of one tap, whose images are one long line.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _plan(
 
 
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window) -> np.ndarray:
-    """Fill ``y``, channels-last; x and w are those of ``narrow.merge_row`` and ``narrow.merge_weights``, or like them."""
+    """Fill ``y``, channels-last; x and w are like those of ``narrow.merge_row`` and ``narrow.merge_weights``."""
     dtype = x.dtype.char
     words, taps, packing, zeros = _plan(window, x.shape[0], w.shape, w.strides, dtype, x.strides, y.strides)
     if packing:

@@ -1,4 +1,4 @@
-"""What one task of a forward pass in lines does; see ../by_line.py. The plan that it reads is made in ../by_line_plan.py."""
+"""What one task of a forward pass by lines does, see ../by_line.py; its plan is made in ../by_line_plan.py."""
 
 from __future__ import annotations
 
