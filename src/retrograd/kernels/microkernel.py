@@ -52,7 +52,7 @@ MOST_ROWS = 16  # words for the row addresses of C
 
 # Rows of the tile that has 1, 2, ... vectors of columns. The rows form holds one pointer per row: with more than eight
 # they no longer fit the registers. A wide tile reads A less often, so that B may come from the second-level cache.
-_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (16, 14, 8, 6), "line": (14, 13, 8, 6)}
+_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (16, 14, 8, 6), "line": (28, 13, 8, 6)}
 _ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6), "line": (12, 6)}
 _FAR = {"near_rows": "rows", "near": "dense"}
 _DOT_OF_32, _DOT_OF_16 = (6, 4), (3, 3)
