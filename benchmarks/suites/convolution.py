@@ -29,7 +29,7 @@ GROUP = "convolution"
 class Shape:
     """N, Ci, *size -> Co, kernel k, stride s, padding p, dilation d, groups g.
 
-    causal: all of the padding, d*(k - 1) zeros, in front. targets: the ratios that the three passes have to reach.
+    causal: all of the padding, d*(k - 1) zeros, in front. target: the ratio that each pass has to reach.
     """
 
     n: int

@@ -2,7 +2,7 @@
 
 A process goes through all shapes and passes. Of each it makes the arrays and calls once, so that code and tables are
 there; what the library keeps for its next call and what the allocator holds is given back; the resident memory is
-noted, the kernel's peak mark set back, and the peak of a second call above the note reported.
+noted, the kernel's peak mark set back, and the peak of another call above the note reported.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .. import libraries as lib
 from ..harness import Result
-from .convolution import PASSES, SHAPES, Shape, ours, peer
+from .convolution import PASSES, SHAPES, ours, peer
 from .memory import _ROOT, _status
 
 LAYOUTS = ("contiguous", "channels-last")
+_NO_HUGE_PAGES = 41  # PR_SET_THP_DISABLE
 _EXACT = 0.5  # MiB up to which the kernel's marks can be trusted
 
 
 def results(threads: int, quick: bool) -> Iterator[Result]:
-    _probe("retrograd", threads, quick, "channels-last")  # what is compiled now is not compiled while we measure
     mine = _probe("retrograd", threads, quick, "channels-last")
     peers = {layout: _probe("torch", threads, quick, layout) for layout in LAYOUTS}
     for name, peak in mine.items():
@@ -77,26 +78,18 @@ def _peak(call: Any) -> float:
 
 
 def _measure(library: str, threads: int, layout: str, quick: bool) -> dict[str, float]:
-    from .. import libraries as lib
-
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_NO_HUGE_PAGES, 1, 0, 0, 0)  # they count as 2 MiB each
     lib.set_threads(threads)
     peaks = {}
     for shapes in SHAPES.values():
         for shape in shapes[:1] if quick else shapes:
+            arrays = shape.arrays()
+            tensors = [lib.theirs(array, layout) for array in arrays]
             for kind in PASSES:
-                peaks[f"{shape}{' transposed' if shape.transposed else ''} {kind}"] = _peak(
-                    _call(library, layout, shape, kind)
-                )
+                call = ours(shape, kind, arrays) if library == "retrograd" else peer(shape, kind, *tensors)
+                peaks[f"{shape}{' transposed' if shape.transposed else ''} {kind}"] = _peak(call)
     return peaks
-
-
-def _call(library: str, layout: str, shape: Shape, kind: str) -> Any:
-    from .. import libraries as lib
-
-    arrays = shape.arrays()
-    if library == "retrograd":
-        return ours(shape, kind, arrays)
-    return peer(shape, kind, *(lib.theirs(array, layout) for array in arrays))
 
 
 if __name__ == "__main__":
