@@ -97,7 +97,8 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
     assert threads is not None
     if name == "memory":
         yield from memory.results(threads, effort)
-        yield from convolution_memory.results(threads, arguments.quick)
+        if threads == _threads(name, arguments.threads)[-1]:  # once is enough
+            yield from convolution_memory.results(threads, arguments.quick)
         return
     libraries.set_threads(threads)
     if name in BROAD:
