@@ -7,11 +7,12 @@ values that it transforms, and the weights that it has to bring from memory.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 from ..geometry import Window
 from . import fold, narrow, planar, winograd
 from .microkernel import tile
-from .winograd_plan import POINTS, tiles_of
+from .winograd_plan import PAIRS, tiles_of
 
 JOBS = ("conv", "conv_input_grad", "conv_weight_grad")
 FORCED = ("auto", "exact", "direct", "depthwise", "pointwise", "winograd")
@@ -26,9 +27,7 @@ def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> 
     lanes = tile(dtype, "rows", 1).lanes
     depth, columns = inputs // window.groups, outputs // window.groups
     vectors = -(-columns // lanes)
-    pixels = batch
-    for extent in window.output:
-        pixels *= extent
+    pixels = batch * prod(window.output)
     name = "direct"
     if window.groups == inputs == outputs:
         name, work = "depthwise", pixels * window.taps * -(-inputs // lanes)
@@ -37,13 +36,16 @@ def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> 
         work = pixels * window.taps * window.groups * depth * vectors
     found = {name: float(work)}
     if winograd.can(window):
-        tiles, points = batch, batch
-        for extent in window.output:
+        slices, inputs_read = batch * prod(window.output[:-2]), batch * prod(window.input[:-2])
+        tiles, points = 1, 1
+        for extent in window.output[-2:]:
             sizes = tiles_of(extent)
             tiles, points = tiles * len(sizes), points * sum(size + 2 for size in sizes)
-        lines = POINTS * POINTS * depth * vectors
-        transforms = tiles * (-(-depth // lanes) + vectors)
-        found["winograd"] = float(points * depth * vectors + transforms * _TRANSFORM + lines * _WEIGHT_LINE)
+        taps = window.taps // 9
+        products = slices * points * taps * depth * vectors
+        transforms = tiles * (inputs_read * -(-depth // lanes) + slices * vectors)
+        lines = PAIRS * taps * depth * vectors
+        found["winograd"] = float(products + transforms * _TRANSFORM + lines * _WEIGHT_LINE)
     return found
 
 
