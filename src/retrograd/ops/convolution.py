@@ -31,7 +31,7 @@ from ..engine.tensor import Tensor, wrap
 from ..geometry import Window, as_pairs, as_tuple, conv_transpose_window, conv_window
 from .broadcasting import Sum
 from .dtype import require_same
-from .kernel_set import kernels
+from .kernel_set import convolution_kernel, kernels
 from .shape import Reshape
 
 Gradients = tuple[Tensor | None, ...]
@@ -46,7 +46,8 @@ class Conv(Function):
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, window: Window) -> Tensor:
         ctx.save_for_backward(x, w)
         ctx.window = window
-        return wrap(kernels.conv(x.data, w.data, None if b is None else b.data, window))
+        run = kernels.conv if window.algorithm == "auto" else convolution_kernel("conv", window)
+        return wrap(run(x.data, w.data, None if b is None else b.data, window))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -64,7 +65,8 @@ class ConvInputGrad(Function):
     def forward(ctx: Any, g: Tensor, w: Tensor, b: Tensor | None, window: Window) -> Tensor:
         ctx.save_for_backward(g, w)
         ctx.window = window
-        return wrap(kernels.conv_input_grad(g.data, w.data, None if b is None else b.data, window))
+        run = kernels.conv_input_grad if window.algorithm == "auto" else convolution_kernel("conv_input_grad", window)
+        return wrap(run(g.data, w.data, None if b is None else b.data, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -82,7 +84,8 @@ class ConvWeightGrad(Function):
     def forward(ctx: Any, x: Tensor, g: Tensor, window: Window) -> Tensor:
         ctx.save_for_backward(x, g)
         ctx.window = window
-        return wrap(kernels.conv_weight_grad(x.data, g.data, window))
+        run = kernels.conv_weight_grad if window.algorithm == "auto" else convolution_kernel("conv_weight_grad", window)
+        return wrap(run(x.data, g.data, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
