@@ -12,6 +12,7 @@ import naive
 from comparison import assert_close, assert_sums, run
 from retrograd import kernels
 from retrograd.geometry import Window, conv_transpose_window, conv_window
+from retrograd.textbook.algorithms import ALGORITHMS
 from strategies import (
     CHANNELS,
     DTYPES,
@@ -74,6 +75,21 @@ def test_convolution(kernel_set: Any, case: Case, source: Source) -> None:
 def test_convolution_evenly(kernel_set: Any, number: int) -> None:
     pick, source = evenly(number)
     check(kernel_set, conv_case(pick), source)
+
+
+@pytest.mark.parametrize("number", range(80))
+def test_algorithms_of_the_textbook(number: int) -> None:
+    """What the textbook set computes by other roads (tests/textbook/test_algorithms.py has the rest of them)."""
+    pick, source = evenly(1000 + number)
+    check(list(ALGORITHMS.values())[number % 4], conv_case(pick, 2500), source)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ALGORITHMS)
+@many_examples(600)
+@given(case=conv_cases(8000), source=sources)
+def test_algorithms_of_the_textbook_nightly(name: str, case: Case, source: Source) -> None:
+    check(ALGORITHMS[name], case, source)
 
 
 # Geometries that a kernel once got wrong.

@@ -57,7 +57,8 @@ def cost(algorithm: str, window: Window, batch: int, channels: Channels, dtype: 
     """What an algorithm takes for a convolution and its two gradients: bytes of temporary arrays, multiplications.
 
     algorithm: a name of ALGORITHMS
-    window, batch, channels: the sizes; ``channels`` are (Ci, Co). ``window.workspace`` counts, ``window.algorithm`` not.
+    window: the sizes, and the limit ``window.workspace``; ``window.algorithm`` is not looked at
+    batch, channels: N and (Ci, Co)
     dtype: of the arrays
 
     Raises:
@@ -66,6 +67,10 @@ def cost(algorithm: str, window: Window, batch: int, channels: Channels, dtype: 
 
     >>> from retrograd.geometry import conv_window
     >>> print(cost("singa", conv_window((8, 8), 3, padding=1), batch=16, channels=(4, 6)))
+    algorithm  kernel                     bytes   multiplications  samples at once
+    singa      conv                       9,216           221,184                1
+    singa      conv_input_grad           10,752           221,184                1
+    singa      conv_weight_grad          11,616           221,184                1
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"cost: algorithm={algorithm!r} is none of {', '.join(ALGORITHMS)}")

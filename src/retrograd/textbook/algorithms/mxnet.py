@@ -32,12 +32,13 @@ import numpy as np
 from ...geometry import Window
 from ..ieee import ieee
 from .unfold import boxes, col2im, largest
-from .workspace import Channels, Cost, Demand, Need, add_bias, as_matrix, copied, part, unfolded
+from .workspace import Channels, Cost, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost"]
 
 
 @ieee
+@frugal
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """temp_dst = W temp_col, nstep samples at a time
 
@@ -58,6 +59,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 
 
 @ieee
+@frugal
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """temp_col = W^T temp_dst, then col2im, nstep samples at a time
 
@@ -79,6 +81,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
 
 @ieee
+@frugal
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """gwmat += temp_dst temp_col^T, nstep samples at a time
 

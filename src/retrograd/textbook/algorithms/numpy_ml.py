@@ -15,7 +15,8 @@ pass (in numpy-ml this is the layer Deconv2D, whose input is our g and whose ups
 
     gx = w_turned X_col              gw_turned = x X_col^T
 
-The matrix has a row for each of I, not of O, positions: a stride multiplies zeros, which the other algorithms do not.
+X_col has a column for each of I, not of O, positions: with a stride, zeros are multiplied, and a NaN or infinity
+among the numbers that they are multiplied with gets into results that the other algorithms keep it out of.
 
 numpy-ml has two dimensions, one stride for both, no groups, float64 only, and no workspace. With a limit, as many
 samples as fit are done at once, or one sample unit by unit (see unfold.py); the units of the gradients are boxes of
@@ -34,12 +35,13 @@ import numpy as np
 from ...geometry import Window
 from ..ieee import ieee
 from .unfold import Box, boxes, largest
-from .workspace import Channels, Cost, Demand, Need, Workspace, add_bias, as_matrix, copied, part
+from .workspace import Channels, Cost, Demand, Need, Workspace, add_bias, as_matrix, copied, frugal, part
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost"]
 
 
 @ieee
+@frugal
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """y = w_col X_col + bias, with X_col the columns of the padded x
 
@@ -58,6 +60,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 
 
 @ieee
+@frugal
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """gx = w_turned X_col + bias, with X_col the columns of the dilated and padded g
 
@@ -79,6 +82,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
 
 @ieee
+@frugal
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """gw_turned = x X_col^T, with X_col the columns of the dilated and padded g
 

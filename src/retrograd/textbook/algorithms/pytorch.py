@@ -29,12 +29,13 @@ import numpy as np
 from ...geometry import Window
 from ..ieee import ieee
 from .unfold import boxes, gather, largest, reads, scatter
-from .workspace import Channels, Cost, Demand, Need, Workspace, add_bias, part
+from .workspace import Channels, Cost, Demand, Need, Workspace, add_bias, frugal, part
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost"]
 
 
 @ieee
+@frugal
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """y += w_r x_r, for one tap r after another
 
@@ -51,11 +52,12 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
             for w_r, pair in zip(w, reads(window, unit), strict=True):
                 gather(x[n], pair, seen)
                 x_r = seen.reshape(-1, G, Ci // G, unit.size)
-                y[n, :, :, unit.flat] += np.matmul(w_r, x_r, out=product)  # (G, K, C) @ (n, G, C, U) -> (n, G, K, U)
+                y[n, :, :, unit.flat] += np.matmul(w_r, x_r, out=product)  # (G, K, C) @ (n, G, C, U)
     return add_bias(y.reshape(N, Co, *window.output), bias)
 
 
 @ieee
+@frugal
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """x_r += w_r^T g, for one tap r after another
 
@@ -76,6 +78,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
 
 @ieee
+@frugal
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """The convolution of every x_n with the kernel g_n, then the sum over n
 
@@ -105,8 +108,8 @@ def cost(window: Window, batch: int, channels: Channels, dtype: Any = "float32")
     """What the three kernels take; ``channels`` are (Ci, Co).
 
     memory: a copy of the weights, and for each sample what the outputs of a unit see at one tap and what becomes of
-    it, (Ci + Co)*U numbers; in the gradient to the weights no copy of them, but a gradient for each sample, (R + 1)*C*Co
-    numbers, one tap of which is held twice.
+    it, (Ci + Co)*U numbers; in the gradient to the weights no copy of them, but a gradient for each sample and one
+    tap of it besides, (R + 1)*C*Co numbers.
     multiplications: N*Co*C*R*O each, those with padding included.
     """
     return DEMAND.cost(window, batch, channels, dtype)

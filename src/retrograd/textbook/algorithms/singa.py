@@ -24,12 +24,13 @@ import numpy as np
 from ...geometry import Window
 from ..ieee import ieee
 from .unfold import boxes, col2im, largest
-from .workspace import Channels, Cost, Demand, Need, add_bias, as_matrix, copied, part, unfolded
+from .workspace import Channels, Cost, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost"]
 
 
 @ieee
+@frugal
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """Y_b = W im2col(x_b) + bias
 
@@ -48,6 +49,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 
 
 @ieee
+@frugal
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """dx_b = col2im(W^T G_b) + bias
 
@@ -69,6 +71,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
 
 @ieee
+@frugal
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """dW += G_b im2col(x_b)^T, for one sample b after another
 

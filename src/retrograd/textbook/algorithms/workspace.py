@@ -1,11 +1,16 @@
-"""The temporary arrays of an algorithm: how many it needs, how much of a batch a limit lets it do at once, its cost."""
+"""The temporary arrays of an algorithm: how many it needs, how much of a batch a limit lets it do at once, its cost.
+
+What is counted are arrays of numbers. Some kilobytes are not: Python's objects, and what NumPy buffers of a sum over
+strided arrays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -13,6 +18,8 @@ from ...geometry import Window
 from .unfold import Box, im2col
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 Channels = tuple[int, int]  # Ci, Co
 
 KERNELS = ("conv", "conv_input_grad", "conv_weight_grad")
@@ -103,8 +110,8 @@ class Demand:
             least = max(need.fixed + min(need.unit, need.sample) for need in needs) * itemsize
             if limit < least:
                 raise ValueError(
-                    f"{kernel}: workspace={limit} bytes is too little for algorithm={self.name!r}: the smallest piece of "
-                    f"this convolution and its gradients takes {least} bytes; give at least these, or None"
+                    f"{kernel}: workspace={limit} bytes is too little for algorithm={self.name!r}: the smallest piece "
+                    f"of this convolution and its gradients takes {least} bytes; give at least these, or None"
                 )
             samples = min(samples, (limit // itemsize - fixed) // sample)
         elif self.preferred is not None:
@@ -154,6 +161,20 @@ class Workspace:
     def parts(self, units: tuple[Box, ...]) -> Iterator[tuple[Box, ...]]:
         """The units that are worked on at once: all of a sample, or one after another."""
         return self.each([units] if self._step else [(unit,) for unit in units])
+
+
+def frugal(kernel: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """``kernel``, with NumPy's own buffers at 1024 numbers instead of 8192: they come on top of the workspace."""
+
+    @wraps(kernel)
+    def with_small_buffers(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        before = np.setbufsize(1024)
+        try:
+            return kernel(*args, **kwargs)
+        finally:
+            np.setbufsize(before)
+
+    return with_small_buffers
 
 
 # ---------------------------------------------------------------- what the algorithms put there
