@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch.nn.functional as peer
 
+import retrograd
 import retrograd.nn.functional as ours
 from peers.compare import assert_agree, normal
+from retrograd.ops.kernel_set import ALGORITHMS
 
 COUNT = {1: 12, 2: 12, 3: 6}  # generated cases by number of dimensions
 
@@ -94,6 +96,16 @@ def test_conv(case: Case) -> None:
 def test_conv_float32(case: Case) -> None:
     arrays = _arrays(case, (case.co, case.ci // case.groups), np.float32)
     assert_agree(_conv(ours, case), _conv(peer, case), *arrays, second=False)
+
+
+@pytest.mark.parametrize("case", CASES[::4], ids=str)
+def test_conv_as_others_compute_it(kernel_set: str, case: Case) -> None:
+    """On the textbook set: the algorithms of SINGA, MXNet, PyTorch and numpy-ml, to second order."""
+    if kernel_set == "compiled":
+        return
+    for algorithm in ALGORITHMS:
+        with retrograd.use_kernels("textbook", convolution=algorithm):
+            assert_agree(_conv(ours, case), _conv(peer, case), *_arrays(case, (case.co, case.ci // case.groups)))
 
 
 def _fits(case: Case) -> bool:

@@ -3,6 +3,7 @@ those of the kernels, in tests/kernels/test_convolution.py."""
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -141,11 +142,13 @@ def test_too_little_is_refused_with_what_is_enough(name: str) -> None:
     enough = least(name, case, 8)
     for kernel, run in calls(name, case, np.float64).items():
         expected = (
-            rf"{kernel}: workspace={enough - 1} bytes is too little for algorithm='{name}': the smallest piece of "
-            rf"this convolution and its gradients takes {enough} bytes; give at least these, or None"
+            rf"{kernel}: workspace={enough - 1} bytes is too little for algorithm='{name}': the smallest piece of this "
+            rf"convolution and its gradients takes {enough} bytes \((\d+\.\d{{4}}) MB\); give at least that, or None"
         )
-        with pytest.raises(ValueError, match=expected):
+        with pytest.raises(ValueError, match=expected) as refusal:
             run(replace(case.window, workspace=enough - 1))
+        megabytes = re.search(expected, str(refusal.value))
+        assert megabytes and enough <= float(megabytes[1]) * 2**20 < enough + 210
         run(replace(case.window, workspace=enough))
 
 
@@ -277,3 +280,13 @@ def test_every_pair_of_algorithms_agrees_to_rounding() -> None:
     for case, kernel in product(CASES.values(), LAYERS):
         first, *others = (calls(name, case, np.float64)[kernel](case.window) for name in NAMES)
         assert all(np.allclose(first, other, rtol=0, atol=1e-11) for other in others)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_infinity_in_the_input_reaches_what_reads_it(name: str) -> None:
+    """But numpy-ml's zeros between the gradients meet it too, and make NaN."""
+    window, rng = conv_window((9,), 2, 3), np.random.default_rng(0)
+    x, g = numbers(rng, (1, 1, 9)), numbers(rng, (1, 1, *window.output))
+    x[0, 0, 4] = np.inf  # the second tap of the second output
+    gw = ALGORITHMS[name].conv_weight_grad(x, g, window)[0, 0]
+    assert np.isinf(gw[1]) and (np.isnan(gw[0]) if name == "numpy_ml" else np.isfinite(gw[0]))

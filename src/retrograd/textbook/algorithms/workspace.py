@@ -6,10 +6,10 @@ strided arrays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import wraps
-from math import prod
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -109,9 +109,11 @@ class Demand:
         if limit is not None:
             least = max(need.fixed + min(need.unit, need.sample) for need in needs) * itemsize
             if limit < least:
+                megabytes = math.ceil(least / 2**20 * 1e4) / 1e4
                 raise ValueError(
                     f"{kernel}: workspace={limit} bytes is too little for algorithm={self.name!r}: the smallest piece "
-                    f"of this convolution and its gradients takes {least} bytes; give at least these, or None"
+                    f"of this convolution and its gradients takes {least} bytes ({megabytes:.4f} MB); give at least "
+                    f"that, or None for no limit"
                 )
             samples = min(samples, (limit // itemsize - fixed) // sample)
         elif self.preferred is not None:
@@ -143,7 +145,7 @@ class Workspace:
 
     def take(self, *shape: int) -> np.ndarray:
         """An array of this shape; what is in it is left over from earlier."""
-        start, self._used = self._used, self._used + prod(shape)
+        start, self._used = self._used, self._used + math.prod(shape)
         return self._array[start : self._used].reshape(shape)
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -190,7 +192,7 @@ def as_matrix(w: np.ndarray, groups: int, work: Workspace) -> np.ndarray:
     if not w.flags.c_contiguous:
         strided, w = w, work.take(*w.shape)
         w[...] = strided
-    return w.reshape(groups, len(w) // groups, prod(w.shape[1:]))
+    return w.reshape(groups, len(w) // groups, math.prod(w.shape[1:]))
 
 
 def unfolded(x: np.ndarray, window: Window, unit: Box, work: Workspace) -> np.ndarray:
