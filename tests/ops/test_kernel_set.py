@@ -146,6 +146,7 @@ def test_a_limit_holds_without_a_named_algorithm(ran: list[str]) -> None:
             train(replace(window, workspace=10))
 
 
+@pytest.mark.parametrize("kernel_set", ["textbook"], indirect=True)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_gradients_of_first_and_second_order(name: str) -> None:
     window = replace(conv_window((4, 3), (2, 2), (2, 1), ((1, 0), (0, 2)), (1, 2), 2), algorithm=name, workspace=5000)
@@ -159,6 +160,7 @@ def test_gradients_of_first_and_second_order(name: str) -> None:
     assert gradgradcheck(lambda g, w: conv_input_grad(g, w, None, window), (g, w))
 
 
+@pytest.mark.parametrize("kernel_set", ["textbook"], indirect=True)
 def test_a_network_trains_on_each_and_gives_the_same_gradients() -> None:
     """Strided, grouped and transposed convolution; the loss falls, and the parameters go the same way."""
     random = np.random.default_rng(0)

@@ -282,6 +282,15 @@ def test_every_pair_of_algorithms_agrees_to_rounding() -> None:
         assert all(np.allclose(first, other, rtol=0, atol=1e-11) for other in others)
 
 
+@pytest.mark.parametrize("channels", [(0, 3), (3, 0), (0, 0)], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_channels(name: str, channels: tuple[int, int]) -> None:
+    case = Case(replace(conv_window((5, 4), 3, 1, 1), workspace=10_000), 2, *channels, True)
+    for kernel, run in calls(name, case, np.float64).items():
+        result = run(case.window)
+        assert result.shape == {"conv": case.y, "conv_input_grad": case.x, "conv_weight_grad": case.w}[kernel]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_infinity_in_the_input_reaches_what_reads_it(name: str) -> None:
     """But numpy-ml's zeros between the gradients meet it too, and make NaN."""

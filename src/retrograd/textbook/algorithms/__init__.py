@@ -12,6 +12,9 @@ dilation and padding on either side, whatever its source could do. "auto" is the
     Window.algorithm = "singa"                                 for one convolution and its gradients
 
 ``Window.workspace`` limits the temporary memory of each of them, and does not change a bit of a result.
+
+Axes are those of textbook/convolution.py; U is the positions of a unit (unfold.py), n the samples of a chunk. docs/
+convolution_gradients.md derives what they compute.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
             for unit, columns in zip(units, temp_col, strict=True):
                 temp_dst = work.take(len(columns), G, Co // G, unit.size)
                 np.matmul(W, columns, out=temp_dst)  # (G, K, C*R) @ (n, G, C*R, U) -> (n, G, K, U)
-                y[chunk][:, :, *unit.slices] = temp_dst.reshape(-1, Co, *unit.extents)
+                y[chunk][:, :, *unit.slices] = temp_dst.reshape(len(columns), Co, *unit.extents)
     return add_bias(y, bias)
 
 
@@ -76,7 +76,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
             for gradients, columns in zip(temp_dst, temp_col, strict=True):
                 np.matmul(W.swapaxes(1, 2), gradients, out=columns)  # (G, C*R, K) @ (n, G, K, U) -> (n, G, C*R, U)
             for unit, columns in zip(units, temp_col, strict=True):
-                col2im(columns.reshape(-1, Ci, window.taps, *unit.extents), window, unit, gx[chunk])
+                col2im(columns.reshape(len(columns), Ci, window.taps, *unit.extents), window, unit, gx[chunk])
     return add_bias(gx, bias)
 
 

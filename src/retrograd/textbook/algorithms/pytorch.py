@@ -51,7 +51,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
             product = work.take(len(seen), G, Co // G, unit.size)
             for w_r, pair in zip(w, reads(window, unit), strict=True):
                 gather(x[n], pair, seen)
-                x_r = seen.reshape(-1, G, Ci // G, unit.size)
+                x_r = seen.reshape(len(seen), G, Ci // G, unit.size)
                 y[n, :, :, unit.flat] += np.matmul(w_r, x_r, out=product)  # (G, K, C) @ (n, G, C, U)
     return add_bias(y.reshape(N, Co, *window.output), bias)
 
@@ -73,7 +73,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
             back = work.take(len(g_n), G, Ci // G, unit.size)
             for w_r, pair in zip(w, reads(window, unit), strict=True):
                 np.matmul(w_r.swapaxes(1, 2), g_n, out=back)  # (G, C, K) @ (n, G, K, U) -> (n, G, C, U)
-                scatter(back.reshape(-1, Ci, *unit.extents), pair, gx[n])
+                scatter(back.reshape(len(back), Ci, *unit.extents), pair, gx[n])
     return add_bias(gx, bias)
 
 
@@ -96,7 +96,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
             seen = work.take(len(g_n), Ci, *unit.extents)
             for r, pair in enumerate(reads(window, unit)):
                 gather(x[n], pair, seen)
-                x_nr = seen.reshape(-1, G, Ci // G, unit.size)
+                x_nr = seen.reshape(len(seen), G, Ci // G, unit.size)
                 # (n, G, K, U) @ (n, G, U, C) -> (n, G, K, C)
                 per_sample[:, r] += np.matmul(g_n, x_nr.swapaxes(2, 3), out=product)
         for one in per_sample:  # the sum over the batch, in this order

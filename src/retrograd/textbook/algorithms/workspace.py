@@ -115,9 +115,9 @@ class Demand:
                     f"of this convolution and its gradients takes {least} bytes ({megabytes:.4f} MB); give at least "
                     f"that, or None for no limit"
                 )
-            samples = min(samples, (limit // itemsize - fixed) // sample)
+            samples = min(samples, (limit // itemsize - fixed) // max(1, sample))
         elif self.preferred is not None:
-            samples = min(samples, max(1, (self.preferred // itemsize - fixed) // sample))
+            samples = min(samples, max(1, (self.preferred // itemsize - fixed) // max(1, sample)))
         return Plan(samples, fixed + (samples * sample or unit) if batch else fixed)
 
     def workspace(
