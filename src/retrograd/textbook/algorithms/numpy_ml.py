@@ -130,9 +130,7 @@ def _columns_of_input(x: np.ndarray, window: Window, units: tuple[Box, ...], wor
 
 def _columns_of_gradient(g: np.ndarray, window: Window, units: tuple[Box, ...], work: Workspace) -> list[np.ndarray]:
     """What all inputs of the units see of the dilated and padded g (N, Co, *O): for each unit (N, G, K*R, U)."""
-    before = [
-        d * (r - 1) - lo for r, d, (lo, _) in zip(window.kernel, window.dilation, window.padding, strict=True)
-    ]
+    before = [d * (r - 1) - lo for r, d, (lo, _) in zip(window.kernel, window.dilation, window.padding, strict=True)]
     return _columns(g, window, units, (1,) * window.ndim, window.stride, before, work)
 
 
