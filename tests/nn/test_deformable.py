@@ -98,6 +98,26 @@ def test_it_learns_where_to_look(kind: Any) -> None:
     assert losses[-1] < losses[0] / 20
 
 
+@pytest.mark.parametrize("activation", [None, "tanh"])
+@pytest.mark.parametrize("kind", [nn.DeformConv2d, *OWN])
+def test_gradients_of_every_sample(kind: Any, activation: Any) -> None:
+    own = {} if kind is nn.DeformConv2d else {"num_deformable_group": 2}
+    layer = kind(4, 6, 3, padding=1, groups=2, activation=activation, **own)
+    more = (random(3, 18, 5, 5), random(3, 9, 5, 5)) if kind is nn.DeformConv2d else ()
+    arrays = (random(3, 4, 5, 5), *more)
+    for parameter in layer.parameters():
+        parameter.data[...] = 0.3 * random(*parameter.shape)
+    with retrograd.per_sample_gradients(layer):
+        (layer(*map(Tensor, arrays)) ** 2).sum().backward()
+    rows = {name: parameter.grad_sample.data for name, parameter in layer.named_parameters()}
+    for n in range(3):
+        layer.zero_grad()
+        (layer(*(Tensor(array[n : n + 1]) for array in arrays)) ** 2).sum().backward()
+        for name, parameter in layer.named_parameters():
+            size = np.abs(parameter.grad.data).max()
+            np.testing.assert_allclose(rows[name][n], parameter.grad.data, rtol=1e-4, atol=1e-5 * size)
+
+
 @pytest.mark.parametrize("kind", [nn.DeformConv2d, *OWN])
 def test_arguments_are_checked(kind: Any) -> None:
     name = kind.__name__

@@ -79,6 +79,19 @@ class DeformConv(Function):
         return *(None if gradient is None else wrap(gradient) for gradient in found), gb, None
 
 
+def per_sample_deform_weight_grad(
+    x: Tensor, offset: Tensor, mask: Tensor | None, g: Tensor, window: Window
+) -> Tensor:
+    """The gradient of each image to w: (N, Co, Ci//groups, *R); not differentiable."""
+    arrays = [None if tensor is None else tensor.data for tensor in (x, offset, mask, g)]
+    depth = x.data.shape[1] // window.groups
+    found = np.empty((len(x.data), g.data.shape[1], depth, *window.kernel), x.data.dtype)
+    for n in range(len(found)):
+        one = (None if array is None else array[n : n + 1] for array in arrays)
+        found[n] = kernels.deform_conv_weight_grad(*one, window)
+    return wrap(found)
+
+
 class _Corner(NamedTuple):
     """One of the positions around the places of all taps, each (N, D, 1, R*O)."""
 
