@@ -8,6 +8,7 @@ import sys
 
 from ...ops.activation import *
 from ...ops.attention import *
+from ...ops.deformable import *
 from ...ops.distance import *
 from ...ops.dropout import *
 from ...ops.embedding import *
@@ -39,6 +40,7 @@ _LOSSES = ("binary", "classification", "ctc", "likelihood", "margin", "ranking",
 _OPERATORS = (
     "activation",
     "attention",
+    "deformable",
     "distance",
     "dropout",
     "embedding",
