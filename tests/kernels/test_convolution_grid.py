@@ -2,7 +2,8 @@
 
 Checked of every geometry are
 
-- the three kernels against the oracle, on arrays in all kinds of memory order, inputs unchanged;
+- the three kernels against the oracle, on arrays in all kinds of memory order, inputs unchanged; those of the textbook
+  by one of its algorithms;
 - the adjoint identity <conv(x, w), g> = <x, conv_input_grad(g, w)> = <w, conv_weight_grad(x, g)>;
 - the same bits with one and with two threads;
 - the three operators on one of the sets: their gradients, their gradients' gradients, the contract of ``grad_req``.
@@ -37,9 +38,11 @@ from retrograd import Tensor, get_num_threads, kernels, set_num_threads, textboo
 from retrograd.autograd import grad
 from retrograd.geometry import Window
 from retrograd.ops.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
+from retrograd.textbook.algorithms import ALGORITHMS
 from strategies import Case, Source, conv_case, conv_cases, evenly, examples, many_examples, numbers, sources
 
 SETS = {"compiled": kernels, "textbook": textbook}
+WAYS = ("auto", *ALGORITHMS)  # in which the textbook set can go about any geometry
 Again = Callable[[], None]
 
 
@@ -49,14 +52,16 @@ def check(case: Case, source: Source) -> Again:
     assert naive.outputs(window.input, window.kernel, window.stride, window.padding, window.dilation) == window.output
     arrays = operands(case, source)
     expected = by_loops(arrays, window)
-    found = {name: trio(kernel_set, arrays, window) for name, kernel_set in SETS.items()}
-    for name, kernel_set in SETS.items():
-        check_trio(case, arrays, found[name], expected)
-        if case.bias:
-            check_bias(kernel_set, case, source, arrays, expected)
+    way = replace(window, algorithm=WAYS[source.rng.integers(len(WAYS))])
+    cases = {"compiled": case, "textbook": replace(case, window=way)}
+    found = {name: trio(SETS[name], arrays, one.window) for name, one in cases.items()}
+    for name, one in cases.items():
+        check_trio(one, arrays, found[name], expected)
+        if one.bias:
+            check_bias(SETS[name], one, source, arrays, expected)
     name = ("compiled", "textbook")[source.rng.integers(2)]
     with use_kernels(name):
-        check_operators(case, arrays, source, found[name], expected)
+        check_operators(cases[name], arrays, source, found[name], expected)
 
     def again() -> None:
         assert bits(trio(SETS["compiled"], arrays, window)) == bits(found["compiled"]), f"other bits: {case}"

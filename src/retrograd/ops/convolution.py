@@ -40,7 +40,7 @@ from .convolution_arguments import (
     conv_transpose_arguments,
     freeze,
 )
-from .kernel_set import kernels
+from .kernel_set import convolution_kernel, kernels
 from .padding import Extend, Pairs
 from .shape import Reshape
 
@@ -54,7 +54,8 @@ class Conv(Function):
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, window: Window) -> Tensor:
         ctx.save_for_backward(x, w)
         ctx.window = window
-        return wrap(kernels.conv(x.data, w.data, None if b is None else b.data, window))
+        run = kernels.conv if window.algorithm == "auto" else convolution_kernel("conv", window)
+        return wrap(run(x.data, w.data, None if b is None else b.data, window))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -72,7 +73,8 @@ class ConvInputGrad(Function):
     def forward(ctx: Any, g: Tensor, w: Tensor, b: Tensor | None, window: Window) -> Tensor:
         ctx.save_for_backward(g, w)
         ctx.window = window
-        return wrap(kernels.conv_input_grad(g.data, w.data, None if b is None else b.data, window))
+        run = kernels.conv_input_grad if window.algorithm == "auto" else convolution_kernel("conv_input_grad", window)
+        return wrap(run(g.data, w.data, None if b is None else b.data, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -90,7 +92,8 @@ class ConvWeightGrad(Function):
     def forward(ctx: Any, x: Tensor, g: Tensor, window: Window) -> Tensor:
         ctx.save_for_backward(x, g)
         ctx.window = window
-        return wrap(kernels.conv_weight_grad(x.data, g.data, window))
+        run = kernels.conv_weight_grad if window.algorithm == "auto" else convolution_kernel("conv_weight_grad", window)
+        return wrap(run(x.data, g.data, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
