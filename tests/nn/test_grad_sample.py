@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -258,6 +260,30 @@ def test_the_end_of_the_block_and_the_next_one() -> None:
         raise KeyError
     with context:  # the block ended all the same
         pass
+
+
+@pytest.mark.parametrize("form", ["context", "function"])
+def test_the_graph_is_freed_without_a_collection(form: str) -> None:
+    model, x = network(), images(3)
+    gc.collect()
+    gc.disable()
+    try:
+        seen: list[Any] = []
+
+        def losses() -> Tensor:
+            hidden = model[0](x)
+            seen.append(weakref.ref(hidden.grad_fn))
+            return LOSS(model[4](model[3](model[2](model[1](hidden)))))
+
+        if form == "function":
+            rg.per_sample_gradients(model, losses)
+        else:
+            with rg.per_sample_gradients(model):
+                losses().sum().backward()
+                assert seen[0]() is None
+        assert seen[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_copies_have_none() -> None:
