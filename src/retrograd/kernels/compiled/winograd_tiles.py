@@ -30,7 +30,7 @@ _values = buffer(PAIRS * 16)  # a vector for each pair of points
 
 @helper
 def lines_before(plan, line, group):  # type: ignore[no-untyped-def]
-    """How many lines of a slice before ``line`` need the points of a group: 0 the first four, 1 the fifth, 2 the 6th."""
+    """Lines of a slice before ``line`` that need the points of a group: 0 the first four, 1 the fifth, 2 the sixth."""
     return min(line, plan[word.COUNTS_H + group])
 
 
