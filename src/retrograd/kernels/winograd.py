@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ _multiply = kernel("winograd.multiply")
 _accumulate = kernel("winograd.accumulate")
 _transform_back = kernel("winograd.transform_back")
 _weights = kernel("winograd_weights.weights")
+_two_weights = kernel("winograd_weights.two_weights")
 _weights_back = kernel("winograd_weights.weights_back")
 
 
@@ -44,6 +46,30 @@ def _turned(window: Window) -> Window:
     """The window of the convolution with the kernel turned round that is the input gradient of this one."""
     padding = tuple((r - 1 - low, r - 1 - high) for r, (low, high) in zip(window.kernel, window.padding, strict=True))
     return replace(window, input=window.output, output=window.input, padding=padding)
+
+
+def can_by_phases(window: Window) -> bool:
+    """Whether the input gradient's phases, one for each residue of a position modulo the stride, have 2x2 taps each."""
+    return (
+        window.kernel == (4, 4) and window.stride == (2, 2) and window.dilation == (1, 1) and window.groups == 1
+        and min(window.input) > 1
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _phases(window: Window) -> list[tuple[tuple[int, int], tuple[int, int], Window]]:
+    """Of every phase: its residues, its first taps, and its window, a correlation of g with the taps turned round.
+
+    Position i = 2q + residue reads o = q + base - t through the taps first + 2t, with base = (residue + low) // 2.
+    """
+    found = []
+    for residue in product((0, 1), repeat=2):
+        reach = [part + low for part, (low, _) in zip(residue, window.padding, strict=True)]
+        extents = tuple((i - part + 1) // 2 for i, part in zip(window.input, residue, strict=True))
+        padding = tuple((1 - at // 2, 0) for at in reach)
+        phase = Window(window.output, (2, 2), extents, (1, 1), (1, 1), padding)
+        found.append((residue, (reach[0] % 2, reach[1] % 2), phase))
+    return found
 
 
 class _Call(NamedTuple):
@@ -88,6 +114,16 @@ def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.nda
     return _transformed(g, _dense(w, (*range(2, w.ndim), 0, 1)), bias, gx, _turned(window), 1)
 
 
+def input_grad_by_phases(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window
+) -> np.ndarray:
+    """Fill ``gx`` with the input gradient of a 4x4 kernel at stride 2: F(3x3, 2x2) for each of its four phases."""
+    for (down, right), (tap_h, tap_w), phase in _phases(window):
+        some = _dense(w[:, :, tap_h::2, tap_w::2], (2, 3, 0, 1))
+        _transformed(g, some, bias, gx[:, :, down::2, right::2], phase, 1)
+    return gx
+
+
 def _transformed(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window, turned: int
 ) -> np.ndarray:
@@ -95,7 +131,10 @@ def _transformed(
     dtype, depth, columns = x.dtype.char, w.shape[-2], w.shape[-1]
     plan, zeros, taps, width, panels, _ = _call(window, x.shape[0], depth, columns, dtype, x.strides, y.strides, False)
     transformed = aligned(plan.weights, dtype)
-    _weights[dtype](taps * depth, w, transformed, depth, columns, width, panels, taps, turned)
+    if window.kernel[-1] == 2:
+        _two_weights[dtype](depth, w, transformed, depth, columns, width, panels)
+    else:
+        _weights[dtype](taps * depth, w, transformed, depth, columns, width, panels, taps, turned)
     table = per_thread(plan.table, "q")
     init = zeros if bias is None else bias
     if not plan.shared:

@@ -1,10 +1,10 @@
 """How a convolution by Winograd's transforms is cut into tiles and blocks: integers only, made once per shape.
 
-The output is cut into tiles of 4 positions along H and W, and a few of 3 and 2 where 4 does not divide it. A tile of m
-positions needs the values of its product at m + 2 points, which are the first m + 2 of (0, 5/8, -5/8, infinity, 3/2,
--3/2): the points of a small tile are points of a large one, so that all tiles share the same transformed weights, and
-all tiles that need a pair of points (one along each axis) are rows of the same matrix product. The taps along D, where
-there are any, are entries of that product.
+The output is cut into tiles of 4 positions along H and W, and a few of 3 and 2 where 4 does not divide it (for two taps
+along H and W: of 3 positions, the last one of what is left). A tile of m positions needs the values of its product at
+m + 2 points, which are the first m + 2 of (0, 5/8, -5/8, infinity, 3/2, -3/2): the points of a small tile are points of
+a large one, so that all tiles share the same transformed weights, and all tiles that need a pair of points (one along
+each axis) are rows of the same matrix product. The taps along D, where there are any, are entries of that product.
 
 A plan is one array of int64, whose words are named here. A line is all tiles side by side, a slice all lines of one
 position along D of one image. A block is some lines of some slices, whose transformed input and output fit the cache.
@@ -34,7 +34,8 @@ ALONE = 24  # 1: a slice of y reads the same slice of x, no other
 INPUT_STEP, PRODUCT_STEP = 25, 26  # elements from one matrix of transformed input or output to the next
 LINES = 27  # of a slice
 COUNTS_H, COUNTS_W = 28, 31  # tiles that need 4, 5, 6 points along H, and along W
-ROWS, MICRO = 34, 35  # rows of the micro-kernel's tile; micro-kernels of a whole panel with 1, 2, ... rows, of the last
+SIDE = 34  # taps along H and W: 3 or 2
+ROWS, MICRO = 35, 36  # rows of the micro-kernel's tile; micro-kernels of a whole panel with 1, 2, ... rows, of the last
 BLOCKS = MICRO + 2 * MOST_ROWS  # where the blocks begin: first and last slice, first and last line
 LIST = BLOCKS + 1  # of every tile along H, then along W: its first position, its positions
 
@@ -90,14 +91,19 @@ def tiles_of(extent: int) -> list[int]:
     return [4] * whole + [rest] * (rest > 0)
 
 
-def _listed(extent: int) -> tuple[list[int], list[int]]:
+def _listed(axis: Axis) -> tuple[list[int], list[int]]:
     """The words of the tiles along an axis, and how many need 4, 5, 6 points."""
-    sizes = tiles_of(extent)
+    if axis.kernel == 2:
+        sizes = [min(3, axis.output - begin) for begin in range(0, axis.output, 3)]
+        counts = [len(sizes), 0, 0]
+    else:
+        sizes = tiles_of(axis.output)
+        counts = [sum(size + 2 > points for size in sizes) for points in (3, 4, 5)]
     words, begin = [], 0
     for size in sizes:
         words += [begin, size]
         begin += size
-    return words, [sum(size + 2 > points for size in sizes) for points in (3, 4, 5)]
+    return words, counts
 
 
 def _cut(count: int, most: int) -> list[tuple[int, int]]:
@@ -175,8 +181,8 @@ def _begin(
     axes: list[Axis], batch: int, depth: int, columns: int, shape: Tile, x: Sequence[int], y: Sequence[int],
     size: int, shared: bool,
 ) -> _Begin:  # fmt: skip
-    listed_h, counts_h = _listed(axes[1].output)
-    listed_w, counts_w = _listed(axes[2].output)
+    listed_h, counts_h = _listed(axes[1])
+    listed_w, counts_w = _listed(axes[2])
     steps = [-(-channels // shape.lanes) * shape.lanes for channels in (depth, columns)]
     across = counts_w[0]
     budget = _SHARED_BYTES if shared else _BLOCK_BYTES
@@ -187,7 +193,7 @@ def _begin(
     # one more vector: at multiples of 4096 bytes the matrices would share the same few lines of the first cache
     words += [max(block.inputs * block.lines for block in blocks) * across * steps[0] + shape.lanes]
     words += [max((block.last - block.first) * block.lines for block in blocks) * across * steps[1] + shape.lanes]
-    words += [counts_h[0], *counts_h, *counts_w, shape.rows]
+    words += [counts_h[0], *counts_h, *counts_w, axes[1].kernel, shape.rows]
     return _Begin(words, listed_h + listed_w, blocks, counts_h, counts_w)
 
 

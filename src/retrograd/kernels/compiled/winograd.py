@@ -42,6 +42,12 @@ def _block(plan, index):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _kind(plan, size):  # type: ignore[no-untyped-def]
+    """How a tile of ``size`` positions is transformed, see points.py; tiles of two taps may not be whole."""
+    return size + 2 if plan[word.SIDE] == 3 else 3
+
+
+@helper
 def _places(plan, slices, line_first, line_last, line):  # type: ignore[no-untyped-def]
     """The place of a line in the three groups, when ``slices`` slices of a block lie before it."""
     fifth, sixth = lines_before(plan, line_first, 1), lines_before(plan, line_first, 2)
@@ -69,7 +75,9 @@ def _transform_inputs(x, plan, block, first, last, zeros, scratch, work, own):  
             addresses_of_tile(
                 source, plan, plan[at_h] - plan[word.LOW + 1], plan[at_w] - plan[word.LOW + 2], zeros, scratch
             )
-            transform_input(x, plan, scratch, work, own, tile, places, plan[at_h + 1] + 2, plan[at_w + 1] + 2)
+            transform_input(
+                x, plan, scratch, work, own, tile, places, _kind(plan, plan[at_h + 1]), _kind(plan, plan[at_w + 1])
+            )
 
 
 @helper
@@ -87,11 +95,12 @@ def _transform_outputs(y, plan, block, first, last, init, work, own, back):  # t
         for tile in range(plan[word.COUNTS_W]):
             at_w = word.LIST + 2 * (plan[word.LINES] + tile)
             begin = origin + plan[at_h] * plan[word.Y + 2] + plan[at_w] * plan[word.Y + 3]
-            points_h, points_w = plan[at_h + 1] + 2, plan[at_w + 1] + 2
+            size_h, size_w = plan[at_h + 1], plan[at_w + 1]
+            kind_h, kind_w = _kind(plan, size_h), _kind(plan, size_w)
             if back:
-                transform_product(work, plan, own, y, begin, init, tile, places, points_h, points_w)
+                transform_product(work, plan, own, y, begin, init, tile, places, kind_h, kind_w, size_h, size_w)
             else:
-                transform_gradient(y, plan, begin, work, own, tile, places, points_h, points_w)
+                transform_gradient(y, plan, begin, work, own, tile, places, kind_h, kind_w)
 
 
 @helper

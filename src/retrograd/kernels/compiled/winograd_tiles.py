@@ -79,16 +79,16 @@ def _to_products(work, at, pair, first, row, lines, points, v0, v1, v2, v3, v4, 
 
 
 @helper
-def transform_input(x, plan, scratch, work, own, tile, lines, points_h, points_w):  # type: ignore[no-untyped-def]
+def transform_input(x, plan, scratch, work, own, tile, lines, kind_h, kind_w):  # type: ignore[no-untyped-def]
     """V of a tile, whose addresses stand in ``scratch``; ``tile`` is its place in the line."""
     values, one = _values(x), lanes(x)
     step = plan[word.INPUT_STEP]
     for c in range(0, plan[word.DEPTH], one):
         left = plan[word.DEPTH] - c
-        for i in range(points_h):
+        for i in range(max(4, kind_h)):
             q = i * SLOTS
             v0, v1, v2, v3, v4, v5 = points_of_input(
-                points_w,
+                kind_w,
                 load_first(pointer_like(x, scratch[q]), c, left), load_first(pointer_like(x, scratch[q + 1]), c, left),
                 load_first(pointer_like(x, scratch[q + 2]), c, left),
                 load_first(pointer_like(x, scratch[q + 3]), c, left),
@@ -96,20 +96,20 @@ def transform_input(x, plan, scratch, work, own, tile, lines, points_h, points_w
                 load_first(pointer_like(x, scratch[q + 5]), c, left),
             )  # fmt: skip
             keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
-        for j in range(points_w):
+        for j in range(max(4, kind_w)):
             v0, v1, v2, v3, v4, v5 = points_of_input(
-                points_h, load(values, j * one), load(values, (POINTS + j) * one),
+                kind_h, load(values, j * one), load(values, (POINTS + j) * one),
                 load(values, (2 * POINTS + j) * one), load(values, (3 * POINTS + j) * one),
                 load(values, (4 * POINTS + j) * one), load(values, (5 * POINTS + j) * one),
             )  # fmt: skip
             _to_products(
                 work, own + j * step + c, (POINTS * step, plan[word.DEPTH_STEP]), tile, tiles_across(plan, j), lines,
-                points_h, v0, v1, v2, v3, v4, v5,
+                kind_h, v0, v1, v2, v3, v4, v5,
             )  # fmt: skip
 
 
 @helper
-def transform_gradient(g, plan, begin, work, own, tile, lines, points_h, points_w):  # type: ignore[no-untyped-def]
+def transform_gradient(g, plan, begin, work, own, tile, lines, kind_h, kind_w):  # type: ignore[no-untyped-def]
     """A^T g A of a tile of the output's gradient, which begins at element ``begin``."""
     values, one = _values(g), lanes(g)
     step = plan[word.PRODUCT_STEP]
@@ -117,30 +117,30 @@ def transform_gradient(g, plan, begin, work, own, tile, lines, points_h, points_
     zero = full(g, 0.0)
     for k in range(0, plan[word.COLUMNS], one):
         left = plan[word.COLUMNS] - k
-        for i in range(points_h - 2):
+        for i in range(kind_h - 2):
             at = begin + i * down + k
             y2, y3 = zero, zero
-            if points_w > 4:
+            if kind_w > 4:
                 y2 = load_first(g, at + 2 * right, left)
-            if points_w > 5:
+            if kind_w > 5:
                 y3 = load_first(g, at + 3 * right, left)
             v0, v1, v2, v3, v4, v5 = points_of_gradient(
-                points_w, load_first(g, at, left), load_first(g, at + right, left), y2, y3
+                kind_w, load_first(g, at, left), load_first(g, at + right, left), y2, y3
             )
             keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
-        for j in range(points_w):
+        for j in range(kind_w):
             v0, v1, v2, v3, v4, v5 = points_of_gradient(
-                points_h, load(values, j * one), load(values, (POINTS + j) * one),
+                kind_h, load(values, j * one), load(values, (POINTS + j) * one),
                 load(values, (2 * POINTS + j) * one), load(values, (3 * POINTS + j) * one),
             )  # fmt: skip
             _to_products(
                 work, own + j * step + k, (POINTS * step, plan[word.COLUMN_STEP]), tile, tiles_across(plan, j), lines,
-                points_h, v0, v1, v2, v3, v4, v5,
+                kind_h, v0, v1, v2, v3, v4, v5,
             )  # fmt: skip
 
 
 @helper
-def transform_product(work, plan, own, y, begin, init, tile, lines, points_h, points_w):  # type: ignore[no-untyped-def]
+def transform_product(work, plan, own, y, begin, init, tile, lines, kind_h, kind_w, size_h, size_w):  # type: ignore[no-untyped-def]
     """A M A^T + init of a tile, to the output from element ``begin`` on."""
     values, one = _values(y), lanes(y)
     row, down, right = plan[word.COLUMN_STEP], plan[word.Y + 2], plan[word.Y + 3]
@@ -149,18 +149,18 @@ def transform_product(work, plan, own, y, begin, init, tile, lines, points_h, po
     most, fifth, sixth = lines
     for k in range(0, plan[word.COLUMNS], one):
         left = plan[word.COLUMNS] - k
-        for j in range(points_w):
+        for j in range(max(4, kind_w)):
             across = tiles_across(plan, j)
             at = own + j * step + k
             here = at + (most * across + tile) * row
             m4 = load(work, here)
             m5 = m4
-            if points_h > 4:
+            if kind_h > 4:
                 m4 = load(work, at + 4 * pair + (fifth * across + tile) * row)
-            if points_h > 5:
+            if kind_h > 5:
                 m5 = load(work, at + 5 * pair + (sixth * across + tile) * row)
             y0, y1, y2, y3 = tile_of_points(
-                points_h, load(work, here), load(work, here + pair), load(work, here + 2 * pair),
+                kind_h, load(work, here), load(work, here + pair), load(work, here + 2 * pair),
                 load(work, here + 3 * pair), m4, m5,
             )  # fmt: skip
             store(values, j * one, y0)
@@ -168,15 +168,16 @@ def transform_product(work, plan, own, y, begin, init, tile, lines, points_h, po
             store(values, (2 * POINTS + j) * one, y2)
             store(values, (3 * POINTS + j) * one, y3)
         first = load_first(init, k, left)
-        for i in range(points_h - 2):
+        for i in range(size_h):
             at, q = begin + i * down + k, i * POINTS * one
             y0, y1, y2, y3 = tile_of_points(
-                points_w, load(values, q), load(values, q + one), load(values, q + 2 * one), load(values, q + 3 * one),
+                kind_w, load(values, q), load(values, q + one), load(values, q + 2 * one), load(values, q + 3 * one),
                 load(values, q + 4 * one), load(values, q + 5 * one),
             )  # fmt: skip
             store_first(y, at, y0 + first, left)
-            store_first(y, at + right, y1 + first, left)
-            if points_w > 4:
+            if size_w > 1:
+                store_first(y, at + right, y1 + first, left)
+            if size_w > 2:
                 store_first(y, at + 2 * right, y2 + first, left)
-            if points_w > 5:
+            if size_w > 3:
                 store_first(y, at + 3 * right, y3 + first, left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..simd import buffer, lanes, load, load_first, store, store_first
 from ..winograd_plan import PAIRS, POINTS
-from .points import points_of_weights, weights_of_points
+from .points import points_of_two_weights, points_of_weights, weights_of_points
 from .winograd_tiles import keep
 
 _values = buffer(PAIRS * 16)  # a vector for each pair of points
@@ -41,6 +41,31 @@ def weights(
                 )
                 to = own + j * step + (panel * depth + c) * width + k - panel * width
                 keep(target, to, POINTS * step, v0, v1, v2, v3, v4, v5)
+
+
+def two_weights(
+    task: int, worker: int, w: Array, target: Array, depth: int, columns: int, width: int, panels: int,
+) -> None:  # fmt: skip
+    """As ``weights`` for two taps on both axes, turned round: ``target`` has the pairs of the first four points only.
+
+    w is (2, 2, depth, columns).
+    """
+    values, one = _values(w), lanes(w)
+    tap, step = depth * columns, panels * depth * width
+    for panel in range(panels):
+        for k in range(panel * width, min((panel + 1) * width, (columns + one - 1) // one * one), one):
+            left, at = columns - k, task * columns + k
+            for i in range(2):
+                line = at + (1 - i) * 2 * tap
+                v0, v1, v2, v3 = points_of_two_weights(load_first(w, line + tap, left), load_first(w, line, left))
+                keep(values, i * POINTS * one, one, v0, v1, v2, v3, v3, v3)
+            for j in range(4):
+                v0, v1, v2, v3 = points_of_two_weights(load(values, j * one), load(values, (POINTS + j) * one))
+                to = j * step + (panel * depth + task) * width + k - panel * width
+                store(target, to, v0)
+                store(target, to + POINTS * step, v1)
+                store(target, to + 2 * POINTS * step, v2)
+                store(target, to + 3 * POINTS * step, v3)
 
 
 def weights_back(
