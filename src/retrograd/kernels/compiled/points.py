@@ -4,8 +4,8 @@ and 2 taps and tiles of 3 positions (``kind`` 3: 4 points).
 A correlation of taps w with m positions of x is y = A ((G w) * (B x)). With the taps, the tile and what it reads
 seen as the coefficients of polynomials, G and B evaluate them at some points (infinity: the highest coefficient), and A
 interpolates the product. The points are 0, P, -P, infinity, Q, -Q in this order, P = 5/8, Q = 3/2: a tile uses the
-first ones, one less than it has positions and taps. G is the same for all tiles of as many taps; what depends on the number
-of points is in B. The adjoints A^T and G^T make the weight gradient, gw = G^T ((A^T gy) * (B x)).
+first ones, one less than it has positions and taps. G is the same for all tiles of as many taps; what depends on their
+number of points is in B. The adjoints A^T and G^T make the weight gradient, gw = G^T ((A^T gy) * (B x)).
 
 These points keep the error near that of the plain sum; the constants are binary fractions or small products of them.
 
