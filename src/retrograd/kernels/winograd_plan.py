@@ -42,8 +42,8 @@ LIST = BLOCKS + 1  # of every tile along H, then along W: its first position, it
 _BLOCK_BYTES = 448 << 10  # transformed input and output of a block that stay in the second cache of a core
 _SHARED_BYTES = 6 << 20  # the same of a block that all cores share
 _LARGE = 1 << 20  # bytes of transformed weights that would have to come from memory for each small block
-_LARGE_SUMS = 384 << 10  # bytes of their gradient that do not stay in the second cache beside a block
-_PARTS, _SUMS_BYTES = 8, 5 << 20  # partial sums: more keep the error small
+_LARGE_SUMS = 640 << 10  # bytes of their gradient that do not stay in the second cache beside a block
+_PARTS, _SUMS_BYTES = 4, 5 << 20  # partial sums: more keep the error small
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Block:
 class Transformed:
     """A plan of the forward pass and the input gradient, or of the weight gradient.
 
-    ``shared``: all threads work on one block at a time, so that each pair's weights are read once for many tiles; else
-    a task makes its blocks by itself.
+    ``shared``: all threads work on one block at a time, so that each pair's weights are read once for many tiles, and
+    slices that several others read are transformed once; else a task makes its blocks by itself.
     """
 
     words: np.ndarray
@@ -204,7 +204,7 @@ def transform_plan(
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "rows", columns)
     weights = axes[0].kernel * PAIRS * shape.panels * depth * shape.width
-    shared = weights * size > _LARGE
+    shared = weights * size > _LARGE or axes[0].kernel > 1
     begin = _begin(axes, batch, depth, columns, shape, x, y, size, shared)
     rows: set[int] = set()
     for block in {(b.last - b.first if begin.words[ALONE] else 1, b.line_first, b.line_last) for b in begin.blocks}:
@@ -225,7 +225,7 @@ def transform_sum_plan(
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "dense", columns)
     elements = axes[0].kernel * PAIRS * depth * -(-columns // shape.lanes) * shape.lanes
-    shared = elements * size > _LARGE_SUMS
+    shared = elements * size > _LARGE_SUMS or axes[0].kernel > 1
     begin = _begin(axes, batch, depth, columns, shape, x, g, size, shared)
     count = len(begin.blocks)
     parts = _cut(count, -(-count // max(1, min(_PARTS, count, _SUMS_BYTES // (elements * size)))))

@@ -23,6 +23,8 @@ from .winograd_tiles import (
     transform_product,
 )
 
+_TERMS = 128  # channels that are summed up before they are added to the others, which keeps the error small
+
 
 @helper
 def _block(plan, index):  # type: ignore[no-untyped-def]
@@ -160,14 +162,19 @@ def _multiply(pair, block, weights, zeros, plan, work, of_v, of_m, table):  # ty
                         store(table, (1 + entry) * SLOTS + i, (counting(table) + from_row) * step_v + v)
                     if entries == 0:
                         store(table, SLOTS + i, counting(table) * 0 + zeros)
-                many, deep, skip, from_b = entries, depth, pair * plan[word.INPUT_STEP], b
+                function = plan[micro + least + (1 if tile < extra else 0)]
+                rows_of_c = (pair * plan[word.PRODUCT_STEP] + panel * width) * size
                 if entries == 0:  # only padding: 0 * 0
-                    many, deep, skip, from_b = 1, 1, 0, zeros
-                brgemm(
-                    plan[micro + least + (1 if tile < extra else 0)], address(offset(table, SLOTS)), many, deep, skip,
-                    from_b, plan[word.TAP_STEP] * size, width * size, address(table),
-                    (pair * plan[word.PRODUCT_STEP] + panel * width) * size, lanes(weights), zeros, 0,
-                )  # fmt: skip
+                    brgemm(
+                        function, address(offset(table, SLOTS)), 1, 1, 0, zeros, 0, 0, address(table), rows_of_c,
+                        lanes(weights), zeros, 0,
+                    )  # fmt: skip
+                for k in range(0, depth if entries > 0 else 0, _TERMS):
+                    brgemm(
+                        function, address(offset(table, SLOTS)), entries, min(_TERMS, depth - k),
+                        pair * plan[word.INPUT_STEP] + k, b + k * width * size, plan[word.TAP_STEP] * size,
+                        width * size, address(table), rows_of_c, lanes(weights), zeros, 1 if k > 0 else 0,
+                    )  # fmt: skip
 
 
 @helper
