@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 from ..geometry import Window
 from . import fold, narrow, planar, winograd
 from .microkernel import tile
 from .winograd_plan import PAIRS, tiles_of
+from .workspace import JOBS, taken, within
 
-JOBS = ("conv", "conv_input_grad", "conv_weight_grad")
-FORCED = ("auto", "exact", "direct", "depthwise", "pointwise", "winograd")
 _TRANSFORM = 450  # of one vector of channels of a tile, there or back
 _WEIGHT_LINE = 60  # of one vector of the transformed weights, made, written and read again
 _GAIN = 0.9  # the transforms have to save a tenth: they are less exact
@@ -54,30 +54,78 @@ def choose(job: str, window: Window, batch: int, inputs: int, outputs: int, dtyp
     """The algorithm of a job, or the form of the direct one: "planar", "narrow" or "fold".
 
     Raises:
+        ValueError: the window asks for an algorithm that cannot compute it, or its limit of memory is too small.
+    """
+    shape = batch, inputs, outputs, dtype
+    if window.workspace is None:
+        return forms(job, window, *shape)[0]
+    return within(window.workspace, {each: forms(each, window, *shape) for each in JOBS}, job, window, *shape)
+
+
+def forms(job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[str, ...]:
+    """What may compute a job, the best first; the others are for a limit of memory that it does not fit.
+
+    Raises:
         ValueError: the window asks for an algorithm that cannot compute it.
     """
     found = costs(window, batch, inputs, outputs, dtype)
-    plain = next(iter(found))
-    forced = window.algorithm
-    if forced not in ("auto", "exact"):
-        if forced == "direct":
-            forced = plain
-        if forced not in found:
-            raise ValueError(
-                f"algorithm={forced!r} cannot compute this convolution; choose one of {', '.join(sorted(found))}, "
-                f"'direct' or 'auto' (kernel {window.kernel}, stride {window.stride}, dilation {window.dilation}, "
-                f"groups {window.groups}, channels {inputs} to {outputs}, output {window.output})"
-            )
-    elif forced == "auto" and found.get("winograd", found[plain]) < _GAIN * found[plain]:
-        forced = "winograd"
-    else:
-        forced = plain
-    if forced in ("winograd", "depthwise"):
-        return forced
+    plain, forced = next(iter(found)), window.algorithm
+    if forced not in ("auto", "exact", "direct", *found):
+        raise ValueError(
+            f"{job}: algorithm={forced!r} cannot compute this convolution; choose one of {', '.join(sorted(found))}, "
+            f"'direct' or 'auto' (kernel {window.kernel}, stride {window.stride}, dilation {window.dilation}, "
+            f"groups {window.groups}, channels {inputs} to {outputs}, output {window.output})"
+        )
+    if forced == "winograd":
+        return ("winograd",)
+    if plain == "depthwise":
+        return ("depthwise",)
+    others = _direct_forms(job, window, inputs, outputs, dtype)
+    if forced == "auto" and found.get("winograd", found[plain]) < _GAIN * found[plain]:
+        return ("winograd", *others)
+    return others
+
+
+def products(algorithm: str, window: Window, batch: int, inputs: int, outputs: int) -> int:
+    """Multiplications of numbers, those within the transforms not counted; the same for all three jobs."""
+    pairs = batch * inputs // window.groups * outputs
+    if algorithm == "winograd":
+        points = prod(sum(size + 2 for size in tiles_of(extent)) for extent in window.output[-2:])
+        return pairs * prod(window.output[:-2]) * points * (window.taps // 9)
+    return pairs * window.taps * prod(window.output)
+
+
+class Passage(NamedTuple):
+    """How a job is done: the algorithm, the form of it, multiplications, bytes of temporary memory."""
+
+    algorithm: str
+    form: str
+    multiplications: int
+    memory: int
+
+
+def passages(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> dict[str, Passage]:
+    """All of that about the three jobs.
+
+    Raises:
+        ValueError: as ``choose``.
+    """
+    shape = batch, inputs, outputs, dtype
+    plain = next(iter(costs(window, *shape)))
+    found = {}
+    for job in JOBS:
+        form = choose(job, window, *shape)
+        name = form if form == "winograd" else plain
+        count = products(name, window, batch, inputs, outputs)
+        found[job] = Passage(name, "" if form in (name, "direct") else form, count, taken(form, job, window, *shape))
+    return found
+
+
+def _direct_forms(job: str, window: Window, inputs: int, outputs: int, dtype: str) -> tuple[str, ...]:
     gradient = job == "conv_input_grad"
     written = (inputs if gradient else outputs) // window.groups
     if planar.applies(written, window, gradient, dtype):
-        return "planar"
-    if gradient:
-        return "fold" if fold.applies(written, window) else "direct"
-    return "narrow" if narrow.is_narrow(inputs, window) else "direct"
+        return "planar", "direct"
+    if fold.applies(written, window) if gradient else narrow.is_narrow(inputs, window):
+        return "fold" if gradient else "narrow", "direct"
+    return ("direct",)

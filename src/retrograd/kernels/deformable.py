@@ -11,12 +11,12 @@ from functools import lru_cache
 import numpy as np
 
 from ..geometry import Window
-from .convolution import _sum_parts
 from .deformable_plan import Plan, Sizes, forward_plan, grad_plan, weight_grad_plan
 from .launch import get_num_threads, kernel
 from .layout import channels_last, empty
 from .narrow import WEIGHT
 from .packing import pack_weights, whole_steps, zeros_of
+from .partials import sum_parts
 from .scratch import per_thread
 
 __all__ = ["deform_conv", "deform_conv_grad", "deform_conv_weight_grad"]
@@ -84,8 +84,8 @@ def deform_conv_grad(
             _zeros(x, len(w)), columns, plan.columns, plan.words, scratch, plan.scratch, int(wanted[0]), int(places),
         )  # fmt: skip
         if places and not whole:
-            _sum_parts(to_offset, goffset)
-            _sum_parts(to_mask, gmask)
+            sum_parts(to_offset, goffset)
+            sum_parts(to_mask, gmask)
     return gx if wanted[0] else None, goffset if wanted[1] else None, gmask if wanted[2] else None
 
 
@@ -108,7 +108,7 @@ def deform_conv_weight_grad(
         plan.tasks, x, offset, offset if mask is None else mask, g, target, _zeros(x, g.shape[1]), columns,
         plan.columns, plan.words, scratch, plan.scratch,
     )  # fmt: skip
-    return (gw if plan.parts == 1 else _sum_parts(target, gw)).transpose(WEIGHT[x.ndim])
+    return (gw if plan.parts == 1 else sum_parts(target, gw)).transpose(WEIGHT[x.ndim])
 
 
 def _readable(x: np.ndarray) -> np.ndarray:

@@ -21,6 +21,12 @@ def zeros_of(count: int, dtype: str) -> np.ndarray:
 NO_TAPS = np.zeros(1, np.int64)  # a matrix is a kernel with one tap, at its beginning
 
 
+def packed_elements(taps: int, depth: int, columns: int, groups: int, dtype: str) -> int:
+    """Elements of the array that ``pack_weights`` makes."""
+    shape = tile(dtype, "rows", columns)
+    return max(1, groups * shape.panels * taps * depth * shape.width)
+
+
 def pack_weights(
     w: np.ndarray, taps: np.ndarray, depth: int, columns: int, depth_step: int, column_step: int, groups: int,
     group_step: int,
@@ -32,7 +38,7 @@ def pack_weights(
     dtype = w.dtype.char
     shape = tile(dtype, "rows", columns)
     wide, panels = shape.width, shape.panels
-    packed = np.empty(max(1, groups * panels * len(taps) * depth * wide), w.dtype)
+    packed = np.empty(packed_elements(len(taps), depth, columns, groups, dtype), w.dtype)
     if packed.size > 1:
         _pack[dtype](
             groups * panels,

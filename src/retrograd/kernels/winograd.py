@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..geometry import Window
+from ..geometry import Window, suits
 from .launch import kernel
 from .moves import copy
 from .packing import zeros_of
-from .plan import three_axes, three_steps, three_strides
-from .scratch import aligned, per_thread, shared
+from .plan import three_axes, three_steps, three_strides, usual_strides
+from .scratch import aligned, cores, per_thread, shared
 from .winograd_plan import COLUMN_STEP, PAIRS, PANELS, WIDTH, Transformed, transform_plan, transform_sum_plan
 
 _gather = kernel("winograd.gather")
@@ -34,11 +34,7 @@ _weights_back = kernel("winograd_weights.weights_back")
 
 def can(window: Window) -> bool:
     """Whether the transforms exist for a window."""
-    return (
-        window.ndim in (2, 3) and window.kernel[-2:] == (3, 3) and window.groups == 1
-        and max(window.stride) == max(window.dilation) == 1
-        and min(*window.output[-2:], *window.input[-2:]) > 1
-    )  # fmt: skip
+    return suits("winograd", window, window.groups, window.groups)
 
 
 @lru_cache(maxsize=4096)
@@ -177,3 +173,16 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
                 )  # fmt: skip
     _weights_back[dtype](taps * depth, partials, gw, depth, columns, step, taps, len(plan.parts))
     return gw
+
+
+def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> int:
+    """Bytes of temporary memory: transformed weights or their partial sums, and blocks of tiles."""
+    size, gradient = 4 if dtype == "f" else 8, job == "conv_input_grad"
+    x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    if gradient:
+        plan = _call(_turned(window), batch, outputs, inputs, dtype, y, x, False).plan
+    else:
+        plan = _call(window, batch, inputs, outputs, dtype, x, y, job == "conv_weight_grad").plan
+    turned = inputs * outputs * window.taps if gradient else 0  # weights in another order
+    blocks = plan.work * (1 if plan.shared else cores())
+    return (plan.weights + blocks + turned) * size

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engine.function import Function
+from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, wrap
 from ..geometry import Window
 from .broadcasting import Sum
@@ -150,7 +151,7 @@ def conv_nd(
     window, extension = conv_arguments(
         name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(dilation), freeze(groups),
         padding_mode if padding_mode == "zeros" else freeze(padding_mode),
-        algorithm if algorithm == "auto" else freeze(algorithm),
+        thread.mode.algorithm if algorithm == "auto" else freeze(algorithm),
         None if workspace is None else as_bytes(name, workspace),
     )  # fmt: skip
     if len(xs) == ndim + 2:
@@ -195,7 +196,7 @@ def conv_transpose_nd(
         None if output_size is None else freeze(output_size),
         None if adj is None else freeze(adj),
         None if target_shape is None else freeze(target_shape),
-        algorithm if algorithm == "auto" else freeze(algorithm),
+        thread.mode.algorithm if algorithm == "auto" else freeze(algorithm),
         None if workspace is None else as_bytes(name, workspace),
     )  # fmt: skip
     if len(xs) == ndim + 2:
