@@ -37,7 +37,7 @@ ALGORITHMS = (
 NEEDS = {
     "winograd": (
         "3x3 taps (3-D: along the last two axes), stride 1, dilation 1, one group, and at least 2 inputs and 2 outputs "
-        "on each of those two axes"
+        "on each of those two axes; or a transposed convolution of 4x4 taps with stride 2, dilation 1, one group"
     ),
     "depthwise": "as many groups as input channels and as output channels",
     "pointwise": "one tap, and a group of more than one channel (for others there is 'depthwise')",
@@ -89,10 +89,16 @@ class Window:
         return math.prod(self.kernel)
 
 
-def suits(algorithm: str, window: Window, inputs: int, outputs: int) -> bool:
-    """Whether a convolution of ``inputs`` to ``outputs`` channels has what ``algorithm`` needs, see NEEDS."""
+def suits(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> bool:
+    """Whether a convolution of ``inputs`` to ``outputs`` channels has what ``algorithm`` needs, see NEEDS.
+
+    ``transposed``: it is the window's input gradient that is asked for.
+    """
     depthwise = window.groups == inputs == outputs
     if algorithm == "winograd":
+        phases = window.kernel == (4, 4) and window.stride == (2, 2) and min(window.input) > 1
+        if transposed and phases and window.dilation == (1, 1) and window.groups == 1:
+            return True
         return (
             window.ndim in (2, 3) and window.kernel[-2:] == (3, 3) and window.groups == 1
             and max(window.stride) == max(window.dilation) == 1

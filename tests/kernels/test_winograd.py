@@ -13,7 +13,8 @@ import pytest
 from comparison import assert_close, bits
 from kernels.convolutions import Trio, by_loops, trio
 from retrograd import kernels
-from retrograd.geometry import Window, conv_window
+from retrograd.geometry import Window, conv_transpose_window, conv_window
+from retrograd.kernels.algorithm import choose
 from retrograd.kernels.winograd_plan import tiles_of
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
 
@@ -49,6 +50,15 @@ def test_transforms_are_exact(size: int) -> None:
     back = matrix(points.weights_of_points, 6)
     assert all(gradient[e][j] == outputs[j][e] for e in used for j in range(size))
     assert all(back[r][e] == weights[e][r] for e in range(6) for r in range(3))
+
+
+def test_transforms_of_two_taps_are_exact() -> None:
+    points = pytest.importorskip("retrograd.kernels.compiled.points")
+    inputs = matrix(points.points_of_input, 6, 3)
+    outputs = matrix(points.tile_of_points, 6, 3)
+    weights = matrix(points.points_of_two_weights, 2)
+    for j, r, i in product(range(3), range(2), range(4)):
+        assert sum(outputs[j][e] * weights[e][r] * inputs[e][i] for e in range(4)) == (i == j + r)
 
 
 # ---------------------------------------------------------------- the passes
@@ -111,6 +121,19 @@ def test_three_axes(depth: int) -> None:
         if extent + low + high >= depth:
             window = forced((extent, 5, 6), ((low, high), (1, 1), (0, 1)), kernel=(depth, 3, 3))
             check(window, 2, 5, 17, Source(np.random.default_rng(depth), np.float32, ("channels_last",)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("padding", [0, 1, ((1, 2), (0, 1)), ((3, 0), (2, 3))], ids=str)
+def test_phases_of_a_transposed_convolution(padding: Any, dtype: type) -> None:
+    """4x4 taps at stride 2: the input gradient, which is the transposed convolution, by the transforms."""
+    source = Source(np.random.default_rng(4), dtype, ("channels_last", "contiguous"))
+    for size, extra in (((1, 2), 1), ((3, 5), 0), ((4, 7), (1, 0)), ((9, 6), 1)):
+        for inputs, outputs in ((17, 5), (3, 33)):
+            window = conv_transpose_window(size, 4, 2, padding, extra, algorithm="winograd")
+            if min(window.input) > 1:
+                assert choose("conv_input_grad", window, 2, inputs, outputs, "f") == "winograd"
+                check(window, 2, inputs, outputs, source)
 
 
 @pytest.mark.parametrize(("extents", "inputs", "outputs"), [((9, 10), 130, 70), ((5, 5), 70, 200)])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..geometry import Window
 from . import fold, narrow, planar, winograd
 from .microkernel import tile
-from .winograd_plan import PAIRS, tiles_of
+from .winograd_plan import PAIRS, POINTS_OF_TWO, tiles_of
 from .workspace import JOBS, taken, within
 
 _TRANSFORM = 450  # of one vector of channels of a tile, there or back
@@ -22,8 +22,8 @@ _GAIN = 0.9  # the transforms have to save a tenth: they are less exact
 
 
 @lru_cache(maxsize=4096)
-def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> dict[str, float]:
-    """The algorithms that can compute a convolution, in all three jobs, and what each costs."""
+def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str, job: str = "conv") -> dict[str, float]:
+    """The algorithms that can compute a job of a convolution, and what each costs."""
     lanes = tile(dtype, "rows", 1).lanes
     depth, columns = inputs // window.groups, outputs // window.groups
     vectors = -(-columns // lanes)
@@ -46,6 +46,11 @@ def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> 
         transforms = tiles * (inputs_read * -(-depth // lanes) + slices * vectors)
         lines = PAIRS * taps * depth * vectors
         found["winograd"] = float(products + transforms * _TRANSFORM + lines * _WEIGHT_LINE)
+    elif job == "conv_input_grad" and winograd.can_by_phases(window):
+        tiles, vectors = batch * winograd.tiles_of_phases(window), -(-inputs // lanes)
+        products = tiles * POINTS_OF_TWO * outputs * vectors
+        moved = tiles * (-(-outputs // lanes) + vectors) * _TRANSFORM * POINTS_OF_TWO / PAIRS
+        found["winograd"] = products + moved + 4 * POINTS_OF_TWO * outputs * vectors * _WEIGHT_LINE
     return found
 
 
@@ -68,8 +73,10 @@ def forms(job: str, window: Window, batch: int, inputs: int, outputs: int, dtype
     Raises:
         ValueError: the window asks for an algorithm that cannot compute it.
     """
-    found = costs(window, batch, inputs, outputs, dtype)
+    found = costs(window, batch, inputs, outputs, dtype, job)
     plain, forced = next(iter(found)), window.algorithm
+    if forced == "winograd" and job != "conv_input_grad" and winograd.can_by_phases(window):
+        forced = "exact"  # of these, the transforms compute the input gradient alone
     if forced not in ("auto", "exact", "direct", *found):
         raise ValueError(
             f"{job}: algorithm={forced!r} cannot compute this convolution; choose one of {', '.join(sorted(found))}, "
@@ -87,8 +94,10 @@ def forms(job: str, window: Window, batch: int, inputs: int, outputs: int, dtype
 
 
 def products(algorithm: str, window: Window, batch: int, inputs: int, outputs: int) -> int:
-    """Multiplications of numbers, those within the transforms not counted; the same for all three jobs."""
+    """Multiplications of numbers, those within the transforms not counted; the same for all jobs that it does."""
     pairs = batch * inputs // window.groups * outputs
+    if algorithm == "winograd" and winograd.can_by_phases(window):
+        return pairs * winograd.tiles_of_phases(window) * POINTS_OF_TWO
     if algorithm == "winograd":
         points = prod(sum(size + 2 for size in tiles_of(extent)) for extent in window.output[-2:])
         return pairs * prod(window.output[:-2]) * points * (window.taps // 9)

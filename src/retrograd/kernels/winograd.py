@@ -46,10 +46,12 @@ def _turned(window: Window) -> Window:
 
 def can_by_phases(window: Window) -> bool:
     """Whether the input gradient's phases, one for each residue of a position modulo the stride, have 2x2 taps each."""
-    return (
-        window.kernel == (4, 4) and window.stride == (2, 2) and window.dilation == (1, 1) and window.groups == 1
-        and min(window.input) > 1
-    )  # fmt: skip
+    return window.kernel == (4, 4) and suits("winograd", window, window.groups, window.groups, True)
+
+
+def tiles_of_phases(window: Window) -> int:
+    """Tiles of an image, in all four phases."""
+    return sum(-(-phase.output[0] // 3) * -(-phase.output[1] // 3) for _, _, phase in _phases(window))
 
 
 @lru_cache(maxsize=4096)
@@ -59,12 +61,12 @@ def _phases(window: Window) -> list[tuple[tuple[int, int], tuple[int, int], Wind
     Position i = 2q + residue reads o = q + base - t through the taps first + 2t, with base = (residue + low) // 2.
     """
     found = []
-    for residue in product((0, 1), repeat=2):
-        reach = [part + low for part, (low, _) in zip(residue, window.padding, strict=True)]
-        extents = tuple((i - part + 1) // 2 for i, part in zip(window.input, residue, strict=True))
-        padding = tuple((1 - at // 2, 0) for at in reach)
+    ((low_h, _), (low_w, _)), (height, width) = window.padding, window.input
+    for h, w in product((0, 1), repeat=2):
+        extents = (height - h + 1) // 2, (width - w + 1) // 2
+        padding = (1 - (h + low_h) // 2, 0), (1 - (w + low_w) // 2, 0)
         phase = Window(window.output, (2, 2), extents, (1, 1), (1, 1), padding)
-        found.append((residue, (reach[0] % 2, reach[1] % 2), phase))
+        found.append(((h, w), ((h + low_h) % 2, (w + low_w) % 2), phase))
     return found
 
 
@@ -105,12 +107,25 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, w
     return _transformed(x, _dense(w, (*range(2, w.ndim), 1, 0)), bias, y, window, 0)
 
 
+def _temporary_of_phases(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:
+    size = 4 if dtype == "f" else 8
+    x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    most = 0
+    for _, _, phase in _phases(window):
+        target = (x[0], x[1], 2 * x[2], 2 * x[3])
+        plan = _call(phase, batch, outputs, inputs, dtype, y, target, False).plan
+        most = max(most, plan.weights + plan.work * (1 if plan.shared else cores()))
+    return (most + 4 * inputs * outputs) * size  # and the taps of a phase, put together
+
+
 def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window) -> np.ndarray:
     """Fill ``gx`` with the input gradient."""
+    if window.kernel[-1] == 4:
+        return _input_grad_by_phases(g, w, bias, gx, window)
     return _transformed(g, _dense(w, (*range(2, w.ndim), 0, 1)), bias, gx, _turned(window), 1)
 
 
-def input_grad_by_phases(
+def _input_grad_by_phases(
     g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window
 ) -> np.ndarray:
     """Fill ``gx`` with the input gradient of a 4x4 kernel at stride 2: F(3x3, 2x2) for each of its four phases."""
@@ -179,6 +194,8 @@ def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, d
     """Bytes of temporary memory: transformed weights or their partial sums, and blocks of tiles."""
     size, gradient = 4 if dtype == "f" else 8, job == "conv_input_grad"
     x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    if window.kernel[-1] == 4:
+        return _temporary_of_phases(window, batch, inputs, outputs, dtype)
     if gradient:
         plan = _call(_turned(window), batch, outputs, inputs, dtype, y, x, False).plan
     else:

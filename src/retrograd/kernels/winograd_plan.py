@@ -22,6 +22,7 @@ from .plan import Axis
 
 POINTS = 6  # along an axis, at most
 PAIRS = POINTS * POINTS
+POINTS_OF_TWO = 16  # pairs of points that a tile of two taps uses
 SLOTS = 8  # addresses of a line of an input tile: at least POINTS, whole vectors of addresses
 
 X, EXTENT, LOW = 0, 4, 7  # strides N, D, H, W of x in bytes; its extents D, H, W; zeros in front of them

@@ -158,7 +158,7 @@ def conv_transpose_arguments(
         options = spread, groups, algorithm, workspace
         window = conv_transpose_window(size, kernel, steps, pairs, extra, *options)
         extension = () if padding_mode == "zeros" else _seen(window)
-        _check_needs(window, ws[1] * groups, channels)
+        _check_needs(window, ws[1] * groups, channels, transposed=True)
         if not any(map(any, extension)):
             return window, None
         _check_extension(padding_mode, size, extension)
@@ -284,10 +284,10 @@ def check_choices(name: str, padding_mode: Any, algorithm: Any) -> None:
         raise ValueError(f"{name}: algorithm={algorithm!r} must be one of {', '.join(ALGORITHMS)}")
 
 
-def _check_needs(window: Window, inputs: int, outputs: int) -> None:
+def _check_needs(window: Window, inputs: int, outputs: int, transposed: bool = False) -> None:
     """``inputs`` and ``outputs``: channels of the convolution, of which a transposed one is the input gradient."""
     algorithm = window.algorithm
-    if algorithm in NEEDS and not suits(algorithm, window, inputs, outputs):
+    if algorithm in NEEDS and not suits(algorithm, window, inputs, outputs, transposed):
         raise ValueError(
             f"algorithm={algorithm!r} needs {NEEDS[algorithm]}; here kernel={window.kernel}, stride={window.stride}, "
             f"dilation={window.dilation}, groups={window.groups}, channels {inputs} and {outputs}, positions "

@@ -194,8 +194,10 @@ def _passes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -
         from ..kernels import algorithm
 
         shape = window, batch, inputs, outputs, dtype
-        costs = tuple(algorithm.costs(*shape).items())
-        return {job: ConvPass(*found, costs) for job, found in algorithm.passages(*shape).items()}
+        return {
+            job: ConvPass(*found, tuple(algorithm.costs(*shape, job).items()))
+            for job, found in algorithm.passages(*shape).items()
+        }
     from ..textbook import algorithms
 
     if chosen == "auto" and window.workspace is not None:

@@ -53,11 +53,15 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         value.align = size
         return value
 
-    # ---- what the tile begins with: the same row everywhere, or zeros and its own content is added at the end
-    ahead_of_begin = builder.block
-    given, begin = (function.append_basic_block(label) for label in ("given", "begin"))
+    # ---- what the tile begins with: its own content, the same row everywhere, or zeros
+    own, other, given, begin = (function.append_basic_block(label) for label in ("own", "other", "given", "begin"))
     rows_of_c = [at(pointer(c, 8 * i), c_step) for i in range(rows)]
-    adding = builder.icmp_signed("!=", accumulate, I64(0))
+    adding = builder.icmp_signed("==", accumulate, I64(2))
+    builder.cbranch(builder.icmp_signed("==", accumulate, I64(1)), own, other)
+    builder.position_at_end(own)
+    from_c = {(i, j): read(rows_of_c[i], j, True) for i, j in tile}
+    builder.branch(begin)
+    builder.position_at_end(other)
     builder.cbranch(adding, begin, given)
     builder.position_at_end(given)
     first = builder.inttoptr(init, _BYTE)
@@ -67,7 +71,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     start = {}
     for i, j in tile:
         start[i, j] = builder.phi(vector)
-        start[i, j].add_incoming(nothing, ahead_of_begin)
+        start[i, j].add_incoming(from_c[i, j], own)
+        start[i, j].add_incoming(nothing, other)
         start[i, j].add_incoming(from_row[j], given)
     b_pointer = builder.inttoptr(b, _BYTE)
 
@@ -137,7 +142,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         at_entry[cell].add_incoming(new[cell], after)
     builder.cbranch(builder.icmp_signed("<", e_next, entries), entry, end)
 
-    # ---- a sum of few terms is added to the others: less is rounded away than term by term
+    # ---- where that is asked for, the sum is added to C's content: less is rounded away than term by term
     add, write = (function.append_basic_block(label) for label in ("add", "write"))
     builder.position_at_end(end)
     builder.cbranch(adding, add, write)
