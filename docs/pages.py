@@ -25,7 +25,7 @@ DOCS = Path(__file__).resolve().parent
 SOURCES = Path(retrograd.__file__).resolve().parent
 OPERATORS = DOCS / "operators"
 PACKAGES = ("retrograd.ops", "retrograd.nn.functional", "retrograd.nn.grad")
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def families() -> dict[str, dict[str, Callable[..., Any]]]:

@@ -60,6 +60,19 @@ def test_a_written_page_runs(page: str) -> None:
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.parametrize("page", WRITTEN)
+def test_what_a_written_page_includes_exists(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for file, name in re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text):
+        source = (DOCS / file).resolve().read_text(encoding="utf-8")
+        assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
+
+
+def test_a_block_behind_an_included_one_runs() -> None:
+    text = "```{literalinclude} file.py\n:pyobject: f\n```\n\n```pycon\n>>> 1 + 1\n3\n```\n"
+    assert "Expected:\n    3" in "".join(pages.run_page(text, "page"))
+
+
 def test_a_wrong_output_and_an_error_are_faults() -> None:
     assert pages.run_page("```pycon\n>>> 1 + 1\n2\n```\n", "page") == []
     assert "Expected:\n    3" in "".join(pages.run_page("```pycon\n>>> 1 + 1\n3\n```\n", "page"))

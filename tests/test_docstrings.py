@@ -34,6 +34,7 @@ MODULES = (
     "retrograd.ops",
     "retrograd.optim",
     "retrograd.testing",
+    "retrograd.textbook.algorithms",
     "retrograd.utils.checkpoint",
     "retrograd.utils.data",
 )

@@ -46,6 +46,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
 # file -> what it alone of its room may import
 DOORS: dict[str, tuple[str, ...]] = {
     "ops/kernel_set.py": ("kernels", "textbook"),  # the seat of the kernel sets
+    "ops/convolution_plan.py": ("kernels.algorithm", "textbook.algorithms"),  # what a set would do, without doing it
     "__init__.py": ("kernels.launch",),  # set_num_threads and get_num_threads
     "cli.py": ("kernels", "__version__"),  # warmup and info: the compile cache, the CPU, the threads
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module

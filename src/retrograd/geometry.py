@@ -26,13 +26,22 @@ from typing import SupportsIndex
 
 __all__ = [
     "AdaptiveWindow", "Window", "as_pairs", "as_tuple", "conv_padding", "conv_transpose_window", "conv_window",
-    "pool_window", "shared_padding",
+    "pool_window", "shared_padding", "suits",
 ]  # fmt: skip
 
 # How a convolution may be computed, in the compiled set or in the textbook: what Window.algorithm can be.
+# "exact" is "auto" without transforms; NEEDS says what a convolution has to be for those that cannot compute every one.
 ALGORITHMS = (
-    "auto", "direct", "depthwise", "pointwise", "winograd", "fft", "singa", "mxnet", "pytorch", "numpy_ml",
+    "auto", "exact", "direct", "depthwise", "pointwise", "winograd", "singa", "mxnet", "pytorch", "numpy_ml",
 )  # fmt: skip
+NEEDS = {
+    "winograd": (
+        "3x3 taps (3-D: along the last two axes), stride 1, dilation 1, one group, and at least 2 inputs and 2 outputs "
+        "on each of those two axes; or a transposed convolution of 4x4 taps with stride 2, dilation 1, one group"
+    ),
+    "depthwise": "as many groups as input channels and as output channels",
+    "pointwise": "one tap, and a group of more than one channel (for others there is 'depthwise')",
+}
 PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
 
 # What the builders take, hashable: one number for all axes, or one entry per axis (of padding: a pair).
@@ -78,6 +87,26 @@ class Window:
     def taps(self) -> int:
         """Number of kernel positions."""
         return math.prod(self.kernel)
+
+
+def suits(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> bool:
+    """Whether a convolution of ``inputs`` to ``outputs`` channels has what ``algorithm`` needs, see NEEDS.
+
+    ``transposed``: it is the window's input gradient that is asked for.
+    """
+    depthwise = window.groups == inputs == outputs
+    if algorithm == "winograd":
+        phases = window.kernel == (4, 4) and window.stride == (2, 2) and min(window.input) > 1
+        if transposed and phases and window.dilation == (1, 1) and window.groups == 1:
+            return True
+        return (
+            window.ndim in (2, 3) and window.kernel[-2:] == (3, 3) and window.groups == 1
+            and max(window.stride) == max(window.dilation) == 1
+            and min(*window.output[-2:], *window.input[-2:]) > 1
+        )  # fmt: skip
+    if algorithm == "depthwise":
+        return depthwise
+    return algorithm != "pointwise" or (window.taps == 1 and not depthwise)
 
 
 @dataclass(frozen=True, slots=True)

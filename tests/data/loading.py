@@ -10,6 +10,7 @@ import numpy as np
 from retrograd import nn
 from retrograd.data import Dataset, IterableDataset, get_worker_info
 from retrograd.engine.tensor import Tensor
+from retrograd.ops.kernel_set import kernel_setting
 from retrograd.ops.random import default_generator
 
 
@@ -74,6 +75,16 @@ class Convolving(Dataset):
 
     def __getitem__(self, index):
         return self.layer(Tensor(np.full((1, 3, 16, 16), index, np.float32))).detach()
+
+
+class Chosen(Dataset):
+    """The kernel set in the worker, and its algorithm of convolution."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return kernel_setting()
 
 
 class Shared(IterableDataset):

@@ -15,6 +15,7 @@ import pytest
 
 import retrograd
 from data.loading import (
+    Chosen,
     Convolving,
     Noisy,
     Shared,
@@ -24,6 +25,7 @@ from data.loading import (
     unpicklable_batch,
 )
 from retrograd.data import DataLoader, get_worker_info
+from retrograd.ops.kernel_set import use_kernels
 from retrograd.ops.random import default_generator, manual_seed
 
 
@@ -120,6 +122,12 @@ def test_compiled_kernels_run_in_workers():
         loader = DataLoader(dataset, 2, num_workers=2, multiprocessing_context=context, timeout=120)
         for ours, theirs in zip(plain, loader, strict=True):
             assert np.array_equal(ours, theirs.numpy())
+
+
+def test_workers_have_the_kernels_of_the_process():
+    with use_kernels("textbook", convolution="singa"):
+        (batch,) = DataLoader(Chosen(), 2, num_workers=1, timeout=120)
+    assert [set(names) for names in batch] == [{"textbook"}, {"singa"}]
 
 
 def test_arrays_arrive_in_memory_that_can_be_written_to():

@@ -2,7 +2,8 @@
 
 Checked of every geometry are
 
-- the three kernels against the oracle, on arrays in all kinds of memory order, inputs unchanged;
+- the three kernels against the oracle, by one of the algorithms that can compute it, on arrays in all kinds of memory
+  order, inputs unchanged;
 - the adjoint identity <conv(x, w), g> = <x, conv_input_grad(g, w)> = <w, conv_weight_grad(x, g)>;
 - the same bits with one and with two threads;
 - the three operators on one of the sets: their gradients, their gradients' gradients, the contract of ``grad_req``.
@@ -12,7 +13,7 @@ Checked of every geometry are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +37,9 @@ from kernels.convolutions import (
 from retrograd import Tensor, get_num_threads, kernels, set_num_threads, textbook, use_kernels
 from retrograd.autograd import grad
 from retrograd.geometry import Window
+from retrograd.kernels.algorithm import costs
 from retrograd.ops.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
+from retrograd.textbook.algorithms import ALGORITHMS
 from strategies import Case, Source, conv_case, conv_cases, evenly, examples, many_examples, numbers, sources
 
 SETS = {"compiled": kernels, "textbook": textbook}
@@ -49,19 +52,30 @@ def check(case: Case, source: Source) -> Again:
     assert naive.outputs(window.input, window.kernel, window.stride, window.padding, window.dilation) == window.output
     arrays = operands(case, source)
     expected = by_loops(arrays, window)
-    found = {name: trio(kernel_set, arrays, window) for name, kernel_set in SETS.items()}
-    for name, kernel_set in SETS.items():
-        check_trio(case, arrays, found[name], expected)
-        if case.bias:
-            check_bias(kernel_set, case, source, arrays, expected)
+    cases = {
+        "compiled": by_one_of(costs(window, case.batch, case.inputs, case.outputs, arrays[0].dtype.char), case, source),
+        "textbook": by_one_of(ALGORITHMS, case, source),
+    }
+    found = {name: trio(SETS[name], arrays, one.window) for name, one in cases.items()}
+    for name, one in cases.items():
+        check_trio(one, arrays, found[name], expected)
+        if one.bias:
+            check_bias(SETS[name], one, source, arrays, expected)
     name = ("compiled", "textbook")[source.rng.integers(2)]
     with use_kernels(name):
-        check_operators(case, arrays, source, found[name], expected)
+        check_operators(cases[name], arrays, source, found[name], expected)
 
     def again() -> None:
-        assert bits(trio(SETS["compiled"], arrays, window)) == bits(found["compiled"]), f"other bits: {case}"
+        same = trio(SETS["compiled"], arrays, cases["compiled"].window)
+        assert bits(same) == bits(found["compiled"]), f"other bits: {cases['compiled']}"
 
     return again
+
+
+def by_one_of(algorithms: Iterable[str], case: Case, source: Source) -> Case:
+    """The case with one of the algorithms that can compute it, or with what is chosen for it."""
+    algorithm = str(source.rng.choice(["auto", *algorithms]))
+    return replace(case, window=replace(case.window, algorithm=algorithm))
 
 
 def check_operators(case: Case, arrays: Trio, source: Source, found: Trio, expected: Trio) -> None:
@@ -87,7 +101,7 @@ def check_operators(case: Case, arrays: Trio, source: Source, found: Trio, expec
         assert_sums(gb1[0].data, arrays[2].sum(axes, np.float64), terms_of(case)[2])
     second = grad((gx1, gw1), (tx, tw, tg), (Tensor(2 * arrays[0]), Tensor(-4 * arrays[1])))
     of_y, of_gx, of_gw = terms_of(case)
-    transformed = can_be_transformed(window, gx.dtype)
+    transformed = can_be_transformed(window)
     assert_sums(second[0].data / -4, expected[1], of_gx, transformed)
     assert_sums(second[1].data / 2, expected[2], of_gw, transformed)
     assert_sums(second[2].data / -2, expected[0], 4 * of_y, transformed)  # of two that are added

@@ -74,6 +74,15 @@ def _depthwise(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> It
     yield "conv_weight_grad", k.conv_weight_grad(x, g, window)
 
 
+def _deformable(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    window = conv_window((12, 11), 3, 1, 1, 1)
+    x, offset = _x(rng, dtype, layout, 2, 32, 12, 11), _x(rng, dtype, layout, 2, 18, 12, 11) * dtype(2)
+    mask, w, g = (_x(rng, dtype, layout, *shape) for shape in ((2, 9, 12, 11), (34, 32, 3, 3), (2, 34, 12, 11)))
+    yield "deform_conv", k.deform_conv(x, offset, mask, w, w[:, 0, 0, 0].copy(), window)
+    yield "deform_conv_grad", k.deform_conv_grad(g, x, offset, mask, w, window, (True, True, True))
+    yield "deform_conv_weight_grad", k.deform_conv_weight_grad(x, offset, mask, g, window)
+
+
 def _pooling(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     window = pool_window((41, 40), 3, 2, 1)
     x, g = _x(rng, dtype, layout, 6, 17, 41, 40), _x(rng, dtype, layout, 6, 17, *window.output)
@@ -400,6 +409,7 @@ def _three(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
 FAMILIES = {
     "convolution": _trio,
     "depthwise": _depthwise,
+    "deformable": _deformable,
     "matmul": _products,
     "elementwise": _elementwise,
     "elementwise and numbers": _numbers,

@@ -12,6 +12,7 @@ import torch.nn.functional as peer
 import retrograd
 import retrograd.nn.functional as ours
 from peers.compare import assert_agree, normal
+from retrograd.ops.kernel_set import ALGORITHMS
 from strategies import Case, conv_case, evenly
 
 # The geometries of tests/kernels/test_convolution_grid.py.
@@ -22,25 +23,28 @@ def _compare(number: int, positions: int) -> None:
     """Geometry ``number``: convolution, or as often the transposed convolution of which it is the gradient."""
     case = conv_case(evenly(number)[0], positions)
     dtype = np.float32 if number % 5 == 0 else np.float64
+    # the textbook set, by one of its algorithms
+    algorithm = ("auto", *ALGORITHMS)[number // 2 % 5] if retrograd.active_kernels() == "textbook" else "auto"
     transposed, second = number % 2 == 1, dtype == np.float64 and case.batch > 0
     call = _conv_transpose if transposed else _conv
     made = case.inputs if transposed else case.outputs
     arrays = [normal(*(case.y if transposed else case.x), dtype=dtype), normal(*case.w, seed=1, dtype=dtype)]
     arrays += [normal(made, seed=2, dtype=dtype)] * case.bias
     try:
-        assert_agree(*call(case), *arrays, second=second)
+        assert_agree(*call(case, algorithm), *arrays, second=second)
     except BaseException as error:
-        error.add_note(f"geometry {number}: {case}, transposed: {transposed}")
+        error.add_note(f"geometry {number}: {case}, transposed: {transposed}, algorithm: {algorithm}")
         raise
 
 
-def _conv(case: Case) -> tuple[Any, Any]:
+def _conv(case: Case, algorithm: str) -> tuple[Any, Any]:
     """The function here, and the one there, where one padding has to do for both sides."""
     window, name = case.window, f"conv{case.window.ndim}d"
     around = [side for pair in reversed(window.padding) for side in pair]
 
     def ours_of(x: Any, w: Any, b: Any = None) -> Any:
-        return getattr(ours, name)(x, w, b, window.stride, window.padding, window.dilation, window.groups)
+        options = window.stride, window.padding, window.dilation, window.groups
+        return getattr(ours, name)(x, w, b, *options, algorithm=algorithm)
 
     def theirs_of(x: Any, w: Any, b: Any = None) -> Any:
         return getattr(peer, name)(peer.pad(x, around), w, b, window.stride, 0, window.dilation, window.groups)
@@ -48,7 +52,7 @@ def _conv(case: Case) -> tuple[Any, Any]:
     return ours_of, theirs_of
 
 
-def _conv_transpose(case: Case) -> tuple[Any, Any]:
+def _conv_transpose(case: Case, algorithm: str) -> tuple[Any, Any]:
     """The same; there, padding is cut off a result with none."""
     window, name = case.window, f"conv_transpose{case.window.ndim}d"
     whole = [
@@ -60,8 +64,8 @@ def _conv_transpose(case: Case) -> tuple[Any, Any]:
     inside = (..., *(slice(lo, lo + i) for i, (lo, _) in zip(window.input, window.padding, strict=True)))
 
     def ours_of(x: Any, w: Any, b: Any = None) -> Any:
-        function = getattr(ours, name)
-        return function(x, w, b, window.stride, window.padding, extra, window.groups, window.dilation)
+        options = window.stride, window.padding, extra, window.groups, window.dilation
+        return getattr(ours, name)(x, w, b, *options, algorithm=algorithm)
 
     def theirs_of(x: Any, w: Any, b: Any = None) -> Any:
         return getattr(peer, name)(x, w, b, window.stride, 0, extra, window.groups, window.dilation)[inside]

@@ -67,6 +67,9 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "conv": (x, w, a(6), CONV),
         "conv_input_grad": (y, w, a(4), CONV),
         "conv_weight_grad": (x, y, CONV),
+        "deform_conv": (x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), w, a(6), CONV),
+        "deform_conv_grad": (y, x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), w, CONV, (True, True, True)),
+        "deform_conv_weight_grad": (x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), y, CONV),
         "matmul": (a(2, 1, 3, 4), a(3, 4, 5), a(5)),
         **dict.fromkeys(TWO, two),
         **dict.fromkeys(ONE, one),
@@ -230,7 +233,8 @@ BATCHED = {
         *("max_unpool", "max_pool_grad", "max_pool_gather"),
         *("softmax_grad", "log_softmax_grad", "cross_entropy", "nll_loss"),
     ],
-    3: ["nll_loss_grad", "multi_margin_loss_grad", "multilabel_margin_loss_grad", "attention"],
+    3: ["nll_loss_grad", "multi_margin_loss_grad", "multilabel_margin_loss_grad", "attention", "deform_conv"],
+    4: ["deform_conv_grad"],
     6: ["attention_grad"],
 }
 

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any
 
-from ..ops.kernel_set import active_kernels
+from ..ops.kernel_set import kernel_setting
 from .fetch import Fetcher
 from .worker import receive, work
 
@@ -87,7 +87,7 @@ class Workers:
                 give_result.close()
             self._processes.append(process)
         for identity in range(count):
-            settings = identity, count, seed + identity, active_kernels()
+            settings = identity, count, seed + identity, kernel_setting()
             self._send(identity, pickle.dumps((settings, pickled), 5))
 
     def close(self) -> None:

@@ -85,7 +85,7 @@ def _set_up(message: bytes) -> Fetcher:
     identity, workers, seed, kernels = settings
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    use_kernels(kernels)
+    use_kernels(*kernels)
     fetcher, init = pickle.loads(pickled)
     _info = WorkerInfo(identity, workers, seed, fetcher.dataset)
     if init is not None:

@@ -26,11 +26,12 @@ INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode,
 
 
 class _Mode:
-    __slots__ = ("delivery", "enabled", "inference", "site", "sweeping", "watch")
+    __slots__ = ("algorithm", "delivery", "enabled", "inference", "site", "sweeping", "watch")
 
     def __init__(self) -> None:
         self.enabled = True
         self.inference = False
+        self.algorithm = "auto"  # of convolutions that leave it open, see exact_convolution
         self.delivery: object = None  # stands for the backward that is running, until its leaves have been served
         self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
         self.sweeping = False  # a backward sweep that is not recorded is running

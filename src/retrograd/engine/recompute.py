@@ -132,6 +132,7 @@ class Region:
     ) -> None:
         self.function = function
         self.around = around
+        self.algorithm = "auto"  # of convolutions, in both runs
         self.count = 0
         self.found: dict[int, Any] = {}
         # The arguments are what this region saves. A node holds them, so that they are watched for changes, and so
@@ -148,7 +149,7 @@ class Region:
         """The first run: the function's result."""
         args, kwargs = self._arguments(self.node.saved)
         mode = thread.mode
-        outer = mode.watch
+        outer, self.algorithm = mode.watch, mode.algorithm
         mode.watch = Watch(self._hide, outer)
         try:
             result = self.function(*args, **kwargs)
@@ -186,8 +187,8 @@ class Region:
                 raise _Complete
 
         mode = thread.mode
-        outer, site = mode.watch, mode.site
-        mode.site = self.node.place
+        outer, site, algorithm = mode.watch, mode.site, mode.algorithm
+        mode.site, mode.algorithm = self.node.place, self.algorithm
         try:
             with enable_grad(), self.around():
                 mode.watch = Watch(collect, outer)
@@ -195,7 +196,7 @@ class Region:
         except _Complete:
             pass
         finally:
-            mode.watch, mode.site = outer, site
+            mode.watch, mode.site, mode.algorithm = outer, site, algorithm
         if len(nodes) != self.count:
             self.refuse(f"{len(nodes)} operators saved something, {self.count} did before")
         for node in nodes:

@@ -13,6 +13,7 @@ from .attention import *
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
+from .deformable import *
 from .distance import *
 from .elementwise import *
 from .extremes import *
@@ -43,6 +44,7 @@ _FAMILIES = (
     "convolution",
     "cross_entropy",
     "ctc",
+    "deformable",
     "distance",
     "elementwise",
     "loss",

@@ -9,12 +9,14 @@ import numpy as np
 from ..geometry import Window
 from .gather_plan import Gather, depthwise_plan
 from .launch import kernel
+from .partials import add_parts, sum_parts
 from .plan import three_axes, three_steps
-from .reduce_plan import Reduce, depthwise_reduce_plan
+from .reduce_plan import TASKS, Reduce, depthwise_reduce_plan
 from .scratch import per_thread
 
 _gather = kernel("depthwise.gather")
 _weight_grad = kernel("depthwise.weight_grad")
+_TASK_WORDS = 2  # of a task of the weight gradient
 
 
 @lru_cache(maxsize=4096)
@@ -57,11 +59,26 @@ def _reduce_plan(
     return depthwise_reduce_plan(three_axes(window), batch, channels, three_steps(x, dtype), three_steps(g, dtype))
 
 
-def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
-    """Partial sums (parts, taps, C) of the weight gradient; the parts are to be added in their order."""
+def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None = None) -> np.ndarray:
+    """The weight gradient (taps, C). ``limit``: bytes that its partial sums may take; the bits are the same."""
     channels, dtype = x.shape[1], x.dtype.char
     plan = _reduce_plan(window, x.shape[0], channels, dtype, x.strides, g.strides)
-    partials = np.empty((plan.parts, window.taps, channels), x.dtype)
+    gw = np.empty((window.taps, channels), x.dtype)
+    some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
+    partials = np.empty((some, window.taps, channels), x.dtype)
     scratch = per_thread(plan.scratch, "q")
-    _weight_grad[dtype](plan.tasks, x, g, partials, plan.words, scratch, plan.scratch)
-    return partials
+    if some == plan.parts:
+        _weight_grad[dtype](plan.tasks, x, g, partials, plan.words, scratch, plan.scratch)
+        return sum_parts(partials, gw)
+    for first in range(0, plan.parts, some):  # there is a task for each part
+        count = min(some, plan.parts - first)
+        words = plan.words.copy()
+        words[TASKS] += first * _TASK_WORDS
+        _weight_grad[dtype](count, x, g, partials, words, scratch, plan.scratch)
+        add_parts(partials[:count], gw, first == 0)
+    return gw
+
+
+def parts(window: Window, batch: int, channels: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...]) -> int:
+    """How many partial sums the weight gradient has."""
+    return _reduce_plan(window, batch, channels, dtype, x, g).parts

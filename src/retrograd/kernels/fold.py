@@ -15,9 +15,9 @@ from .fold_plan import PRODUCTS, fold_plan
 from .launch import kernel
 from .microkernel import ROW_SLOTS
 from .narrow import WEIGHT_LAST
-from .packing import NO_TAPS, pack_weights, zeros_of
-from .plan import three_axes, three_strides
-from .scratch import per_thread
+from .packing import NO_TAPS, pack_weights, packed_elements, zeros_of
+from .plan import three_axes, three_strides, usual_strides
+from .scratch import cores, per_thread
 
 _input_grad = kernel("fold.input_grad")
 _FEW = 8
@@ -44,3 +44,11 @@ def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.nda
     init = zeros if bias is None else bias
     _input_grad[dtype](g.shape[0], g, packed, init, gx, zeros, products, words, scratch)
     return gx
+
+
+def temporary(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:
+    """Bytes of temporary memory: packed weights, and the products of a line for each thread."""
+    size = 4 if dtype == "f" else 8
+    words = _plan(window, outputs, inputs, dtype, usual_strides(batch, outputs, window.output, size))
+    packed = packed_elements(1, outputs, window.taps * inputs, 1, dtype)
+    return (packed + int(words[PRODUCTS]) * cores()) * size

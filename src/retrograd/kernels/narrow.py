@@ -50,7 +50,7 @@ def merge_row(x: np.ndarray, window: Window) -> tuple[np.ndarray, Window]:
     One channel alone would be a product of depth 1. Only padding along the last axis needs a copy.
     """
     batch, channels, size = x.shape[0], x.shape[1], x.itemsize
-    merged, width, start, skip, count = _narrow_window(window, channels)
+    seen, width, start, skip, count = _narrow_window(window, channels)
     space = x.shape[2:-1]
     dense = x.transpose(FIRST_LAST[x.ndim])
     if start or skip or width > x.shape[-1] or not dense.flags.c_contiguous:
@@ -61,15 +61,23 @@ def merge_row(x: np.ndarray, window: Window) -> tuple[np.ndarray, Window]:
         dense = wide
     steps = dense.strides
     view = np.ndarray(
-        (batch, window.kernel[-1] * channels, *space, merged.input[-1]),
+        (batch, window.kernel[-1] * channels, *space, seen.input[-1]),
         x.dtype,
         buffer=dense,
         strides=(steps[0], size, *steps[1:-2], channels * size),
     )
-    return view, merged
+    return view, seen
 
 
 def merge_weights(w: np.ndarray) -> np.ndarray:
     """``w`` (O, I, *R) as (O, R*I, *R', 1) for ``merge_row``."""
     last = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim]))  # (*R', R, I, O): no copy in the usual order
     return last.reshape(*w.shape[2:-1], 1, w.shape[-1] * w.shape[1], w.shape[0]).transpose(WEIGHT[w.ndim])
+
+
+def merged(window: Window, batch: int, channels: int, dtype: str) -> tuple[Window, int, int]:
+    """The window of ``merge_row``, its input channels, and the bytes of the copy of x."""
+    seen, width, start, skip, _ = _narrow_window(window, channels)
+    copied = start or skip or width > window.input[-1]
+    elements = batch * prod(window.input[:-1]) * width * channels if copied else 0
+    return seen, window.kernel[-1] * channels, elements * (4 if dtype == "f" else 8)

@@ -22,6 +22,12 @@ def zeros_of(count: int, dtype: str) -> np.ndarray:
 NO_TAPS = np.zeros(1, np.int64)  # a matrix is a kernel with one tap, at its beginning
 
 
+def packed_elements(taps: int, depth: int, columns: int, groups: int, dtype: str) -> int:
+    """Elements of the array that ``pack_weights`` makes."""
+    shape = tile(dtype, "rows", columns)
+    return max(1, groups * shape.panels * taps * depth * shape.width)
+
+
 def pack_weights(
     w: np.ndarray, taps: np.ndarray, depth: int, columns: int, depth_step: int, column_step: int, groups: int,
     group_step: int,
@@ -33,7 +39,7 @@ def pack_weights(
     dtype = w.dtype.char
     shape = tile(dtype, "rows", columns)
     wide, panels = shape.width, shape.panels
-    packed = aligned(max(1, groups * panels * len(taps) * depth * wide), dtype)
+    packed = aligned(packed_elements(len(taps), depth, columns, groups, dtype), dtype)
     if packed.size > 1:
         _pack[dtype](
             groups * panels,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ..geometry import AdaptiveWindow, Window
 from .microkernel import Tile, micro
@@ -48,6 +49,17 @@ def three_strides(strides: Sequence[int]) -> list[int]:
     """The strides N, D, H, W of an array (N, C, ...)."""
     space = list(strides[2:])
     return [strides[0]] + [0] * (3 - len(space)) + space
+
+
+def usual_strides(batch: int, channels: int, extents: Sequence[int], size: int) -> tuple[int, ...]:
+    """The strides N, C, ... in bytes of a dense, channels-last array with elements of ``size`` bytes."""
+    return nested_strides((batch, *extents, channels), size, (0, -1, *range(1, len(extents) + 1)))
+
+
+def nested_strides(memory: Sequence[int], size: int, axes: Sequence[int]) -> tuple[int, ...]:
+    """The strides along these axes of a dense array that has the extents ``memory``."""
+    found = [size * prod(memory[axis + 1 :]) for axis in range(len(memory))]
+    return tuple(found[axis] for axis in axes)
 
 
 def three_steps(strides: Sequence[int], dtype: str) -> list[int]:

@@ -15,9 +15,10 @@ from ..geometry import Window
 from .launch import kernel
 from .microkernel import tile
 from .packing import zeros_of
-from .plan import three_axes, three_steps
+from .partials import sum_parts
+from .plan import three_axes, three_steps, usual_strides
 from .planar_plan import Planar, planar_plan
-from .scratch import per_thread
+from .scratch import cores, per_thread
 
 _gather = kernel("planar.gather")
 _weight_grad = kernel("planar.weight_grad")
@@ -58,10 +59,22 @@ def gather(
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
-    """Partial sums (parts, taps, Ci/groups, Co) of the weight gradient; the parts are to be added in their order."""
+    """The weight gradient (taps, Ci/groups, Co)."""
     dtype = x.dtype.char
     plan = _plan(window, False, x.shape[0], x.shape[1], g.shape[1], dtype, x.strides, g.strides, True)
     partials = np.zeros((plan.parts, window.taps, x.shape[1] // window.groups, g.shape[1]), x.dtype)
     planes, table = per_thread(plan.planes, dtype), per_thread(plan.table, "q")
     _weight_grad[dtype](plan.tasks, x, g, partials, planes, plan.planes, plan.words, table, plan.table)
-    return partials
+    return sum_parts(partials, np.empty(partials.shape[1:], x.dtype))
+
+
+def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> int:
+    """Bytes of temporary memory: planes, and weights in another order or partial sums."""
+    size, gradient, sums = 4 if dtype == "f" else 8, job == "conv_input_grad", job == "conv_weight_grad"
+    x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    if gradient:
+        plan = _plan(window, True, batch, outputs, inputs, dtype, y, x, False)
+    else:
+        plan = _plan(window, False, batch, inputs, outputs, dtype, x, y, sums)
+    weights = window.taps * inputs // window.groups * outputs
+    return (plan.planes * cores() + weights * (plan.parts if sums else 1)) * size

@@ -6,6 +6,7 @@ nobody asked for, and what was left behind by other numbers is as good as zeros,
 
 from __future__ import annotations
 
+import os
 from threading import local
 
 import numpy as np
@@ -43,6 +44,12 @@ def forget() -> None:
 def per_thread(count: int, dtype: str) -> np.ndarray:
     """At least ``count`` elements for each thread, one part after the other; the next call may give the same ones."""
     return shared(count * get_num_threads(), dtype)
+
+
+def cores() -> int:
+    """For how many threads a limit of memory has to do. What fits decides which algorithm runs, and so the bits: it is
+    not to depend on how many threads there are just now."""
+    return os.cpu_count() or 1
 
 
 def shared(count: int, dtype: str) -> np.ndarray:

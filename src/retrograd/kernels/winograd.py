@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
-from ..geometry import Window
+from ..geometry import Window, suits
 from .launch import kernel
 from .moves import copy
 from .packing import zeros_of
-from .plan import three_axes, three_steps, three_strides
-from .scratch import aligned, per_thread, shared
-from .winograd_plan import COLUMN_STEP, PANELS, POINTS, WIDTH, Transformed, transform_plan, transform_sum_plan
+from .plan import three_axes, three_steps, three_strides, usual_strides
+from .scratch import aligned, cores, per_thread, shared
+from .winograd_plan import COLUMN_STEP, PAIRS, PANELS, WIDTH, Transformed, transform_plan, transform_sum_plan
 
 _gather = kernel("winograd.gather")
 _weight_grad = kernel("winograd.weight_grad")
@@ -26,41 +28,75 @@ _multiply = kernel("winograd.multiply")
 _accumulate = kernel("winograd.accumulate")
 _transform_back = kernel("winograd.transform_back")
 _weights = kernel("winograd_weights.weights")
+_two_weights = kernel("winograd_weights.two_weights")
 _weights_back = kernel("winograd_weights.weights_back")
 
 
 def can(window: Window) -> bool:
     """Whether the transforms exist for a window."""
-    return (
-        window.kernel == (3, 3) and window.stride == window.dilation == (1, 1) and window.groups == 1
-        and min(window.output) > 1 and min(window.input) > 1
-    )  # fmt: skip
+    return suits("winograd", window, window.groups, window.groups)
 
 
 @lru_cache(maxsize=4096)
 def _turned(window: Window) -> Window:
     """The window of the convolution with the kernel turned round that is the input gradient of this one."""
-    padding = tuple((2 - low, 2 - high) for low, high in window.padding)
+    padding = tuple((r - 1 - low, r - 1 - high) for r, (low, high) in zip(window.kernel, window.padding, strict=True))
     return replace(window, input=window.output, output=window.input, padding=padding)
 
 
+def can_by_phases(window: Window) -> bool:
+    """Whether the input gradient's phases, one for each residue of a position modulo the stride, have 2x2 taps each."""
+    return window.kernel == (4, 4) and suits("winograd", window, window.groups, window.groups, True)
+
+
+def tiles_of_phases(window: Window) -> int:
+    """Tiles of an image, in all four phases."""
+    return sum(-(-phase.output[0] // 3) * -(-phase.output[1] // 3) for _, _, phase in _phases(window))
+
+
 @lru_cache(maxsize=4096)
-def _plan(
+def _phases(window: Window) -> list[tuple[tuple[int, int], tuple[int, int], Window]]:
+    """Of every phase: its residues, its first taps, and its window, a correlation of g with the taps turned round.
+
+    Position i = 2q + residue reads o = q + base - t through the taps first + 2t, with base = (residue + low) // 2.
+    """
+    found = []
+    ((low_h, _), (low_w, _)), (height, width) = window.padding, window.input
+    for h, w in product((0, 1), repeat=2):
+        extents = (height - h + 1) // 2, (width - w + 1) // 2
+        padding = (1 - (h + low_h) // 2, 0), (1 - (w + low_w) // 2, 0)
+        phase = Window(window.output, (2, 2), extents, (1, 1), (1, 1), padding)
+        found.append(((h, w), ((h + low_h) % 2, (w + low_w) % 2), phase))
+    return found
+
+
+class _Call(NamedTuple):
+    """The plan and what else a call needs."""
+
+    plan: Transformed
+    zeros: np.ndarray
+    taps: int  # along D
+    width: int
+    panels: int
+    step: int  # of a row of the weights' gradient
+
+
+@lru_cache(maxsize=4096)
+def _call(
     window: Window, batch: int, depth: int, columns: int, dtype: str, x: tuple[int, ...], y: tuple[int, ...], sums: bool
-) -> tuple[Transformed, np.ndarray, int, int, int]:
-    """The plan, zeros that its kernel reads, and the words of it that the weights' kernels need."""
+) -> _Call:
+    axes = three_axes(window)
     build = transform_sum_plan if sums else transform_plan
-    plan = build(three_axes(window), batch, depth, columns, dtype, three_strides(x), three_steps(y, dtype))
-    words = plan.words
-    zeros = zeros_of(max(depth, columns) + 64, dtype)
-    return plan, zeros, int(words[WIDTH]), int(words[PANELS]), int(words[COLUMN_STEP])
+    plan = build(axes, batch, depth, columns, dtype, three_strides(x), three_steps(y, dtype))
+    words = [int(plan.words[at]) for at in (WIDTH, PANELS, COLUMN_STEP)]
+    return _Call(plan, zeros_of(max(depth, columns) + 64, dtype), axes[0].kernel, *words)
 
 
-def _dense(w: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """``w`` with its axes in this order in memory."""
-    w = w.transpose(axes)
+def _dense(w: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    """``w`` (O, I, *R) with its axes in this order in memory."""
+    w = w.transpose(order)
     if not w.flags.c_contiguous:
-        dense = np.empty(w.shape, w.dtype)
+        dense = aligned(w.size, w.dtype.char).reshape(w.shape)
         copy(dense, w)
         return dense
     return w
@@ -68,53 +104,102 @@ def _dense(w: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window) -> np.ndarray:
     """Fill ``y`` with the forward pass; both tensors have neighbouring channels, the bias is dense."""
-    return _transformed(x, _dense(w, (2, 3, 1, 0)), bias, y, window, 0)
+    return _transformed(x, _dense(w, (*range(2, w.ndim), 1, 0)), bias, y, window, 0)
+
+
+def _temporary_of_phases(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:
+    size = 4 if dtype == "f" else 8
+    x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    most = 0
+    for _, _, phase in _phases(window):
+        target = (x[0], x[1], 2 * x[2], 2 * x[3])
+        plan = _call(phase, batch, outputs, inputs, dtype, y, target, False).plan
+        most = max(most, plan.weights + plan.work * (1 if plan.shared else cores()))
+    return (most + 4 * inputs * outputs) * size  # and the taps of a phase, put together
 
 
 def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window) -> np.ndarray:
     """Fill ``gx`` with the input gradient."""
-    return _transformed(g, _dense(w, (2, 3, 0, 1)), bias, gx, _turned(window), 1)
+    if window.kernel[-1] == 4:
+        return _input_grad_by_phases(g, w, bias, gx, window)
+    return _transformed(g, _dense(w, (*range(2, w.ndim), 0, 1)), bias, gx, _turned(window), 1)
+
+
+def _input_grad_by_phases(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window
+) -> np.ndarray:
+    """Fill ``gx`` with the input gradient of a 4x4 kernel at stride 2: F(3x3, 2x2) for each of its four phases."""
+    for (down, right), (tap_h, tap_w), phase in _phases(window):
+        some = _dense(w[:, :, tap_h::2, tap_w::2], (2, 3, 0, 1))
+        _transformed(g, some, bias, gx[:, :, down::2, right::2], phase, 1)
+    return gx
 
 
 def _transformed(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window, turned: int
 ) -> np.ndarray:
-    """``w`` is dense in the order (3, 3, channels of x, channels of y)."""
-    dtype, depth, columns = x.dtype.char, w.shape[2], w.shape[3]
-    plan, zeros, width, panels, _ = _plan(window, x.shape[0], depth, columns, dtype, x.strides, y.strides, False)
+    """``w`` is dense in the order (*R, channels of x, channels of y)."""
+    dtype, depth, columns = x.dtype.char, w.shape[-2], w.shape[-1]
+    plan, zeros, taps, width, panels, _ = _call(window, x.shape[0], depth, columns, dtype, x.strides, y.strides, False)
     transformed = aligned(plan.weights, dtype)
-    _weights[dtype](depth, w, transformed, depth, columns, width, panels, turned)
+    if window.kernel[-1] == 2:
+        _two_weights[dtype](depth, w, transformed, depth, columns, width, panels)
+    else:
+        _weights[dtype](taps * depth, w, transformed, depth, columns, width, panels, taps, turned)
     table = per_thread(plan.table, "q")
     init = zeros if bias is None else bias
-    if not plan.blocks:
+    if not plan.shared:
         work = per_thread(plan.work, dtype)
-        _gather[dtype](plan.tasks, x, transformed, init, y, zeros, work, plan.work, plan.words, table, plan.table)
+        _gather[dtype](len(plan.blocks), x, transformed, init, y, zeros, work, plan.work, plan.words, table, plan.table)
         return y
     work = shared(plan.work, dtype)
-    for first, last in plan.blocks:
-        _transform[dtype](last - first, x, y, zeros, work, plan.words, first, 0, table, plan.table)
-        _multiply[dtype](POINTS * POINTS, transformed, zeros, work, plan.words, first, last, table, plan.table)
-        _transform_back[dtype](last - first, work, init, y, plan.words, first)
+    for index, block in enumerate(plan.blocks):
+        lines = block.inputs * block.lines
+        _transform[dtype](lines, x, y, zeros, work, plan.words, index, lines, table, plan.table)
+        _multiply[dtype](PAIRS, transformed, zeros, work, plan.words, index, table, plan.table)
+        _transform_back[dtype]((block.last - block.first) * block.lines, work, init, y, plan.words, index)
     return y
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
-    """The weight gradient in the order of memory (3, 3, Ci, Co); both tensors have neighbouring channels."""
+    """The weight gradient in the order of memory (*R, Ci, Co); both tensors have neighbouring channels."""
     dtype, depth, columns = x.dtype.char, x.shape[1], g.shape[1]
-    plan, zeros, _, _, step = _plan(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
-    partials, gw = aligned(plan.weights, dtype), np.empty((3, 3, depth, columns), x.dtype)
+    plan, zeros, taps, _, _, step = _call(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
+    partials, gw = aligned(plan.weights, dtype), np.empty((*window.kernel, depth, columns), x.dtype)
+    elements = plan.weights // len(plan.parts)
     table = per_thread(plan.table, "q")
-    if not plan.blocks:
+    if not plan.shared:
         work = per_thread(plan.work, dtype)
-        _weight_grad[dtype](plan.tasks, x, g, partials, zeros, work, plan.work, plan.words, table, plan.table)
+        _weight_grad[dtype](
+            len(plan.parts), x, g, partials, elements, len(plan.blocks), zeros, work, plan.work, plan.words, table,
+            plan.table,
+        )  # fmt: skip
     else:
         work = shared(plan.work, dtype)
-    for part, blocks in enumerate(plan.blocks_of_parts):
-        origin, end = blocks[0][0], blocks[-1][1]
-        for first, last in blocks:
-            _transform[dtype](last - first, x, g, zeros, work, plan.words, first, 1, table, plan.table)
-            _accumulate[dtype](
-                POINTS * POINTS, partials, part, zeros, work, plan.words, origin, first, last, end, table, plan.table
-            )
-    _weights_back[dtype](depth, partials, gw, depth, columns, step, plan.parts)
+        for part, (first, last) in enumerate(plan.parts):
+            for index in range(first, last):
+                block = plan.blocks[index]
+                lines = block.inputs * block.lines
+                count = lines + (block.last - block.first) * block.lines
+                _transform[dtype](count, x, g, zeros, work, plan.words, index, lines, table, plan.table)
+                _accumulate[dtype](
+                    taps * PAIRS, partials, part * elements, index > first, zeros, work, plan.words, index, table,
+                    plan.table,
+                )  # fmt: skip
+    _weights_back[dtype](taps * depth, partials, gw, depth, columns, step, taps, len(plan.parts))
     return gw
+
+
+def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> int:
+    """Bytes of temporary memory: transformed weights or their partial sums, and blocks of tiles."""
+    size, gradient = 4 if dtype == "f" else 8, job == "conv_input_grad"
+    x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    if window.kernel[-1] == 4:
+        return _temporary_of_phases(window, batch, inputs, outputs, dtype)
+    if gradient:
+        plan = _call(_turned(window), batch, outputs, inputs, dtype, y, x, False).plan
+    else:
+        plan = _call(window, batch, inputs, outputs, dtype, x, y, job == "conv_weight_grad").plan
+    turned = inputs * outputs * window.taps if gradient else 0  # weights in another order
+    blocks = plan.work * (1 if plan.shared else cores())
+    return (plan.weights + blocks + turned) * size

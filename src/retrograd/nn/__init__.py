@@ -5,6 +5,7 @@ from . import (
     attention,
     container,
     convolution,
+    deformable,
     dropout,
     embedding,
     functional,
@@ -28,6 +29,7 @@ from .activation import *
 from .attention import *
 from .container import *
 from .convolution import *
+from .deformable import *
 from .dropout import *
 from .embedding import *
 from .group_norm import *
@@ -49,6 +51,7 @@ __all__ += activation.__all__
 __all__ += attention.__all__
 __all__ += container.__all__
 __all__ += convolution.__all__
+__all__ += deformable.__all__
 __all__ += dropout.__all__
 __all__ += embedding.__all__
 __all__ += group_norm.__all__

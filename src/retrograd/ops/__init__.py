@@ -10,6 +10,7 @@ import sys
 from . import gradients, methods  # noqa: F401  they attach themselves
 from .broadcasting import *
 from .comparison import *
+from .convolution_plan import exact_convolution
 from .creation import *
 from .diagonal import *
 from .einsum import *
@@ -74,5 +75,5 @@ _FAMILIES = (
     "search",
     "statistics",
 )
-__all__ = ["active_kernels", "use_kernels"]
+__all__ = ["active_kernels", "exact_convolution", "use_kernels"]
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

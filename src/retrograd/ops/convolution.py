@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engine.function import Function
+from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, wrap
 from ..geometry import Window
 from .broadcasting import Sum
@@ -40,7 +41,7 @@ from .convolution_arguments import (
     conv_transpose_arguments,
     freeze,
 )
-from .kernel_set import kernels
+from .kernel_set import convolution_kernel, kernels
 from .padding import Extend, Pairs
 from .shape import Reshape
 
@@ -54,7 +55,8 @@ class Conv(Function):
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, window: Window) -> Tensor:
         ctx.save_for_backward(x, w)
         ctx.window = window
-        return wrap(kernels.conv(x.data, w.data, None if b is None else b.data, window))
+        run = kernels.conv if window.algorithm == "auto" else convolution_kernel("conv", window)
+        return wrap(run(x.data, w.data, None if b is None else b.data, window))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -72,7 +74,8 @@ class ConvInputGrad(Function):
     def forward(ctx: Any, g: Tensor, w: Tensor, b: Tensor | None, window: Window) -> Tensor:
         ctx.save_for_backward(g, w)
         ctx.window = window
-        return wrap(kernels.conv_input_grad(g.data, w.data, None if b is None else b.data, window))
+        run = kernels.conv_input_grad if window.algorithm == "auto" else convolution_kernel("conv_input_grad", window)
+        return wrap(run(g.data, w.data, None if b is None else b.data, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -90,7 +93,8 @@ class ConvWeightGrad(Function):
     def forward(ctx: Any, x: Tensor, g: Tensor, window: Window) -> Tensor:
         ctx.save_for_backward(x, g)
         ctx.window = window
-        return wrap(kernels.conv_weight_grad(x.data, g.data, window))
+        run = kernels.conv_weight_grad if window.algorithm == "auto" else convolution_kernel("conv_weight_grad", window)
+        return wrap(run(x.data, g.data, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -147,7 +151,7 @@ def conv_nd(
     window, extension = conv_arguments(
         name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(dilation), freeze(groups),
         padding_mode if padding_mode == "zeros" else freeze(padding_mode),
-        algorithm if algorithm == "auto" else freeze(algorithm),
+        thread.mode.algorithm if algorithm == "auto" else freeze(algorithm),
         None if workspace is None else as_bytes(name, workspace),
     )  # fmt: skip
     if len(xs) == ndim + 2:
@@ -192,7 +196,7 @@ def conv_transpose_nd(
         None if output_size is None else freeze(output_size),
         None if adj is None else freeze(adj),
         None if target_shape is None else freeze(target_shape),
-        algorithm if algorithm == "auto" else freeze(algorithm),
+        thread.mode.algorithm if algorithm == "auto" else freeze(algorithm),
         None if workspace is None else as_bytes(name, workspace),
     )  # fmt: skip
     if len(xs) == ndim + 2:

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor
 from ..geometry import (
     ALGORITHMS,
+    NEEDS,
     Window,
     as_pairs,
     as_tuple,
@@ -22,6 +24,7 @@ from ..geometry import (
     conv_transpose_window,
     conv_window,
     shared_padding,
+    suits,
 )
 from .dtype import require_same
 from .padding import Pairs
@@ -82,6 +85,7 @@ def conv_arguments(
         else:
             pairs = as_pairs(padding, ndim)
         window = conv_window(size, kernel, steps, pairs, spread, groups, algorithm, workspace)
+        _check_needs(window, channels, ws[0])
         if padding_mode == "zeros" or not any(map(any, pairs)):
             return window, None
         _check_extension(padding_mode, size, pairs)
@@ -154,6 +158,7 @@ def conv_transpose_arguments(
         options = spread, groups, algorithm, workspace
         window = conv_transpose_window(size, kernel, steps, pairs, extra, *options)
         extension = () if padding_mode == "zeros" else _seen(window)
+        _check_needs(window, ws[1] * groups, channels, transposed=True)
         if not any(map(any, extension)):
             return window, None
         _check_extension(padding_mode, size, extension)
@@ -277,6 +282,22 @@ def check_choices(name: str, padding_mode: Any, algorithm: Any) -> None:
         raise ValueError(f"{name}: padding_mode={padding_mode!r} must be one of {', '.join(PADDING_MODES)}")
     if algorithm not in ALGORITHMS:
         raise ValueError(f"{name}: algorithm={algorithm!r} must be one of {', '.join(ALGORITHMS)}")
+
+
+def _check_needs(window: Window, inputs: int, outputs: int, transposed: bool = False) -> None:
+    """``inputs`` and ``outputs``: channels of the convolution, of which a transposed one is the input gradient."""
+    algorithm = window.algorithm
+    if algorithm in NEEDS and not suits(algorithm, window, inputs, outputs, transposed):
+        raise ValueError(
+            f"algorithm={algorithm!r} needs {NEEDS[algorithm]}; here kernel={window.kernel}, stride={window.stride}, "
+            f"dilation={window.dilation}, groups={window.groups}, channels {inputs} and {outputs}, positions "
+            f"{window.input} and {window.output}; algorithm='auto' takes what suits"
+        )
+
+
+def as_algorithm(algorithm: Any) -> Any:
+    """An algorithm as it was asked for, or what the calling thread has for "auto", see ``exact_convolution``."""
+    return thread.mode.algorithm if algorithm == "auto" else freeze(algorithm)
 
 
 def as_bytes(name: str, workspace: Any) -> int:

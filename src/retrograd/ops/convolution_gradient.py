@@ -30,7 +30,15 @@ from ..engine.tensor import Tensor, wrap
 from ..geometry import Window, as_tuple
 from .broadcasting import Sum
 from .convolution import conv, conv_input_grad, conv_weight_grad
-from .convolution_arguments import Extent, Padding, as_bytes, conv_arguments, conv_transpose_arguments, freeze
+from .convolution_arguments import (
+    Extent,
+    Padding,
+    as_algorithm,
+    as_bytes,
+    conv_arguments,
+    conv_transpose_arguments,
+    freeze,
+)
 from .dtype import require_float, require_same
 from .shape import Reshape
 
@@ -57,7 +65,8 @@ class PerSampleConvWeightGrad(Function):
         (want_x, want_g, _), (x, g) = ctx.needs_input_grad, ctx.saved_tensors
         if not x.data.shape[0]:
             return x * 0 if want_x else None, g * 0 if want_g else None, None
-        window = replace(ctx.window, groups=x.data.shape[0] * ctx.window.groups, algorithm="auto")
+        algorithm = "exact" if ctx.window.algorithm == "exact" else "auto"  # others may not suit so many groups
+        window = replace(ctx.window, groups=x.data.shape[0] * ctx.window.groups, algorithm=algorithm)
         v = Reshape.apply(v, (-1, *v.data.shape[2:]))  # (N, Co, C, *R) -> (N*Co, C, *R)
         gx = Reshape.apply(conv_input_grad(_side_by_side(g), v, None, window), x.data.shape) if want_x else None
         gg = Reshape.apply(conv(_side_by_side(x), v, None, window), g.data.shape) if want_g else None
@@ -129,7 +138,7 @@ def _window(call: Call, xs: tuple[int, ...], ws: tuple[int, ...], g: Tensor) -> 
     """The window of the forward pass that the call is about; g must have the shape of its output."""
     name, ndim = call.name, call.ndim
     stride, padding, dilation, groups = map(freeze, (call.stride, call.padding, call.dilation, call.groups))
-    how = freeze(call.algorithm), None if call.workspace is None else as_bytes(name, call.workspace)
+    how = as_algorithm(call.algorithm), None if call.workspace is None else as_bytes(name, call.workspace)
     if call.transposed:
         options = stride, padding, freeze(call.output_padding), dilation, groups, "zeros", None, None, None, *how
         window, _ = conv_transpose_arguments(name, ndim, xs, ws, None, *options)

@@ -12,7 +12,7 @@ import numpy as np
 from ..autograd import backward, gradcheck, gradgradcheck
 from ..engine.tensor import Tensor
 from ..kernels.launch import get_num_threads, set_num_threads
-from ..ops.kernel_set import active_kernels, use_kernels
+from ..ops.kernel_set import kernel_setting, use_kernels
 from .call import Arrays, Call, outputs_of
 from .report import Check, ConformanceError, ConformanceReport, run
 
@@ -243,13 +243,13 @@ class _Operator:
                 yield from self.derivative(gradcheck, tolerances, smaller)
 
     def kernel_sets(self) -> Iterator[str]:
-        before, results = active_kernels(), {}
+        before, results = kernel_setting(), {}
         try:
             for kernels, dtype in product(("textbook", "compiled"), (np.float32, np.float64)):
                 use_kernels(kernels)
                 results[kernels, dtype] = self.wide.results(self.wide.arrays, dtype, self.differentiable)
         finally:
-            use_kernels(before)
+            use_kernels(*before)
         for dtype, rtol in ((np.float32, self.single), (np.float64, max(self.rtol, 1e-10))):
             textbook, compiled = results["textbook", dtype], results["compiled", dtype]
             for kind, found, wanted in zip(("value", "gradient"), compiled, textbook, strict=True):

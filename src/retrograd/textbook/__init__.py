@@ -12,6 +12,7 @@ from .attention import *
 from .convolution import *
 from .cross_entropy import *
 from .ctc import *
+from .deformable import *
 from .distance import *
 from .elementwise import *
 from .group_norm import *
@@ -38,6 +39,7 @@ _FAMILIES = (
     "convolution",
     "cross_entropy",
     "ctc",
+    "deformable",
     "distance",
     "elementwise",
     "loss",

@@ -14,6 +14,8 @@ of w (K, C), the x that the outputs see (C, O), and g (K, O):
 
     y += w @ x              x += w^T @ g              w = g @ x^T
 
+algorithms/ computes the same by other roads; a window names one, or takes one when it limits the temporary memory.
+
 Axes: N batch, G groups, C = Ci//G and K = Co//G channels of a group; I, R, O, P positions of input, kernel,
 output and padded input. *I is one axis per dimension, I is all of them in one.
 """
@@ -25,12 +27,14 @@ from math import prod
 import numpy as np
 
 from ..geometry import Window
+from .algorithms import selectable
 from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 
+@selectable
 @ieee
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """y[n, k, o] = bias[k] + sum over c, r of x[n, c, o*stride + r*dilation - lo] w[k, c, r]
@@ -49,6 +53,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     return y if bias is None else y + _per_channel(bias, window)
 
 
+@selectable
 @ieee
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
     """gx[n, c, i] = bias[c] + sum over k, o, r with o*stride + r*dilation - lo = i of w[k, c, r] g[n, k, o]
@@ -69,6 +74,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
     return gx if bias is None else gx + _per_channel(bias, window)
 
 
+@selectable
 @ieee
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - lo]

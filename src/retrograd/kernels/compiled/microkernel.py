@@ -55,13 +55,16 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         value.align = size
         return value
 
-    # ---- what the tile begins with: its own content, or the same row everywhere
-    own, given, begin = (function.append_basic_block(label) for label in ("own", "given", "begin"))
+    # ---- what the tile begins with: its own content, the same row everywhere, or zeros
+    own, other, given, begin = (function.append_basic_block(label) for label in ("own", "other", "given", "begin"))
     rows_of_c = [at(c, builder.mul(c_step, I64(i))) if by_line else at(pointer(c, 8 * i), c_step) for i in range(rows)]
-    builder.cbranch(builder.icmp_signed("!=", accumulate, I64(0)), own, given)
+    adding = builder.icmp_signed("==", accumulate, I64(2))
+    builder.cbranch(builder.icmp_signed("==", accumulate, I64(1)), own, other)
     builder.position_at_end(own)
     from_c = {(i, j): read(rows_of_c[i], j, True) for i, j in tile}
     builder.branch(begin)
+    builder.position_at_end(other)
+    builder.cbranch(adding, begin, given)
     builder.position_at_end(given)
     first = builder.inttoptr(init, _BYTE)
     from_row = [read(first, j, True) for j in range(vectors)]
@@ -74,6 +77,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     for i, j in tile:
         start[i, j] = builder.phi(vector)
         start[i, j].add_incoming(from_c[i, j], own)
+        start[i, j].add_incoming(nothing, other)
         start[i, j].add_incoming(from_row[j], given)
     b_pointer = builder.inttoptr(b, _BYTE)
 
@@ -191,8 +195,21 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         at_entry[cell].add_incoming(new[cell], after)
     builder.cbranch(builder.icmp_signed("<", e_next, entries), entry, end)
 
-    # ---- store; the last vector may reach beyond the row
+    # ---- where that is asked for, the sum is added to C's content: less is rounded away than term by term
+    add, write = (function.append_basic_block(label) for label in ("add", "write"))
     builder.position_at_end(end)
+    builder.cbranch(adding, add, write)
+    builder.position_at_end(add)
+    with_own = {(i, j): builder.fadd(read(rows_of_c[i], j, True), new[i, j]) for i, j in tile}
+    builder.branch(write)
+    builder.position_at_end(write)
+    for cell in tile:
+        total = builder.phi(vector)
+        total.add_incoming(new[cell], end)
+        total.add_incoming(with_own[cell], add)
+        new[cell] = total
+
+    # ---- store; the last vector may reach beyond the row
     for i, j in tile:
         place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
         if j == vectors - 1:

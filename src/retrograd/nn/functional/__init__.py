@@ -8,6 +8,8 @@ import sys
 
 from ...ops.activation import *
 from ...ops.attention import *
+from ...ops.convolution_plan import conv_plan
+from ...ops.deformable import *
 from ...ops.distance import *
 from ...ops.dropout import *
 from ...ops.embedding import *
@@ -39,6 +41,7 @@ _LOSSES = ("binary", "classification", "ctc", "likelihood", "margin", "ranking",
 _OPERATORS = (
     "activation",
     "attention",
+    "deformable",
     "distance",
     "dropout",
     "embedding",
@@ -54,6 +57,6 @@ _OPERATORS = (
     *(f"loss.{subject}" for subject in _LOSSES),
 )
 _PACKAGE = __name__.partition(".")[0]
-__all__ = ["bilinear", "linear", "log_softmax", "sigmoid", "softmax", "tanh"]
+__all__ = ["bilinear", "conv_plan", "linear", "log_softmax", "sigmoid", "softmax", "tanh"]
 __all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
 __all__ += [name for family in _OPERATORS for name in sys.modules[f"{_PACKAGE}.ops.{family}"].__all__]

@@ -55,13 +55,17 @@ def conv2d(
         "causal"               dilation*(R-1) low: output o reads nothing behind o*stride; O = I/stride, rounded up
     padding_mode: what stands there: "zeros"; "reflect", x mirrored at its first and last position; "replicate", these
         repeated; "circular", x once more.
-    algorithm: how it is computed, in both directions: "auto" chooses, others are forced ("direct", "winograd", "fft",
-        ...); the kernels in use refuse one that they do not have.
-    workspace: MB (of 1024*1024 bytes) of temporary memory that an algorithm may use; None without limit.
+    algorithm: how it is computed, in both directions, which ``conv_plan`` prints: "auto" chooses by a model of the
+        shapes, "exact" does so without transforms (as within ``exact_convolution``), "direct" is the one without
+        transforms, and "depthwise", "pointwise" and "winograd" are refused where a convolution has not what they need.
+        "singa", "mxnet", "pytorch" and "numpy_ml" are of the textbook set, see ``use_kernels``.
+    workspace: MB (of 1024*1024 bytes) of temporary memory that an algorithm may use, in every pass; None without limit.
+        Where the one chosen does not fit, another one is taken; the same one makes the same bits, whatever the limit.
 
     Raises:
         TypeError: an operand is no floating-point Tensor, or their types differ; a size is no integer.
-        ValueError: the shapes do not fit each other, the groups or the window; an option is out of range.
+        ValueError: the shapes do not fit each other, the groups or the window; an option is out of range; the algorithm
+            cannot compute this convolution; the workspace is too little.
     """
     return conv_nd(
         "conv2d", 2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace

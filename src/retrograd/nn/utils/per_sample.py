@@ -7,6 +7,7 @@ over the calls of a layer and returned, or left in ``grad_sample`` of the parame
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
@@ -88,7 +89,7 @@ class _Watch:
     def __init__(self, module: Module, every: bool) -> None:
         """every: refuse a layer without a rule, rather than leave it out."""
         self.module, self.every = module, every
-        self.calls: list[Call] = []
+        self.outputs: list[Tensor] = []  # of all calls
         self.count: int | None = None  # of samples
         self._handles: list[Any] = []
 
@@ -132,18 +133,26 @@ class _Watch:
         if not output.requires_grad:
             return
         # An alias: the model may change the output in place afterwards.
-        y = wrap(output.data)
-        y._edge, y._requires_grad = output._edge, True
-        call = Call(layer, args[0], y)
+        call = Call(layer, args[0], _result(output.data, output._edge))
         call.saved = rule[1](call) if rule[1] else None
-        call.y.register_hook(partial(self._arrived, path, call, rule[0]))
+        y, data = call.y, call.y.data
+        node, *rest = y._edge  # type: ignore[misc]  # it requires a gradient
+        call.y = wrap(data)  # the hook must not hold the node that holds it
+        y.register_hook(partial(self._arrived, path, call, rule[0], weakref.ref(node), rest))
         if self.every:
-            self.calls.append(call)
+            self.outputs.append(y)
 
-    def _arrived(self, path: str, call: Call, rule: Rule, g: Tensor) -> None:
+    def _arrived(self, path: str, call: Call, rule: Rule, node: Any, rest: list[Any], g: Tensor) -> None:
         """The gradient of a call's output has come."""
-        if not self.listens():
-            return
+        if self.listens():
+            bare = call.y
+            call.y = _result(bare.data, (node(), *rest))
+            try:
+                self._apply(path, call, rule, g)
+            finally:
+                call.y = bare
+
+    def _apply(self, path: str, call: Call, rule: Rule, g: Tensor) -> None:
         for side, tensor in (("input", call.x), ("output", g)):
             if self.count is None and tensor.data.ndim:
                 self.count = tensor.data.shape[0]
@@ -160,6 +169,13 @@ class _Watch:
                     rows = wrap(rows.data.copy(order="K"))
                 if name in wanted:
                     self.receive(f"{path}.{name}" if path else name, wanted[name], rows)
+
+
+def _result(data: np.ndarray, edge: Any) -> Tensor:
+    """A tensor at a place of the graph."""
+    y = wrap(data)
+    y._edge, y._requires_grad = edge, True
+    return y
 
 
 def own_parameters(layer: Module) -> dict[str, Parameter]:
@@ -187,9 +203,10 @@ class _Returned(_Watch):
     def sweep(self, values: Tensor) -> None:
         self.count, self._sweeping = values.data.shape[0], True
         try:
-            grad(values, [call.y for call in self.calls], wrap(np.ones_like(values.data)), allow_unused=True)
+            grad(values, self.outputs, wrap(np.ones_like(values.data)), allow_unused=True)
         finally:
             self._sweeping = False
+            self.outputs.clear()  # the graph's hooks lead here
 
 
 def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]:
@@ -207,7 +224,7 @@ def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]
             f"per_sample_gradients: losses returned {found}, expected the loss of every sample, of shape (N,); "
             'use reduction="none" and sum over everything but the batch'
         )
-    if not watch.calls or not values.requires_grad:
+    if not watch.outputs or not values.requires_grad:
         raise RuntimeError("per_sample_gradients: the losses depend on no parameter of the module")
     watch.sweep(values)
     results: dict[str, Tensor] = {}

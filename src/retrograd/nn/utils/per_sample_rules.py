@@ -4,7 +4,7 @@ Where a layer treats the samples of a batch one by one, row n of the gradient g 
 and a rule makes the gradients of the parameters from it and from the layer's input:
 
     Linear        gw[n] = g[n]T x[n]
-    convolution   gw[n] = conv_weight_grad(x[n], g[n])
+    convolution   gw[n] = conv_weight_grad(x[n], g[n]), deformable ones too, with their offsets and mask
     normalisation gw[n] = sum of g[n] * normalised x[n] over positions
     Embedding     gw[n][i] = sum of g[n] where index i was looked up
 
@@ -23,6 +23,7 @@ from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
 from ...ops.convolution import Conv, ConvInputGrad
 from ...ops.convolution_gradient import bias_gradient, per_sample_conv_weight_grad
+from ...ops.deformable import DeformConv, per_sample_deform_weight_grad
 from ...ops.matmul import matmul
 from ..module import Module
 
@@ -93,6 +94,13 @@ def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
     return {"weight": gw, "bias": bias_gradient("per_sample_gradients", g.data.ndim - 2, g, True)}
 
 
+def _deformable(call: Call, g: Tensor) -> dict[str, Tensor]:
+    node: Any = call.y.grad_fn
+    x, offset, mask, _ = node.saved_tensors
+    gw = per_sample_deform_weight_grad(x, offset, mask, g, node.window)
+    return {"weight": gw, "bias": bias_gradient("per_sample_gradients", 2, g, True)}
+
+
 def _prepare_convolution(call: Call) -> None:
     """Let ``call.y`` be the output of the operator, behind which the layer may have an activation."""
     layer, last = call.layer, call.y.grad_fn
@@ -112,7 +120,8 @@ def _operator_of(layer: Any, last: Any) -> Any:
     """The node of the layer's own convolution, at or behind the node ``last``."""
     waiting = [last]
     for node in waiting:
-        if node.function in (Conv, ConvInputGrad) and any(edge is p for edge in node.edges for p in layer.parameters()):
+        own = node.function in (Conv, ConvInputGrad, DeformConv)
+        if own and any(edge is p for edge in node.edges for p in layer.parameters()):
             return node
         waiting += [behind for behind, _ in node.next_functions if behind is not None and behind not in waiting]
     raise ValueError(f"per_sample_gradients: the activation of {layer.describe()} does not depend on the convolution")
@@ -166,6 +175,7 @@ def _embedding(call: Call, g: Tensor) -> dict[str, Tensor]:
 
 _RULES["Linear"] = _linear, None
 _RULES["Embedding"] = _embedding, None
+_RULES["DeformConv2d"] = _deformable, _prepare_convolution
 for _dims in "123":
     for _name in ("Conv", "ConvTranspose"):
         _RULES[f"{_name}{_dims}d"] = _convolution, _prepare_convolution

@@ -1,0 +1,183 @@
+"""One tile of a convolution by Winograd's transforms: the transforms of points.py along both axes.
+
+A tile lies in three groups of lines: a line counts among all lines, among those that need the fifth point, and among
+those that need the sixth. Its place there is the row of the tile in the matrices of the pairs with such a point.
+"""
+
+from __future__ import annotations
+
+from .. import winograd_plan as word
+from ..compiler import helper
+from ..simd import (
+    both,
+    buffer,
+    counting,
+    full,
+    lanes,
+    load,
+    load_first,
+    pointer_like,
+    select,
+    store,
+    store_first,
+    within,
+)
+from ..winograd_plan import PAIRS, POINTS, SLOTS
+from .points import points_of_gradient, points_of_input, tile_of_points
+
+_values = buffer(PAIRS * 16)  # a vector for each pair of points
+
+
+@helper
+def lines_before(plan, line, group):  # type: ignore[no-untyped-def]
+    """Lines of a slice before ``line`` that need the points of a group: 0 the first four, 1 the fifth, 2 the sixth."""
+    return min(line, plan[word.COUNTS_H + group])
+
+
+@helper
+def tiles_across(plan, point):  # type: ignore[no-untyped-def]
+    """How many tiles of a line need a point along W."""
+    return plan[word.COUNTS_W + max(0, point - 3)]
+
+
+@helper
+def addresses_of_tile(source, plan, h, w, zeros, scratch):  # type: ignore[no-untyped-def]
+    """The addresses of the positions that a tile reads, SLOTS for a line; padding is the row of zeros."""
+    zero = full(scratch, zeros)
+    for i in range(POINTS):
+        inside = within(full(scratch, h + i), plan[word.EXTENT + 1])
+        line = source + (h + i) * plan[word.X + 2]
+        for j in range(0, SLOTS, lanes(scratch)):
+            at = counting(scratch) + (w + j)
+            fits = both(inside, within(at, plan[word.EXTENT + 2]))
+            store(scratch, i * SLOTS + j, select(fits, at * plan[word.X + 3] + line, zero))
+
+
+@helper
+def keep(values, at, step, v0, v1, v2, v3, v4, v5):  # type: ignore[no-untyped-def]
+    store(values, at, v0)
+    store(values, at + step, v1)
+    store(values, at + 2 * step, v2)
+    store(values, at + 3 * step, v3)
+    store(values, at + 4 * step, v4)
+    store(values, at + 5 * step, v5)
+
+
+@helper
+def _to_products(work, at, pair, first, row, lines, points, v0, v1, v2, v3, v4, v5):  # type: ignore[no-untyped-def]
+    """The values at the points along H, each to the tile's row of its pair's matrix."""
+    most, fifth, sixth = lines
+    here = at + (most * row + first) * pair[1]
+    store(work, here, v0)
+    store(work, here + pair[0], v1)
+    store(work, here + 2 * pair[0], v2)
+    store(work, here + 3 * pair[0], v3)
+    if points > 4:
+        store(work, at + 4 * pair[0] + (fifth * row + first) * pair[1], v4)
+    if points > 5:
+        store(work, at + 5 * pair[0] + (sixth * row + first) * pair[1], v5)
+
+
+@helper
+def transform_input(x, plan, scratch, work, own, tile, lines, kind_h, kind_w):  # type: ignore[no-untyped-def]
+    """V of a tile, whose addresses stand in ``scratch``; ``tile`` is its place in the line."""
+    values, one = _values(x), lanes(x)
+    step = plan[word.INPUT_STEP]
+    for c in range(0, plan[word.DEPTH], one):
+        left = plan[word.DEPTH] - c
+        for i in range(max(4, kind_h)):
+            q = i * SLOTS
+            v0, v1, v2, v3, v4, v5 = points_of_input(
+                kind_w,
+                load_first(pointer_like(x, scratch[q]), c, left), load_first(pointer_like(x, scratch[q + 1]), c, left),
+                load_first(pointer_like(x, scratch[q + 2]), c, left),
+                load_first(pointer_like(x, scratch[q + 3]), c, left),
+                load_first(pointer_like(x, scratch[q + 4]), c, left),
+                load_first(pointer_like(x, scratch[q + 5]), c, left),
+            )  # fmt: skip
+            keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
+        for j in range(max(4, kind_w)):
+            v0, v1, v2, v3, v4, v5 = points_of_input(
+                kind_h, load(values, j * one), load(values, (POINTS + j) * one),
+                load(values, (2 * POINTS + j) * one), load(values, (3 * POINTS + j) * one),
+                load(values, (4 * POINTS + j) * one), load(values, (5 * POINTS + j) * one),
+            )  # fmt: skip
+            _to_products(
+                work, own + j * step + c, (POINTS * step, plan[word.DEPTH_STEP]), tile, tiles_across(plan, j), lines,
+                kind_h, v0, v1, v2, v3, v4, v5,
+            )  # fmt: skip
+
+
+@helper
+def transform_gradient(g, plan, begin, work, own, tile, lines, kind_h, kind_w):  # type: ignore[no-untyped-def]
+    """A^T g A of a tile of the output's gradient, which begins at element ``begin``."""
+    values, one = _values(g), lanes(g)
+    step = plan[word.PRODUCT_STEP]
+    down, right = plan[word.Y + 2], plan[word.Y + 3]
+    zero = full(g, 0.0)
+    for k in range(0, plan[word.COLUMNS], one):
+        left = plan[word.COLUMNS] - k
+        for i in range(kind_h - 2):
+            at = begin + i * down + k
+            y2, y3 = zero, zero
+            if kind_w > 4:
+                y2 = load_first(g, at + 2 * right, left)
+            if kind_w > 5:
+                y3 = load_first(g, at + 3 * right, left)
+            v0, v1, v2, v3, v4, v5 = points_of_gradient(
+                kind_w, load_first(g, at, left), load_first(g, at + right, left), y2, y3
+            )
+            keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
+        for j in range(kind_w):
+            v0, v1, v2, v3, v4, v5 = points_of_gradient(
+                kind_h, load(values, j * one), load(values, (POINTS + j) * one),
+                load(values, (2 * POINTS + j) * one), load(values, (3 * POINTS + j) * one),
+            )  # fmt: skip
+            _to_products(
+                work, own + j * step + k, (POINTS * step, plan[word.COLUMN_STEP]), tile, tiles_across(plan, j), lines,
+                kind_h, v0, v1, v2, v3, v4, v5,
+            )  # fmt: skip
+
+
+@helper
+def transform_product(work, plan, own, y, begin, init, tile, lines, kind_h, kind_w, size_h, size_w):  # type: ignore[no-untyped-def]
+    """A M A^T + init of a tile, to the output from element ``begin`` on."""
+    values, one = _values(y), lanes(y)
+    row, down, right = plan[word.COLUMN_STEP], plan[word.Y + 2], plan[word.Y + 3]
+    step = plan[word.PRODUCT_STEP]
+    pair = POINTS * step
+    most, fifth, sixth = lines
+    for k in range(0, plan[word.COLUMNS], one):
+        left = plan[word.COLUMNS] - k
+        for j in range(max(4, kind_w)):
+            across = tiles_across(plan, j)
+            at = own + j * step + k
+            here = at + (most * across + tile) * row
+            m4 = load(work, here)
+            m5 = m4
+            if kind_h > 4:
+                m4 = load(work, at + 4 * pair + (fifth * across + tile) * row)
+            if kind_h > 5:
+                m5 = load(work, at + 5 * pair + (sixth * across + tile) * row)
+            y0, y1, y2, y3 = tile_of_points(
+                kind_h, load(work, here), load(work, here + pair), load(work, here + 2 * pair),
+                load(work, here + 3 * pair), m4, m5,
+            )  # fmt: skip
+            store(values, j * one, y0)
+            store(values, (POINTS + j) * one, y1)
+            store(values, (2 * POINTS + j) * one, y2)
+            store(values, (3 * POINTS + j) * one, y3)
+        first = load_first(init, k, left)
+        for i in range(size_h):
+            at, q = begin + i * down + k, i * POINTS * one
+            y0, y1, y2, y3 = tile_of_points(
+                kind_w, load(values, q), load(values, q + one), load(values, q + 2 * one), load(values, q + 3 * one),
+                load(values, q + 4 * one), load(values, q + 5 * one),
+            )  # fmt: skip
+            store_first(y, at, y0 + first, left)
+            if size_w > 1:
+                store_first(y, at + right, y1 + first, left)
+            if size_w > 2:
+                store_first(y, at + 2 * right, y2 + first, left)
+            if size_w > 3:
+                store_first(y, at + 3 * right, y3 + first, left)

@@ -1,0 +1,142 @@
+"""Convolution by the batch-reduce micro-kernel, tap by tap, for every geometry; called by convolution.py.
+
+The forward pass and the input gradient gather: each pixel of the result is a sum over the taps. The weight gradient
+reduces: partial sums over the lines of the output, which are added in a fixed order.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ..geometry import Window
+from . import depthwise
+from .gather_plan import Gather, gather_plan
+from .launch import kernel
+from .packing import pack_weights, packed_elements, whole_steps, zeros_of
+from .partials import add_parts, sum_parts
+from .plan import nested_strides, three_axes, three_strides, usual_strides
+from .reduce_plan import TASKS, Reduce, reduce_plan
+from .scratch import aligned, cores, per_thread
+
+_gather = kernel("convolution.gather")
+_weight_grad = kernel("convolution.weight_grad")
+_TASK_WORDS = 9  # of a task of the weight gradient
+
+
+@lru_cache(maxsize=4096)
+def _gather_plan(
+    window: Window, gradient: bool, batch: int, w_shape: tuple[int, ...], w_strides: tuple[int, ...], dtype: str,
+    source: tuple[int, ...], target: tuple[int, ...],
+) -> tuple[Gather, tuple[int, ...], np.ndarray]:  # fmt: skip
+    """The plan, the sizes and steps by which the weights are packed (none: read as they are), and a row of zeros."""
+    size, groups = 4 if dtype == "f" else 8, window.groups
+    outputs, inputs = w_shape[0] // groups, w_shape[1]
+    output_step, input_step, *steps = (stride // size for stride in w_strides)
+    depth, columns, depth_step, column_step = (
+        (outputs, inputs, output_step, input_step) if gradient else (inputs, outputs, input_step, output_step)
+    )
+    plan = gather_plan(
+        three_axes(window), gradient, batch, groups, depth, columns, dtype,
+        three_strides(source), three_strides(target), [0] * (3 - len(steps)) + steps, depth_step, column_step,
+        outputs * output_step,
+    )  # fmt: skip
+    packing = () if plan.given else (depth, columns, depth_step, column_step, groups, outputs * output_step)
+    return plan, packing, zeros_of(plan.zeros, dtype)
+
+
+def dense(bias: np.ndarray | None) -> np.ndarray | None:
+    """A bias whose elements are neighbours."""
+    return bias if bias is None or bias.strides == (bias.itemsize,) else np.ascontiguousarray(bias)
+
+
+def gather(
+    source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
+) -> np.ndarray:
+    """Fill ``target`` with the forward pass or the input gradient; both tensors have neighbouring channels."""
+    dtype = source.dtype.char
+    if not whole_steps(w.strides, w.itemsize):
+        w = np.ascontiguousarray(w)
+    bias = dense(bias)
+    if window.groups == source.shape[1] == target.shape[1]:
+        channels = w.shape[0]
+        return depthwise.gather(
+            source, w, zeros_of(channels, dtype) if bias is None else bias, target, window, gradient
+        )
+    plan, packing, zeros = _gather_plan(
+        window, gradient, source.shape[0], w.shape, w.strides, dtype, source.strides, target.strides
+    )
+    if packing:
+        w = pack_weights(w, plan.taps, *packing)
+    scratch, packed = per_thread(plan.scratch, "q"), per_thread(plan.packed, dtype)
+    init = zeros if bias is None else bias
+    _gather[dtype](
+        plan.tasks, source, w, plan.taps, init, target, zeros, packed, plan.packed, plan.words, scratch, plan.scratch
+    )
+    return target
+
+
+@lru_cache(maxsize=4096)
+def _reduce_plan(
+    window: Window, batch: int, rows: int, columns: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...]
+) -> Reduce:
+    return reduce_plan(
+        three_axes(window), batch, window.groups, rows, columns, dtype, three_strides(x), three_strides(g)
+    )
+
+
+def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None = None) -> np.ndarray:
+    """The weight gradient in the order of memory (*R, Ci/groups, Co); both tensors have neighbouring channels.
+
+    ``limit``: bytes that the partial sums may take; fewer at a time, added in the same order, make the same bits.
+    """
+    rows, columns, dtype = x.shape[1] // window.groups, g.shape[1] // window.groups, x.dtype.char
+    gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype)
+    plan = _reduce_plan(window, x.shape[0], rows, columns, dtype, x.strides, g.strides)
+    scratch, zeros = per_thread(plan.scratch, "q"), zeros_of(plan.zeros, dtype)
+    some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
+    if plan.parts == 1 or some == plan.parts:
+        target = gw if plan.parts == 1 else aligned(plan.parts * gw.size, dtype).reshape(plan.parts, gw.size)
+        _weight_grad[dtype](plan.tasks, x, g, target, zeros, plan.words, scratch, plan.scratch)
+        return gw if plan.parts == 1 else sum_parts(target, gw)
+    partials = np.empty((some, gw.size), x.dtype)
+    for first in range(0, plan.parts, some):  # there is a task for each part
+        count = min(some, plan.parts - first)
+        words = plan.words.copy()
+        words[TASKS] += first * _TASK_WORDS
+        words[words[TASKS] : words[TASKS] + count * _TASK_WORDS : _TASK_WORDS] -= first
+        _weight_grad[dtype](count, x, g, partials, zeros, words, scratch, plan.scratch)
+        add_parts(partials[:count], gw, first == 0)
+    return gw
+
+
+# ---------------------------------------------------------------- temporary memory, see workspace.py
+
+
+def gather_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str, gradient: bool) -> int:
+    """Packed weights of the forward pass or the input gradient, where they are not read as they are."""
+    size, groups = 4 if dtype == "f" else 8, window.groups
+    if groups == inputs == outputs:
+        return 0 if window.taps == 1 else inputs * window.taps * size
+    depth, last = inputs // groups, window.ndim
+    w_strides = nested_strides((*window.kernel, depth, outputs), size, (last + 1, last, *range(last)))
+    source = usual_strides(batch, inputs, window.input, size)
+    target = usual_strides(batch, outputs, window.output, size)
+    plan, packing, _ = _gather_plan(
+        window, gradient, batch, (outputs, depth, *window.kernel), w_strides, dtype,
+        *((target, source) if gradient else (source, target)),
+    )  # fmt: skip
+    packed = packed_elements(len(plan.taps), packing[0], packing[1], groups, dtype) if packing else 0
+    return (packed + plan.packed * cores()) * size
+
+
+def weight_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[int, int]:
+    """All partial sums of the weight gradient, and one of them: the least."""
+    size, groups = 4 if dtype == "f" else 8, window.groups
+    one = window.taps * inputs // groups * outputs * size
+    x, g = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    if groups == inputs == outputs:
+        return depthwise.parts(window, batch, inputs, dtype, x, g) * one, one
+    parts = _reduce_plan(window, batch, inputs // groups, outputs // groups, dtype, x, g).parts
+    return (parts * one, one) if parts > 1 else (0, 0)

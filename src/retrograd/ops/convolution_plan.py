@@ -1,0 +1,213 @@
+"""How convolutions are computed: which algorithm runs, what it costs, and a setting that forbids those that transform.
+
+The compiled kernels choose by a model that is a function of shapes alone, see kernels/algorithm.py. A direct algorithm
+sums products. Winograd's F(4x4, 3x3) transforms tiles of the input and the weights, multiplies up to four times less,
+and rounds more: its errors are some 1e-6 of the root mean square of the result in float32, a few times the others'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ..engine.grad_mode import thread
+from ..geometry import Window, as_tuple
+from .convolution_arguments import (
+    Extent,
+    Padding,
+    as_algorithm,
+    as_bytes,
+    conv_arguments,
+    conv_transpose_arguments,
+    freeze,
+)
+from .kernel_set import ALGORITHMS, kernel_setting
+
+__all__ = ["conv_plan", "exact_convolution"]
+
+_HEADINGS = "pass", "algorithm", "multiplications", "temporary bytes", "cost by the model"
+_TAPS = "taps"  # what the textbook set calls its plain way
+
+
+class exact_convolution:  # noqa: N801  a function to its callers, a class so that "with" can restore
+    """Convolutions of the calling thread are computed without transforms from now on; with ``with``, until it ends.
+
+    It holds for those that leave algorithm at "auto", for their backward of any order, whenever it runs, and for the
+    second run of a checkpoint. Their bits are those of algorithm="direct".
+
+    A transform rounds more than a sum of products does, and it adds up whole tiles: where a number is inf or NaN, or so
+    large that sums of its tile overflow, all outputs of each tile that reads it are NaN or inf, 4x4 of them, and not
+    only those whose window does; and where an input channel is 1e7 times another, the small one is lost. Without
+    transforms every output is a function of the numbers in its window alone.
+
+    exact: False allows the transforms again.
+
+    Raises:
+        TypeError: ``exact`` is no bool.
+
+    >>> import retrograd as rg
+    >>> x, w = rg.ones((1, 64, 8, 8)), rg.ones((64, 64, 3, 3))
+    >>> with rg.exact_convolution():
+    ...     float(rg.nn.functional.conv2d(x, w)[0, 0, 0, 0])
+    576.0
+    """
+
+    def __init__(self, exact: bool = True) -> None:
+        if not isinstance(exact, bool):
+            raise TypeError(f"exact_convolution: exact is {exact!r}, expected True or False")
+        self._algorithm, self._before = "exact" if exact else "auto", thread.mode.algorithm
+        thread.mode.algorithm = self._algorithm
+
+    def __enter__(self) -> exact_convolution:
+        thread.mode.algorithm = self._algorithm
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        thread.mode.algorithm = self._before
+
+
+@dataclass(frozen=True, slots=True)
+class ConvPass:
+    """How one pass of a convolution is computed.
+
+    algorithm: "direct", "depthwise", "pointwise", "winograd", or a name of the textbook set
+    form: of the direct algorithm for few channels: "narrow", "planar" or "fold"; else empty
+    multiplications: of numbers, without those that are part of a transform
+    memory: bytes of temporary arrays at most, without tables of some kilobytes; None where the kernels do not say
+    costs: (algorithm, cost) of all that can compute it, in multiply-adds of whole vectors
+    """
+
+    algorithm: str
+    form: str
+    multiplications: int
+    memory: int | None
+    costs: tuple[tuple[str, float], ...]
+
+    def _cells(self, name: str) -> tuple[str, ...]:
+        algorithm = f"{self.algorithm} ({self.form})" if self.form else self.algorithm
+        memory = "-" if self.memory is None else f"{self.memory:,}"
+        costs = ", ".join(f"{name} {cost:,.0f}" for name, cost in self.costs) or "-"
+        return name, algorithm, f"{self.multiplications:,}", memory, costs
+
+
+@dataclass(frozen=True, slots=True)
+class ConvPlan:
+    """How a convolution or a transposed one is computed; str() of it is a table.
+
+    title: what was asked for, and the kernel set
+    output: the forward pass; input_gradient, weight_gradient: the backward
+    window: all sizes, see ``geometry.Window``; of a transposed convolution, that of which it is the input gradient
+    """
+
+    title: str
+    output: ConvPass
+    input_gradient: ConvPass
+    weight_gradient: ConvPass
+    window: Window
+
+    def __str__(self) -> str:
+        names = {"output": self.output, "input gradient": self.input_gradient, "weight gradient": self.weight_gradient}
+        rows = [_HEADINGS, *(found._cells(name) for name, found in names.items())]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        for at, column in enumerate(columns):
+            width = max(map(len, column))
+            columns[at] = [cell.rjust(width) if at in (2, 3) else cell.ljust(width) for cell in column]
+        return "\n".join([self.title, *("  ".join(row).rstrip() for row in zip(*columns, strict=True))])
+
+
+def conv_plan(
+    input_shape: Sequence[int],
+    weight_shape: Sequence[int],
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    transposed: bool = False,
+    output_padding: Extent = 0,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+    dtype: Any = "float32",
+) -> ConvPlan:
+    """How a convolution of these shapes would be computed now, and both of its gradients; nothing is computed.
+
+    The arguments are those of ``conv1d``, ``conv2d`` and ``conv3d``, or with transposed=True those of
+    ``conv_transpose1d`` to ``3d``; weight_shape says which. What is chosen is a function of them, of the kernel set, of
+    ``exact_convolution`` and of the CPU's vector width, never of the numbers.
+
+    input_shape: (N, Ci, *I) or (Ci, *I)
+    weight_shape: (Co, Ci/groups, *R), transposed (Ci, Co/groups, *R)
+
+    Raises:
+        TypeError: an argument is no integer where it has to be; dtype is neither float32 nor float64.
+        ValueError: as the convolution would; or a shape of weights for other than 1 to 3 axes.
+    """
+    ws = as_tuple(freeze(weight_shape), len(weight_shape), "conv_plan: weight_shape", 0)
+    xs = as_tuple(freeze(input_shape), len(input_shape), "conv_plan: input_shape", 0)
+    ndim = len(ws) - 2
+    if not 1 <= ndim <= 3:
+        raise ValueError(f"conv_plan: weight_shape={ws} needs 3 to 5 axes: two of channels, 1 to 3 of taps")
+    kind = np.dtype(dtype)
+    if kind.char not in "fd":
+        raise TypeError(f"conv_plan: dtype={dtype!r} must be float32 or float64")
+    name = "conv_transpose" if transposed else "conv"
+    asked = as_algorithm(algorithm)
+    common = freeze(stride), freeze(padding)
+    how = asked, None if workspace is None else as_bytes("conv_plan", workspace)
+    named = f"conv_plan: {name}{ndim}d"
+    if transposed:
+        window, _ = conv_transpose_arguments(
+            named, ndim, xs, ws, None, *common, freeze(output_padding), freeze(dilation), freeze(groups),
+            freeze(padding_mode), freeze(output_size), freeze(adj), freeze(target_shape), *how,
+        )  # fmt: skip
+    else:
+        others = {"output_padding": output_padding, "output_size": output_size, "adj": adj}
+        for label, value in {**others, "target_shape": target_shape}.items():
+            if value is not None and value != 0:
+                raise ValueError(f"conv_plan: {label}={value!r} is of transposed convolutions; transposed=True")
+        window, _ = conv_arguments(
+            named, ndim, xs, ws, None, *common, freeze(dilation), freeze(groups), freeze(padding_mode), *how
+        )
+    batch = xs[0] if len(xs) == ndim + 2 else 1
+    found = _passes(window, batch, ws[1] * window.groups, ws[0], kind.char)
+    first, second = ("conv_input_grad", "conv") if transposed else ("conv", "conv_input_grad")
+    title = f"{name}{ndim}d, x {xs}, w {ws}, {kind.name}, algorithm={asked!r}, {kernel_setting()[0]} kernels"
+    return ConvPlan(title, found[first], found[second], found["conv_weight_grad"], window)
+
+
+def _passes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> dict[str, ConvPass]:
+    """Of the three kernels, by their names."""
+    active, chosen = kernel_setting()
+    if window.algorithm in ALGORITHMS:
+        chosen = window.algorithm
+    if active == "compiled" and chosen == "auto":
+        from ..kernels import algorithm
+
+        shape = window, batch, inputs, outputs, dtype
+        return {
+            job: ConvPass(*found, tuple(algorithm.costs(*shape, job).items()))
+            for job, found in algorithm.passages(*shape).items()
+        }
+    from ..textbook import algorithms
+
+    if chosen == "auto" and window.workspace is not None:
+        chosen = "pytorch"  # the plain way knows no limit
+    names = "conv", "conv_input_grad", "conv_weight_grad"
+    if chosen == "auto":
+        count = batch * inputs // window.groups * outputs * window.taps * int(np.prod(window.output, dtype=int))
+        return dict.fromkeys(names, ConvPass(_TAPS, "", count, None, ()))
+    cost = algorithms.cost(chosen, window, batch, (inputs, outputs), dtype)
+    return {
+        name: ConvPass(chosen, "", taken.multiplications, taken.memory, ())
+        for name, taken in ((name, getattr(cost, name)) for name in names)
+    }

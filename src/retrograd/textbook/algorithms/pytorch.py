@@ -1,0 +1,138 @@
+"""PyTorch's convolution: the gradients are convolutions themselves.
+
+At one tap r, all outputs see a shifted, strided copy of the input, x_r[n, c, o] = x[n, c, o*stride + r*dilation - lo]:
+
+    conv              y   = sum over r of w_r x_r       a convolution of x with the kernel w
+    conv_input_grad   x_r += w_r^T g                    the transposed convolution of g: each number of g puts down a
+                                                        copy of the kernel, times itself
+    conv_weight_grad  w_r = sum over n of g_n x_nr^T    a convolution of x with the kernel g
+
+In the last one, tap and output have changed places: i = r*dilation + o*stride - lo. So it is a convolution with the
+upstream gradient as the kernel, O taps wide, in which stride and dilation have changed places too, and which has R
+outputs. Sample n is convolved with its own g_n: groups = batch. That gives a gradient for each sample, and their sum is
+the gradient to the weights. The channels of a sample are this convolution's batch, of one channel each.
+
+PyTorch repeated g for every input channel, and cut the result to R where a stride had left it larger; here it is
+neither repeated nor larger. The kernels run over the taps of the convolution, or, in the last one, its outputs, and
+always unit by unit (see unfold.py).
+
+Source: PyTorch, torch/nn/grad.py before 1.13 (conv2d_input and conv2d_weight).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...geometry import Window
+from ..ieee import ieee
+from .unfold import boxes, gather, largest, reads, scatter
+from .workspace import Channels, Cost, Demand, Need, Workspace, add_bias, frugal, part
+
+__all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost"]
+
+
+@ieee
+@frugal
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """y += w_r x_r, for one tap r after another
+
+    x (N, Ci, *I), w (Co, Ci//groups, *R), bias (Co,) or None  ->  (N, Co, *O)
+    """
+    N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
+    work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype)
+    y = np.zeros((N, G, Co // G, prod(window.output)), x.dtype)
+    w = _by_tap(w, G, work)  # (R, G, K, C)
+    for n in work.samples():
+        for unit in work.each(boxes(window.output)):
+            seen = work.take(len(x[n]), Ci, *unit.extents)
+            product = work.take(len(seen), G, Co // G, unit.size)
+            for w_r, pair in zip(w, reads(window, unit), strict=True):
+                gather(x[n], pair, seen)
+                x_r = seen.reshape(len(seen), G, Ci // G, unit.size)
+                y[n, :, :, unit.flat] += np.matmul(w_r, x_r, out=product)  # (G, K, C) @ (n, G, C, U)
+    return add_bias(y.reshape(N, Co, *window.output), bias)
+
+
+@ieee
+@frugal
+def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """x_r += w_r^T g, for one tap r after another
+
+    g (N, Co, *O), w (Co, Ci//groups, *R), bias (Ci,) or None  ->  (N, Ci, *I)
+    """
+    N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
+    work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype)
+    gx = np.zeros((N, Ci, *window.input), g.dtype)
+    w = _by_tap(w, G, work)  # (R, G, K, C)
+    for n in work.samples():
+        for unit in work.each(boxes(window.output)):
+            g_n = part(g[n], G, unit, work)
+            back = work.take(len(g_n), G, Ci // G, unit.size)
+            for w_r, pair in zip(w, reads(window, unit), strict=True):
+                np.matmul(w_r.swapaxes(1, 2), g_n, out=back)  # (G, C, K) @ (n, G, K, U) -> (n, G, C, U)
+                scatter(back.reshape(len(back), Ci, *unit.extents), pair, gx[n])
+    return add_bias(gx, bias)
+
+
+@ieee
+@frugal
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    """The convolution of every x_n with the kernel g_n, then the sum over n
+
+    x (N, Ci, *I), g (N, Co, *O)  ->  (Co, Ci//groups, *R)
+    """
+    N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
+    work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
+    gw = np.zeros((G, Co // G, Ci // G, window.taps), x.dtype)
+    for n in work.samples():
+        per_sample = work.take(len(x[n]), window.taps, G, Co // G, Ci // G)
+        product = work.take(*per_sample.shape[:1], *per_sample.shape[2:])
+        per_sample[...] = 0
+        for unit in work.each(boxes(window.output)):
+            g_n = part(g[n], G, unit, work)
+            seen = work.take(len(g_n), Ci, *unit.extents)
+            for r, pair in enumerate(reads(window, unit)):
+                gather(x[n], pair, seen)
+                x_nr = seen.reshape(len(seen), G, Ci // G, unit.size)
+                # (n, G, K, U) @ (n, G, U, C) -> (n, G, K, C)
+                per_sample[:, r] += np.matmul(g_n, x_nr.swapaxes(2, 3), out=product)
+        for one in per_sample:  # the sum over the batch, in this order
+            gw += np.moveaxis(one, 0, -1)  # (R, G, K, C) -> (G, K, C, R)
+    return gw.reshape(Co, Ci // G, *window.kernel)
+
+
+def cost(window: Window, batch: int, channels: Channels, dtype: Any = "float32") -> Cost:
+    """What the three kernels take; ``channels`` are (Ci, Co).
+
+    memory: a copy of the weights, and for each sample what the outputs of a unit see at one tap and what becomes of
+    it, (Ci + Co)*U numbers; in the gradient to the weights no copy of them, but a gradient for each sample and one
+    tap of it besides, (R + 1)*C*Co numbers.
+    multiplications: N*Co*C*R*O each, those with padding included.
+    """
+    return DEMAND.cost(window, batch, channels, dtype)
+
+
+def _by_tap(w: np.ndarray, groups: int, work: Workspace) -> np.ndarray:
+    """A copy of w with its taps in front: (Co, C, *R) -> (R, G, K, C)."""
+    Co, C, taps = len(w), w.shape[1], prod(w.shape[2:])
+    copy = work.take(taps, groups, Co // groups, C)
+    copy.reshape(*w.shape[2:], Co, C)[...] = np.moveaxis(w, (0, 1), (-2, -1))
+    return copy
+
+
+def _needs(window: Window, channels: Channels) -> tuple[Need, Need, Need]:
+    Ci, Co = channels
+    tap = Ci // window.groups * Co
+    unit = (Ci + Co) * largest(window.output).size
+    weights, gradient = tap * window.taps, tap * (window.taps + 1) + unit
+    return Need(weights, unit, unit), Need(weights, unit, unit), Need(0, gradient, gradient)
+
+
+def _products(window: Window, channels: Channels) -> tuple[int, int, int]:
+    return (prod(channels) // window.groups * window.taps * prod(window.output),) * 3
+
+
+DEMAND = Demand("pytorch", _needs, _products)

@@ -1,0 +1,116 @@
+"""SINGA's convolution: sample by sample, unfold and multiply.
+
+With X_b = im2col(x_b), the forward pass of sample b is one product of matrices for each group, Y_b = W X_b. So
+
+    dL = sum_b <G_b, dW X_b + W dX_b> = <sum_b G_b X_b^T, dW> + sum_b <W^T G_b, dX_b>
+
+which reads: the gradient to W is ``dW += G_b X_b^T``, summed over the samples because all of them share W; and the
+gradient to the columns is W^T G_b, which col2im, the transpose of im2col, takes back to x_b.
+
+Per group: W (K, C*R), X_b (C*R, O), G_b and Y_b (K, O). SINGA unfolds a whole sample at a time, whatever its size;
+where a workspace limit does not allow that, a sample is unfolded unit by unit here (unfold.py says what a unit is).
+SINGA's layer has two dimensions and neither groups nor dilation.
+
+Source: Apache SINGA, src/model/layer/convolution.cc; SINGA-249.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...geometry import Window
+from ..ieee import ieee
+from .unfold import boxes, col2im, largest
+from .workspace import Channels, Cost, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded
+
+__all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost"]
+
+
+@ieee
+@frugal
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """Y_b = W im2col(x_b) + bias
+
+    x (N, Ci, *I), w (Co, Ci//groups, *R), bias (Co,) or None  ->  (N, Co, *O)
+    """
+    N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
+    work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype, copied(w))
+    W = as_matrix(w, G, work)  # (G, K, C*R)
+    y = np.empty((N, G, Co // G, prod(window.output)), x.dtype)
+    for b in work.samples():
+        for units in work.parts(boxes(window.output)):
+            columns = [unfolded(x[b], window, unit, work) for unit in units]
+            for unit, X_b in zip(units, columns, strict=True):
+                np.matmul(W, X_b, out=y[b, :, :, unit.flat])  # (G, K, C*R) @ (1, G, C*R, U) -> (1, G, K, U)
+    return add_bias(y.reshape(N, Co, *window.output), bias)
+
+
+@ieee
+@frugal
+def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """dx_b = col2im(W^T G_b) + bias
+
+    g (N, Co, *O), w (Co, Ci//groups, *R), bias (Ci,) or None  ->  (N, Ci, *I)
+    """
+    N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
+    work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype, copied(w))
+    W = as_matrix(w, G, work)  # (G, K, C*R)
+    gx = np.zeros((N, Ci, *window.input), g.dtype)
+    for b in work.samples():
+        for units in work.parts(boxes(window.output)):
+            gradients = [part(g[b], G, unit, work) for unit in units]
+            columns = [work.take(1, G, W.shape[2], unit.size) for unit in units]
+            for G_b, dX_b in zip(gradients, columns, strict=True):
+                np.matmul(W.swapaxes(1, 2), G_b, out=dX_b)  # (G, C*R, K) @ (1, G, K, U) -> (1, G, C*R, U)
+            for unit, dX_b in zip(units, columns, strict=True):
+                col2im(dX_b.reshape(1, Ci, window.taps, *unit.extents), window, unit, gx[b])
+    return add_bias(gx, bias)
+
+
+@ieee
+@frugal
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    """dW += G_b im2col(x_b)^T, for one sample b after another
+
+    x (N, Ci, *I), g (N, Co, *O)  ->  (Co, Ci//groups, *R)
+    """
+    N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
+    work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
+    dW = np.zeros((G, Co // G, Ci // G * window.taps), x.dtype)
+    product = work.take(*dW.shape)
+    for b in work.samples():
+        for units in work.parts(boxes(window.output)):
+            gradients = [part(g[b], G, unit, work) for unit in units]
+            columns = [unfolded(x[b], window, unit, work) for unit in units]
+            for G_b, X_b in zip(gradients, columns, strict=True):
+                dW += np.matmul(G_b[0], X_b[0].swapaxes(1, 2), out=product)  # (G, K, U) @ (G, U, C*R) -> (G, K, C*R)
+    return dW.reshape(Co, Ci // G, *window.kernel)
+
+
+def cost(window: Window, batch: int, channels: Channels, dtype: Any = "float32") -> Cost:
+    """What the three kernels take; ``channels`` are (Ci, Co), and the weights lie in the order of their axes.
+
+    memory: the columns of one sample, Ci*R*O numbers; the gradients hold a copy of G_b besides, Co*O, and the gradient
+    to the weights a product of their size. multiplications: N*Co*C*R*O each, those with padding included.
+    """
+    return DEMAND.cost(window, batch, channels, dtype)
+
+
+def _needs(window: Window, channels: Channels) -> tuple[Need, Need, Need]:
+    Ci, Co = channels
+    sample, unit, column = prod(window.output), largest(window.output).size, Ci * window.taps
+    return (
+        Need(0, column * sample, column * unit),
+        Need(0, (column + Co) * sample, (column + Co) * unit),
+        Need(column // window.groups * Co, (column + Co) * sample, (column + Co) * unit),
+    )
+
+
+def _products(window: Window, channels: Channels) -> tuple[int, int, int]:
+    return (prod(channels) // window.groups * window.taps * prod(window.output),) * 3
+
+
+DEMAND = Demand("singa", _needs, _products, most=1)

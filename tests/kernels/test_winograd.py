@@ -1,0 +1,224 @@
+"""Winograd's transforms: along one axis in rational numbers, then every pass, forced, against the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from comparison import assert_close, bits
+from kernels.convolutions import Trio, by_loops, trio
+from retrograd import kernels
+from retrograd.geometry import Window, conv_transpose_window, conv_window
+from retrograd.kernels.algorithm import choose
+from retrograd.kernels.winograd_plan import tiles_of
+from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
+
+# ---------------------------------------------------------------- tiles and transforms
+
+
+@pytest.mark.parametrize("extent", range(2, 40))
+def test_tiles_fill_an_axis(extent: int) -> None:
+    tiles = tiles_of(extent)
+    assert sum(tiles) == extent
+    assert set(tiles) <= {2, 3, 4}
+    assert tiles == sorted(tiles, reverse=True)  # those that need many points stand first
+    assert len(tiles) == -(-extent // 4)
+
+
+def matrix(function: Callable[..., Any], inputs: int, *first: int) -> list[list[Fraction]]:
+    """The matrix of a linear function, a row for each result, in the rational numbers that its floats stand for."""
+    columns = [function(*first, *(float(i == j) for j in range(inputs))) for i in range(inputs)]
+    return [[Fraction(entry).limit_denominator(10**7) for entry in row] for row in zip(*columns, strict=True)]
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_transforms_are_exact(size: int) -> None:
+    """Sum over points e of A[j, e] G[e, r] B[e, i] is 1 where i = j + r, else 0; and the adjoints are transposed."""
+    points = pytest.importorskip("retrograd.kernels.compiled.points")
+    used = range(size + 2)
+    inputs = matrix(points.points_of_input, 6, size + 2)
+    outputs = matrix(points.tile_of_points, 6, size + 2)
+    weights = matrix(points.points_of_weights, 3)
+    for j, r, i in product(range(size), range(3), used):
+        assert sum(outputs[j][e] * weights[e][r] * inputs[e][i] for e in used) == (i == j + r)
+    gradient = matrix(points.points_of_gradient, 4, size + 2)
+    back = matrix(points.weights_of_points, 6)
+    assert all(gradient[e][j] == outputs[j][e] for e in used for j in range(size))
+    assert all(back[r][e] == weights[e][r] for e in range(6) for r in range(3))
+
+
+def test_transforms_of_two_taps_are_exact() -> None:
+    points = pytest.importorskip("retrograd.kernels.compiled.points")
+    inputs = matrix(points.points_of_input, 6, 3)
+    outputs = matrix(points.tile_of_points, 6, 3)
+    weights = matrix(points.points_of_two_weights, 2)
+    for j, r, i in product(range(3), range(2), range(4)):
+        assert sum(outputs[j][e] * weights[e][r] * inputs[e][i] for e in range(4)) == (i == j + r)
+
+
+# ---------------------------------------------------------------- the passes
+
+
+def forced(input: tuple[int, ...], padding: Any, algorithm: str = "winograd", kernel: Any = 3) -> Window:
+    return conv_window(input, kernel, 1, padding, algorithm=algorithm)
+
+
+def check(window: Window, batch: int, inputs: int, outputs: int, source: Source) -> None:
+    """The three passes within a few roundings of the definition, relative to the root mean square of the result."""
+    __tracebackhide__ = True
+    case = Case(window, batch, inputs, outputs, False)
+    arrays: Trio = tuple(source.arrays(case.x, case.w, case.y))  # type: ignore[assignment]
+    eps = np.finfo(arrays[0].dtype).eps
+    for found, wanted in zip(trio(kernels, arrays, window), by_loops(arrays, window), strict=True):
+        assert_close(found, wanted, 120 * eps * max(np.sqrt(np.mean(wanted**2)), 1.0))
+
+
+# every extent from 2 to 15 on both axes, each beside another one
+EXTENTS = [(extent, extent * 5 % 14 + 2) for extent in range(2, 16)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("extents", EXTENTS, ids=str)
+def test_extents(extents: tuple[int, int], dtype: type) -> None:
+    rng = np.random.default_rng(extents[0])
+    check(forced(extents, 1), 2, 5, 17, Source(rng, dtype, ("channels_last", "contiguous", "channels_last")))
+
+
+# none, on one side, more than the kernel reaches, and so much that whole tiles lie in it
+PADDINGS = [0, ((0, 1), (1, 0)), ((2, 0), (0, 2)), ((3, 4), (0, 0)), ((5, 1), (2, 6)), ((9, 0), (1, 7))]
+
+
+@pytest.mark.parametrize("padding", PADDINGS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_padding(padding: Any, dtype: type) -> None:
+    for extents in ((5, 6), (4, 9), (6, 4)):
+        check(forced(extents, padding), 1, 3, 4, Source(np.random.default_rng(0), dtype, ("channels_last",)))
+
+
+@pytest.mark.parametrize("channels", CHANNELS)
+def test_channels(channels: int) -> None:
+    """On both sides of vector widths, read and written."""
+    for other, dtype in ((1, np.float32), (18, np.float64), (35, np.float32)):
+        check(forced((5, 6), 1), 1, channels, other, Source(np.random.default_rng(other), dtype, ("channels_last",)))
+        check(forced((3, 4), 1), 1, other, channels, Source(np.random.default_rng(other), dtype, ("channels_last",)))
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_layouts(layout: str) -> None:
+    for dtype in DTYPES:
+        check(forced((6, 7), ((1, 1), (0, 1))), 2, 9, 6, Source(np.random.default_rng(1), dtype, (layout,)))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_three_axes(depth: int) -> None:
+    """Taps along D are added up in the products."""
+    for extent, low, high in ((1, 1, 1), (3, 1, 0), (4, 0, 2)):
+        if extent + low + high >= depth:
+            window = forced((extent, 5, 6), ((low, high), (1, 1), (0, 1)), kernel=(depth, 3, 3))
+            check(window, 2, 5, 17, Source(np.random.default_rng(depth), np.float32, ("channels_last",)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("padding", [0, 1, ((1, 2), (0, 1)), ((3, 0), (2, 3))], ids=str)
+def test_phases_of_a_transposed_convolution(padding: Any, dtype: type) -> None:
+    """4x4 taps at stride 2: the input gradient, which is the transposed convolution, by the transforms."""
+    source = Source(np.random.default_rng(4), dtype, ("channels_last", "contiguous"))
+    for size, extra in (((1, 2), 1), ((3, 5), 0), ((4, 7), (1, 0)), ((9, 6), 1)):
+        for inputs, outputs in ((17, 5), (3, 33)):
+            window = conv_transpose_window(size, 4, 2, padding, extra, algorithm="winograd")
+            if min(window.input) > 1:
+                assert choose("conv_input_grad", window, 2, inputs, outputs, "f") == "winograd"
+                check(window, 2, inputs, outputs, source)
+
+
+@pytest.mark.parametrize(("extents", "inputs", "outputs"), [((9, 10), 130, 70), ((5, 5), 70, 200)])
+def test_weights_that_threads_share(extents: tuple[int, int], inputs: int, outputs: int) -> None:
+    check(forced(extents, 1), 2, inputs, outputs, Source(np.random.default_rng(2), np.float32, ("channels_last",)))
+
+
+def test_bits_do_not_depend_on_threads() -> None:
+    rng = np.random.default_rng(3)
+    threads = kernels.get_num_threads()
+    for window, inputs, outputs in ((forced((23, 21), 1), 40, 33), (forced((12, 13), 1), 150, 130)):
+        case = Case(window, 3, inputs, outputs, False)
+        arrays: Trio = tuple(Source(rng, np.float32, ("channels_last",)).arrays(case.x, case.w, case.y))  # type: ignore[assignment]
+        found = []
+        try:
+            for count in (1, 2):
+                kernels.set_num_threads(count)
+                found.append(bits(trio(kernels, arrays, window)))
+        finally:
+            kernels.set_num_threads(threads)
+        assert found[0] == found[1]
+
+
+# ---------------------------------------------------------------- errors
+
+
+def by_taps(x: np.ndarray, w: np.ndarray, g: np.ndarray) -> Trio:
+    """y, gx and gw in float64 of 3x3 taps with padding 1, one product for each tap."""
+    x, g = (array.transpose(0, 2, 3, 1).astype(np.float64) for array in (x, g))
+    w = w.transpose(2, 3, 0, 1).astype(np.float64)
+    _, high, wide, ci = x.shape
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    y, gx, gw = np.zeros(g.shape), np.zeros(padded.shape), np.zeros(w.shape)
+    for i, j in product(range(3), repeat=2):
+        seen = padded[:, i : i + high, j : j + wide]
+        y += seen @ w[i, j].T
+        gx[:, i : i + high, j : j + wide] += g @ w[i, j]
+        gw[i, j] = g.reshape(-1, g.shape[-1]).T @ seen.reshape(-1, ci)
+    return y.transpose(0, 3, 1, 2), gx[:, 1:-1, 1:-1].transpose(0, 3, 1, 2), gw.transpose(2, 3, 0, 1)
+
+
+SHAPES = [(64, 56), (128, 28), (256, 14), (512, 7)]
+
+
+def check_errors(batch: int, channels: int, extent: int, relu: bool) -> None:
+    """At most 2.5e-6 in the root mean square and 1.5e-5 anywhere, of the root mean square of the result."""
+    rng = np.random.default_rng(channels)
+    x, g = (rng.standard_normal((batch, extent, extent, channels)).astype(np.float32) for _ in range(2))
+    if relu:
+        x = np.maximum(x, 0)
+    w = rng.standard_normal((channels, channels, 3, 3)).astype(np.float32) / np.float32(3 * channels**0.5)
+    arrays = x.transpose(0, 3, 1, 2), w, g.transpose(0, 3, 1, 2)
+    for found, wanted in zip(trio(kernels, arrays, forced((extent, extent), 1)), by_taps(*arrays), strict=True):
+        error, size = found - wanted, np.sqrt(np.mean(wanted**2))
+        assert np.sqrt(np.mean(error**2)) <= 2.5e-6 * size
+        assert np.max(np.abs(error)) <= 1.5e-5 * size
+
+
+@pytest.mark.parametrize("relu", [False, True], ids=["normal", "relu"])
+@pytest.mark.parametrize(("channels", "extent"), SHAPES)
+def test_errors(channels: int, extent: int, relu: bool) -> None:
+    check_errors(1, channels, extent, relu)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("relu", [False, True], ids=["normal", "relu"])
+@pytest.mark.parametrize(("channels", "extent"), SHAPES)
+def test_errors_of_whole_batches(channels: int, extent: int, relu: bool) -> None:
+    check_errors(8, channels, extent, relu)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_reaches_the_tiles_that_read_it(value: float) -> None:
+    """And no others: the outputs of other tiles have the bits that they have without it."""
+    x = np.random.default_rng(4).standard_normal((2, 16, 12, 12)).astype(np.float32)
+    w = np.random.default_rng(5).standard_normal((16, 16, 3, 3)).astype(np.float32)
+    window = forced((12, 12), 1)
+    clean = kernels.conv(x, w, None, window)
+    x[0, 3, 6, 5] = value
+    found = kernels.conv(x, w, None, window)
+    assert not np.isfinite(found[0, :, 5:8, 4:7]).any()  # the windows that it is in
+    tile = found[0, :, 4:8, 4:8]
+    assert not np.isfinite(tile).any()
+    changed = (found != clean) | np.isnan(found)
+    changed[0, :, 4:8, 4:8] = False
+    assert not changed.any()
+    exact = kernels.conv(x, w, None, forced((12, 12), 1, "direct"))
+    assert np.isfinite(exact).sum() == exact.size - 16 * 9
