@@ -14,10 +14,11 @@ from pathlib import Path
 import retrograd
 
 from . import libraries, machine, report
-from .harness import Effort, Result, measure
+from .harness import Effort, Result, mean, measure
 from .suites import (
     attention,
     convolution,
+    convolution_memory,
     layers,
     losses,
     matmul,
@@ -96,13 +97,21 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
     assert threads is not None
     if name == "memory":
         yield from memory.results(threads, effort)
+        if threads == _threads(name, arguments.threads)[-1]:  # once is enough
+            yield from convolution_memory.results(threads, arguments.quick)
         return
     libraries.set_threads(threads)
     if name in BROAD:
         effort = replace(effort, rounds=min(effort.rounds, 5))
     compile = arguments.compile == "all" or (arguments.compile == "some" and name not in BROAD)
+    found = []
     for row in TIMED[name].rows(arguments.quick, compile):
-        yield measure(row, threads, effort)
+        found.append(measure(row, threads, effort))
+        yield found[-1]
+    if name == "convolution" and not arguments.quick:
+        for label, (groups, goal) in convolution.means().items():
+            if result := mean(f"convolution: {label}", found, groups, threads, goal):
+                yield result
 
 
 def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:

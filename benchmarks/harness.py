@@ -13,7 +13,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
@@ -140,6 +140,24 @@ def _block(call: Call, length: int) -> float:
         call()
         times.append(clock() - start)
     return median(times)
+
+
+def mean(name: str, results: list[Result], groups: tuple[str, ...], threads: int, goal: float) -> Result | None:
+    """The geometric mean of the ratios of some groups, taken together; None where they have no rows."""
+    ratios = [result.ratio for result in results if result.group in groups and result.ratio]
+    if not ratios:
+        return None
+    value = geometric_mean(ratios)
+    return Result(
+        group="geometric means of ratios",
+        name=f"{name} ({len(ratios)} rows)",
+        threads=threads,
+        unit="times",
+        ours=value,
+        ratio=value,
+        target=f">= {goal:g}",
+        passed=value >= goal,
+    )
 
 
 def below(group: str, name: str, unit: str, ours: float, theirs: dict[str, float], limit: float | None) -> Result:

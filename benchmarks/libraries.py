@@ -14,6 +14,7 @@ import torch
 import retrograd
 
 CONTIGUOUS, CHANNELS_LAST, COMPILED = "contiguous", "channels-last", "compiled"
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def set_threads(count: int) -> None:
@@ -56,14 +57,14 @@ def parameter(array: np.ndarray) -> Any:
 def theirs(array: np.ndarray, layout: str = CONTIGUOUS, requires_grad: bool = False) -> Any:
     """A PyTorch tensor of its own memory, in the named layout."""
     tensor = torch.tensor(np.array(array, order="C"))  # (ascontiguousarray gives a scalar an axis)
-    if layout == CHANNELS_LAST and array.ndim == 4:
-        tensor = tensor.to(memory_format=torch.channels_last)
+    if layout == CHANNELS_LAST and array.ndim in _CHANNELS_LAST:
+        tensor = tensor.to(memory_format=_CHANNELS_LAST[array.ndim])
     return tensor.requires_grad_(requires_grad)
 
 
 def layouts(arrays: Sequence[np.ndarray], requires_grad: bool = False) -> dict[str, list[Any]]:
     """The arrays as PyTorch tensors, once per layout that they can have."""
-    names = [CONTIGUOUS, CHANNELS_LAST] if any(array.ndim == 4 for array in arrays) else [CONTIGUOUS]
+    names = [CONTIGUOUS, CHANNELS_LAST] if any(array.ndim in _CHANNELS_LAST for array in arrays) else [CONTIGUOUS]
     return {name: [theirs(array, name, requires_grad) for array in arrays] for name in names}
 
 

@@ -46,7 +46,7 @@ def markdown(machine: dict[str, str], results: Sequence[Result], failures: Seque
         members = list(rows)
         lines += ["", f"## {group}", ""]
         ratios = [result.ratio for result in members if result.ratio]
-        if len(ratios) > 1:
+        if len(ratios) > 1 and members[0].unit != "times":
             lines += [f"Geometric mean of the ratios: {geometric_mean(ratios):.2f}", ""]
         lines += [f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
         lines += ["| " + " | ".join(cells(result)) + " |" for result in members]

@@ -1,98 +1,167 @@
-"""Direct convolution: forward, input gradient and weight gradient of each shape as rows of their own.
+"""Convolution: forward, input gradient and weight gradient of each shape as rows of their own.
 
-No autograd on either side: the three operators of retrograd, conv2d and aten.convolution_backward of PyTorch, which is
-given contiguous and channels-last arrays. (torch.compile would call the same two kernels.)
+No autograd on either side: the three operators of retrograd, aten.convolution and aten.convolution_backward of PyTorch,
+which is given contiguous and channels-last arrays. (torch.compile would call the same two kernels.) The rows of memory
+are in convolution_memory.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
 import retrograd
-from retrograd.geometry import conv_window
+from retrograd.geometry import Window, conv_transpose_window, conv_window
 from retrograd.ops.convolution import conv, conv_input_grad, conv_weight_grad
 
 from .. import libraries as lib
 from ..harness import Call, Row, Rows
 
 PASSES = ("forward", "input gradient", "weight gradient")
-TARGET = 0.9
+GROUP = "convolution"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """N, Ci, H = W -> Co, kernel k, stride s, padding p, groups g."""
+    """N, Ci, *size -> Co, kernel k, stride s, padding p, dilation d, groups g.
+
+    causal: all of the padding, d*(k - 1) zeros, in front. target: the ratio that each pass has to reach.
+    """
 
     n: int
     ci: int
-    size: int
+    size: tuple[int, ...]
     co: int
     k: int
     s: int = 1
     p: int = 0
+    d: int = 1
     g: int = 1
+    transposed: bool = False
+    causal: bool = False
+    target: float = 1.0
 
     def __str__(self) -> str:
         extra = "".join(
             f" {letter}{value}"
-            for letter, value, usual in (("s", self.s, 1), ("p", self.p, 0), ("g", self.g, 1))
+            for letter, value, usual in (("s", self.s, 1), ("p", self.p, 0), ("d", self.d, 1), ("g", self.g, 1))
             if value != usual
         )
-        return f"({self.n}, {self.ci}, {self.size}, {self.size}) → {self.co}, k{self.k}{extra}"
+        extents = ", ".join(map(str, (self.n, self.ci, *self.size)))
+        return f"({extents}) → {self.co}, k{self.k}{extra}{' causal' if self.causal else ''}"
 
     @property
-    def flops(self) -> float:
-        out = (self.size + 2 * self.p - self.k) // self.s + 1
-        return 2.0 * self.n * self.co * out * out * (self.ci // self.g) * self.k * self.k
+    def low(self) -> int:
+        """Zeros in front that PyTorch has to be given by a copy."""
+        return self.d * (self.k - 1) if self.causal else 0
+
+    @cached_property
+    def window(self) -> Window:
+        axes = len(self.size)
+        kernel, stride, dilation = (self.k,) * axes, (self.s,) * axes, (self.d,) * axes
+        padding = ((self.low, 0) if self.causal else (self.p, self.p),) * axes
+        if self.transposed:
+            return conv_transpose_window(self.size, kernel, stride, padding, (0,) * axes, dilation, self.g)
+        return conv_window(self.size, kernel, stride, padding, dilation, self.g)
+
+    def arrays(self) -> list[np.ndarray]:
+        """x, w and the gradient of the output."""
+        first, second = (self.ci, self.co) if self.transposed else (self.co, self.ci)
+        output = self.window.input if self.transposed else self.window.output
+        shapes = (self.n, self.ci, *self.size), (first, second // self.g, *(self.k,) * len(self.size))
+        return [*(lib.random(*shape) for shape in shapes), lib.random(self.n, self.co, *output)]
 
 
-_SQUARE = ((64, 56), (128, 28), (256, 14), (512, 7))
-GROUPS: dict[str, list[Shape]] = {
-    "3×3": [Shape(n, c, size, c, 3, p=1) for n in (8, 1) for c, size in _SQUARE],
-    "strided": [Shape(8, 128, 56, 128, 3, s=2, p=1), Shape(8, 256, 56, 256, 1, s=2), Shape(8, 3, 224, 64, 7, s=2, p=3)],
-    "pointwise": [Shape(8, 64, 56, 256, 1), Shape(8, 256, 56, 64, 1), Shape(8, 512, 28, 128, 1)],
-    "grouped": [
-        Shape(8, 128, 28, 128, 3, p=1, g=128),
-        Shape(8, 64, 56, 64, 3, p=1, g=8),
-        Shape(8, 32, 112, 32, 3, p=1, g=32),
+_SQUARE = ((64, 56, 2.2), (128, 28, 2.2), (256, 14, 1.6), (512, 7, 1.0))
+SHAPES: dict[str, list[Shape]] = {
+    "3×3": [
+        Shape(n, c, (size,) * 2, c, 3, p=1, target=target if n > 1 else 1.0)
+        for n in (8, 1)
+        for c, size, target in _SQUARE
     ],
+    "strided": [
+        Shape(8, 128, (56, 56), 128, 3, s=2, p=1),
+        Shape(8, 256, (56, 56), 256, 1, s=2),
+        Shape(8, 3, (224, 224), 64, 7, s=2, p=3),
+    ],
+    "pointwise": [
+        Shape(8, 64, (56, 56), 256, 1),
+        Shape(8, 256, (56, 56), 64, 1),
+        Shape(8, 512, (28, 28), 128, 1),
+    ],
+    "grouped": [
+        Shape(8, 128, (28, 28), 128, 3, p=1, g=128),
+        Shape(8, 64, (56, 56), 64, 3, p=1, g=8),
+        Shape(8, 32, (112, 112), 32, 3, p=1, g=32),
+    ],
+    "transposed": [
+        Shape(8, 64, (28, 28), 32, 4, s=2, p=1, transposed=True),
+        Shape(8, 128, (14, 14), 64, 2, s=2, transposed=True),
+        Shape(8, 16, (56, 56), 3, 9, p=4, transposed=True),
+    ],
+    "1-D": [Shape(16, 64, (1000,), 64, 9, p=4), Shape(16, 64, (1000,), 64, 3, d=4, causal=True)],
+    "3-D": [Shape(2, 16, (16, 32, 32), 32, 3, p=1)],
+}
+MEANS = {  # what the geometric mean of groups, taken together, has to reach
+    "strided, pointwise, grouped": (("strided", "pointwise", "grouped"), 1.2),
+    "transposed, 1-D, 3-D": (("transposed", "1-D", "3-D"), 1.3),
+    "all": (tuple(SHAPES), 1.5),
 }
 
 
 def rows(quick: bool, compile: bool) -> Rows:
-    for group, shapes in GROUPS.items():
+    for group, shapes in SHAPES.items():
         for shape in shapes[:1] if quick else shapes:
             for kind in PASSES:
                 yield _row(group, shape, kind)
 
 
+def means() -> dict[str, tuple[tuple[str, ...], float]]:
+    """Name -> the groups of rows whose ratios it takes together, and what their geometric mean has to reach."""
+    return {name: (tuple(f"{GROUP} {group}" for group in groups), goal) for name, (groups, goal) in MEANS.items()}
+
+
 def _row(group: str, shape: Shape, kind: str) -> Row:
-    window = conv_window((shape.size,) * 2, (shape.k,) * 2, (shape.s,) * 2, ((shape.p, shape.p),) * 2, (1, 1), shape.g)
-    x = lib.random(shape.n, shape.ci, shape.size, shape.size)
-    w = lib.random(shape.co, shape.ci // shape.g, shape.k, shape.k)
-    g = lib.random(shape.n, shape.co, *window.output)
-    tx, tw, tg = lib.ours(x), retrograd.Tensor(lib.taps_first(w)), lib.ours(g)
-    ours: Call = {
-        "forward": lambda: conv(tx, tw, None, window),
-        "input gradient": lambda: conv_input_grad(tg, tw, None, window),
-        "weight gradient": lambda: conv_weight_grad(tx, tg, window),
-    }[kind]
-    theirs = {layout: _peer(kind, shape, *arrays) for layout, arrays in lib.layouts([x, w, g]).items()}
+    arrays = shape.arrays()
+    call = ours(shape, kind, arrays)
+    theirs = {layout: peer(shape, kind, *tensors) for layout, tensors in lib.layouts(arrays).items()}
 
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
-        return [(ours().numpy(), theirs[lib.CONTIGUOUS]().numpy())]
+        return [(call().numpy(), theirs[lib.CONTIGUOUS]().numpy())]
 
-    return Row(f"convolution {group}", f"{shape} {kind}", ours, theirs, TARGET, values)
+    name = f"{shape}{' transposed' if shape.transposed else ''} {kind}"
+    return Row(f"{GROUP} {group}", name, call, theirs, shape.target, values)
 
 
-def _peer(kind: str, shape: Shape, x: Any, w: Any, g: Any) -> Call:
-    stride, padding, dilation = [shape.s] * 2, [shape.p] * 2, [1, 1]
+def ours(shape: Shape, kind: str, arrays: list[np.ndarray]) -> Call:
+    """The pass in retrograd, whose transposed convolution is the input gradient of the other one."""
+    x, w, g = lib.ours(arrays[0]), retrograd.Tensor(lib.taps_first(arrays[1])), lib.ours(arrays[2])
+    window = shape.window
+    forward, gradient = (conv_input_grad, conv) if shape.transposed else (conv, conv_input_grad)
+    calls: dict[str, Call] = {
+        "forward": lambda: forward(x, w, None, window),
+        "input gradient": lambda: gradient(g, w, None, window),
+        "weight gradient": lambda: conv_weight_grad(*((g, x) if shape.transposed else (x, g)), window),
+    }
+    return calls[kind]
+
+
+def peer(shape: Shape, kind: str, x: Any, w: Any, g: Any) -> Call:
+    """The pass in PyTorch. Its causal convolution has a padded copy of x, made in forward and kept for backward."""
+    axes, low = len(shape.size), shape.low
+    options = [shape.s] * axes, [shape.p] * axes, [shape.d] * axes, shape.transposed, [0] * axes, shape.g
+    pad, convolution = torch.nn.functional.pad, torch.ops.aten.convolution
     if kind == "forward":
-        return lambda: torch.nn.functional.conv2d(x, w, None, stride, padding, dilation, shape.g)
-    mask, index = ([True, False, False], 0) if kind == "input gradient" else ([False, True, False], 1)
+        if low:
+            return lambda: convolution(pad(x, (low, 0)), w, None, *options)
+        return lambda: convolution(x, w, None, *options)
+    padded = pad(x, (low, 0)) if low else x
     backward = torch.ops.aten.convolution_backward
-    return lambda: backward(g, x, w, None, stride, padding, dilation, False, [0, 0], shape.g, mask)[index]
+    if kind == "input gradient":
+        mask = [True, False, False]
+        return lambda: backward(g, padded, w, None, *options, mask)[0][..., low:]
+    return lambda: backward(g, padded, w, None, *options, [False, True, False])[1]

@@ -107,6 +107,14 @@ WAYS = {
     "few outputs, many inputs": Case(conv_window((6, 33), 3, 1, 1), 1, 70, 3, False),
     "few outputs in blocks of lines": Case(conv_window((12, 40), 3, 1, 1), 1, 58, 3, False),
     "taps reach beyond the padding": Case(conv_window((1, 9), (3, 3), 1, ((2, 2), (0, 0))), 1, 2, 2, False),
+    "few inputs in a plane": Case(conv_window((7, 29), 3, 1, 1), 2, 3, 40, True),
+    "few inputs on a long line": Case(conv_window((200,), 9, 1, 4), 2, 2, 16, True),
+    "few inputs in space, strided": Case(
+        conv_window((5, 6, 20), (3, 2, 3), (2, 1, 2), ((1, 1), (0, 1), (2, 1)), (1, 2, 1)), 2, 5, 33, True
+    ),
+    "few inputs, many outputs": Case(conv_window((4, 50), 3, 1, 1), 1, 3, 150, False),
+    "one tap, many pixels": Case(conv_window((11, 13), 1), 2, 85, 90, True),
+    "one tap, as wide as a panel": Case(conv_window((310,), 1), 2, 64, 64, True),
     "large weights": Case(conv_window((3, 4), 3, 1, 1), 1, 200, 300, True),
     "large weights, strided": Case(conv_window((5, 4), (3, 1), 2, ((1, 1), (0, 0))), 2, 300, 260, True),
     "large weights, deep": Case(conv_window((3,), 1), 2, 3000, 70, True),

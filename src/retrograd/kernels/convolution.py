@@ -12,7 +12,7 @@ from math import isfinite
 import numpy as np
 
 from ..geometry import Window
-from . import depthwise, direct, fold, planar, winograd
+from . import by_line, depthwise, direct, fold, planar, winograd
 from .algorithm import choose
 from .layout import channels_last, empty
 from .narrow import WEIGHT, merge_row, merge_weights
@@ -25,6 +25,10 @@ def _readable(x: np.ndarray) -> np.ndarray:
     """``x`` (N, C, ...) with neighbouring channels: itself where it has them, else a copy."""
     size = x.itemsize
     return x if (x.strides[1] == size or x.shape[1] == 1) and whole_steps(x.strides, size) else channels_last(x)
+
+
+def _whole(w: np.ndarray) -> np.ndarray:
+    return w if whole_steps(w.strides, w.itemsize) else np.ascontiguousarray(w)
 
 
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
@@ -41,9 +45,15 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     if algorithm == "winograd":
         return winograd.conv(_readable(x), w, direct.dense(bias), y, window)
     if algorithm == "narrow":
+        limit = window.workspace
         x, window = merge_row(x, window)
+        if limit is None:
+            return by_line.conv(x, merge_weights(w), direct.dense(bias), y, window)
         return direct.gather(x, merge_weights(w), bias, y, window, False)
-    return direct.gather(_readable(x), w, bias, y, window, False)
+    x = _readable(x)
+    if window.workspace is None and by_line.applies(window, x.shape, x.strides, w.shape[0], x.itemsize):
+        return by_line.pointwise(x, _whole(w), direct.dense(bias), y)
+    return direct.gather(x, w, bias, y, window, False)
 
 
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
@@ -62,7 +72,10 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
         return winograd.input_grad(_readable(g), w, direct.dense(bias), gx, window)
     if algorithm == "fold":
         return fold.input_grad(_readable(g), w, direct.dense(bias), gx, window)
-    return direct.gather(_readable(g), w, bias, gx, window, True)
+    g = _readable(g)
+    if window.workspace is None and by_line.applies(window, g.shape, g.strides, inputs, g.itemsize):
+        return by_line.pointwise(g, _whole(w).swapaxes(0, 1), direct.dense(bias), gx)
+    return direct.gather(g, w, bias, gx, window, True)
 
 
 def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from .packing import pack_weights, packed_elements, whole_steps, zeros_of
 from .partials import add_parts, sum_parts
 from .plan import nested_strides, three_axes, three_strides, usual_strides
 from .reduce_plan import TASKS, Reduce, reduce_plan
-from .scratch import cores, per_thread
+from .scratch import aligned, cores, per_thread
 
 _gather = kernel("convolution.gather")
 _weight_grad = kernel("convolution.weight_grad")
@@ -97,7 +97,7 @@ def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None 
     scratch, zeros = per_thread(plan.scratch, "q"), zeros_of(plan.zeros, dtype)
     some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
     if plan.parts == 1 or some == plan.parts:
-        target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype)
+        target = gw if plan.parts == 1 else aligned(plan.parts * gw.size, dtype).reshape(plan.parts, gw.size)
         _weight_grad[dtype](plan.tasks, x, g, target, zeros, plan.words, scratch, plan.scratch)
         return gw if plan.parts == 1 else sum_parts(target, gw)
     partials = np.empty((some, gw.size), x.dtype)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 
 from .arrays import Shape
 from .moves import copy
+from .scratch import aligned
 
 _LAST_FIRST = {2: (0, 1), 3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}  # (N, *S, C) seen as (N, C, *S)
+
+_LARGE = 1 << 16  # elements from which it is worth the time to begin with a cache line
 
 
 def empty(memory: Shape, dtype: np.dtype) -> np.ndarray:
     """A new array (N, C, *S), dense and channels-last; ``memory`` is (N, *S, C)."""
-    return np.empty(memory, dtype).transpose(_LAST_FIRST[len(memory)])
+    count = prod(memory)
+    if count < _LARGE:
+        return np.empty(memory, dtype).transpose(_LAST_FIRST[len(memory)])
+    return aligned(count, dtype.char).reshape(memory).transpose(_LAST_FIRST[len(memory)])
 
 
 @lru_cache(maxsize=4096)

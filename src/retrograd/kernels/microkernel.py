@@ -5,7 +5,7 @@ number of small products, found through a table of addresses, is added to it. Pa
 there is no copy of the input. The micro-kernel is written as LLVM IR, because the accumulators must be values
 (registers), not memory, and their number depends on the CPU.
 
-It comes in two forms, which differ in how the table finds A:
+It comes in three forms, which differ in how the table finds A:
 
 - ``rows``: entry e is ``rows`` addresses, one for each row of A_e, whose elements along k are neighbours.
   B_e stands at ``b + e*b_step``. (Convolution and its input gradient: the rows are pixels.)
@@ -13,7 +13,10 @@ It comes in two forms, which differ in how the table finds A:
   and of B_e; one table serves all tiles, because two offsets are added to them. (Weight gradients, products with a
   transposed matrix.)
 
-``near_rows`` and ``near`` are the two forms for operands in the first cache: nothing is asked for ahead.
+- ``line``: rows that are equally far apart, as the pixels of a line are: entry e is the address of A_e, B_e stands at
+  ``b + e*b_step``. It needs no register for a row, so that narrow tiles can be tall.
+
+``near_rows`` and ``near`` are the first two for operands in the first cache: nothing is asked for ahead.
 
 Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
 Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
@@ -33,12 +36,13 @@ ARGUMENTS = (
     "table",  # address of the entries
     "entries",  # how many, at least 1
     "depth",  # k of each entry, at least 1
-    "lda",  # dense: bytes from A_e[i, k] to A_e[i, k+1]; rows: elements of every row in front of A_e[i, 0]
-    "b",  # rows: address of B_0; dense: added to the address of every B_e
-    "b_step",  # rows: from B_e to B_e+1; dense: added to the address of every A_e
+    # dense: bytes from A_e[i, k] to A_e[i, k+1]; line: to A_e[i+1, k]; rows: elements of every row before A_e[i, 0]
+    "lda",
+    "b",  # rows, line: address of B_0; dense: added to the address of every B_e
+    "b_step",  # rows, line: from B_e to B_e+1; dense: added to the address of every A_e
     "ldb",  # from B_e[k, j] to B_e[k+1, j]
-    "c",  # address of the table of the row addresses of C
-    "c_step",  # added to the address of every row of C
+    "c",  # address of the table of the row addresses of C; line: address of C
+    "c_step",  # added to the address of every row of C; line: bytes from row to row
     "tail",  # columns of the last vector that exist, 1..lanes
     "init",  # address of the row that C begins with (a bias, or zeros), unless accumulate
     "accumulate",  # 1: C begins with its own content; 2: with zeros, and its own content is added at the end
@@ -48,8 +52,8 @@ MOST_ROWS = 16  # words for the row addresses of C
 
 # Rows of the tile that has 1, 2, ... vectors of columns. The rows form holds one pointer per row: with more than eight
 # they no longer fit the registers. A wide tile reads A less often, so that B may come from the second-level cache.
-_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (14, 14, 8, 6)}
-_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6)}
+_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (16, 14, 8, 6), "line": (28, 13, 8, 6)}
+_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6), "line": (12, 6)}
 _FAR = {"near_rows": "rows", "near": "dense"}
 _DOT_OF_32, _DOT_OF_16 = (6, 4), (3, 3)
 
@@ -83,14 +87,15 @@ class Tile:
         return (self.columns - 1) % self.lanes + 1
 
 
-def _many_registers() -> bool:
-    return vector_bytes() == 64 or machine() not in ("x86_64", "AMD64")
+def registers() -> int:
+    """How many vectors the CPU has registers for."""
+    return 32 if vector_bytes() == 64 or machine() not in ("x86_64", "AMD64") else 16
 
 
 @cache
 def tile(dtype: str, form: str, columns: int, widest: int = 4) -> Tile:
     """The tile for ``columns`` of element type "f" or "d"; ``widest`` bounds its vectors."""
-    rows = (_ROWS_OF_32 if _many_registers() else _ROWS_OF_16)[_FAR.get(form, form)]
+    rows = (_ROWS_OF_32 if registers() == 32 else _ROWS_OF_16)[_FAR.get(form, form)]
     lanes = vector_bytes() // (4 if dtype == "f" else 8)
     total = -(-max(columns, 1) // lanes)
     vectors = -(-total // -(-total // min(widest, len(rows))))
@@ -132,7 +137,7 @@ DOT_ARGUMENTS = (
 
 def dot_tile() -> tuple[int, int]:
     """Most rows and columns of C whose sums stay in registers."""
-    return _DOT_OF_32 if _many_registers() else _DOT_OF_16
+    return _DOT_OF_32 if registers() == 32 else _DOT_OF_16
 
 
 @cache

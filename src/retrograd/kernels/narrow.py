@@ -12,6 +12,8 @@ from math import prod
 import numpy as np
 
 from ..geometry import Window
+from .moves import copy
+from .scratch import aligned
 
 FIRST_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}  # (N, C, *S) seen as (N, *S, C)
 WEIGHT = {3: (2, 1, 0), 4: (3, 2, 0, 1), 5: (4, 3, 0, 1, 2)}  # (*R, I, O) seen as (O, I, *R)
@@ -52,8 +54,10 @@ def merge_row(x: np.ndarray, window: Window) -> tuple[np.ndarray, Window]:
     space = x.shape[2:-1]
     dense = x.transpose(FIRST_LAST[x.ndim])
     if start or skip or width > x.shape[-1] or not dense.flags.c_contiguous:
-        wide = np.zeros((batch, *space, width, channels), x.dtype)
-        wide[..., start : start + count, :] = dense[..., skip : skip + count, :]
+        wide = aligned(batch * prod(space) * width * channels, x.dtype.char).reshape(batch, *space, width, channels)
+        wide[..., :start, :] = 0
+        copy(wide[..., start : start + count, :], dense[..., skip : skip + count, :])
+        wide[..., start + count :, :] = 0
         dense = wide
     steps = dense.strides
     view = np.ndarray(

@@ -8,6 +8,7 @@ import numpy as np
 
 from .launch import kernel
 from .microkernel import tile
+from .scratch import aligned
 
 _pack = kernel("packing.pack")
 
@@ -38,7 +39,7 @@ def pack_weights(
     dtype = w.dtype.char
     shape = tile(dtype, "rows", columns)
     wide, panels = shape.width, shape.panels
-    packed = np.empty(packed_elements(len(taps), depth, columns, groups, dtype), w.dtype)
+    packed = aligned(packed_elements(len(taps), depth, columns, groups, dtype), dtype)
     if packed.size > 1:
         _pack[dtype](
             groups * panels,

@@ -36,8 +36,6 @@ HEADER = 43
 _PARTS = 8
 # Bytes of x and g that are read again for every tile of the weight gradient: for one tap, for several, on short lines.
 _CHUNK_OF_TAP, _CHUNK, _CHUNK_OF_SHORT = 256 << 10, 480 << 10, 640 << 10
-_L1_BYTES = 28 << 10
-_LITTLE = 32 * 32
 _SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
 
@@ -82,10 +80,9 @@ def reduce_plan(
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     elements = taps * rows * columns * groups
-    line_bytes = axes[2].output * size * groups * (rows * axes[2].stride + columns)
+    # (the rows of neighbouring positions overlap in memory where the taps of a kernel row are rows, see narrow.py)
+    line_bytes = axes[2].output * (min(rows * groups * size, x[3]) * axes[2].stride + columns * groups * size)
     budget = _CHUNK_OF_TAP if taps == 1 else _CHUNK_OF_SHORT if axes[2].output < _SHORT else _CHUNK
-    if rows * columns < _LITTLE:  # few products per element read: the elements should come from the first cache
-        budget = _L1_BYTES
     chunk = max(1, min(lines, budget // max(1, line_bytes)))
     work = lines * axes[2].output * taps * rows * columns * groups
     wanted = max(1, min(MOST_TASKS, work // TASK_WORK))

@@ -15,6 +15,7 @@ from .launch import get_num_threads
 
 _MOST = 8 << 20  # bytes kept for each element type
 _LINE = 64  # bytes
+_WORTH = 16 << 10  # bytes from which the place of an array matters more than the time to choose it
 
 
 class _Kept(local):  # a second thread that calls kernels has its own
@@ -28,9 +29,16 @@ _kept = _Kept()
 def aligned(count: int, dtype: str) -> np.ndarray:
     """A fresh array that begins with a cache line: a register in two lines takes longer to come and go."""
     size = 4 if dtype == "f" else 8
+    if count * size < _WORTH:
+        return np.empty(count, dtype)
     memory = np.empty(count + _LINE // size, dtype)
-    begin: int = -memory.ctypes.data % _LINE // size
+    begin: int = -memory.__array_interface__["data"][0] % _LINE // size
     return memory[begin : begin + count]
+
+
+def forget() -> None:
+    """Let go of the memory that this thread keeps."""
+    _kept.arrays.clear()
 
 
 def per_thread(count: int, dtype: str) -> np.ndarray:

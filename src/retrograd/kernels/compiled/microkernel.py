@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..microkernel import ARGUMENTS, ROW_SLOTS
+from ..microkernel import ARGUMENTS, ROW_SLOTS, registers
 from ..simd import I32, I64, declare, first_lanes, masked_load, masked_store, splat, suffix
 from ..target import vector_bytes
 
@@ -28,7 +28,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)), name)
-    by_rows, near = form.endswith("rows"), form.startswith("near")
+    by_rows, by_line, near = form.endswith("rows"), form == "line", form.startswith("near")
+    in_pairs = by_line and (rows + 2) * vectors < registers()  # two steps of k to a turn
     table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     table = builder.inttoptr(table, _BYTE)
@@ -37,6 +38,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     prefetch = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [_BYTE, I32, I32, I32])
     last_mask = first_lanes(builder, tail, lanes)
     nothing = ir.Constant(vector, None)
+    opaque = ir.FunctionType(_BYTE, [_BYTE])
     tile = [(i, j) for i in range(rows) for j in range(vectors)]
 
     def at(base: ir.Value, offset: ir.Value | int) -> ir.Value:
@@ -55,7 +57,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
 
     # ---- what the tile begins with: its own content, the same row everywhere, or zeros
     own, other, given, begin = (function.append_basic_block(label) for label in ("own", "other", "given", "begin"))
-    rows_of_c = [at(pointer(c, 8 * i), c_step) for i in range(rows)]
+    rows_of_c = [at(c, builder.mul(c_step, I64(i))) if by_line else at(pointer(c, 8 * i), c_step) for i in range(rows)]
     adding = builder.icmp_signed("==", accumulate, I64(2))
     builder.cbranch(builder.icmp_signed("==", accumulate, I64(1)), own, other)
     builder.position_at_end(own)
@@ -66,6 +68,9 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     builder.position_at_end(given)
     first = builder.inttoptr(init, _BYTE)
     from_row = [read(first, j, True) for j in range(vectors)]
+    if by_line:  # what will be written: a large result is in no cache
+        for i, j in tile:
+            builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
     builder.branch(begin)
     builder.position_at_end(begin)
     start = {}
@@ -93,13 +98,55 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         row = at(table, builder.mul(e, I64(8 * ROW_SLOTS)))
         a_rows, a_entry = [pointer(row, 8 * i) for i in range(rows)], row
         b_entry = at(b_pointer, builder.mul(e, b_step))
+    elif by_line:
+        a_entry, b_entry = pointer(table, builder.mul(e, I64(8))), at(b_pointer, builder.mul(e, b_step))
     else:
         row = at(table, builder.mul(e, I64(16)))
         a_entry, b_entry = at(pointer(row, 0), b_step), at(pointer(row, 8), b)
 
-    # ---- for each k: one row of B, one scalar of each row of A. One step to a turn: more made it slower.
-    step, after = function.append_basic_block("step"), function.append_basic_block("after")
-    builder.branch(step)
+    # ---- for each k: one row of B, one scalar of each row of A. One step to a turn: more made it slower, but for the
+    # line form, which computes the addresses of its rows once for two steps.
+    def multiply(a_column: ir.Value, k: ir.Value, b_row: ir.Value, sums: Any, steps: int = 1) -> dict[Any, ir.Value]:
+        b_rows = [b_row] + [at(b_row, ldb) for _ in range(steps - 1)]
+        b_values = [[read(b_row, j, masked) for j in range(vectors)] for b_row in b_rows]
+        if not near:
+            for b_row in b_rows:
+                ahead = builder.gep(b_row, [ahead_of_b])  # may lie outside of the array
+                for j in range(vectors):
+                    builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
+        if not by_rows and not by_line and not near:
+            ahead = builder.gep(a_column, [ahead_of_a])
+            builder.call(prefetch, [ahead, *_SOON])
+            if rows > 1:
+                builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
+        if by_line:  # the rows of the next tile, piece by piece
+            ahead = builder.add(builder.mul(lda, I64(rows)), builder.mul(k, I64((rows - 1) * size)))
+            builder.call(prefetch, [builder.gep(a_column, [ahead]), *_SOON])
+        for i in range(rows):
+            if by_line and i > 0:  # no instruction, but it hides the sum: the addresses of the loads stay simple
+                a_column = builder.asm(opaque, "", "=r,0", [at(a_column, lda)], False)
+            for step in range(steps):
+                if by_rows:
+                    place = at(a_rows[i], builder.mul(k, I64(size)))
+                else:
+                    place = at(a_column, step * size if by_line else i * size)
+                scalar = builder.load(builder.bitcast(place, element.as_pointer()))
+                scalar.align = size
+                a_value = splat(builder, scalar, vector)
+                for j in range(vectors):
+                    sums = sums | {(i, j): builder.call(fma, [a_value, b_values[step][j], sums[i, j]])}
+        return sums
+
+    after = function.append_basic_block("after")
+    step = function.append_basic_block("step")
+    if in_pairs:
+        steps, odd = builder.and_(depth, I64(-2)), builder.and_(depth, I64(1))
+        pairs = function.append_basic_block("pairs")
+        last_one = function.append_basic_block("last")
+        builder.cbranch(builder.icmp_signed(">", steps, I64(0)), step, pairs)
+    else:
+        builder.branch(step)
+    step_of_a = lda if not by_line else 2 * size if in_pairs else size
     builder.position_at_end(step)
     k, b_row = builder.phi(I64), builder.phi(_BYTE)
     a_column = builder.phi(_BYTE)
@@ -109,31 +156,37 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     a_column.add_incoming(a_entry, entry)
     for cell in tile:
         sums[cell].add_incoming(at_entry[cell], entry)
-    b_values = [read(b_row, j, masked) for j in range(vectors)]
-    if not near:
-        ahead = builder.gep(b_row, [ahead_of_b])  # may lie outside of the array
-        for j in range(vectors):
-            builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
-    if not by_rows and not near:
-        ahead = builder.gep(a_column, [ahead_of_a])
-        builder.call(prefetch, [ahead, *_SOON])
-        if rows > 1:
-            builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
-    new = {}
-    for i in range(rows):
-        place = at(a_rows[i], builder.mul(k, I64(size))) if by_rows else at(a_column, i * size)
-        scalar = builder.load(builder.bitcast(place, element.as_pointer()))
-        scalar.align = size
-        a_value = splat(builder, scalar, vector)
-        for j in range(vectors):
-            new[i, j] = builder.call(fma, [a_value, b_values[j], sums[i, j]])
-    next_k = builder.add(k, I64(1))
+    new = multiply(a_column, k, b_row, sums, 2 if in_pairs else 1)
+    next_k = builder.add(k, I64(2 if in_pairs else 1))
+    next_b = at(at(b_row, ldb), ldb) if in_pairs else at(b_row, ldb)
+    next_a = a_column if by_rows else at(a_column, step_of_a)
     k.add_incoming(next_k, step)
-    b_row.add_incoming(at(b_row, ldb), step)
-    a_column.add_incoming(a_column if by_rows else at(a_column, lda), step)
+    b_row.add_incoming(next_b, step)
+    a_column.add_incoming(next_a, step)
     for cell in tile:
         sums[cell].add_incoming(new[cell], step)
-    builder.cbranch(builder.icmp_signed("<", next_k, behind if by_rows else depth), step, after)
+    if in_pairs:
+        builder.cbranch(builder.icmp_signed("<", next_k, steps), step, pairs)
+        builder.position_at_end(pairs)
+        a_last, b_last = builder.phi(_BYTE), builder.phi(_BYTE)
+        even = {cell: builder.phi(vector) for cell in tile}
+        for value, without, behind_pairs in ((a_last, a_entry, next_a), (b_last, b_entry, next_b)):
+            value.add_incoming(without, entry)
+            value.add_incoming(behind_pairs, step)
+        for cell in tile:
+            even[cell].add_incoming(at_entry[cell], entry)
+            even[cell].add_incoming(new[cell], step)
+        builder.cbranch(builder.icmp_signed("!=", odd, I64(0)), last_one, after)
+        builder.position_at_end(last_one)
+        one_more = multiply(a_last, steps, b_last, even)
+        builder.branch(after)
+        builder.position_at_end(after)
+        new = {cell: builder.phi(vector) for cell in tile}
+        for cell in tile:
+            new[cell].add_incoming(even[cell], pairs)
+            new[cell].add_incoming(one_more[cell], last_one)
+    else:
+        builder.cbranch(builder.icmp_signed("<", next_k, behind if by_rows else depth), step, after)
 
     builder.position_at_end(after)
     e_next = builder.add(e, I64(1))

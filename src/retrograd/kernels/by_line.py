@@ -1,0 +1,88 @@
+"""Forward passes in which all positions of a line share their taps: a tap reads in another line or is a pixel.
+
+One table of addresses then serves the line, whose positions are equally far apart in memory. Two kinds are of that
+form: convolutions with few input channels after ``narrow.py``, for which the taps of a kernel row are channels, and
+products with a kernel of one tap, whose images are one long line.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+
+from ..geometry import Window, conv_window
+from .by_line_plan import TASKS, by_line_plan
+from .launch import kernel
+from .layout import is_channels_last
+from .microkernel import tile
+from .narrow import FIRST_LAST
+from .packing import pack_weights, zeros_of
+from .plan import LARGE_WEIGHTS, TASK_WORK, three_axes, three_strides
+from .scratch import per_thread
+
+_conv = kernel("by_line.conv")
+_WORTH = 4 * TASK_WORK  # multiply-adds that make up for packing the weights
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    window: Window, batch: int, w_shape: tuple[int, ...], w_strides: tuple[int, ...], dtype: str, x: tuple[int, ...],
+    y: tuple[int, ...],
+) -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.ndarray]:  # fmt: skip
+    """The plan, the places of the taps, how the weights are packed (none: read as they are), and a line of zeros."""
+    columns, depth = w_shape[:2]
+    size = 4 if dtype == "f" else 8
+    words = by_line_plan(three_axes(window), batch, depth, columns, dtype, three_strides(x), three_strides(y))
+    column_step, depth_step, *steps = (stride // size for stride in w_strides)
+    taps = [sum(r * s for r, s in zip(tap, steps, strict=True)) for tap in product(*map(range, window.kernel))]
+    given = column_step == 1 and columns == depth_step == tile(dtype, "line", columns).width
+    given = given and taps == [tap * depth * columns for tap in range(len(taps))]
+    packing = () if given else (depth, columns, depth_step, column_step, 1, 0)
+    zeros = columns
+    if any(side > 0 for sides in window.padding for side in sides):
+        zeros = max(zeros, (window.output[-1] - 1) * window.stride[-1] * x[-1] // size + depth)
+    return words, np.array(taps, np.int64), packing, zeros_of(zeros, dtype)
+
+
+def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window) -> np.ndarray:
+    """Fill ``y``, channels-last; x and w are like those of ``narrow.merge_row`` and ``narrow.merge_weights``."""
+    dtype = x.dtype.char
+    words, taps, packing, zeros = _plan(window, x.shape[0], w.shape, w.strides, dtype, x.strides, y.strides)
+    if packing:
+        w = pack_weights(w, taps, *packing)
+    words_per_thread = 2 * len(taps) + 16
+    scratch = per_thread(words_per_thread, "q")
+    init = zeros if bias is None else bias
+    _conv[dtype](int(words[TASKS]), x, w, init, y, zeros, words, scratch, words_per_thread)
+    return y
+
+
+@lru_cache(maxsize=4096)
+def applies(window: Window, x: tuple[int, ...], strides: tuple[int, ...], columns: int, size: int) -> bool:
+    """Whether a product with one tap for x of this shape, writing ``columns`` channels, is one long line."""
+    weights, pixels = x[1] * columns, x[0]
+    for extent in x[2:]:
+        pixels *= extent
+    return (
+        window.taps == window.groups == 1
+        and set(window.stride) == {1}
+        and all(sides == (0, 0) for sides in window.padding)
+        and is_channels_last(x, strides, size)
+        and weights * size <= LARGE_WEIGHTS
+        and pixels * weights >= _WORTH
+    )
+
+
+@lru_cache(maxsize=4096)
+def _line(positions: int) -> Window:
+    return conv_window((positions,), 1)
+
+
+def pointwise(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:
+    """Fill ``y`` with the product of every pixel of x and w (columns, channels of x, *1), where that ``applies``."""
+    positions = x.size // x.shape[1]
+    source, target = (a.transpose(FIRST_LAST[a.ndim]).reshape(1, positions, -1).transpose(0, 2, 1) for a in (x, y))
+    conv(source, w.reshape(*w.shape[:2], 1), bias, target, _line(positions))
+    return y
