@@ -82,10 +82,10 @@ def main() -> int:
                 traceback.print_exc()
     print(f"\n{report.summary(results)}\n{time.perf_counter() - start:.0f} s")
     folder = arguments.output
-    if folder is None and not (arguments.quick or arguments.only):
+    if folder is None and not arguments.quick and (arguments.keep or not arguments.only):
         folder = Path(__file__).parent
     if folder is not None:
-        report.save(folder, facts, results, failures)
+        report.save(folder, facts, report.merged(folder, results) if arguments.keep else results, failures)
         print(f"written to {folder / 'RESULTS.md'}")
     return 1 if failures else 0
 
@@ -128,6 +128,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="retrograd beside PyTorch, row by row.")
     parser.add_argument("--threads", type=int, nargs="+", help="default: 1 and 2; 2 for the suites of many operators")
     parser.add_argument("--only", nargs="+", choices=SUITES, help="these suites; prints, and writes no files")
+    parser.add_argument(
+        "--keep", action="store_true", help="with --only: write the files, with the rows of other suites as they stand"
+    )
     parser.add_argument("--quick", action="store_true", help="few rows, few rounds: does it run? writes no files")
     parser.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled")
     parser.add_argument(

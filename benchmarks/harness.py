@@ -69,6 +69,7 @@ class Result:
     spread: tuple[float, float] | None = None
     target: str = ""
     passed: bool | None = None
+    earlier: bool = False  # from a run before the last one
 
 
 def check(row: Row) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import geometric_mean
@@ -23,6 +23,14 @@ memory and of whole processes name their own unit.
 
 
 _COLUMNS = ("row", "threads", "retrograd", "PyTorch", "its way", "ratio", "spread", "target", "")
+
+
+def merged(folder: Path, results: Sequence[Result]) -> list[Result]:
+    """The rows of ``folder``'s results.json, with ``results`` in place of their groups; the others marked."""
+    earlier = [Result(**row) for row in json.loads((folder / "results.json").read_text(encoding="utf-8"))["results"]]
+    groups = {result.group for result in results}
+    kept = [replace(row, earlier=True) for row in earlier if row.group not in groups]
+    return [*results, *kept]
 
 
 def save(folder: Path, machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> None:
@@ -45,6 +53,8 @@ def markdown(machine: dict[str, str], results: Sequence[Result], failures: Seque
     for group, rows in groupby(ordered, key=lambda result: result.group):
         members = list(rows)
         lines += ["", f"## {group}", ""]
+        if members[0].earlier:
+            lines += ["From an earlier run.", ""]
         ratios = [result.ratio for result in members if result.ratio]
         if len(ratios) > 1 and members[0].unit != "times":
             lines += [f"Geometric mean of the ratios: {geometric_mean(ratios):.2f}", ""]
