@@ -30,6 +30,7 @@ _KERNELS = (
     "convolution.gather",
     "convolution.weight_grad",
     "convolution.add_partials",
+    "by_line.conv",
     "winograd.gather",
     "winograd.weight_grad",
     "winograd_weights.weights",
