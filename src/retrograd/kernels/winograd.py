@@ -19,11 +19,21 @@ from .moves import copy
 from .packing import zeros_of
 from .plan import three_axes, three_steps, three_strides, usual_strides
 from .scratch import aligned, cores, per_thread, shared
-from .winograd_plan import COLUMN_STEP, PAIRS, PANELS, WIDTH, Transformed, transform_plan, transform_sum_plan
+from .winograd_plan import (
+    COLUMN_STEP,
+    PAIRS,
+    PANELS,
+    TOGETHER,
+    WIDTH,
+    Transformed,
+    transform_plan,
+    transform_sum_plan,
+)
 
 _gather = kernel("winograd.gather")
 _weight_grad = kernel("winograd.weight_grad")
 _transform = kernel("winograd.transform")
+_transform_both = kernel("winograd.transform_both")
 _multiply = kernel("winograd.multiply")
 _accumulate = kernel("winograd.accumulate")
 _transform_back = kernel("winograd.transform_back")
@@ -79,6 +89,7 @@ class _Call(NamedTuple):
     width: int
     panels: int
     step: int  # of a row of the weights' gradient
+    together: int  # pairs that a task multiplies
 
 
 @lru_cache(maxsize=4096)
@@ -88,7 +99,7 @@ def _call(
     axes = three_axes(window)
     build = transform_sum_plan if sums else transform_plan
     plan = build(axes, batch, depth, columns, dtype, three_strides(x), three_steps(y, dtype))
-    words = [int(plan.words[at]) for at in (WIDTH, PANELS, COLUMN_STEP)]
+    words = [int(plan.words[at]) for at in (WIDTH, PANELS, COLUMN_STEP, TOGETHER)]
     return _Call(plan, zeros_of(max(depth, columns) + 64, dtype), axes[0].kernel, *words)
 
 
@@ -140,7 +151,9 @@ def _transformed(
 ) -> np.ndarray:
     """``w`` is dense in the order (*R, channels of x, channels of y)."""
     dtype, depth, columns = x.dtype.char, w.shape[-2], w.shape[-1]
-    plan, zeros, taps, width, panels, _ = _call(window, x.shape[0], depth, columns, dtype, x.strides, y.strides, False)
+    plan, zeros, taps, width, panels, _, together = _call(
+        window, x.shape[0], depth, columns, dtype, x.strides, y.strides, False
+    )
     transformed = aligned(plan.weights, dtype)
     if window.kernel[-1] == 2:
         _two_weights[dtype](depth, w, transformed, depth, columns, width, panels)
@@ -154,17 +167,18 @@ def _transformed(
         return y
     work = shared(plan.work, dtype)
     for index, block in enumerate(plan.blocks):
-        lines = block.inputs * block.lines
-        _transform[dtype](lines, x, y, zeros, work, plan.words, index, lines, table, plan.table)
-        _multiply[dtype](PAIRS, transformed, zeros, work, plan.words, index, table, plan.table)
-        _transform_back[dtype]((block.last - block.first) * block.lines, work, init, y, plan.words, index)
+        _transform[dtype](block.inputs * block.lines, x, zeros, work, plan.words, index, table, plan.table)
+        _multiply[dtype](PAIRS // together, transformed, zeros, work, plan.words, index, table, plan.table)
+        _transform_back[dtype](
+            (block.last - block.first) * block.lines, work, init, y, plan.words, index, table, plan.table
+        )
     return y
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """The weight gradient in the order of memory (*R, Ci, Co); both tensors have neighbouring channels."""
     dtype, depth, columns = x.dtype.char, x.shape[1], g.shape[1]
-    plan, zeros, taps, _, _, step = _call(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
+    plan, zeros, taps, _, _, step, _ = _call(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
     partials, gw = aligned(plan.weights, dtype), np.empty((*window.kernel, depth, columns), x.dtype)
     elements = plan.weights // len(plan.parts)
     table = per_thread(plan.table, "q")
@@ -176,16 +190,11 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
         )  # fmt: skip
     else:
         work = shared(plan.work, dtype)
-        for part, (first, last) in enumerate(plan.parts):
-            for index in range(first, last):
-                block = plan.blocks[index]
-                lines = block.inputs * block.lines
-                count = lines + (block.last - block.first) * block.lines
-                _transform[dtype](count, x, g, zeros, work, plan.words, index, lines, table, plan.table)
-                _accumulate[dtype](
-                    taps * PAIRS, partials, part * elements, index > first, zeros, work, plan.words, index, table,
-                    plan.table,
-                )  # fmt: skip
+        for index, block in enumerate(plan.blocks):
+            lines = block.inputs * block.lines
+            count = lines + (block.last - block.first) * block.lines
+            _transform_both[dtype](count, x, g, zeros, work, plan.words, index, lines, table, plan.table)
+            _accumulate[dtype](taps * PAIRS, partials, zeros, work, plan.words, index, table, plan.table)
     _weights_back[dtype](taps * depth, partials, gw, depth, columns, step, taps, len(plan.parts))
     return gw
 

@@ -36,15 +36,22 @@ INPUT_STEP, PRODUCT_STEP = 25, 26  # elements from one matrix of transformed inp
 LINES = 27  # of a slice
 COUNTS_H, COUNTS_W = 28, 31  # tiles that need 4, 5, 6 points along H, and along W
 SIDE = 34  # taps along H and W: 3 or 2
-ROWS, MICRO = 35, 36  # rows of the micro-kernel's tile; micro-kernels of a whole panel with 1, 2, ... rows, of the last
-BLOCKS = MICRO + 2 * MOST_ROWS  # where the blocks begin: first and last slice, first and last line
+TOGETHER = 35  # pairs, one after another, whose products share one spare matrix, see below
+ROWS, MICRO = 36, 37  # rows of the micro-kernel's tile; micro-kernels of a whole panel with 1, 2, ... rows, of the last
+BEFORE = MICRO + 2 * MOST_ROWS  # of every pair: matrices in front of its own
+BLOCKS = BEFORE + PAIRS  # where the blocks begin: first and last slice, first and last line
 LIST = BLOCKS + 1  # of every tile along H, then along W: its first position, its positions
 
-_BLOCK_BYTES = 448 << 10  # transformed input and output of a block that stay in the second cache of a core
-_SHARED_BYTES = 6 << 20  # the same of a block that all cores share
-_LARGE = 1 << 20  # bytes of transformed weights that would have to come from memory for each small block
-_LARGE_SUMS = 640 << 10  # bytes of their gradient that do not stay in the second cache beside a block
-_PARTS, _SUMS_BYTES = 4, 5 << 20  # partial sums: more keep the error small
+# The forward pass writes each product M_e into the matrix of the pair before, which nobody needs any more:
+# M_e is matrix e + e // TOGETHER, V_e the one behind it. Different threads may multiply pairs that share no
+# spare matrix.
+
+_TOGETHER = 3  # pairs of a task, where threads share a block
+_BLOCK_BYTES, _SHARED_BYTES = 448 << 10, 2 << 20  # tiles of a block of one core, and of one that all cores share
+_LARGE = 3 << 20  # bytes of transformed weights that are too many to be read again for each small block
+_SUM_BLOCK_BYTES, _SHARED_SUM_BYTES = 600 << 10, 4 << 20  # of the weight gradient: tiles of both sides
+_LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in the second cache beside a block
+_PARTS = 4  # partial sums, where each core has blocks of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ class Transformed:
     work: int  # elements per thread, or of the block that threads share
     table: int  # words per thread
     weights: int  # elements of the transformed weights, or of all their partial sums
-    parts: list[tuple[int, int]]  # weight gradient: first and last block of every partial sum
+    parts: list[tuple[int, int]]  # weight gradient: first and last block of every partial sum; one, if shared
 
 
 def tiles_of(extent: int) -> list[int]:
@@ -114,7 +121,10 @@ def _cut(count: int, most: int) -> list[tuple[int, int]]:
 
 
 def _blocks(depth: Axis, batch: int, lines: int, across: int, tile_bytes: list[int], budget: int) -> list[Block]:
-    """Whole slices, of several images if no tap reaches into another slice, or a part of the lines of one."""
+    """Whole slices, of several images if no tap reaches into another slice, or a part of the lines of one.
+
+    ``tile_bytes``: of a tile that is read, and of one that is written beside it.
+    """
     alone, line_bytes = _alone(depth), across * sum(tile_bytes)
     if lines * line_bytes > budget and alone:
         cuts = _cut(lines, budget // line_bytes)
@@ -138,6 +148,11 @@ def _blocks(depth: Axis, batch: int, lines: int, across: int, tile_bytes: list[i
 
 def _alone(depth: Axis) -> bool:
     return depth.kernel == 1 and depth.low == 0 and depth.input == depth.output
+
+
+def matrices_of(together: int) -> int:
+    """The matrices of all pairs and the spare ones."""
+    return PAIRS + PAIRS // together
 
 
 def inputs_of(depth: Axis, first: int, last: int) -> tuple[int, int]:
@@ -166,13 +181,15 @@ class _Begin:
     """The beginning of a plan, up to the micro-kernels, and what the rest is made of."""
 
     words: list[int]
+    together: int
     listed: list[int]
     blocks: list[Block]
     counts_h: list[int]
     counts_w: list[int]
 
     def finish(self, micros: list[int]) -> np.ndarray:
-        words = [*self.words, *micros, LIST + len(self.listed), *self.listed]
+        before = [pair + pair // self.together for pair in range(PAIRS)]
+        words = [*self.words, *micros, *before, LIST + len(self.listed), *self.listed]
         for block in self.blocks:
             words += [block.first, block.last, block.line_first, block.line_last]
         return np.array(words, np.int64)
@@ -180,22 +197,29 @@ class _Begin:
 
 def _begin(
     axes: list[Axis], batch: int, depth: int, columns: int, shape: Tile, x: Sequence[int], y: Sequence[int],
-    size: int, shared: bool,
+    size: int, budget: int, together: int,
 ) -> _Begin:  # fmt: skip
+    """``budget``: bytes of a block's tiles.
+
+    ``together``: see TOGETHER; 0 for the weight gradient, which needs both sides of a product at once.
+    """
     listed_h, counts_h = _listed(axes[1])
     listed_w, counts_w = _listed(axes[2])
     steps = [-(-channels // shape.lanes) * shape.lanes for channels in (depth, columns)]
     across = counts_w[0]
-    budget = _SHARED_BYTES if shared else _BLOCK_BYTES
-    blocks = _blocks(axes[0], batch, counts_h[0], across, [PAIRS * step * size for step in steps], budget)
+    matrices = matrices_of(together) if together > 0 else PAIRS
+    tile_bytes = [matrices * size * step for step in ((max(steps), 0) if together > 0 else steps)]
+    blocks = _blocks(axes[0], batch, counts_h[0], across, tile_bytes, budget)
     words = [*x, *(axis.input for axis in axes), *(axis.low for axis in axes), *y]
     words += [size, depth, steps[0], columns, steps[1], shape.width, shape.panels]
     words += [PAIRS * shape.panels * depth * shape.width, axes[0].output, axes[0].kernel, int(_alone(axes[0]))]
     # one more vector: at multiples of 4096 bytes the matrices would share the same few lines of the first cache
-    words += [max(block.inputs * block.lines for block in blocks) * across * steps[0] + shape.lanes]
-    words += [max((block.last - block.first) * block.lines for block in blocks) * across * steps[1] + shape.lanes]
-    words += [counts_h[0], *counts_h, *counts_w, axes[1].kernel, shape.rows]
-    return _Begin(words, listed_h + listed_w, blocks, counts_h, counts_w)
+    read = max(block.inputs * block.lines for block in blocks) * across * steps[0] + shape.lanes
+    written = max((block.last - block.first) * block.lines for block in blocks) * across * steps[1] + shape.lanes
+    words += [max(read, written)] * 2 if together > 0 else [read, written]
+    together = together or PAIRS + 1
+    words += [counts_h[0], *counts_h, *counts_w, axes[1].kernel, together, shape.rows]
+    return _Begin(words, together, listed_h + listed_w, blocks, counts_h, counts_w)
 
 
 def transform_plan(
@@ -205,8 +229,11 @@ def transform_plan(
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "rows", columns)
     weights = axes[0].kernel * PAIRS * shape.panels * depth * shape.width
-    shared = weights * size > _LARGE or axes[0].kernel > 1
-    begin = _begin(axes, batch, depth, columns, shape, x, y, size, shared)
+    tiles = batch * axes[0].output * (axes[1].output // 4) * (axes[2].output // 4)
+    # each small block reads the weights again: it has to have more to do than that
+    shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
+    budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
+    begin = _begin(axes, batch, depth, columns, shape, x, y, size, budget, together)
     rows: set[int] = set()
     for block in {(b.last - b.first if begin.words[ALONE] else 1, b.line_first, b.line_last) for b in begin.blocks}:
         slices, line_first, line_last = block
@@ -215,25 +242,25 @@ def transform_plan(
             for across in begin.counts_w:
                 rows |= _rows_of_tiles(slices * lines * across, shape.rows)
     words = begin.finish(_micro_words(dtype, "rows", shape, rows))
-    work = PAIRS * int(words[INPUT_STEP] + words[PRODUCT_STEP])
-    return Transformed(words, begin.blocks, shared, work, (axes[0].kernel + POINTS + 1) * SLOTS, weights, [])
+    work = matrices_of(together) * int(words[INPUT_STEP])
+    return Transformed(words, begin.blocks, shared, work, (2 * POINTS + 1 + axes[0].kernel) * SLOTS, weights, [])
 
 
 def transform_sum_plan(
     axes: list[Axis], batch: int, depth: int, columns: int, dtype: str, x: Sequence[int], g: Sequence[int]
 ) -> Transformed:
-    """Plan of the weight gradient; strides as for ``transform_plan``. Small weights have several partial sums."""
+    """Plan of the weight gradient; strides as for ``transform_plan``."""
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "dense", columns)
     elements = axes[0].kernel * PAIRS * depth * -(-columns // shape.lanes) * shape.lanes
     shared = elements * size > _LARGE_SUMS or axes[0].kernel > 1
-    begin = _begin(axes, batch, depth, columns, shape, x, g, size, shared)
+    begin = _begin(axes, batch, depth, columns, shape, x, g, size, _SHARED_SUM_BYTES if shared else _SUM_BLOCK_BYTES, 0)
     count = len(begin.blocks)
-    parts = _cut(count, -(-count // max(1, min(_PARTS, count, _SUMS_BYTES // (elements * size)))))
+    parts = [(0, count)] if shared else _cut(count, -(-count // _PARTS))
     words = begin.finish(_micro_words(dtype, "dense", shape, _rows_of_tiles(depth, shape.rows)))
     if not shared:
         words = np.concatenate([words, np.array(parts, np.int64).ravel()])
     work = PAIRS * int(words[INPUT_STEP] + words[PRODUCT_STEP])
     most = max(block.last - block.first for block in begin.blocks)
-    table = POINTS * SLOTS + depth + 2 * most
+    table = 2 * POINTS * SLOTS + depth + 2 * most
     return Transformed(words, begin.blocks, shared, work, table, len(parts) * elements, parts)

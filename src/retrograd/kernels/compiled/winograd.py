@@ -17,6 +17,7 @@ from .microkernel import brgemm
 from .winograd_tiles import (
     addresses_of_tile,
     lines_before,
+    rows_of_line,
     tiles_across,
     transform_gradient,
     transform_input,
@@ -61,8 +62,9 @@ def _places(plan, slices, line_first, line_last, line):  # type: ignore[no-untyp
 
 
 @helper
-def _transform_inputs(x, plan, block, first, last, zeros, scratch, work, own):  # type: ignore[no-untyped-def]
-    """V of some lines of a block, counted through its slices of the input."""
+def _transform_inputs(x, plan, block, first, last, zeros, scratch, matrices):  # type: ignore[no-untyped-def]
+    """V of some lines of a block, counted through its slices of the input; the first matrix begins at ``matrices``."""
+    rows = offset(scratch, POINTS * SLOTS)
     _, _, line_first, line_last, begin, _ = block
     lines, depths = line_last - line_first, plan[word.EXTENT]
     for index in range(first, last):
@@ -72,21 +74,21 @@ def _transform_inputs(x, plan, block, first, last, zeros, scratch, work, own):  
         source = address(x) + image * plan[word.X] + (begin + ahead - image * depths) * plan[word.X + 1]
         at_h = word.LIST + 2 * line
         places = _places(plan, ahead, line_first, line_last, line)
+        rows_of_line(matrices, plan, plan[word.INPUT_STEP], plan[word.DEPTH_STEP], places, rows)
         for tile in range(plan[word.COUNTS_W]):
             at_w = word.LIST + 2 * (plan[word.LINES] + tile)
             addresses_of_tile(
                 source, plan, plan[at_h] - plan[word.LOW + 1], plan[at_w] - plan[word.LOW + 2], zeros, scratch
             )
-            transform_input(
-                x, plan, scratch, work, own, tile, places, _kind(plan, plan[at_h + 1]), _kind(plan, plan[at_w + 1])
-            )
+            transform_input(x, plan, scratch, rows, tile, _kind(plan, plan[at_h + 1]), _kind(plan, plan[at_w + 1]))
 
 
 @helper
-def _transform_outputs(y, plan, block, first, last, init, work, own, back):  # type: ignore[no-untyped-def]
+def _transform_outputs(y, plan, block, first, last, init, scratch, matrices, back):  # type: ignore[no-untyped-def]
     """Some lines of a block, counted through its slices: ``back`` from M to the output, else the gradient to M."""
     slice_first, _, line_first, line_last, _, _ = block
     lines, depths = line_last - line_first, plan[word.SLICES]
+    rows = offset(scratch, POINTS * SLOTS)
     for index in range(first, last):
         ahead = index // lines
         line = line_first + index - ahead * lines
@@ -94,15 +96,16 @@ def _transform_outputs(y, plan, block, first, last, init, work, own, back):  # t
         origin = image * plan[word.Y] + (slice_first + ahead - image * depths) * plan[word.Y + 1]
         at_h = word.LIST + 2 * line
         places = _places(plan, ahead, line_first, line_last, line)
+        rows_of_line(matrices, plan, plan[word.PRODUCT_STEP], plan[word.COLUMN_STEP], places, rows)
         for tile in range(plan[word.COUNTS_W]):
             at_w = word.LIST + 2 * (plan[word.LINES] + tile)
             begin = origin + plan[at_h] * plan[word.Y + 2] + plan[at_w] * plan[word.Y + 3]
             size_h, size_w = plan[at_h + 1], plan[at_w + 1]
             kind_h, kind_w = _kind(plan, size_h), _kind(plan, size_w)
             if back:
-                transform_product(work, plan, own, y, begin, init, tile, places, kind_h, kind_w, size_h, size_w)
+                transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, size_w)
             else:
-                transform_gradient(y, plan, begin, work, own, tile, places, kind_h, kind_w)
+                transform_gradient(y, plan, begin, rows, tile, kind_h, kind_w)
 
 
 @helper
@@ -126,8 +129,8 @@ def _reached(plan, block, slice, tap):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _multiply(pair, block, weights, zeros, plan, work, of_v, of_m, table):  # type: ignore[no-untyped-def]
-    """M_e = sum over taps along D of V_e U_e."""
+def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: ignore[no-untyped-def]
+    """M_e = sum over taps along D of V_e U_e, written over the V of the pair before."""
     slice_first, slice_last, _, _, _, _ = block
     rows = _rows_of_pair(plan, block, pair)
     if rows == 0:
@@ -140,7 +143,8 @@ def _multiply(pair, block, weights, zeros, plan, work, of_v, of_m, table):  # ty
     least = together // tiles
     extra = together - least * tiles
     step_v, step_m = plan[word.DEPTH_STEP] * size, plan[word.COLUMN_STEP] * size
-    v, m = address(offset(work, of_v)), address(offset(work, of_m))
+    matrix = plan[word.BEFORE + pair] * plan[word.INPUT_STEP]
+    v, m = address(offset(matrices, plan[word.INPUT_STEP])), address(matrices)
     for span in range(spans):
         entries, tap_first = 0, 0
         reached = 0
@@ -163,7 +167,7 @@ def _multiply(pair, block, weights, zeros, plan, work, of_v, of_m, table):  # ty
                     if entries == 0:
                         store(table, SLOTS + i, counting(table) * 0 + zeros)
                 function = plan[micro + least + (1 if tile < extra else 0)]
-                rows_of_c = (pair * plan[word.PRODUCT_STEP] + panel * width) * size
+                rows_of_c = (matrix + panel * width) * size
                 if entries == 0:  # only padding: 0 * 0
                     brgemm(
                         function, address(offset(table, SLOTS)), 1, 1, 0, zeros, 0, 0, address(table), rows_of_c,
@@ -172,7 +176,7 @@ def _multiply(pair, block, weights, zeros, plan, work, of_v, of_m, table):  # ty
                 for k in range(0, depth if entries > 0 else 0, _TERMS):
                     brgemm(
                         function, address(offset(table, SLOTS)), entries, min(_TERMS, depth - k),
-                        pair * plan[word.INPUT_STEP] + k, b + k * width * size, plan[word.TAP_STEP] * size,
+                        matrix + k, b + k * width * size, plan[word.TAP_STEP] * size,
                         width * size, address(table), rows_of_c, lanes(weights), zeros, 2 if k > 0 else 0,
                     )  # fmt: skip
 
@@ -231,15 +235,13 @@ def gather(
     work_words: int, plan: Table, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """A block of ``y[o] = init + sum over the taps r of x[o + r - low] @ weights[r]``."""
-    of_v = worker * work_words
-    of_m = of_v + PAIRS * plan[word.INPUT_STEP]
-    table = offset(scratch, worker * scratch_words)
+    matrices, table = offset(work, worker * work_words), offset(scratch, worker * scratch_words)
     block = _block(plan, task)
     lines_of_x, lines_of_y = _lines_of(block)
-    _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, work, of_v)
+    _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(matrices, plan[word.INPUT_STEP]))
     for pair in range(PAIRS):
-        _multiply(pair, block, weights, address(zeros), plan, work, of_v, of_m, offset(table, POINTS * SLOTS))
-    _transform_outputs(y, plan, block, 0, lines_of_y, init, work, of_m, True)
+        _multiply(pair, block, weights, address(zeros), plan, matrices, offset(table, 2 * POINTS * SLOTS))
+    _transform_outputs(y, plan, block, 0, lines_of_y, init, table, matrices, True)
 
 
 def weight_grad(
@@ -255,54 +257,65 @@ def weight_grad(
     for index in range(plan[parts], plan[parts + 1]):
         block = _block(plan, index)
         lines_of_x, lines_of_g = _lines_of(block)
-        _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, work, of_v)
-        _transform_outputs(g, plan, block, 0, lines_of_g, zeros, work, of_m, False)
+        _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(work, of_v))
+        _transform_outputs(g, plan, block, 0, lines_of_g, zeros, table, offset(work, of_m), False)
         for tap in range(plan[word.TAPS]):
             for pair in range(PAIRS):
                 _accumulate(
                     tap, pair, block, index > plan[parts], work, of_v, of_m, target_at, address(zeros), plan,
-                    offset(table, POINTS * SLOTS),
+                    offset(table, 2 * POINTS * SLOTS),
                 )  # fmt: skip
 
 
 def transform(
+    task: int, worker: int, x: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
+    scratch_words: int,
+) -> None:  # fmt: skip
+    """V of a line of a block that all threads share."""
+    block, table = _block(plan, index), offset(scratch, worker * scratch_words)
+    _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, offset(work, plan[word.INPUT_STEP]))
+
+
+def transform_both(
     task: int, worker: int, x: Array, g: Array, zeros: Array, work: Array, plan: Table, index: int, lines_of_x: int,
     scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """V of a line of a block that all threads share; tasks from ``lines_of_x`` on: the transformed gradient of one."""
     block, table = _block(plan, index), offset(scratch, worker * scratch_words)
     if task < lines_of_x:
-        _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, work, 0)
+        _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, work)
     else:
         line = task - lines_of_x
-        _transform_outputs(g, plan, block, line, line + 1, zeros, work, PAIRS * plan[word.INPUT_STEP], False)
+        matrices = offset(work, PAIRS * plan[word.INPUT_STEP])
+        _transform_outputs(g, plan, block, line, line + 1, zeros, table, matrices, False)
 
 
 def multiply(
     task: int, worker: int, weights: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
     scratch_words: int,
 ) -> None:  # fmt: skip
-    """M_e for one pair of points and a block that all threads share."""
-    table = offset(scratch, worker * scratch_words)
-    of_m = PAIRS * plan[word.INPUT_STEP]
-    _multiply(task, _block(plan, index), weights, address(zeros), plan, work, 0, of_m, table)
+    """M_e for the pairs of points that share a spare matrix, and a block that all threads share."""
+    table, block = offset(scratch, worker * scratch_words), _block(plan, index)
+    for pair in range(task * plan[word.TOGETHER], (task + 1) * plan[word.TOGETHER]):
+        _multiply(pair, block, weights, address(zeros), plan, work, table)
 
 
 def transform_back(
-    task: int, worker: int, work: Array, init: Array, y: Array, plan: Table, index: int,
+    task: int, worker: int, work: Array, init: Array, y: Array, plan: Table, index: int, scratch: Table,
+    scratch_words: int,
 ) -> None:  # fmt: skip
     """The output of a line of a block that all threads share."""
-    of_m = PAIRS * plan[word.INPUT_STEP]
-    _transform_outputs(y, plan, _block(plan, index), task, task + 1, init, work, of_m, True)
+    table = offset(scratch, worker * scratch_words)
+    _transform_outputs(y, plan, _block(plan, index), task, task + 1, init, table, work, True)
 
 
 def accumulate(
-    task: int, worker: int, target: Array, begin: int, more: int, zeros: Array, work: Array, plan: Table, index: int,
-    scratch: Table, scratch_words: int,
+    task: int, worker: int, target: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
+    scratch_words: int,
 ) -> None:  # fmt: skip
-    """dU_e of one tap and pair of points and a block that all threads share, to a partial sum at ``target[begin]``."""
+    """dU_e of one tap and pair of points and a block that all threads share, added to that of the blocks before."""
     table, of_m = offset(scratch, worker * scratch_words), PAIRS * plan[word.INPUT_STEP]
     _accumulate(
-        task // PAIRS, task % PAIRS, _block(plan, index), more != 0, work, 0, of_m, address(offset(target, begin)),
-        address(zeros), plan, table,
+        task // PAIRS, task % PAIRS, _block(plan, index), index > 0, work, 0, of_m, address(target), address(zeros),
+        plan, table,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .. import winograd_plan as word
 from ..compiler import helper
 from ..simd import (
+    address,
     both,
     buffer,
     counting,
@@ -16,6 +17,7 @@ from ..simd import (
     lanes,
     load,
     load_first,
+    offset,
     pointer_like,
     select,
     store,
@@ -64,25 +66,41 @@ def keep(values, at, step, v0, v1, v2, v3, v4, v5):  # type: ignore[no-untyped-d
 
 
 @helper
-def _to_products(work, at, pair, first, row, lines, points, v0, v1, v2, v3, v4, v5):  # type: ignore[no-untyped-def]
-    """The values at the points along H, each to the tile's row of its pair's matrix."""
-    most, fifth, sixth = lines
-    here = at + (most * row + first) * pair[1]
-    store(work, here, v0)
-    store(work, here + pair[0], v1)
-    store(work, here + 2 * pair[0], v2)
-    store(work, here + 3 * pair[0], v3)
-    if points > 4:
-        store(work, at + 4 * pair[0] + (fifth * row + first) * pair[1], v4)
-    if points > 5:
-        store(work, at + 5 * pair[0] + (sixth * row + first) * pair[1], v5)
+def rows_of_line(work, plan, step, row, places, rows):  # type: ignore[no-untyped-def]
+    """The addresses of a line's first tile in the matrices of all pairs, SLOTS for a point along H.
+
+    ``step`` and ``row``: elements of a matrix and of a row of one; ``places``: the line's places in the three groups.
+    """
+    most, fifth, sixth = places
+    for i in range(POINTS):
+        place = most
+        if i == 4:
+            place = fifth
+        if i == 5:
+            place = sixth
+        for j in range(POINTS):
+            at = plan[word.BEFORE + i * POINTS + j] * step + place * tiles_across(plan, j) * row
+            rows[i * SLOTS + j] = address(offset(work, at))
 
 
 @helper
-def transform_input(x, plan, scratch, work, own, tile, lines, kind_h, kind_w):  # type: ignore[no-untyped-def]
-    """V of a tile, whose addresses stand in ``scratch``; ``tile`` is its place in the line."""
+def _to_products(work, rows, at, points, v0, v1, v2, v3, v4, v5):  # type: ignore[no-untyped-def]
+    """The values at the points along H, each to element ``at`` behind its pair's row."""
+    store(pointer_like(work, rows[0]), at, v0)
+    store(pointer_like(work, rows[SLOTS]), at, v1)
+    store(pointer_like(work, rows[2 * SLOTS]), at, v2)
+    store(pointer_like(work, rows[3 * SLOTS]), at, v3)
+    if points > 4:
+        store(pointer_like(work, rows[4 * SLOTS]), at, v4)
+    if points > 5:
+        store(pointer_like(work, rows[5 * SLOTS]), at, v5)
+
+
+@helper
+def transform_input(x, plan, scratch, rows, tile, kind_h, kind_w):  # type: ignore[no-untyped-def]
+    """V of a tile, whose addresses stand in ``scratch``; ``tile`` is its place in the line of ``rows_of_line``."""
     values, one = _values(x), lanes(x)
-    step = plan[word.INPUT_STEP]
+    begin = tile * plan[word.DEPTH_STEP]
     for c in range(0, plan[word.DEPTH], one):
         left = plan[word.DEPTH] - c
         for i in range(max(4, kind_h)):
@@ -102,17 +120,14 @@ def transform_input(x, plan, scratch, work, own, tile, lines, kind_h, kind_w):  
                 load(values, (2 * POINTS + j) * one), load(values, (3 * POINTS + j) * one),
                 load(values, (4 * POINTS + j) * one), load(values, (5 * POINTS + j) * one),
             )  # fmt: skip
-            _to_products(
-                work, own + j * step + c, (POINTS * step, plan[word.DEPTH_STEP]), tile, tiles_across(plan, j), lines,
-                kind_h, v0, v1, v2, v3, v4, v5,
-            )  # fmt: skip
+            _to_products(x, offset(rows, j), begin + c, kind_h, v0, v1, v2, v3, v4, v5)
 
 
 @helper
-def transform_gradient(g, plan, begin, work, own, tile, lines, kind_h, kind_w):  # type: ignore[no-untyped-def]
+def transform_gradient(g, plan, begin, rows, tile, kind_h, kind_w):  # type: ignore[no-untyped-def]
     """A^T g A of a tile of the output's gradient, which begins at element ``begin``."""
     values, one = _values(g), lanes(g)
-    step = plan[word.PRODUCT_STEP]
+    to = tile * plan[word.COLUMN_STEP]
     down, right = plan[word.Y + 2], plan[word.Y + 3]
     zero = full(g, 0.0)
     for k in range(0, plan[word.COLUMNS], one):
@@ -133,35 +148,27 @@ def transform_gradient(g, plan, begin, work, own, tile, lines, kind_h, kind_w): 
                 kind_h, load(values, j * one), load(values, (POINTS + j) * one),
                 load(values, (2 * POINTS + j) * one), load(values, (3 * POINTS + j) * one),
             )  # fmt: skip
-            _to_products(
-                work, own + j * step + k, (POINTS * step, plan[word.COLUMN_STEP]), tile, tiles_across(plan, j), lines,
-                kind_h, v0, v1, v2, v3, v4, v5,
-            )  # fmt: skip
+            _to_products(g, offset(rows, j), to + k, kind_h, v0, v1, v2, v3, v4, v5)
 
 
 @helper
-def transform_product(work, plan, own, y, begin, init, tile, lines, kind_h, kind_w, size_h, size_w):  # type: ignore[no-untyped-def]
+def transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, size_w):  # type: ignore[no-untyped-def]
     """A M A^T + init of a tile, to the output from element ``begin`` on."""
     values, one = _values(y), lanes(y)
-    row, down, right = plan[word.COLUMN_STEP], plan[word.Y + 2], plan[word.Y + 3]
-    step = plan[word.PRODUCT_STEP]
-    pair = POINTS * step
-    most, fifth, sixth = lines
+    down, right = plan[word.Y + 2], plan[word.Y + 3]
     for k in range(0, plan[word.COLUMNS], one):
         left = plan[word.COLUMNS] - k
+        at = tile * plan[word.COLUMN_STEP] + k
         for j in range(max(4, kind_w)):
-            across = tiles_across(plan, j)
-            at = own + j * step + k
-            here = at + (most * across + tile) * row
-            m4 = load(work, here)
-            m5 = m4
+            m3 = load(pointer_like(y, rows[3 * SLOTS + j]), at)
+            m4, m5 = m3, m3
             if kind_h > 4:
-                m4 = load(work, at + 4 * pair + (fifth * across + tile) * row)
+                m4 = load(pointer_like(y, rows[4 * SLOTS + j]), at)
             if kind_h > 5:
-                m5 = load(work, at + 5 * pair + (sixth * across + tile) * row)
+                m5 = load(pointer_like(y, rows[5 * SLOTS + j]), at)
             y0, y1, y2, y3 = tile_of_points(
-                kind_h, load(work, here), load(work, here + pair), load(work, here + 2 * pair),
-                load(work, here + 3 * pair), m4, m5,
+                kind_h, load(pointer_like(y, rows[j]), at), load(pointer_like(y, rows[SLOTS + j]), at),
+                load(pointer_like(y, rows[2 * SLOTS + j]), at), m3, m4, m5,
             )  # fmt: skip
             store(values, j * one, y0)
             store(values, (POINTS + j) * one, y1)
@@ -169,15 +176,15 @@ def transform_product(work, plan, own, y, begin, init, tile, lines, kind_h, kind
             store(values, (3 * POINTS + j) * one, y3)
         first = load_first(init, k, left)
         for i in range(size_h):
-            at, q = begin + i * down + k, i * POINTS * one
+            to, q = begin + i * down + k, i * POINTS * one
             y0, y1, y2, y3 = tile_of_points(
                 kind_w, load(values, q), load(values, q + one), load(values, q + 2 * one), load(values, q + 3 * one),
                 load(values, q + 4 * one), load(values, q + 5 * one),
             )  # fmt: skip
-            store_first(y, at, y0 + first, left)
+            store_first(y, to, y0 + first, left)
             if size_w > 1:
-                store_first(y, at + right, y1 + first, left)
+                store_first(y, to + right, y1 + first, left)
             if size_w > 2:
-                store_first(y, at + 2 * right, y2 + first, left)
+                store_first(y, to + 2 * right, y2 + first, left)
             if size_w > 3:
-                store_first(y, at + 3 * right, y3 + first, left)
+                store_first(y, to + 3 * right, y3 + first, left)
