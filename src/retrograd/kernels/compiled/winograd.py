@@ -24,7 +24,7 @@ from .winograd_tiles import (
     transform_product,
 )
 
-_TERMS = 128  # channels that are summed up before they are added to the others, which keeps the error small
+_TERMS = 64  # channels that are summed up before they are added to the others, which keeps the error small
 
 
 @helper
