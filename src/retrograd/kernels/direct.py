@@ -17,12 +17,11 @@ from .launch import kernel
 from .packing import pack_weights, packed_elements, whole_steps, zeros_of
 from .partials import add_parts, sum_parts
 from .plan import nested_strides, three_axes, three_strides, usual_strides
-from .reduce_plan import TASKS, Reduce, reduce_plan
+from .reduce_plan import TASK_WORDS, TASKS, Reduce, reduce_plan
 from .scratch import aligned, cores, per_thread
 
 _gather = kernel("convolution.gather")
 _weight_grad = kernel("convolution.weight_grad")
-_TASK_WORDS = 9  # of a task of the weight gradient
 
 
 @lru_cache(maxsize=4096)
@@ -101,12 +100,13 @@ def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None 
         _weight_grad[dtype](plan.tasks, x, g, target, zeros, plan.words, scratch, plan.scratch)
         return gw if plan.parts == 1 else sum_parts(target, gw)
     partials = np.empty((some, gw.size), x.dtype)
-    for first in range(0, plan.parts, some):  # there is a task for each part
+    pieces = plan.tasks // plan.parts
+    for first in range(0, plan.parts, some):
         count = min(some, plan.parts - first)
         words = plan.words.copy()
-        words[TASKS] += first * _TASK_WORDS
-        words[words[TASKS] : words[TASKS] + count * _TASK_WORDS : _TASK_WORDS] -= first
-        _weight_grad[dtype](count, x, g, partials, zeros, words, scratch, plan.scratch)
+        words[TASKS] += first * pieces * TASK_WORDS
+        words[words[TASKS] : words[TASKS] + count * pieces * TASK_WORDS : TASK_WORDS] -= first
+        _weight_grad[dtype](count * pieces, x, g, partials, zeros, words, scratch, plan.scratch)
         add_parts(partials[:count], gw, first == 0)
     return gw
 

@@ -271,10 +271,11 @@ def weight_grad(
     scratch_words: int,
 ) -> None:  # fmt: skip
     """``target[tap, i, j] = sum over the task's rows of x[position + tap, i] * g[position, j]``."""
-    row = plan[term.TASKS] + 9 * task
+    row = plan[term.TASKS] + term.TASK_WORDS * task
     target_at = address(target) + plan[row] * plan[term.PARTIAL]
     group_first, group_last, panel_first, panel_last = plan[row + 1], plan[row + 2], plan[row + 3], plan[row + 4]
-    tap_first, tap_last, row_first, row_last = plan[row + 5], plan[row + 6], plan[row + 7], plan[row + 8]
+    tap_first, tap_last, tile_first, tile_last = plan[row + 5], plan[row + 6], plan[row + 7], plan[row + 8]
+    row_first, row_last = plan[row + 9], plan[row + 10]
     size, width, panels = plan[term.SIZE], plan[term.WIDTH], plan[term.PANELS]
     rows, tiles = plan[term.ROWS], plan[term.TILES]
     least = rows // tiles
@@ -283,7 +284,7 @@ def weight_grad(
     table = rows_of_c + MOST_ROWS
     taps_h, taps_w = plan[term.KERNEL + 1], plan[term.KERNEL + 2]
     for chunk in range(row_first, row_last, plan[term.CHUNK]):
-        accumulate = 0 if chunk == row_first else 1
+        accumulate = 0 if chunk == row_first else 2
         for tap in range(tap_first, tap_last):
             c_tap = tap % taps_w
             b_tap = tap // taps_w % taps_h
@@ -308,7 +309,7 @@ def weight_grad(
                 scratch[table + 1] = address(zeros)
                 entries, depth, lda, ldb, move_x, groups_x, groups_g, tile_a, tile_b = 1, 1, 0, 0, 0, 0, 0, 0, 0
             for group in range(group_first, group_last):
-                for tile in range(tiles):
+                for tile in range(tile_first, tile_last):
                     first, count = tile_begin(tile, least, extra), least + (1 if tile < extra else 0)
                     for i in range(count):
                         scratch[rows_of_c + i] = (
@@ -316,10 +317,11 @@ def weight_grad(
                             + (tap * rows + first + i) * plan[term.ROW_STEP]
                             + group * plan[term.COLUMNS] * size
                         )
+                    micro = term.MICRO + count - least + (0 if tile == tile_first else 4)
                     for panel in range(panel_first, panel_last):
                         last_panel = 1 if panel == panels - 1 else 0
                         brgemm(
-                            plan[term.MICRO + count - least + 2 * last_panel], address(offset(scratch, table)), entries,
+                            plan[micro + 2 * last_panel], address(offset(scratch, table)), entries,
                             depth, lda, group * groups_g + panel * width * tile_b,
                             move_x + group * groups_x + first * tile_a, ldb, address(offset(scratch, rows_of_c)),
                             panel * width * size, plan[term.TAIL] if last_panel == 1 else lanes(x), address(zeros),
