@@ -34,10 +34,9 @@ TASKS = 46  # (part, first and last group, panel, tap, tile, row) each
 HEADER = 47
 TASK_WORDS = 11
 
-_PARTS = 8
-_PARTIALS = 448 << 10  # bytes of partial sums beside two
 _TASKS = 8
-_WORK_OF_BYTE = 24  # multiply-adds that are worth reading a byte of x and g again
+_PARTIALS = 448 << 10  # bytes of partial sums beside two
+_WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that make up for reading a byte of x or g; no bound
 _NEAR = 16 << 10  # bytes of a panel of g that stay in the first cache while all tiles read them
 _SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
@@ -64,7 +63,7 @@ def depthwise_reduce_plan(axes: list[Axis], batch: int, channels: int, x: Sequen
     """Plan of the weight gradient with one channel per group; a task is (first and last row); strides in elements."""
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
-    parts = max(1, min(_PARTS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))
+    parts = max(1, min(_TASKS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))
     words = _reduce_words(axes, 0, 0, x, g)
     words += [0, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER]
     tasks = [bound for part in range(parts) for bound in (part * lines // parts, (part + 1) * lines // parts)]
@@ -76,7 +75,7 @@ def _cuts(
 ) -> tuple[int, int, int, int]:
     """Into how many ranges the groups, panels, taps and tiles of the gradient are cut, ``wanted`` pieces altogether.
 
-    Every range of tiles reads all of g, every range of panels all of x: ``most`` bytes.
+    Every range of panels reads all of x, every range of tiles all of g: fewer pieces where that is ``most`` bytes.
     """
     of_groups = min(groups, wanted)
     found = of_groups, 1, 1, 1
@@ -85,9 +84,10 @@ def _cuts(
         for of_panels in range(1, min(panels, pieces) + 1):
             of_tiles = min(tiles, -(-pieces // of_panels))
             of_taps = min(taps, -(-pieces // (of_panels * of_tiles)))
-            ways.append((x_bytes * of_panels + g_bytes * of_tiles, (of_groups, of_panels, of_taps, of_tiles)))
-        read, cuts = min(ways)
-        if read <= most:
+            missing = max(0, pieces - of_panels * of_tiles * of_taps)
+            ways.append((missing, x_bytes * of_panels + g_bytes * of_tiles, (of_groups, of_panels, of_taps, of_tiles)))
+        _, read, cuts = min(ways)
+        if read < most:
             found = cuts
     return found
 
@@ -109,15 +109,14 @@ def reduce_plan(
     # a task's first tile reads its part of g first; where there is one panel, every tile reads x first
     tiles, micros = micro_kernels(dtype, "dense", rows, shape, True)
     micros = micros + (micro_kernels(dtype, "near", rows, shape, True)[1] if near else micros)
-    parts, most = 1, min(wanted, _PARTS, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
+    parts, most = 1, min(wanted, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
     while elements * size <= LARGE_WEIGHTS and 2 * parts <= most:
         parts *= 2
     # the rows of neighbouring positions overlap in memory where the taps of a kernel row are rows, see narrow.py
     x_bytes = lines * width * min(rows * groups * size, x[3]) * axes[2].stride
     g_bytes = lines * width * columns * groups * size
-    most = work // _WORK_OF_BYTE if parts > 1 else work * size
-    cuts = _cuts(-(-wanted // parts), groups, shape.panels, taps, tiles, x_bytes, g_bytes, most)
-    extents = (groups, shape.panels, taps, tiles)
+    extents = groups, shape.panels, taps, tiles
+    cuts = _cuts(-(-wanted // parts), *extents, x_bytes, g_bytes, work // _WORK_OF_BYTE if parts > 1 else _ANY)
     tasks: list[int] = []
     for part, *piece in product(range(parts), *map(range, cuts)):
         tasks.append(part)
