@@ -31,7 +31,8 @@ PARTIAL = 36  # from one partial result to the next
 CHUNK = 37  # rows of the output that are summed before the next tile
 MICRO = 38  # see ``micro_kernels``: for a task's first tile, for the others
 TASKS = 46  # (part, first and last group, panel, tap, tile, row) each
-HEADER = 47
+COPY, LOW, LINE = 47, 48, 49  # elements of a line of x with its padding, where lines are copied; zeros in front; of x
+HEADER = 50
 TASK_WORDS = 11
 
 _TASKS = 8
@@ -50,6 +51,7 @@ class Reduce:
     scratch: int
     parts: int
     zeros: int
+    copies: int  # elements per thread
 
 
 def _reduce_words(axes: list[Axis], x_group: int, g_group: int, x: Sequence[int], g: Sequence[int]) -> list[int]:
@@ -65,9 +67,9 @@ def depthwise_reduce_plan(axes: list[Axis], batch: int, channels: int, x: Sequen
     lines = batch * axes[0].output * axes[1].output
     parts = max(1, min(_TASKS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))
     words = _reduce_words(axes, 0, 0, x, g)
-    words += [0, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER]
+    words += [0, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER, 0, 0, 0]
     tasks = [bound for part in range(parts) for bound in (part * lines // parts, (part + 1) * lines // parts)]
-    return Reduce(np.array(words + tasks, np.int64), parts, 3 * taps, parts, 0)
+    return Reduce(np.array(words + tasks, np.int64), parts, 3 * taps, parts, 0, 0)
 
 
 def _cuts(
@@ -94,9 +96,12 @@ def _cuts(
 
 def reduce_plan(
     axes: list[Axis], batch: int, groups: int, rows: int, columns: int, dtype: str,
-    x: Sequence[int], g: Sequence[int],
+    x: Sequence[int], g: Sequence[int], low: int = 0, line: int | None = None,
 ) -> Reduce:  # fmt: skip
-    """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group."""
+    """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group.
+
+    ``low``, ``line``: the rows are elements of a line of x, of which there are so many; see narrow.py.
+    """
     size, width = 4 if dtype == "f" else 8, axes[2].output
     shape = tile(dtype, "dense", columns, 2 if width < _SHORT else 4)
     lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel * axes[2].kernel
@@ -125,6 +130,11 @@ def reduce_plan(
     words = _reduce_words(axes, rows * size, columns * size, x, g)
     words += [size, shape.width, shape.panels, shape.tail, rows, columns, tiles, columns * groups * size]
     words += [elements * size, chunk, *micros, HEADER]
+    copy = 0
+    if line is not None:
+        reach = (width - 1) * axes[2].stride * x[3] // size + rows
+        copy = reach if low != 0 or reach > line else 0
+    words += [copy, low, line or 0]
     table = np.array(words + tasks, np.int64)
     scratch = MOST_ROWS + 2 * chunk
-    return Reduce(table, len(tasks) // TASK_WORDS, scratch, parts, max(shape.rows, shape.width))
+    return Reduce(table, len(tasks) // TASK_WORDS, scratch, parts, max(shape.rows, shape.width), chunk * copy)
