@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 import retrograd
+from retrograd.kernels import layout
 
 CONTIGUOUS, CHANNELS_LAST, COMPILED = "contiguous", "channels-last", "compiled"
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -31,8 +32,10 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def channels_last(array: np.ndarray) -> np.ndarray:
-    """The same values and axes (N, C, *I), in memory as (N, *I, C)."""
-    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
+    """The same values and axes (N, C, *I), in memory as (N, *I, C), beginning where the results of our layers begin."""
+    memory = layout.empty(layout.memory_of(array.shape), array.dtype)
+    memory[...] = array
+    return memory
 
 
 def taps_first(weight: np.ndarray) -> np.ndarray:

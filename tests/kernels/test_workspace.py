@@ -122,8 +122,8 @@ def test_another_form_is_taken() -> None:
     assert algorithm.choose("conv_weight_grad", *shape_of(below)) == "direct"
     assert algorithm.choose("conv", *shape_of(below)) == "winograd"
     narrow = CASES["narrow"]
-    assert algorithm.choose("conv", *shape_of(narrow)) == "narrow"
-    assert algorithm.choose("conv", *shape_of(limited(narrow, least_of(narrow)))) == "direct"
+    for case in (narrow, limited(narrow, least_of(narrow))):  # it copies only what reads beyond the ends of lines
+        assert algorithm.choose("conv", *shape_of(case)) == "narrow"
 
 
 def test_partial_sums_one_after_another() -> None:

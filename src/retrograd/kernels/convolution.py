@@ -15,16 +15,25 @@ from ..geometry import Window
 from . import by_line, depthwise, direct, fold, planar, winograd
 from .algorithm import choose
 from .layout import channels_last, empty
-from .narrow import WEIGHT, merge_row, merge_weights
+from .narrow import WEIGHT, merge_weights, merge_window
 from .packing import whole_steps
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 
+def _is_readable(x: np.ndarray) -> bool:
+    size = x.itemsize
+    return (x.strides[1] == size or x.shape[1] == 1) and whole_steps(x.strides, size)
+
+
 def _readable(x: np.ndarray) -> np.ndarray:
     """``x`` (N, C, ...) with neighbouring channels: itself where it has them, else a copy."""
-    size = x.itemsize
-    return x if (x.strides[1] == size or x.shape[1] == 1) and whole_steps(x.strides, size) else channels_last(x)
+    return x if _is_readable(x) else channels_last(x)
+
+
+def _lines(x: np.ndarray) -> np.ndarray:
+    """``x`` (N, C, ..., W) whose lines are dense, position by position: itself where they are, else a copy."""
+    return x if x.strides[-1] == x.shape[1] * x.itemsize and _is_readable(x) else channels_last(x)
 
 
 def _whole(w: np.ndarray) -> np.ndarray:
@@ -45,11 +54,8 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     if algorithm == "winograd":
         return winograd.conv(_readable(x), w, direct.dense(bias), y, window)
     if algorithm == "narrow":
-        limit = window.workspace
-        x, window = merge_row(x, window)
-        if limit is None:
-            return by_line.conv(x, merge_weights(w), direct.dense(bias), y, window)
-        return direct.gather(x, merge_weights(w), bias, y, window, False)
+        low, merged = window.padding[-1][0] * x.shape[1], merge_window(window)
+        return by_line.conv(_lines(x), merge_weights(w), direct.dense(bias), y, merged, low)
     x = _readable(x)
     if window.workspace is None and by_line.applies(window, x.shape, x.strides, w.shape[0], x.itemsize):
         return by_line.pointwise(x, _whole(w), direct.dense(bias), y)
@@ -101,7 +107,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
     elif algorithm == "planar":
         gw = planar.weight_grad(_readable(x), g, window).reshape(shape)
     elif algorithm == "narrow":
-        gw = direct.weight_grad(*merge_row(x, window), g).reshape(shape)
+        gw = direct.row_grad(_lines(x), window, g).reshape(shape)
     else:
         gw = direct.weight_grad(_readable(x), window, g, limit)
     if algorithm in ("planar", "narrow"):

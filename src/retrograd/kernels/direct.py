@@ -14,15 +14,15 @@ from ..geometry import Window
 from . import depthwise
 from .gather_plan import Gather, gather_plan
 from .launch import kernel
+from .narrow import merge_window
 from .packing import pack_weights, packed_elements, whole_steps, zeros_of
 from .partials import add_parts, sum_parts
 from .plan import nested_strides, three_axes, three_strides, usual_strides
-from .reduce_plan import TASKS, Reduce, reduce_plan
+from .reduce_plan import TASK_WORDS, TASKS, Reduce, reduce_plan
 from .scratch import aligned, cores, per_thread
 
 _gather = kernel("convolution.gather")
 _weight_grad = kernel("convolution.weight_grad")
-_TASK_WORDS = 9  # of a task of the weight gradient
 
 
 @lru_cache(maxsize=4096)
@@ -79,10 +79,11 @@ def gather(
 
 @lru_cache(maxsize=4096)
 def _reduce_plan(
-    window: Window, batch: int, rows: int, columns: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...]
-) -> Reduce:
+    window: Window, batch: int, rows: int, columns: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...],
+    low: int = 0, line: int | None = None,
+) -> Reduce:  # fmt: skip
     return reduce_plan(
-        three_axes(window), batch, window.groups, rows, columns, dtype, three_strides(x), three_strides(g)
+        three_axes(window), batch, window.groups, rows, columns, dtype, three_strides(x), three_strides(g), low, line
     )
 
 
@@ -91,22 +92,37 @@ def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None 
 
     ``limit``: bytes that the partial sums may take; fewer at a time, added in the same order, make the same bits.
     """
-    rows, columns, dtype = x.shape[1] // window.groups, g.shape[1] // window.groups, x.dtype.char
-    gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype)
-    plan = _reduce_plan(window, x.shape[0], rows, columns, dtype, x.strides, g.strides)
+    rows, columns = x.shape[1] // window.groups, g.shape[1] // window.groups
+    plan = _reduce_plan(window, x.shape[0], rows, columns, x.dtype.char, x.strides, g.strides)
+    return _reduced(plan, x, g, np.empty((*window.kernel, rows, g.shape[1]), x.dtype), limit)
+
+
+def row_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
+    """As ``weight_grad`` where a row of taps counts as one, see narrow.py: (*R', R*Ci, Co). Lines of x are dense."""
+    channels, seen = x.shape[1], merge_window(window)
+    rows, steps = window.kernel[-1] * channels, (*x.strides[:-1], channels * x.itemsize)
+    low, line = window.padding[-1][0] * channels, window.input[-1] * channels
+    plan = _reduce_plan(seen, x.shape[0], rows, g.shape[1], x.dtype.char, steps, g.strides, low, line)
+    return _reduced(plan, x, g, np.empty((*seen.kernel, rows, g.shape[1]), x.dtype), None)
+
+
+def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: int | None) -> np.ndarray:
+    dtype = x.dtype.char
     scratch, zeros = per_thread(plan.scratch, "q"), zeros_of(plan.zeros, dtype)
+    copies = per_thread(plan.copies, dtype)
     some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
     if plan.parts == 1 or some == plan.parts:
         target = gw if plan.parts == 1 else aligned(plan.parts * gw.size, dtype).reshape(plan.parts, gw.size)
-        _weight_grad[dtype](plan.tasks, x, g, target, zeros, plan.words, scratch, plan.scratch)
+        _weight_grad[dtype](plan.tasks, x, g, target, zeros, copies, plan.copies, plan.words, scratch, plan.scratch)
         return gw if plan.parts == 1 else sum_parts(target, gw)
     partials = np.empty((some, gw.size), x.dtype)
-    for first in range(0, plan.parts, some):  # there is a task for each part
+    pieces = plan.tasks // plan.parts
+    for first in range(0, plan.parts, some):
         count = min(some, plan.parts - first)
         words = plan.words.copy()
-        words[TASKS] += first * _TASK_WORDS
-        words[words[TASKS] : words[TASKS] + count * _TASK_WORDS : _TASK_WORDS] -= first
-        _weight_grad[dtype](count, x, g, partials, zeros, words, scratch, plan.scratch)
+        words[TASKS] += first * pieces * TASK_WORDS
+        words[words[TASKS] : words[TASKS] + count * pieces * TASK_WORDS : TASK_WORDS] -= first
+        _weight_grad[dtype](count * pieces, x, g, partials, zeros, copies, plan.copies, words, scratch, plan.scratch)
         add_parts(partials[:count], gw, first == 0)
     return gw
 
@@ -140,3 +156,13 @@ def weight_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dty
         return depthwise.parts(window, batch, inputs, dtype, x, g) * one, one
     parts = _reduce_plan(window, batch, inputs // groups, outputs // groups, dtype, x, g).parts
     return (parts * one, one) if parts > 1 else (0, 0)
+
+
+def row_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:
+    """Partial sums and copied lines of ``row_grad``."""
+    size, rows = 4 if dtype == "f" else 8, window.kernel[-1] * inputs
+    x, g = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
+    low, line = window.padding[-1][0] * inputs, window.input[-1] * inputs
+    plan = _reduce_plan(merge_window(window), batch, rows, outputs, dtype, x, g, low, line)
+    sums = plan.parts * window.taps * inputs * outputs if plan.parts > 1 else 0
+    return (sums + plan.copies * cores()) * size

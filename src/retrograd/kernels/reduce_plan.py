@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from .microkernel import MOST_ROWS, tile
-from .plan import LARGE_WEIGHTS, MOST_TASKS, TASK_WORK, TASK_WORK_DEPTHWISE, Axis, micro_kernels
+from .plan import LARGE_WEIGHTS, TASK_WORK, TASK_WORK_DEPTHWISE, Axis, micro_kernels
 
 INPUT = 0  # strides of x: N, D, H, W
 EXTENT = 4
@@ -29,13 +29,16 @@ TILES = 34
 ROW_STEP = 35  # of the target, from one input channel to the next
 PARTIAL = 36  # from one partial result to the next
 CHUNK = 37  # rows of the output that are summed before the next tile
-MICRO = 38  # see ``micro_kernels``
-TASKS = 42  # (part, first and last group, panel, tap, row) each
-HEADER = 43
+MICRO = 38  # see ``micro_kernels``: for a task's first tile, for the others
+TASKS = 46  # (part, first and last group, panel, tap, tile, row) each
+COPY, LOW, LINE = 47, 48, 49  # elements of a line of x with its padding, where lines are copied; zeros in front; of x
+HEADER = 50
+TASK_WORDS = 11
 
-_PARTS = 8
-# Bytes of x and g that are read again for every tile of the weight gradient: for one tap, for several, on short lines.
-_CHUNK_OF_TAP, _CHUNK, _CHUNK_OF_SHORT = 256 << 10, 480 << 10, 640 << 10
+_TASKS = 8
+_PARTIALS = 448 << 10  # bytes of partial sums beside two
+_WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that make up for reading a byte of x or g; no bound
+_NEAR = 16 << 10  # bytes of a panel of g that stay in the first cache while all tiles read them
 _SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
 
@@ -48,6 +51,7 @@ class Reduce:
     scratch: int
     parts: int
     zeros: int
+    copies: int  # elements per thread
 
 
 def _reduce_words(axes: list[Axis], x_group: int, g_group: int, x: Sequence[int], g: Sequence[int]) -> list[int]:
@@ -61,47 +65,76 @@ def depthwise_reduce_plan(axes: list[Axis], batch: int, channels: int, x: Sequen
     """Plan of the weight gradient with one channel per group; a task is (first and last row); strides in elements."""
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
-    parts = max(1, min(_PARTS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))
+    parts = max(1, min(_TASKS, lines, lines * axes[2].output * taps * channels // TASK_WORK_DEPTHWISE))
     words = _reduce_words(axes, 0, 0, x, g)
-    words += [0, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER]
+    words += [0, 0, 0, 0, 1, channels, *[0] * (TASKS - TILES), HEADER, 0, 0, 0]
     tasks = [bound for part in range(parts) for bound in (part * lines // parts, (part + 1) * lines // parts)]
-    return Reduce(np.array(words + tasks, np.int64), parts, 3 * taps, parts, 0)
+    return Reduce(np.array(words + tasks, np.int64), parts, 3 * taps, parts, 0, 0)
+
+
+def _cuts(
+    wanted: int, groups: int, panels: int, taps: int, tiles: int, x_bytes: int, g_bytes: int, most: int
+) -> tuple[int, int, int, int]:
+    """Into how many ranges the groups, panels, taps and tiles of the gradient are cut, ``wanted`` pieces altogether.
+
+    Every range of panels reads all of x, every range of tiles all of g: fewer pieces where that is ``most`` bytes.
+    """
+    of_groups = min(groups, wanted)
+    found = of_groups, 1, 1, 1
+    for pieces in range(2, -(-wanted // of_groups) + 1):
+        ways = []
+        for of_panels in range(1, min(panels, pieces) + 1):
+            of_tiles = min(tiles, -(-pieces // of_panels))
+            of_taps = min(taps, -(-pieces // (of_panels * of_tiles)))
+            missing = max(0, pieces - of_panels * of_tiles * of_taps)
+            ways.append((missing, x_bytes * of_panels + g_bytes * of_tiles, (of_groups, of_panels, of_taps, of_tiles)))
+        _, read, cuts = min(ways)
+        if read < most:
+            found = cuts
+    return found
 
 
 def reduce_plan(
     axes: list[Axis], batch: int, groups: int, rows: int, columns: int, dtype: str,
-    x: Sequence[int], g: Sequence[int],
+    x: Sequence[int], g: Sequence[int], low: int = 0, line: int | None = None,
 ) -> Reduce:  # fmt: skip
-    """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group."""
-    size = 4 if dtype == "f" else 8
-    shape = tile(dtype, "dense", columns, 2 if axes[2].output < _SHORT else 4)
-    panels = shape.panels
-    tiles, micros = micro_kernels(dtype, "dense", rows, shape, True)
-    taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
-    lines = batch * axes[0].output * axes[1].output
+    """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group.
+
+    ``low``, ``line``: the rows are elements of a line of x, of which there are so many; see narrow.py.
+    """
+    size, width = 4 if dtype == "f" else 8, axes[2].output
+    shape = tile(dtype, "dense", columns, 2 if width < _SHORT else 4)
+    lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel * axes[2].kernel
     elements = taps * rows * columns * groups
-    # (the rows of neighbouring positions overlap in memory where the taps of a kernel row are rows, see narrow.py)
-    line_bytes = axes[2].output * (min(rows * groups * size, x[3]) * axes[2].stride + columns * groups * size)
-    budget = _CHUNK_OF_TAP if taps == 1 else _CHUNK_OF_SHORT if axes[2].output < _SHORT else _CHUNK
-    chunk = max(1, min(lines, budget // max(1, line_bytes)))
-    work = lines * axes[2].output * taps * rows * columns * groups
-    wanted = max(1, min(MOST_TASKS, work // TASK_WORK))
-    tasks: list[list[int]] = []
-    if elements * size <= LARGE_WEIGHTS and wanted > 1:
-        parts = max(1, min(_PARTS, wanted, -(-lines // chunk)))
-        for part in range(parts):
-            tasks.append([part, 0, groups, 0, panels, 0, taps, part * lines // parts, (part + 1) * lines // parts])
-    else:  # large weights: no copies of them, each task sums all rows of its panels and taps
-        parts = 1
-        group_cuts = min(groups, wanted)
-        panel_cuts = min(panels, -(-wanted // group_cuts))
-        tap_cuts = min(taps, -(-wanted // (group_cuts * panel_cuts)))
-        for q, p, t in product(range(group_cuts), range(panel_cuts), range(tap_cuts)):
-            cuts = ((q, groups, group_cuts), (p, panels, panel_cuts), (t, taps, tap_cuts))
-            tasks.append([0, *(bound for i, n, c in cuts for bound in (i * n // c, (i + 1) * n // c)), 0, lines])
+    work = lines * width * elements
+    wanted = max(1, min(_TASKS, work // TASK_WORK))
+    panel_line = shape.width * size * width
+    chunk = max(1, min(lines, _NEAR // panel_line))
+    near = shape.panels > 1 and chunk * panel_line <= 2 * _NEAR
+    # a task's first tile reads its part of g first; where there is one panel, every tile reads x first
+    tiles, micros = micro_kernels(dtype, "dense", rows, shape, True)
+    micros = micros + (micro_kernels(dtype, "near", rows, shape, True)[1] if near else micros)
+    parts, most = 1, min(wanted, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
+    while elements * size <= LARGE_WEIGHTS and 2 * parts <= most:
+        parts *= 2
+    # the rows of neighbouring positions overlap in memory where the taps of a kernel row are rows, see narrow.py
+    x_bytes = lines * width * min(rows * groups * size, x[3]) * axes[2].stride
+    g_bytes = lines * width * columns * groups * size
+    extents = groups, shape.panels, taps, tiles
+    cuts = _cuts(-(-wanted // parts), *extents, x_bytes, g_bytes, work // _WORK_OF_BYTE if parts > 1 else _ANY)
+    tasks: list[int] = []
+    for part, *piece in product(range(parts), *map(range, cuts)):
+        tasks.append(part)
+        for i, n, c in (*zip(piece, extents, cuts, strict=True), (part, lines, parts)):
+            tasks += [i * n // c, (i + 1) * n // c]
     words = _reduce_words(axes, rows * size, columns * size, x, g)
-    words += [size, shape.width, panels, shape.tail, rows, columns, tiles, columns * groups * size]
-    words += [elements * size, chunk]
-    words += [*micros, HEADER]
-    table = np.array(words + [word for task in tasks for word in task], np.int64)
-    return Reduce(table, len(tasks), MOST_ROWS + 2 * chunk, parts, max(shape.rows, shape.width))
+    words += [size, shape.width, shape.panels, shape.tail, rows, columns, tiles, columns * groups * size]
+    words += [elements * size, chunk, *micros, HEADER]
+    copy = 0
+    if line is not None:
+        reach = (width - 1) * axes[2].stride * x[3] // size + rows
+        copy = reach if low != 0 or reach > line else 0
+    words += [copy, low, line or 0]
+    table = np.array(words + tasks, np.int64)
+    scratch = MOST_ROWS + 2 * chunk
+    return Reduce(table, len(tasks) // TASK_WORDS, scratch, parts, max(shape.rows, shape.width), chunk * copy)

@@ -229,8 +229,8 @@ def transform_plan(
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "rows", columns)
     weights = axes[0].kernel * PAIRS * shape.panels * depth * shape.width
-    tiles = batch * axes[0].output * (axes[1].output // 4) * (axes[2].output // 4)
-    # each small block reads the weights again: it has to have more to do than that
+    tiles = batch * axes[0].output * -(-axes[1].output // 4) * -(-axes[2].output // 4)
+    # each small block reads the weights again: all of them together have to have more to do than that
     shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
     budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
     begin = _begin(axes, batch, depth, columns, shape, x, y, size, budget, together)

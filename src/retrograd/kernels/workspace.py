@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import ceil
 
 from ..geometry import Window
-from . import direct, fold, narrow, planar, winograd
+from . import by_line, direct, fold, planar, winograd
 
 JOBS = ("conv", "conv_input_grad", "conv_weight_grad")
 
@@ -33,11 +33,7 @@ def temporary(
     elif form == "fold":
         found = fold.temporary(window, *shape)
     elif form == "narrow":
-        seen, channels, copied = narrow.merged(window, batch, inputs, dtype)
-        if sums:
-            found = copied + direct.weight_grad_bytes(seen, batch, channels, outputs, dtype)[0]
-        else:
-            found = copied + direct.gather_bytes(seen, batch, channels, outputs, dtype, False)
+        found = direct.row_grad_bytes(window, *shape) if sums else by_line.temporary(window, *shape)
     elif sums:
         return direct.weight_grad_bytes(window, *shape)
     else:

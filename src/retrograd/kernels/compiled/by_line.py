@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from .. import by_line_plan as word
 from ..compiler import helper
-from ..simd import address, lanes, load, offset, store
+from ..simd import address, full, lanes, load, load_first, offset, pointer_like, store, store_first
 from .convolution import tile_begin
 from .microkernel import brgemm
 
 
 @helper
 def _taps_of_line(x, nothing, plan, n, d, h, scratch, table):  # type: ignore[no-untyped-def]
-    """Where each tap reads for the first position of a line: a line of zeros if that is padding."""
-    low_d = d * plan[word.STRIDE] - plan[word.LOW]
-    low_h = h * plan[word.STRIDE + 1] - plan[word.LOW + 1]
+    """The line of x that each tap reads: one of zeros if that is padding."""
+    low_d = d * plan[word.STRIDE] - plan[word.PADDING]
+    low_h = h * plan[word.STRIDE + 1] - plan[word.PADDING + 1]
     for a in range(plan[word.TAPS]):
         in_d = low_d + a * plan[word.DILATION]
         for b in range(plan[word.TAPS + 1]):
@@ -25,9 +25,25 @@ def _taps_of_line(x, nothing, plan, n, d, h, scratch, table):  # type: ignore[no
             table += 1
 
 
+@helper
+def _copy_segments(x, nothing, plan, begin, count, scratch, lines, entries, segments, own, table):  # type: ignore[no-untyped-def]
+    """``count`` elements of each line from ``begin`` on, zeros beyond its ends, and the table of these copies."""
+    zero = full(segments, 0.0)
+    first, last = max(0, -begin), min(count, plan[word.LINE] - begin)
+    for entry in range(entries):
+        place, at = scratch[lines + entry], own + entry * plan[word.SEGMENT]
+        scratch[table + entry] = nothing
+        if place != nothing:
+            scratch[table + entry] = address(offset(segments, at))
+            for i in range(0, count, lanes(segments)):
+                store_first(segments, at + i, zero, count - i)
+            for i in range(first, last, lanes(segments)):
+                store_first(segments, at + i, load_first(pointer_like(x, place), begin + i, last - i), last - i)
+
+
 def conv(
-    task: int, worker: int, x: Array, weights: Array, init: Array, y: Array, zeros: Array, plan: Table, scratch: Table,
-    scratch_words: int,
+    task: int, worker: int, x: Array, weights: Array, init: Array, y: Array, zeros: Array, segments: Array, plan: Table,
+    scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """``y[o] = init + sum over the taps of x[o*step + tap] @ weights[tap]`` for a range of pieces of lines."""
     tasks, units, pieces = plan[word.TASKS], plan[word.UNITS], plan[word.PIECES]
@@ -36,6 +52,8 @@ def conv(
     least, extra = plan[word.LEAST], plan[word.EXTRA]
     table_of_line = worker * scratch_words
     table = table_of_line + (entries + 7) // 8 * 8
+    step = plan[word.STEP] // size
+    own = worker * entries * plan[word.SEGMENT]
     for unit in range(task * units // tasks, (task + 1) * units // tasks):
         line, piece = unit // pieces, unit % pieces
         h, rest = line % plan[word.OUTPUT + 1], line // plan[word.OUTPUT + 1]
@@ -48,8 +66,14 @@ def conv(
             column = panel * width * size
             for tile in range(tile_first, tile_last):
                 more, first = 1 if tile < extra else 0, tile_begin(tile, least, extra)
-                for i in range(0, entries, lanes(scratch)):
-                    store(scratch, table + i, load(scratch, table_of_line + i) + first * plan[word.STEP])
+                begin, count = first * step - plan[word.LOW], (least + more - 1) * step + depth
+                if begin >= 0 and begin + count <= plan[word.LINE]:
+                    for i in range(0, entries, lanes(scratch)):
+                        store(scratch, table + i, load(scratch, table_of_line + i) + begin * size)
+                else:
+                    _copy_segments(
+                        x, address(zeros), plan, begin, count, scratch, table_of_line, entries, segments, own, table
+                    )
                 brgemm(
                     plan[word.MICRO + more + 2 * last], address(offset(scratch, table)), entries, depth,
                     plan[word.STEP], address(offset(weights, panel * entries * depth * width)), depth * width * size,

@@ -15,6 +15,7 @@ from ..simd import (
     load,
     load_first,
     offset,
+    pointer_like,
     select,
     store,
     store_first,
@@ -233,7 +234,22 @@ def gather(
 
 
 @helper
-def _entries_of_tap(x, g, plan, a, b, lowest, count, first_row, last_row, scratch, table):  # type: ignore[no-untyped-def]
+def _copy_line(x, place, plan, copies, at):  # type: ignore[no-untyped-def]
+    """A line of x with its padding."""
+    zero, count = full(copies, 0.0), plan[term.COPY]
+    first, last = max(0, plan[term.LOW]), min(count, plan[term.LINE] + plan[term.LOW])
+    for i in range(0, first, lanes(copies)):
+        store_first(copies, at + i, zero, first - i)
+    for i in range(first, last, lanes(copies)):
+        store_first(copies, at + i, load_first(pointer_like(x, place), i - plan[term.LOW], last - i), last - i)
+    for i in range(max(first, last), count, lanes(copies)):
+        store_first(copies, at + i, zero, count - i)
+
+
+@helper
+def _entries_of_tap(  # type: ignore[no-untyped-def]
+    x, g, plan, a, b, lowest, count, first_row, last_row, scratch, table, copies, own
+):
     """The address table of one tap: per row of the output, where the row and what it read begin; how many there are."""
     entries = 0
     height, depth = plan[term.OUTPUT + 1], plan[term.OUTPUT]
@@ -245,9 +261,12 @@ def _entries_of_tap(x, g, plan, a, b, lowest, count, first_row, last_row, scratc
         in_d = d * plan[term.STRIDE] - plan[term.PADDING] + a * plan[term.DILATION]
         in_h = h * plan[term.STRIDE + 1] - plan[term.PADDING + 1] + b * plan[term.DILATION + 1]
         if 0 <= in_d < plan[term.EXTENT] and 0 <= in_h < plan[term.EXTENT + 1] and count > 0:
-            scratch[table + 2 * entries] = (
-                address(x) + n * plan[term.INPUT] + in_d * plan[term.INPUT + 1] + in_h * plan[term.INPUT + 2]
-            )
+            place = address(x) + n * plan[term.INPUT] + in_d * plan[term.INPUT + 1] + in_h * plan[term.INPUT + 2]
+            if plan[term.COPY] > 0:
+                at = own + entries * plan[term.COPY]
+                _copy_line(x, place, plan, copies, at)
+                place = address(offset(copies, at))
+            scratch[table + 2 * entries] = place
             scratch[table + 2 * entries + 1] = (
                 address(g)
                 + n * plan[term.GRAD]
@@ -267,14 +286,15 @@ def _entries_of_tap(x, g, plan, a, b, lowest, count, first_row, last_row, scratc
 
 
 def weight_grad(
-    task: int, worker: int, x: Array, g: Array, target: Array, zeros: Array, plan: Table, scratch: Table,
-    scratch_words: int,
+    task: int, worker: int, x: Array, g: Array, target: Array, zeros: Array, copies: Array, copied: int, plan: Table,
+    scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """``target[tap, i, j] = sum over the task's rows of x[position + tap, i] * g[position, j]``."""
-    row = plan[term.TASKS] + 9 * task
+    row = plan[term.TASKS] + term.TASK_WORDS * task
     target_at = address(target) + plan[row] * plan[term.PARTIAL]
     group_first, group_last, panel_first, panel_last = plan[row + 1], plan[row + 2], plan[row + 3], plan[row + 4]
-    tap_first, tap_last, row_first, row_last = plan[row + 5], plan[row + 6], plan[row + 7], plan[row + 8]
+    tap_first, tap_last, tile_first, tile_last = plan[row + 5], plan[row + 6], plan[row + 7], plan[row + 8]
+    row_first, row_last = plan[row + 9], plan[row + 10]
     size, width, panels = plan[term.SIZE], plan[term.WIDTH], plan[term.PANELS]
     rows, tiles = plan[term.ROWS], plan[term.TILES]
     least = rows // tiles
@@ -283,7 +303,7 @@ def weight_grad(
     table = rows_of_c + MOST_ROWS
     taps_h, taps_w = plan[term.KERNEL + 1], plan[term.KERNEL + 2]
     for chunk in range(row_first, row_last, plan[term.CHUNK]):
-        accumulate = 0 if chunk == row_first else 1
+        accumulate = 0 if chunk == row_first else 2
         for tap in range(tap_first, tap_last):
             c_tap = tap % taps_w
             b_tap = tap // taps_w % taps_h
@@ -295,7 +315,9 @@ def weight_grad(
             highest = min(plan[term.OUTPUT + 2], (plan[term.EXTENT + 2] - move + stride - 1) // stride)
             depth = highest - lowest
             last = min(chunk + plan[term.CHUNK], row_last)
-            entries = _entries_of_tap(x, g, plan, a_tap, b_tap, lowest, depth, chunk, last, scratch, table)
+            entries = _entries_of_tap(
+                x, g, plan, a_tap, b_tap, lowest, depth, chunk, last, scratch, table, copies, worker * copied
+            )
             lda, ldb, move_x = (
                 stride * plan[term.INPUT + 3],
                 plan[term.GRAD + 3],
@@ -308,7 +330,7 @@ def weight_grad(
                 scratch[table + 1] = address(zeros)
                 entries, depth, lda, ldb, move_x, groups_x, groups_g, tile_a, tile_b = 1, 1, 0, 0, 0, 0, 0, 0, 0
             for group in range(group_first, group_last):
-                for tile in range(tiles):
+                for tile in range(tile_first, tile_last):
                     first, count = tile_begin(tile, least, extra), least + (1 if tile < extra else 0)
                     for i in range(count):
                         scratch[rows_of_c + i] = (
@@ -316,10 +338,11 @@ def weight_grad(
                             + (tap * rows + first + i) * plan[term.ROW_STEP]
                             + group * plan[term.COLUMNS] * size
                         )
+                    micro = term.MICRO + count - least + (0 if tile == tile_first else 4)
                     for panel in range(panel_first, panel_last):
                         last_panel = 1 if panel == panels - 1 else 0
                         brgemm(
-                            plan[term.MICRO + count - least + 2 * last_panel], address(offset(scratch, table)), entries,
+                            plan[micro + 2 * last_panel], address(offset(scratch, table)), entries,
                             depth, lda, group * groups_g + panel * width * tile_b,
                             move_x + group * groups_x + first * tile_a, ldb, address(offset(scratch, rows_of_c)),
                             panel * width * size, plan[term.TAIL] if last_panel == 1 else lanes(x), address(zeros),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from .. import gather_plan as word
 from .. import reduce_plan as term
 from ..compiler import helper
-from ..simd import fma, full, lanes, load, load_first, store, store_first
+from ..simd import ahead, ahead_by, fma, full, lanes, load, load_first, store, store_first
+
+_soon = ahead_by(2048)
+_soon_written = ahead_by(2048, write=True)  # the CPU asks for lines that are written only when it is there (15 %)
 
 
 @helper
@@ -64,8 +67,12 @@ def gather(
     lowest, highest = 0, positions
     if taps_w > 0:
         lowest, highest = _inside(least, most, step, extent, positions)
-    # three neighbouring taps read ten pixels for eight positions; the input gradient lists them backwards
+    # three neighbouring taps read ten pixels for eight positions, of which the first and the last one may be padding;
+    # the input gradient lists them backwards
     three = taps_w == 3 and most - least == 2 and step == 1
+    block_first, block_last = lowest, highest
+    if three:
+        block_first, block_last = _inside(least + 1, most - 1, step, extent, positions)
     left, right = (0, 6) if three and plan[moves_w] == least else (6, 0)
     for line in range(row_first, row_last):
         h = line % plan[phase + word.POSITIONS + 1]
@@ -79,11 +86,13 @@ def gather(
             + plan[phase + word.PHASE_TARGET]
         )
         found = _taps_of_line(plan, phase, n, d, h, taps, scratch, table)
+        newest = max(scratch[table], scratch[table + max(0, 3 * found - 3)])  # the line that no other one has read
         q = 0
         while q < positions:
-            if q < highest < q + 8 and lowest <= highest - 8:
-                q = highest - 8  # some positions a second time rather than one by one
-            inside = lowest <= q and q + 8 <= highest
+            if q < block_last < q + 8 and block_first <= block_last - 8:
+                q = block_last - 8  # some positions a second time rather than one by one
+            inside = block_first <= q and q + 8 <= block_last
+            before, behind = q + least >= 0, q + 7 + most < extent
             for channel in range(0, channels, lanes(x)):
                 count = min(lanes(x), channels - channel)
                 begin = load_first(init, channel, count)
@@ -95,7 +104,8 @@ def gather(
                         b = load(w, scratch[entry + 4] + channel)
                         c = load(w, scratch[entry + right + 1] + channel)
                         source = scratch[entry + left] + q * x_step + channel
-                        y0 = fma(load(x, source), a, y0)
+                        if before:
+                            y0 = fma(load(x, source), a, y0)
                         pixel = load(x, source + x_step)
                         y0, y1 = fma(pixel, b, y0), fma(pixel, a, y1)
                         pixel = load(x, source + 2 * x_step)
@@ -112,7 +122,8 @@ def gather(
                         y5, y6, y7 = fma(pixel, c, y5), fma(pixel, b, y6), fma(pixel, a, y7)
                         pixel = load(x, source + 8 * x_step)
                         y6, y7 = fma(pixel, c, y6), fma(pixel, b, y7)
-                        y7 = fma(load(x, source + 9 * x_step), c, y7)
+                        if behind:
+                            y7 = fma(load(x, source + 9 * x_step), c, y7)
                     for entry in range(table, table if three else table + 3 * found, 3):
                         weight = load(w, scratch[entry + 1] + channel)
                         source = scratch[entry] + q * x_step + channel
@@ -124,6 +135,9 @@ def gather(
                         y5 = fma(load(x, source + 5 * x_step), weight, y5)
                         y6 = fma(load(x, source + 6 * x_step), weight, y6)
                         y7 = fma(load(x, source + 7 * x_step), weight, y7)
+                    for i in range(8):
+                        ahead(x, newest + (q + i) * x_step + channel)
+                        _soon_written(y, at + i * y_step)
                     store(y, at, y0)
                     store(y, at + y_step, y1)
                     store(y, at + 2 * y_step, y2)
@@ -191,6 +205,9 @@ def weight_grad(
     last_move = (plan[term.KERNEL + 2] - 1) * plan[term.DILATION + 2] - plan[term.PADDING + 2]
     lowest, highest = _inside(-plan[term.PADDING + 2], last_move, stride, extent, positions)
     three = plan[term.KERNEL + 2] == 3 and plan[term.DILATION + 2] == 1 and stride == 1  # see gather
+    block_first, block_last = lowest, highest
+    if three:
+        block_first, block_last = _inside(1 - plan[term.PADDING + 2], last_move - 1, stride, extent, positions)
     table = worker * scratch_words
     for line in range(plan[row], plan[row + 1]):
         h = line % plan[term.OUTPUT + 1]
@@ -199,13 +216,18 @@ def weight_grad(
         n = rest // plan[term.OUTPUT]
         line_g = n * plan[term.GRAD] + d * plan[term.GRAD + 1] + h * plan[term.GRAD + 2]
         found = _taps_of_row(plan, n, d, h, channels, scratch, table)
+        newest = scratch[table + max(0, 3 * found - 3)]
         q = 0
         while q < positions:
-            inside = lowest <= q and q + 8 <= highest
+            inside = block_first <= q and q + 8 <= block_last
+            before, behind = q >= plan[term.PADDING + 2], q + 7 + last_move < extent
             for channel in range(0, channels, lanes(x)):
                 count = min(lanes(x), channels - channel)
                 at = line_g + q * step_g + channel
                 if inside and count == lanes(x):
+                    for i in range(8):
+                        ahead(x, newest + (q + i) * step_x + channel)
+                        _soon(g, at + i * step_g)
                     g0, g1, g2, g3 = (
                         load(g, at),
                         load(g, at + step_g),
@@ -222,10 +244,11 @@ def weight_grad(
                     for entry in range(table, table + 3 * found if three else table, 9):
                         source = scratch[entry] + q * step_x + channel
                         target = out + scratch[entry + 1] + channel
-                        a = load(x, source)
-                        b = load(x, source + step_x)
-                        c = load(x, source + 2 * step_x)
-                        even_a, odd_a = fma(a, g0, load(partials, target)), b * g1
+                        even_a = load(partials, target)
+                        if before:
+                            even_a = fma(load(x, source), g0, even_a)
+                        b, c = load(x, source + step_x), load(x, source + 2 * step_x)
+                        odd_a = b * g1
                         even_b, odd_b = fma(b, g0, load(partials, target + channels)), c * g1
                         even_c = fma(c, g0, load(partials, target + 2 * channels))
                         even_a = fma(c, g2, even_a)
@@ -239,7 +262,8 @@ def weight_grad(
                         a, b = load(x, source + 7 * step_x), load(x, source + 8 * step_x)
                         odd_c, even_b, odd_a = fma(a, g5, odd_c), fma(a, g6, even_b), fma(a, g7, odd_a)
                         even_c, odd_b = fma(b, g6, even_c), fma(b, g7, odd_b)
-                        odd_c = fma(load(x, source + 9 * step_x), g7, odd_c)
+                        if behind:
+                            odd_c = fma(load(x, source + 9 * step_x), g7, odd_c)
                         store(partials, target, even_a + odd_a)
                         store(partials, target + channels, even_b + odd_b)
                         store(partials, target + 2 * channels, even_c + odd_c)

@@ -212,8 +212,9 @@ def pointer_like(typing: Any, pointer: Any, address: Any) -> Any:
     return pointer(pointer, types.int64), generate
 
 
-def ahead_by(distance: int) -> Any:
-    """A function: ``function(p, i)`` asks for the cache line ``distance`` bytes behind ``p[i]``."""
+def ahead_by(distance: int, write: bool = False) -> Any:
+    """A function: ``function(p, i)`` asks for the cache line ``distance`` bytes behind ``p[i]``, to ``write`` to it or
+    to read it."""
 
     @intrinsic
     def ask(typing: Any, pointer: Any, index: Any) -> Any:
@@ -221,7 +222,7 @@ def ahead_by(distance: int) -> Any:
             byte = ir.IntType(8).as_pointer()
             function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32, I32, I32])
             place = builder.gep(args[0], [builder.add(args[1], I64(distance * 8 // BITS[pointer.dtype]))])
-            builder.call(function, [builder.bitcast(place, byte), I32(0), I32(3), I32(1)])
+            builder.call(function, [builder.bitcast(place, byte), I32(int(write)), I32(3), I32(1)])
             return context.get_dummy_value()
 
         return types.void(pointer, types.int64), generate
