@@ -66,6 +66,7 @@ def recurrent(
     """
     T, N, _ = x.shape
     D, O, H, dtype = what.directions, what.output, what.hidden, x.dtype.char
+    cells = cells and what.cells
     if N == 0:
         return _of_no_rows(x, what, cells)
     plan = recurrent_plan(what, T, N, dtype)
