@@ -87,10 +87,11 @@ def case(
 ) -> Case:  # fmt: skip
     """Small weights, so that no gate is saturated; what is drawn with ``masks`` are those of the options."""
     D, H, out = what.directions, what.hidden, what.output
+    shapes = list(enumerate(weight_shapes(what)))
     weights = [
-        Weights(*[None if s is None else 0.6 * numbers(*s, seed=seed + 10 * d + i) for i, s in enumerate(weight_shapes(what))])
+        Weights(*[None if shape is None else 0.6 * numbers(*shape, seed=seed + 10 * d + i) for i, shape in shapes])
         for d in range(D)
-    ]  # fmt: skip
+    ]
     rng, drawn = np.random.default_rng(seed), None
     if masks:
         p, (of_cell, of_hidden) = what.recurrent_dropout, what.zoneout
