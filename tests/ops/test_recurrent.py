@@ -9,37 +9,13 @@ import numpy as np
 import pytest
 
 from ops.battery import kernels_of_backward, numbers, recorded_kernels
-from ops.recurrents import BACK, BOTH, FORWARD, Case, case, check_slopes, check_values, described, upstream
-from retrograd.autograd import grad, gradcheck, gradgradcheck
+from ops.recurrents import BACK, BOTH, FORWARD, FUSED, Case, case, check_slopes, check_values, described, of, upstream
+from retrograd.autograd import grad
 from retrograd.engine.grad_mode import no_grad
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.recurrent import recurrent_layer
 from retrograd.ops.recurrent_composed import composed
 from retrograd.recurrence import GATES, Weights
-
-FUSED: dict[str, dict[str, Any]] = {
-    "lstm": {},
-    "gru": {"mode": "gru"},
-    "tanh": {"mode": "rnn_tanh"},
-    "relu": {"mode": "rnn_relu"},
-    "lstm without bias": {"bias": False},
-    "gru without bias": {"mode": "gru", "bias": False},
-    "projection": {"projection": 2},
-    "projection as wide as the cell": {"projection": 4},
-    "clipped": {"clip": (-0.3, 0.2)},
-    "clipped, NaN too": {"clip": (-0.5, 0.4), "clip_nan": True},
-    "peephole": {"peephole": True},
-    "coupled": {"coupled": True},
-    "all of LSTM": {"projection": 3, "clip": (-0.4, 0.5), "peephole": True, "coupled": True},
-    "peephole, clipped": {"clip": (-0.4, 0.5), "peephole": True},
-    "one unit": {"hidden": 1, "input": 1},
-    "17 units": {"hidden": 17, "input": 2},
-    "gru, 17 units": {"mode": "gru", "hidden": 17, "input": 18},
-}
-
-
-def of(options: dict[str, Any], reverse: tuple[bool, ...] = FORWARD, **how: Any) -> Case:
-    return case(described(**{"mode": "lstm", "reverse": reverse, **options}), **how)
 
 
 @pytest.mark.parametrize("lengths", [None, (2, 4, 1)], ids=["whole", "lengths"])
@@ -48,7 +24,7 @@ def of(options: dict[str, Any], reverse: tuple[bool, ...] = FORWARD, **how: Any)
 def test_values_and_gradients(mode: str, reverse: Any, lengths: Any) -> None:
     one = case(described(mode, reverse=reverse), lengths=lengths)
     check_values(one)
-    check_slopes(one)
+    check_slopes(one, alone=True)
 
 
 @pytest.mark.parametrize("options", FUSED.values(), ids=FUSED)
@@ -76,41 +52,11 @@ def test_the_composed_layer_equals_the_kernel(options: dict[str, Any]) -> None:
         np.testing.assert_allclose(found.data, expected.data, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("reverse", [BACK, pytest.param(BOTH, marks=pytest.mark.nightly)], ids=["back", "both"])
-@pytest.mark.parametrize("mode", GATES)
-def test_second_derivatives(mode: str, reverse: Any) -> None:
-    one = case(described(mode, reverse=reverse, input=1, hidden=2), steps=2, batch=2, lengths=(1, 2), cells=False)
-    assert gradcheck(lambda *leaves: tuple(one.run(leaves)), one.leaves())
-    assert gradgradcheck(lambda *leaves: tuple(one.run(leaves)), one.leaves())
-
-
-@pytest.mark.parametrize("name", ["projection", "clipped", "all of LSTM"])
-def test_second_derivatives_of_options(name: str) -> None:
-    small = {"hidden": 2, "input": 1, "projection": min(FUSED[name].get("projection", 0), 1)}
-    one = of({**FUSED[name], **small}, steps=2, batch=1)
-    assert gradgradcheck(lambda *leaves: tuple(one.run(leaves)), one.leaves())
-
-
-def test_states_made_of_the_input_have_their_own_gradient() -> None:
-    """In the composed gradient, too: what reaches x through h0 comes from h0's gradient only, once."""
-    what = described("lstm", input=2, hidden=2)
-    one = case(what, steps=2, batch=1)
-
-    def layer(x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
-        w = Weights(*weights)
-        y, hn, cn, _ = recurrent_layer(x, x[:1] * 2, x[1:2], [w], what)
-        assert cn is not None
-        return y, hn, cn
-
-    inputs = [t for t, a in zip(one.leaves(), one.arrays, strict=True) if a is not one.h0 and a is not one.c0]
-    assert gradcheck(layer, inputs) and gradgradcheck(layer, inputs)
-
-
 def test_states_are_zeros_where_none_are_given() -> None:
     for mode in GATES:
         without = case(described(mode, reverse=BOTH), states=False)
         check_values(without)
-        check_slopes(without, tries=1)
+        check_slopes(without)
 
 
 # ---------------------------------------------------------------- what is asked for
