@@ -13,6 +13,7 @@ from ops.recurrents import BACK, BOTH, FORWARD, FUSED, Case, case, check_slopes,
 from retrograd.autograd import grad
 from retrograd.engine.grad_mode import no_grad
 from retrograd.engine.tensor import Tensor
+from retrograd.ops.kernel_set import use_kernels
 from retrograd.ops.recurrent import recurrent_layer
 from retrograd.ops.recurrent_composed import composed
 from retrograd.recurrence import GATES, Weights
@@ -112,6 +113,18 @@ def test_several_forward_passes_and_two_backward_passes(mode: str) -> None:
         np.testing.assert_array_equal(again.data, before)
     with pytest.raises(RuntimeError, match="freed"):
         grad(y1, first, g1)
+
+
+def test_backward_on_another_kernel_set_is_refused(kernel_set: str) -> None:
+    """What the forward pass keeps is private to its set."""
+    one = case(described("lstm"))
+    leaves = one.leaves()
+    y = one.run(leaves)[0]
+    with (
+        use_kernels({"textbook": "compiled", "compiled": "textbook"}[kernel_set]),
+        pytest.raises(TypeError, match="recurrent_grad: the forward pass ran on another kernel set"),
+    ):
+        grad(y, leaves, Tensor(y.data), allow_unused=True)
 
 
 # ---------------------------------------------------------------- awkward inputs

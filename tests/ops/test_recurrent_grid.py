@@ -8,7 +8,7 @@ all allowed combinations occur. Checked of every layer are
 - the slope along a random direction against the oracle;
 - the contract of ``grad_req``.
 
-150 layers for each set run in "make test" and 2,500 in "make nightly".
+100 layers for each set run in "make test" and 2,500 in "make nightly".
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def check_requests(
 
 
 @given(layers())
-@examples(150)
+@examples(100)
 def test_layers(drawn: tuple[Case, Any, int]) -> None:
     check(*drawn)
 
