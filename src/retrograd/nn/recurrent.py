@@ -85,7 +85,7 @@ class RNNBase(Module):
         projected = _widths(name, "proj_size", proj_size, num_layers, 0)
         for units, width in zip(hidden, projected, strict=True):
             if width >= units:
-                raise ValueError(f"{name}: proj_size={proj_size} must be below hidden_size={hidden_size}, or 0 for none")
+                raise ValueError(f"{name}: proj_size={proj_size} must be below hidden_size={hidden_size}; 0: none")
         for label, p in (("dropout", dropout), ("variational_dropout", variational_dropout)):
             if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
                 raise ValueError(f"{name}: {label}={p!r} is a probability and must lie in [0, 1]")
@@ -108,8 +108,9 @@ class RNNBase(Module):
         self.proj_size, self.variational_dropout, self.residual = proj_size, variational_dropout, residual
         self.return_states, self.return_cells, self.forget_bias = return_states, return_cells, forget_bias
         self.layers = stack(
-            name, mode.lower(), input_size, hidden, projected, bidirectional, bias=bias, norm=1e-5 if layer_norm else 0.0,
-            zoneout=tuple(zoneout), recurrent_dropout=recurrent_dropout, algorithm=algorithm, **equations,
+            name, mode.lower(), input_size, hidden, projected, bidirectional, bias=bias,
+            norm=1e-5 if layer_norm else 0.0, zoneout=tuple(zoneout), recurrent_dropout=recurrent_dropout,
+            algorithm=algorithm, **equations,
         )  # fmt: skip
         if forget_bias is not None and not bias:
             raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
@@ -153,8 +154,8 @@ class RNNBase(Module):
 
         input: (T, N, I), (N, T, I) or (T, I), or a PackedSequence, for which y is one, too.
         hx: the initial states; h, of an LSTM (h, c).
-        lengths: N ints, 1 to T: how many steps of each sequence count, in any order. What input holds beyond them has no
-            influence; there y is 0, and the states are those of the last step that counts.
+        lengths: N ints, 1 to T: how many steps of each sequence count, in any order. What input holds beyond them has
+            no influence; there y is 0, and the states are those of the last step that counts.
         """
         name = type(self).__name__
         layout, x, lengths = time_first(name, input, self.input_size, self.batch_first, lengths)
@@ -203,8 +204,8 @@ class RNNBase(Module):
         else:
             if not isinstance(state, (tuple, list)) or len(state) != self.num_layers:
                 raise ValueError(
-                    f"{name}: {label} is {type(state).__name__}, needs a tuple of {self.num_layers} Tensors, one for each "
-                    f"layer, because their widths differ: {widths}"
+                    f"{name}: {label} is {type(state).__name__}, needs a tuple of {self.num_layers} Tensors, one for "
+                    f"each layer, because their widths differ: {widths}"
                 )
             parts = list(state)
             for number, (part, width) in enumerate(zip(parts, widths, strict=True)):
@@ -259,7 +260,8 @@ class RNN(RNNBase):
 
 class LSTM(RNNBase):
     __doc__ = _DOC.format(
-        equations="""c = f * c' + i * g and h = o * tanh(c), with i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h' + b_hh.
+        equations="""c = f * c' + i * g and h = o * tanh(c), with i, f, o = sigmoid and g = tanh of
+    W_ih x + b_ih + W_hh h' + b_hh.
 
     (y, (h, c)) = layer(x, (h0, c0), lengths); y holds h of every step, h' and c' are those of the step before.""",
         own="""proj_size: O, below H: h = W_hr (o * tanh(c)); may be a list as hidden_size.
@@ -294,8 +296,8 @@ class GRU(RNNBase):
     n = tanh(W_in x + b_in + r * (W_hn h' + b_hn)).
 
     (y, h) = layer(x, h0, lengths); y holds h of every step, h' is that of the step before.""",
-        own="""reset_after: False puts the reset gate before the product, n = tanh(W_in x + b_in + W_hn (r * h') + b_hn), as
-        in the paper (Cho et al., 2014).""",
+        own="""reset_after: False puts the reset gate before the product, n = tanh(W_in x + b_in + W_hn (r h') + b_hn),
+        as in the paper (Cho et al., 2014).""",
     )
 
     def __init__(
@@ -318,8 +320,8 @@ def _widths(name: str, argument: str, value: Widths, layers: int, least: int = 1
     many = tuple(value) if isinstance(value, Sequence) else (value,) * layers
     if len(many) != layers or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in many):
         raise ValueError(
-            f"{name}: {argument}={value!r} must be an int of at least {least}, or a list of one for each of the {layers} "
-            "layers"
+            f"{name}: {argument}={value!r} must be an int of at least {least}, or a list of one for each of the "
+            f"{layers} layers"
         )
     return many
 
