@@ -4,6 +4,8 @@ from . import (
     activation,
     attention,
     container,
+    conv_recurrent,
+    conv_recurrent_cell,
     convolution,
     deformable,
     dropout,
@@ -21,6 +23,9 @@ from . import (
     parameter_container,
     pooling,
     rectifier,
+    recurrent,
+    recurrent_cell,
+    recurrent_wrapper,
     resolution,
     uninitialized,
     utils,
@@ -28,6 +33,8 @@ from . import (
 from .activation import *
 from .attention import *
 from .container import *
+from .conv_recurrent import *
+from .conv_recurrent_cell import *
 from .convolution import *
 from .deformable import *
 from .dropout import *
@@ -43,6 +50,9 @@ from .parameter import Parameter
 from .parameter_container import *
 from .pooling import *
 from .rectifier import *
+from .recurrent import *
+from .recurrent_cell import *
+from .recurrent_wrapper import *
 from .resolution import *
 from .uninitialized import *
 
@@ -50,6 +60,8 @@ __all__ = ["Parameter", "functional", "grad", "init", "utils"]
 __all__ += activation.__all__
 __all__ += attention.__all__
 __all__ += container.__all__
+__all__ += conv_recurrent.__all__
+__all__ += conv_recurrent_cell.__all__
 __all__ += convolution.__all__
 __all__ += deformable.__all__
 __all__ += dropout.__all__
@@ -64,5 +76,8 @@ __all__ += padding.__all__
 __all__ += parameter_container.__all__
 __all__ += pooling.__all__
 __all__ += rectifier.__all__
+__all__ += recurrent.__all__
+__all__ += recurrent_cell.__all__
+__all__ += recurrent_wrapper.__all__
 __all__ += resolution.__all__
 __all__ += uninitialized.__all__
