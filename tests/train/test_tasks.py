@@ -11,8 +11,8 @@ from data.drawn import draw_folder
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.random import manual_seed
 from retrograd.train.augment import flipped, shifted, warped
+from retrograd.train.image_task import ByteImages
 from retrograd.train.networks import build_network
-from retrograd.train.task import ByteImages
 from retrograd.train.tasks import digits_task, held_out_share, mnist5k_task
 
 

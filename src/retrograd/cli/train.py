@@ -1,48 +1,26 @@
-"""The command ``retrograd``: train, predict, warmup, info.
-
-Heavy imports happen inside the commands, so that ``--help`` and mistakes in the arguments are answered at once.
-"""
+"""``retrograd train``: one run of a task, begun or taken up again, and its report."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from .train import Progress, Settings, Task, Trainer
+from .answers import UsageError, complain, given, option
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from ..train import Progress, Settings, Task, Trainer
+
+__all__ = ["add_command"]
 
 _RUNS = Path("runs")
 _OPTIONS = ("epochs", "batch_size", "lr", "seed", "kernels")  # what Settings holds
 _IMAGE_OPTIONS = ("size", "channels", "held_out", "flip")  # what ImageOptions holds
 
 
-class UsageError(Exception):
-    """Arguments that do not make sense, alone or together."""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong arguments, 130 interrupted."""
-    arguments = _parser().parse_args(argv)
-    try:
-        return int(arguments.run(arguments))
-    except UsageError as error:
-        return _complain(f"{error}", 2)
-    except KeyboardInterrupt:
-        return _complain("interrupted", 130)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="retrograd", description="Deep learning whose backward passes can be read.")
-    parser.add_argument("--version", action="version", version=_version())
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
+def add_command(commands: Any) -> None:
     train = commands.add_parser(
         "train",
         help="train a network and write a report about it",
@@ -70,35 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-flip", dest="flip", action="store_false", default=None, help="do not mirror images, as for letters")
     train.set_defaults(run=_train, usage_error=train.error)
 
-    predict = commands.add_parser(
-        "predict",
-        help="classify images with a trained network",
-        description="Classify PNG and JPEG files with the network of a run. Images are prepared as in training: cut to "
-        "a square in the middle and resized. The digits tasks know bright strokes on black; --invert is for dark ones "
-        "on white.",
-    )
-    predict.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="checkpoint.npz, or the run's folder")
-    predict.add_argument("image", type=Path, nargs="+", metavar="IMAGE", help="a PNG or JPEG file")
-    predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
-    predict.add_argument("--top", type=int, default=3, metavar="N", help="classes that the table shows per image (3)")
-    predict.add_argument("--invert", action="store_true", help="dark and bright change places first")
-    predict.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled", help="(compiled)")
-    predict.set_defaults(run=_predict)
-
-    warmup = commands.add_parser("warmup", help="compile all kernels now instead of when they are first used")
-    warmup.add_argument("--dtype", choices=("float32", "float64"), help="only the kernels of this type (both)")
-    warmup.set_defaults(run=_warmup)
-
-    info = commands.add_parser("info", help="show versions, CPU, threads and the compile cache")
-    info.set_defaults(run=_info)
-    return parser
-
-
-# ---- train -------------------------------------------------------------------------------------------------------
-
 
 def _train(arguments: argparse.Namespace) -> int:
-    from .train import CheckpointError, Stopped, Trainer, TrainingError, make_progress
+    from ..train import CheckpointError, Stopped, Trainer, TrainingError, make_progress
 
     if (arguments.task is None) == (arguments.images is None):
         arguments.usage_error("give one TASK (digits or mnist5k), or --images DIR")
@@ -121,23 +73,24 @@ def _train(arguments: argparse.Namespace) -> int:
             raise UsageError(str(error)) from None
         if arguments.resume:
             trainer.load_checkpoint()
+        progress.unit = task.samples
         _introduce(trainer, progress)
         trainer.run()
         return _finish(trainer, command)
     except (TrainingError, CheckpointError) as error:
-        return _complain(str(error), 1)
+        return complain(str(error), 1)
     except Stopped as stop:
-        return _complain(f"{stop}. Go on with: {command}", stop.exit_code)
+        return complain(f"{stop}. Go on with: {command}", stop.exit_code)
     except KeyboardInterrupt:
         if trainer is None or not trainer.path.exists():
             raise
-        return _complain(f"interrupted; {trainer.path} holds the last checkpoint. Go on with: {command}", 130)
+        return complain(f"interrupted; {trainer.path} holds the last checkpoint. Go on with: {command}", 130)
 
 
 def _output(arguments: argparse.Namespace, name: str) -> Path:
     """The run's folder: as asked for, else the latest one to resume, else a new one. A checkpoint is never overwritten
     by another run."""
-    from .train.trainer import CHECKPOINT
+    from ..train.trainer import CHECKPOINT
 
     if arguments.output is not None:
         output: Path = arguments.output
@@ -163,8 +116,8 @@ def _output(arguments: argparse.Namespace, name: str) -> Path:
 
 def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, Any] | None:
     """The checkpoint's state when resuming; it must be of this task."""
-    from .train import CheckpointError, load_checkpoint
-    from .train.trainer import CHECKPOINT
+    from ..train import CheckpointError, load_checkpoint
+    from ..train.trainer import CHECKPOINT
 
     if not arguments.resume:
         return None
@@ -180,42 +133,33 @@ def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | 
     """The settings: those of the checkpoint when resuming, else the options and the defaults."""
     import dataclasses
 
-    from .train import CheckpointError, Settings
-    from .train.tasks import DEFAULTS
-    from .train.trainer import CHECKPOINT
+    from ..train import CheckpointError, Settings
+    from ..train.tasks import DEFAULTS
+    from ..train.trainer import CHECKPOINT
 
-    given = _given(arguments, _OPTIONS)
+    chosen = given(arguments, _OPTIONS)
     if saved is None:
         try:
-            return dataclasses.replace(DEFAULTS[name], **given)
+            return dataclasses.replace(DEFAULTS[name], **chosen)
         except ValueError as error:
             raise UsageError(str(error)) from None
     try:
         settings = Settings.from_dict(saved["settings"])
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"{output / CHECKPOINT} does not fit this command: {error}") from error
-    _keep(given, settings)
+    _keep(chosen, settings)
     return settings
 
 
-def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """The options that the user gave."""
-    return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-
-
-def _option(name: str, value: Any) -> str:
-    return f"--no-{name}" if value is False else f"--{name.replace('_', '-')}"
-
-
-def _keep(given: dict[str, Any], saved: Any) -> None:
+def _keep(chosen: dict[str, Any], saved: Any) -> None:
     """A resumed run has the options that it began with."""
-    for name, value in given.items():
+    for name, value in chosen.items():
         if value != getattr(saved, name):
-            option = _option(name, value)
-            shown = option if value is False else f"{option} {value}"
+            name_of = option(name, value)
+            shown = name_of if value is False else f"{name_of} {value}"
             raise UsageError(
                 f"{shown} differs from the checkpoint's {getattr(saved, name)}; a resumed run keeps its "
-                f"settings: leave out {option}, or start a new run without --resume"
+                f"settings: leave out {name_of}, or start a new run without --resume"
             )
 
 
@@ -224,7 +168,7 @@ def _use(arguments: argparse.Namespace, settings: Settings) -> None:
         return
     if settings.kernels != "compiled":
         raise UsageError("--threads is for the compiled kernels; leave it out with --kernels textbook")
-    from .kernels.launch import set_num_threads
+    from ..kernels.launch import set_num_threads
 
     try:
         set_num_threads(arguments.threads)
@@ -235,14 +179,14 @@ def _use(arguments: argparse.Namespace, settings: Settings) -> None:
 def _seeded_task(
     arguments: argparse.Namespace, name: str, settings: Settings, saved: dict[str, Any] | None, progress: Progress
 ) -> Task:
-    from .ops.kernel_set import use_kernels
-    from .ops.random import manual_seed
-    from .train import TrainingError, tasks
+    from ..ops.kernel_set import use_kernels
+    from ..ops.random import manual_seed
+    from ..train import TrainingError, tasks
 
-    given = _given(arguments, (*_IMAGE_OPTIONS, "held_out_images"))
-    if given and name != "images":
-        raise UsageError(f"{_option(*next(iter(given.items())))} is for --images; leave it out")
-    if "held_out" in given and "held_out_images" in given:
+    chosen = given(arguments, (*_IMAGE_OPTIONS, "held_out_images"))
+    if chosen and name != "images":
+        raise UsageError(f"{option(*next(iter(chosen.items())))} is for --images; leave it out")
+    if "held_out" in chosen and "held_out_images" in chosen:
         raise UsageError("--held-out and --held-out-images exclude each other; leave one out")
     manual_seed(settings.seed)
     try:
@@ -261,20 +205,20 @@ def _seeded_task(
 
 
 def _image_options(arguments: argparse.Namespace, saved: dict[str, Any] | None) -> Any:
-    from .train import CheckpointError
-    from .train.tasks import ImageOptions
+    from ..train import CheckpointError
+    from ..train.tasks import ImageOptions
 
-    given = _given(arguments, _IMAGE_OPTIONS)
+    chosen = given(arguments, _IMAGE_OPTIONS)
     if saved is None:
         try:
-            return ImageOptions(**given)
+            return ImageOptions(**chosen)
         except ValueError as error:
             raise UsageError(f"--{error}") from None
     try:
         options = ImageOptions(**{name: saved["options"][name] for name in _IMAGE_OPTIONS})
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this command: {error}") from error
-    _keep(given, options)
+    _keep(chosen, options)
     return options
 
 
@@ -286,123 +230,24 @@ def _introduce(trainer: Trainer, progress: Progress) -> None:
         progress.say(f"going on after step {trainer.steps} of {trainer.path}")
     else:
         progress.say(
-            f"training on {len(task.train):,} images, {len(task.held_out):,} held out; seed {settings.seed}, "
+            f"training on {len(task.train):,} {task.samples}, {len(task.held_out):,} held out; seed {settings.seed}, "
             f"{settings.kernels} kernels; output in {trainer.output}"
         )
 
 
 def _finish(trainer: Trainer, command: str) -> int:
     """Say how it went and write the report; a report that cannot be made does not undo the training."""
-    from .train.pictures import PicturesMissing
-    from .train.report import ReportError, write_report
+    from ..train.pictures import PicturesMissing
+    from ..train.report import ReportError, write_report
 
-    last, total = trainer.history[-1], len(trainer.task.held_out)
-    right = round(last["held_out_accuracy"] * total)
-    print(f"held-out accuracy {last['held_out_accuracy']:.2%} ({right} of {total}) after {trainer.epoch} epochs")
+    print(trainer.task.result(trainer))
     print(f"checkpoint  {trainer.path}")
     try:
         print(f"report      {write_report(trainer)}", flush=True)
     except PicturesMissing as missing:
         sys.stdout.flush()
-        return _complain(f"there is no report: {missing}; then {command} writes it", 0)
+        return complain(f"there is no report: {missing}; then {command} writes it", 0)
     except ReportError as error:
         sys.stdout.flush()
-        return _complain(str(error), 1)
+        return complain(str(error), 1)
     return 0
-
-
-# ---- predict -----------------------------------------------------------------------------------------------------
-
-
-def _predict(arguments: argparse.Namespace) -> int:
-    """Every image that can be read is classified; the others are named on stderr, and then the exit code is 1."""
-    import json
-
-    from .data.images import ImageError, shown
-    from .ops.kernel_set import use_kernels
-    from .train import CheckpointError
-    from .train.predict import Predictor
-
-    if arguments.top < 1:
-        raise UsageError(f"--top {arguments.top} must be at least 1")
-    answers: list[dict[str, Any]] = []
-    with use_kernels(arguments.kernels):
-        try:
-            predictor = Predictor(arguments.checkpoint)
-            for path in arguments.image:
-                answers.append({"image": shown(path)})
-                try:
-                    image = predictor.read(path, arguments.invert)
-                except ImageError as error:
-                    answers[-1]["error"] = str(error)
-                    _complain(f"{shown(path)} {error}", 1)
-                    continue
-                probabilities = [float(value) for value in predictor.probabilities(image[None])[0]]
-                ranking = sorted(zip(predictor.classes, probabilities, strict=True), key=lambda pair: -pair[1])
-                answers[-1] |= {"class": ranking[0][0], "probability": ranking[0][1], "probabilities": dict(ranking)}
-        except (CheckpointError, ImportError) as error:
-            return _complain(str(error), 1)
-    if arguments.json:
-        print(json.dumps(answers, indent=2))
-    else:
-        width = max(len(answer["image"]) for answer in answers)
-        for answer in answers:
-            best = list(answer.get("probabilities", {}).items())[: arguments.top]
-            if best:
-                print(answer["image"].ljust(width) + "".join(f"  {share:7.2%} {name}" for name, share in best))
-    return 1 if any("error" in answer for answer in answers) else 0
-
-
-# ---- warmup, info ------------------------------------------------------------------------------------------------
-
-
-def _warmup(arguments: argparse.Namespace) -> int:
-    from .kernels import cache, warmup
-
-    start = perf_counter()
-    live = sys.stderr.isatty()
-    done = 0
-
-    def show(name: str) -> None:
-        nonlocal done
-        done += 1
-        if live:
-            print(f"\r\033[K{done:3d}  {name}", end="", file=sys.stderr, flush=True)
-
-    count = warmup({"float32": "f", "float64": "d"}.get(arguments.dtype, "fd"), show)
-    if live:
-        print("\r\033[K", end="", file=sys.stderr)
-    print(f"{count} kernels ready after {perf_counter() - start:.1f} s, in {cache.folder()}")
-    return 0
-
-
-def _info(arguments: argparse.Namespace) -> int:
-    import textwrap
-
-    from .kernels import cache
-    from .kernels.target import cpu
-    from .train.environment import machine, versions
-
-    features = " ".join(name[1:] for name in cpu()[1].split(",") if name.startswith("+"))
-    rows = {
-        **versions(),
-        **machine(),
-        "CPU features": features or f"those of {cpu()[0]}",
-        "Cache folder": str(cache.folder()),
-        "Cache size": f"{cache.size() / 1e6:.1f} MB",
-    }
-    width = max(map(len, rows)) + 2
-    for name, value in rows.items():
-        print(textwrap.fill(value, 100, initial_indent=name.ljust(width), subsequent_indent=" " * width) or name)
-    return 0
-
-
-def _version() -> str:
-    from . import __version__
-
-    return f"retrograd {__version__}"
-
-
-def _complain(message: str, code: int) -> int:
-    print(f"retrograd: {message}", file=sys.stderr, flush=True)
-    return code
