@@ -8,10 +8,11 @@ __all__ = ["bits", "witten_bell"]
 
 
 def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int = 6) -> np.ndarray:
-    """The probability (M,) that an n-gram model of ``train`` gives each character of ``test`` after those before it.
+    """The probabilities (order, M) that n-gram models of ``train`` give each character of ``test`` after those before it.
 
     train, test: codes from 0 to characters - 1, int64 (N,) and (M,).
-    order: n; a character is predicted from the n - 1 before it, or from fewer where a text begins.
+    order: the greatest n. Row n - 1 of the result predicts from the n - 1 characters before, or from fewer where a text
+        begins.
 
     Of a context h, c(h) is how often it has a next character in train, c(h, w) how often that is w, and t(h) how many
     different ones there are. Witten and Bell leave a share t / (c + t) to the context that is one character shorter:
@@ -31,8 +32,10 @@ def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int
     codes, size = np.concatenate([train, test]), len(train)
     since = np.concatenate([np.arange(size), np.arange(len(test))])  # how many characters stand before each
     context = np.zeros(len(codes), np.int64)  # equal numbers for equal contexts
-    result = np.full(len(test), 1.0 / characters)
+    result = np.empty((order + 1, len(test)))
+    result[0] = 1.0 / characters
     for length in range(order):
+        lower = result[length]
         if length:
             _, context = np.unique(context * characters + np.roll(codes, length), return_inverse=True)
         known = since >= length
@@ -43,9 +46,9 @@ def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int
         kinds = np.bincount(pairs // characters, minlength=contexts)[context[size:]]
         place = np.minimum(np.searchsorted(pairs, pair[size:]), len(pairs) - 1)
         count = np.where(pairs[place] == pair[size:], counts[place], 0)
-        mixed = (count + kinds * result) / np.maximum(total + kinds, 1)
-        result = np.where(known[size:] & (total > 0), mixed, result)
-    return result
+        mixed = (count + kinds * lower) / np.maximum(total + kinds, 1)
+        result[length + 1] = np.where(known[size:] & (total > 0), mixed, lower)
+    return result[1:]
 
 
 def bits(probabilities: np.ndarray) -> float:
