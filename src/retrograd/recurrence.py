@@ -44,6 +44,9 @@ class Weights(NamedTuple):
     b_hh: Any = None  # (G*H,)
     w_hr: Any = None  # (P, H)
     peephole: Any = None  # (3, H): of i and f from c', of o from c; coupled: (2, H), of f and o
+    norm_ih: Any = None  # (G*H,): by what the normalised W_ih x is multiplied
+    norm_hh: Any = None  # (G*H,)
+    norm_c: Any = None  # (2, H): by what the normalised cell state is multiplied, and what is added to it
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,8 @@ def test_every_kernel_is_exported_and_covered_here() -> None:
     public = {name for name in vars(textbook) if inspect.isfunction(getattr(textbook, name))}
     # tests/kernels/test_optimizer.py, test_moves.py
     in_place = {*(name for name in public if name.endswith("_step")), "copy", "accumulate"}
-    assert public == set(textbook.__all__) == {*calls(np.float64), *in_place, "norm_of_all"}
+    nested = {"recurrent", "recurrent_grad"}  # test_recurrent.py
+    assert public == set(textbook.__all__) == {*calls(np.float64), *in_place, *nested, "norm_of_all"}
 
 
 @pytest.mark.parametrize("name", calls(np.float64))

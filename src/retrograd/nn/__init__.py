@@ -21,6 +21,8 @@ from . import (
     parameter_container,
     pooling,
     rectifier,
+    recurrent,
+    recurrent_cell,
     resolution,
     uninitialized,
     utils,
@@ -43,6 +45,8 @@ from .parameter import Parameter
 from .parameter_container import *
 from .pooling import *
 from .rectifier import *
+from .recurrent import *
+from .recurrent_cell import *
 from .resolution import *
 from .uninitialized import *
 
@@ -64,5 +68,7 @@ __all__ += padding.__all__
 __all__ += parameter_container.__all__
 __all__ += pooling.__all__
 __all__ += rectifier.__all__
+__all__ += recurrent.__all__
+__all__ += recurrent_cell.__all__
 __all__ += resolution.__all__
 __all__ += uninitialized.__all__

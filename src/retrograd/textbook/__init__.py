@@ -26,6 +26,7 @@ from .pick import *
 from .piecewise import *
 from .pooling import *
 from .random import *
+from .recurrent import *
 from .reduction import *
 from .scan import *
 from .softmax import *
@@ -53,6 +54,7 @@ _FAMILIES = (
     "pick",
     "pooling",
     "random",
+    "recurrent",
     "reduction",
     "scan",
     "softmax",

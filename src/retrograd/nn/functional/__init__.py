@@ -35,8 +35,9 @@ from ...ops.trigonometry import tanh
 from ...ops.windows import *
 from .convolution import *
 from .pooling import *
+from .recurrent import *
 
-_HERE = ("convolution", "pooling")
+_HERE = ("convolution", "pooling", "recurrent")
 _LOSSES = ("binary", "classification", "ctc", "likelihood", "margin", "ranking", "regression")
 _OPERATORS = (
     "activation",

@@ -1,6 +1,6 @@
-"""Gradients that are cut or taken of every sample, parameters as one vector, and parameters that are computed."""
+"""Gradients that are cut or taken of every sample, parameters as one vector or computed, and packed sequences."""
 
-from . import parametrizations, parametrize
+from . import parametrizations, parametrize, rnn
 from .clip_grad import clip_grad_norm_, clip_grad_value_
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 from .per_sample import per_sample_gradients, register_per_sample_rule
@@ -15,6 +15,7 @@ __all__ = [
     "per_sample_gradients",
     "register_per_sample_rule",
     "remove_weight_norm",
+    "rnn",
     "vector_to_parameters",
     "weight_norm",
 ]

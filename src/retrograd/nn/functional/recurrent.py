@@ -1,0 +1,140 @@
+"""MXNet's RNN operator: a stack of recurrent layers whose parameters lie in one vector."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ...ops.dtype import require_float
+from ...ops.join import cat
+from ...ops.shape import reshape
+from ...recurrence import Recurrence, Weights, packed_layout
+from ..recurrent_stack import Run, check_number, run, stack
+
+__all__ = ["rnn"]
+
+
+def rnn(
+    data: Tensor, parameters: Tensor, state: Tensor, state_cell: Tensor | None = None,
+    sequence_length: Any = None, *, mode: str, state_size: int, num_layers: int = 1, bidirectional: bool = False,
+    p: float = 0.0, state_outputs: bool = False, projection_size: int | None = None,
+    lstm_state_clip_min: float | None = None, lstm_state_clip_max: float | None = None,
+    lstm_state_clip_nan: bool = False, training: bool = True,
+) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+    """MXNet's RNN operator: y, or with state_outputs (y, hn), of an LSTM (y, hn, cn).
+
+    T steps, N sequences, I inputs, H state_size, O projection_size or H, L layers, D directions:
+    data (T, N, I), state (L*D, N, O), state_cell (L*D, N, H) -> y (T, N, D*O), hn (L*D, N, O), cn (L*D, N, H)
+
+    parameters: one vector: the weights of all layers and directions, W_ih, W_hh and W_hr of each, then all biases, b_ih
+        and b_hh of each; its length is (I+O+2)*H*G*D + (L-1)*(D*O+O+2)*H*G*D + O*H*L*D, the last term with a
+        projection only. G: 1, LSTM 4 (i, f, g, o), GRU 3 (r, z, n).
+    sequence_length: (N,), 1 to T, what MXNet takes with use_sequence_length=True.
+    mode: "rnn_relu", "rnn_tanh", "lstm" or "gru".
+    p: probability with which what a layer puts out is dropped, of each but the last.
+    lstm_state_clip_min, lstm_state_clip_max: the range that holds the cell state after every step.
+    lstm_state_clip_nan: a NaN in the cell state becomes lstm_state_clip_max.
+    training: whether p drops; MXNet asks its global mode.
+
+    Source: MXNet 1.9.1, src/operator/rnn-inl.h.
+
+    Raises:
+        TypeError: an input is no floating-point Tensor, or they differ in type.
+        ValueError: a shape or the length of parameters does not fit, or an option makes no sense.
+    """
+    require_float("rnn", data, "data")
+    if data.data.ndim != 3:
+        raise ValueError(f"rnn: data.shape={data.data.shape}, needs (T, N, I)")
+    if not 0 <= p < 1:
+        raise ValueError(f"rnn: p={p} is a probability of dropout and must be 0 <= p < 1")
+    clip = (lstm_state_clip_min, lstm_state_clip_max)
+    layers = packed_stack(
+        "rnn", mode, data.data.shape[2], state_size, num_layers, bidirectional, projection_size,
+        clip=None if clip == (None, None) else clip, clip_nan=lstm_state_clip_nan,
+    )  # fmt: skip
+    weights = _unpacked(parameters, layers)
+    lstm = mode == "lstm"
+    if state_cell is not None and not lstm:
+        raise ValueError(f"rnn: state_cell is given, and mode {mode!r} has no cell state; leave it out")
+    if lstm and state_cell is None:
+        raise ValueError("rnn: state_cell is missing, and mode 'lstm' has a cell state; give one, (L*D, N, H)")
+    h0 = _by_layer("state", state, layers, data, layers[0].output)
+    c0 = _by_layer("state_cell", state_cell, layers, data, state_size) if lstm else [None] * num_layers
+    how = Run("rnn", training, p)
+    y, hn, cn, _ = run(how, layers, weights, data, h0, c0, _whole(sequence_length))
+    if not state_outputs:
+        return y
+    return (y, cat(hn, 0), cat(cn, 0)) if lstm else (y, cat(hn, 0))
+
+
+def packed_stack(
+    name: str, mode: str, input_size: int, state_size: int, num_layers: int, bidirectional: bool,
+    projection_size: int | None, **options: Any,
+) -> tuple[Recurrence, ...]:  # fmt: skip
+    """The layers of MXNet's operator.
+
+    Raises:
+        ValueError: a size is not an int of at least 1, or the options do not go together.
+    """
+    check_number(name, "state_size", state_size)
+    check_number(name, "num_layers", num_layers)
+    if projection_size is not None:
+        check_number(name, "projection_size", projection_size)
+    widths = (state_size,) * num_layers, (projection_size or 0,) * num_layers
+    return stack(name, mode, input_size, *widths, bidirectional, **options)
+
+
+def check_packed(name: str, label: str, shape: tuple[int, ...], layers: tuple[Recurrence, ...]) -> int:
+    """The length that the packed vector must have.
+
+    Raises:
+        ValueError: it has another one.
+    """
+    size = packed_layout(layers)[-1].end
+    if shape != (size,):
+        what, directions = layers[0], layers[0].directions
+        raise ValueError(
+            f"{name}: {label}.shape={shape}, needs ({size},): mode {what.mode!r}, input size {what.input}, state size "
+            f"{what.hidden}, {len(layers)} layers, {directions} directions, projection {what.projection or None}"
+        )
+    return size
+
+
+def _unpacked(parameters: Tensor, layers: tuple[Recurrence, ...]) -> list[list[Weights]]:
+    """Views of the vector, by layer and direction."""
+    require_float("rnn", parameters, "parameters")
+    check_packed("rnn", "parameters", parameters.data.shape, layers)
+    found = [[Weights(None, None) for _ in what.reverse] for what in layers]
+    for piece in packed_layout(layers):
+        view = reshape(parameters[piece.begin : piece.end], *piece.shape)
+        own = found[piece.layer]
+        own[piece.direction] = own[piece.direction]._replace(**{piece.name: view})
+    return found
+
+
+def _by_layer(label: str, state: Any, layers: tuple[Recurrence, ...], data: Tensor, width: int) -> list[Any]:
+    directions, count = layers[0].directions, len(layers)
+    wanted = (directions * count, data.data.shape[1], width)
+    require_float("rnn", state, label)
+    if state.data.shape != wanted:
+        raise ValueError(
+            f"rnn: {label}.shape={state.data.shape}, needs {wanted}: layers * directions, sequences, units; "
+            f"data.shape={data.data.shape}"
+        )
+    return [state] if count == 1 else [state[n * directions : (n + 1) * directions] for n in range(count)]
+
+
+def _whole(lengths: Any) -> Any:
+    """The lengths as int64; MXNet gives them in any type."""
+    if lengths is None:
+        return None
+    array = np.asarray(lengths.data if isinstance(lengths, Tensor) else lengths)
+    if array.dtype.kind != "f":
+        return array
+    whole = [math.isfinite(one) and one == int(one) for one in array.ravel()]
+    if not all(whole):
+        raise ValueError(f"rnn: sequence_length={array.tolist()} must be whole numbers")
+    return array.astype(np.int64)

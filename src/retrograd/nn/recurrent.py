@@ -1,0 +1,332 @@
+"""RNN, LSTM and GRU: layers over whole sequences, with PyTorch's names, arguments, parameters and defaults.
+
+T steps, N sequences, I inputs, H units, O outputs (H, or with a projection its width), L layers, D directions, G gates.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..ops.join import cat
+from ..ops.recurrent_arguments import weight_shapes
+from ..ops.shape import reshape
+from ..recurrence import Weights
+from .module import Module
+from .parameter import Parameter, as_float_dtype
+from .recurrent_cell import init_weights, words_of_equations
+from .recurrent_stack import Run, check_number, parameter_name, run, stack
+from .sequence_layout import time_first
+from .utils.rnn import PackedSequence
+
+__all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
+
+Widths = int | Sequence[int]
+_MODES = ("RNN_TANH", "RNN_RELU", "LSTM", "GRU")
+
+_DOC = """{equations}
+
+    x (T, N, I), with batch_first (N, T, I), without a batch (T, I), or a PackedSequence -> y like x, with D*O features.
+    States are (L*D, N, O), without a batch (L*D, O): layer by layer, in each the forward direction first; an LSTM's c
+    has H instead of O. Without initial states they are 0. Initial states take gradients as x does.
+
+    input_size, hidden_size: I and H; hidden_size may be a list with the width of every layer, and the states then are
+        tuples of a Tensor (D, N, O) for each layer.
+    num_layers: L; each layer reads what the one below puts out.
+    bias: whether there are b_ih and b_hh.
+    batch_first: the batch is the first axis of x and y; the states stay as they are.
+    dropout: probability with which, in training, an output is dropped, of each layer but the last.
+    bidirectional: a second direction reads the sequence from its end; its outputs stand beside those of the first.
+    {own}
+    variational_dropout: of what each layer reads, by one mask for all steps (Gal & Ghahramani, 2016).
+    recurrent_dropout: of h' on its way into W_hh, by one mask for all steps.
+    zoneout: probability with which, in training, a unit keeps its value (Krueger et al., 2016); in eval mode the old
+        and the new value are mixed in that proportion. Of an LSTM for c and h, or a pair for each of them.
+    layer_norm: W_ih x and W_hh h' are normalised over the gates and multiplied by norm_ih and norm_hh before the biases
+        are added; an LSTM's cell state is too, by norm_c, on its way to h (Ba et al., 2016).
+    residual: every layer adds what it reads to what it puts out; I must be D*O.
+    return_states: False leaves the states out of the result.
+    algorithm: "fused", one kernel for all steps; "composed", of operators, step by step; or "auto", fused where it can
+        be. layer_norm, zoneout, recurrent_dropout, reset_after=False and derivatives of second order are composed.
+
+    Weights are drawn from U(-1/sqrt(H), 1/sqrt(H)); gains of normalisation begin with 1.
+
+    Raises:
+        ValueError: an argument is out of range or makes no sense beside another, or x, hx or lengths do not fit.
+        TypeError: x has another dtype than the weights, or is neither a Tensor nor a PackedSequence.
+    """
+
+
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share: their parameters, and the run through all layers and directions.
+
+    mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU". The other arguments are those of these layers; ``equations`` are the
+    options of their equations: clip, clip_nan, peephole, coupled, reset_after.
+    """
+
+    def __init__(
+        self, mode: str, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: Widths = 0, *,
+        variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float | tuple[float, float] = 0.0,
+        layer_norm: bool = False, residual: bool = False, return_states: bool = True, return_cells: bool = False,
+        forget_bias: float | None = None, algorithm: str = "auto", dtype: Any = None, **equations: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        name = type(self).__name__
+        if mode not in _MODES:
+            raise ValueError(f"{name}: mode={mode!r} must be one of {', '.join(map(repr, _MODES))}")
+        check_number(name, "input_size", input_size)
+        check_number(name, "num_layers", num_layers)
+        hidden = _widths(name, "hidden_size", hidden_size, num_layers)
+        projected = _widths(name, "proj_size", proj_size, num_layers, 0)
+        for units, width in zip(hidden, projected, strict=True):
+            if width >= units:
+                raise ValueError(f"{name}: proj_size={proj_size} must be below hidden_size={hidden_size}, or 0 for none")
+        for label, p in (("dropout", dropout), ("variational_dropout", variational_dropout)):
+            if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
+                raise ValueError(f"{name}: {label}={p!r} is a probability and must lie in [0, 1]")
+        if dropout and variational_dropout:
+            raise ValueError(
+                f"{name}: dropout={dropout} and variational_dropout={variational_dropout} drop the same outputs twice; "
+                "choose one of them"
+            )
+        if dropout and num_layers == 1:
+            warnings.warn(
+                f"{name}: dropout={dropout} stands between layers, and there is num_layers=1 only: nothing is dropped",
+                stacklevel=3,
+            )
+        if return_cells and mode != "LSTM":
+            raise ValueError(f"{name}: return_cells=True needs cell states, which {mode} has not; use LSTM")
+        if isinstance(zoneout, (int, float)):
+            zoneout = (float(zoneout) if mode == "LSTM" else 0.0, float(zoneout))
+        self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
+        self.proj_size, self.variational_dropout, self.residual = proj_size, variational_dropout, residual
+        self.return_states, self.return_cells, self.forget_bias = return_states, return_cells, forget_bias
+        self.layers = stack(
+            name, mode.lower(), input_size, hidden, projected, bidirectional, bias=bias, norm=1e-5 if layer_norm else 0.0,
+            zoneout=tuple(zoneout), recurrent_dropout=recurrent_dropout, algorithm=algorithm, **equations,
+        )  # fmt: skip
+        if forget_bias is not None and not bias:
+            raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
+        if residual:
+            for number, what in enumerate(self.layers):
+                if what.input != what.directions * what.output:
+                    raise ValueError(
+                        f"{name}: residual=True adds what a layer reads to what it puts out, and layer {number} reads "
+                        f"{what.input} features and puts out {what.directions * what.output}; make them equal, with a "
+                        "Linear in front if need be"
+                    )
+        kind = as_float_dtype(dtype)
+        self._names: list[list[Weights]] = []  # of the parameters, by layer and direction
+        for number, what in enumerate(self.layers):
+            shapes = weight_shapes(what)._asdict()
+            self._names.append([])
+            for reverse in what.reverse:
+                names = {field: parameter_name(field, number, reverse) for field, shape in shapes.items() if shape}
+                for field, parameter in names.items():
+                    self.register_parameter(parameter, Parameter(np.empty(shapes[field], kind)))
+                self._names[-1].append(Weights(*[names.get(field) for field in Weights._fields]))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values: from U(-b, b), b = 1 / sqrt(H), as PyTorch does; gains of normalisation 1, its shift 0."""
+        for what, directions in zip(self.layers, self._names, strict=True):
+            for names in directions:
+                init_weights(self, names, what, self.forget_bias)
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each layer and direction."""
+        flat = [names for directions in self._names for names in directions]
+        return [[getattr(self, name) for name in names if name is not None] for names in flat]
+
+    def flatten_parameters(self) -> None:
+        """Does nothing, and is here for programs that call it: PyTorch's gathers weights in the memory of a GPU."""
+
+    def forward(self, input: Tensor | PackedSequence, hx: Any = None, lengths: Any = None) -> Any:
+        """(y, h), of an LSTM (y, (h, c)); with return_cells then the cell state of every step; see the class.
+
+        input: (T, N, I), (N, T, I) or (T, I), or a PackedSequence, for which y is one, too.
+        hx: the initial states; h, of an LSTM (h, c).
+        lengths: N ints, 1 to T: how many steps of each sequence count, in any order. What input holds beyond them has no
+            influence; there y is 0, and the states are those of the last step that counts.
+        """
+        name = type(self).__name__
+        layout, x, lengths = time_first(name, input, self.input_size, self.batch_first, lengths)
+        h0, c0 = self._states(hx, x.data.shape[1], layout.alone)
+        weights = [
+            [Weights(*[None if key is None else getattr(self, key) for key in names]) for names in directions]
+            for directions in self._names
+        ]
+        how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual)
+        y, hn, cn, cells = run(how, self.layers, weights, x, h0, c0, lengths, self.return_cells)
+        result = [layout.back(y)]
+        if self.return_states:
+            h = self._joined(hn, layout.alone)
+            result.append((h, self._joined(cn, layout.alone)) if self.mode == "LSTM" else h)
+        if cells is not None:
+            result.append(layout.back(cells))
+        return result[0] if len(result) == 1 else tuple(result)
+
+    @property
+    def _even(self) -> bool:
+        """Whether all layers have states of one width, which stand in one Tensor."""
+        return len({(what.hidden, what.output) for what in self.layers}) == 1
+
+    def _states(self, hx: Any, batch: int, alone: bool) -> tuple[list[Any], list[Any]]:
+        """h0 and c0 of each layer, (D, N, O) and (D, N, H)."""
+        none: list[Any] = [None] * self.num_layers
+        if hx is None:
+            return none, none
+        outputs, units = [what.output for what in self.layers], [what.hidden for what in self.layers]
+        if self.mode != "LSTM":
+            return self._cut("hx", hx, outputs, batch, alone), none
+        if not isinstance(hx, (tuple, list)) or len(hx) != 2:
+            raise ValueError(f"{type(self).__name__}: hx is {type(hx).__name__}, needs a pair of states (h, c)")
+        return self._cut("hx[0]", hx[0], outputs, batch, alone), self._cut("hx[1]", hx[1], units, batch, alone)
+
+    def _cut(self, label: str, state: Any, widths: list[int], batch: int, alone: bool) -> list[Any]:
+        """A state as one (D, N, width) for each layer."""
+        name, directions = type(self).__name__, len(self.layers[0].reverse)
+        if state is None:
+            raise ValueError(f"{name}: {label} is None; give both states, or no hx")
+        if self._even:
+            _check_state(name, label, state, (directions * self.num_layers, batch, widths[0]), alone)
+            parts = [state]
+            if self.num_layers > 1:
+                parts = [state[n * directions : (n + 1) * directions] for n in range(self.num_layers)]
+        else:
+            if not isinstance(state, (tuple, list)) or len(state) != self.num_layers:
+                raise ValueError(
+                    f"{name}: {label} is {type(state).__name__}, needs a tuple of {self.num_layers} Tensors, one for each "
+                    f"layer, because their widths differ: {widths}"
+                )
+            parts = list(state)
+            for number, (part, width) in enumerate(zip(parts, widths, strict=True)):
+                _check_state(name, f"{label}[{number}]", part, (directions, batch, width), alone)
+        return [reshape(part, directions, 1, -1) for part in parts] if alone else parts
+
+    def _joined(self, states: list[Tensor], alone: bool) -> Any:
+        """The states of all layers in one Tensor, or where their widths differ in a tuple."""
+        if alone:
+            states = [reshape(state, state.data.shape[0], state.data.shape[2]) for state in states]
+        if not self._even:
+            return tuple(states)
+        return states[0] if len(states) == 1 else cat(states, 0)
+
+    def extra_repr(self) -> str:
+        words = [str(self.input_size), str(self.hidden_size)]
+        defaults = {
+            "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False,
+            "variational_dropout": 0, "residual": False, "return_states": True, "return_cells": False,
+            "forget_bias": None,
+        }  # fmt: skip
+        words += [f"{key}={getattr(self, key)}" for key, default in defaults.items() if getattr(self, key) != default]
+        return ", ".join([*words, *words_of_equations(self.layers[0])])
+
+
+class RNN(RNNBase):
+    __doc__ = _DOC.format(
+        equations="""h = f(W_ih x + b_ih + W_hh h' + b_hh) in every step; h' is the h of the step before.
+
+    (y, h) = layer(x, h0, lengths); y holds h of every step.""",
+        own="""nonlinearity: f, "tanh" or "relu".""",
+    )
+
+    def __init__(
+        self, input_size: int, hidden_size: Widths, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, *,
+        variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float = 0.0,
+        layer_norm: bool = False, residual: bool = False, return_states: bool = True, algorithm: str = "auto",
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f'RNN: nonlinearity={nonlinearity!r} must be "tanh" or "relu"')
+        self.__dict__["nonlinearity"] = nonlinearity
+        super().__init__(
+            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
+            zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
+            algorithm=algorithm, dtype=dtype,
+        )  # fmt: skip
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    __doc__ = _DOC.format(
+        equations="""c = f * c' + i * g and h = o * tanh(c), with i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h' + b_hh.
+
+    (y, (h, c)) = layer(x, (h0, c0), lengths); y holds h of every step, h' and c' are those of the step before.""",
+        own="""proj_size: O, below H: h = W_hr (o * tanh(c)); may be a list as hidden_size.
+    clip: the cell state is held in (low, high) after each step; no gradient passes where it was cut.
+    clip_nan: a NaN in the cell state becomes high.
+    peephole: i and f see c', and o sees c, unit by unit, through weight_ch (3, H); with coupled (2, H).
+    coupled: i = 1 - f; then the gates are f, g, o.
+    forget_bias: what the forget gate's bias begins with.
+    return_cells: a third result like y: c of every step, of the last layer.""",
+    )
+
+    def __init__(
+        self, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: Widths = 0, *,
+        clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False, coupled: bool = False,
+        forget_bias: float | None = None, variational_dropout: float = 0.0, recurrent_dropout: float = 0.0,
+        zoneout: float | tuple[float, float] = 0.0, layer_norm: bool = False, residual: bool = False,
+        return_states: bool = True, return_cells: bool = False, algorithm: str = "auto", dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
+            clip=None if clip is None else tuple(clip), clip_nan=clip_nan, peephole=peephole, coupled=coupled,
+            forget_bias=forget_bias, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
+            zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
+            return_cells=return_cells, algorithm=algorithm, dtype=dtype,
+        )  # fmt: skip
+
+
+class GRU(RNNBase):
+    __doc__ = _DOC.format(
+        equations="""h = (1 - z) * n + z * h', with r, z = sigmoid of W_ih x + b_ih + W_hh h' + b_hh and
+    n = tanh(W_in x + b_in + r * (W_hn h' + b_hn)).
+
+    (y, h) = layer(x, h0, lengths); y holds h of every step, h' is that of the step before.""",
+        own="""reset_after: False puts the reset gate before the product, n = tanh(W_in x + b_in + W_hn (r * h') + b_hn), as
+        in the paper (Cho et al., 2014).""",
+    )
+
+    def __init__(
+        self, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, *, reset_after: bool = True,
+        variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float = 0.0,
+        layer_norm: bool = False, residual: bool = False, return_states: bool = True, algorithm: str = "auto",
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            reset_after=reset_after, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
+            zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
+            algorithm=algorithm, dtype=dtype,
+        )  # fmt: skip
+
+
+def _widths(name: str, argument: str, value: Widths, layers: int, least: int = 1) -> tuple[int, ...]:
+    """One for each layer."""
+    many = tuple(value) if isinstance(value, Sequence) else (value,) * layers
+    if len(many) != layers or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in many):
+        raise ValueError(
+            f"{name}: {argument}={value!r} must be an int of at least {least}, or a list of one for each of the {layers} "
+            "layers"
+        )
+    return many
+
+
+def _check_state(name: str, label: str, state: Any, expected: tuple[int, int, int], alone: bool) -> None:
+    shape = (expected[0], expected[2]) if alone else expected
+    if not isinstance(state, Tensor):
+        raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a Tensor of shape {shape}")
+    if state.data.shape != shape:
+        raise ValueError(f"{name}: {label}.shape={state.data.shape}, needs {shape}")

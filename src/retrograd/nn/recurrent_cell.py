@@ -1,0 +1,213 @@
+"""RNNCell, LSTMCell and GRUCell: one step of a recurrent layer, with PyTorch's names, arguments and parameters.
+
+A step is a sequence of one: the cells compute what the layers do, by the same operator.
+
+N sequences, I inputs, H units, O outputs: H, or the width of a projection.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..ops.recurrent import recurrent_layer
+from ..ops.recurrent_arguments import weight_shapes
+from ..ops.shape import reshape
+from ..recurrence import Recurrence, Weights, recurrence
+from . import init
+from .module import Module
+from .parameter import Parameter, as_float_dtype
+from .recurrent_stack import check_number, parameter_name
+
+__all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
+
+
+class RNNCellBase(Module):
+    """What the cells share: the parameters of one direction of one layer, and the step.
+
+    mode: "rnn_tanh", "rnn_relu", "lstm" or "gru". The other arguments are those of the cells; ``equations`` are the
+    options of their equations: projection, clip, clip_nan, peephole, coupled, reset_after.
+    """
+
+    def __init__(
+        self, mode: str, input_size: int, hidden_size: int, bias: bool = True, *, layer_norm: bool = False,
+        forget_bias: float | None = None, dtype: Any = None, **equations: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        name = type(self).__name__
+        check_number(name, "input_size", input_size)
+        check_number(name, "hidden_size", hidden_size)
+        if forget_bias is not None and not bias:
+            raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
+        norm = 1e-5 if layer_norm else 0.0
+        self.what: Recurrence = recurrence(name, mode, input_size, hidden_size, bias=bias, norm=norm, **equations)
+        self.input_size, self.hidden_size, self.bias, self.forget_bias = input_size, hidden_size, bias, forget_bias
+        kind = as_float_dtype(dtype)
+        shapes = weight_shapes(self.what)._asdict()
+        kept = {field: parameter_name(field) for field, shape in shapes.items() if shape}
+        for field, parameter in kept.items():
+            self.register_parameter(parameter, Parameter(np.empty(shapes[field], kind)))
+        self._names = Weights(*[kept.get(field) for field in Weights._fields])
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values: from U(-b, b), b = 1 / sqrt(H), as PyTorch does; gains of normalisation 1, its shift 0."""
+        init_weights(self, self._names, self.what, self.forget_bias)
+
+    def _step(self, input: Tensor, states: list[Tensor | None]) -> tuple[Tensor, Tensor | None]:
+        """h and c of (N, I) or (I,), without their axes of time and direction."""
+        name, what = type(self).__name__, self.what
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}: input is {type(input).__name__}, needs a Tensor")
+        shape = input.data.shape
+        if len(shape) not in (1, 2) or shape[-1] != self.input_size:
+            raise ValueError(
+                f"{name}: input.shape={shape}, needs (N, {self.input_size}), or without a batch ({self.input_size},)"
+            )
+        batch = shape[0] if len(shape) == 2 else 1
+        given: list[Tensor | None] = []
+        for label, state, width in zip(("h", "c"), states, (what.output, what.hidden), strict=False):
+            wanted = (*shape[:-1], width)
+            if state is not None:
+                if not isinstance(state, Tensor):
+                    raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a Tensor of shape {wanted}")
+                if state.data.shape != wanted:
+                    raise ValueError(f"{name}: {label}.shape={state.data.shape}, needs {wanted}; input.shape={shape}")
+                state = reshape(state, 1, batch, width)
+            given.append(state)
+        weights = Weights(*[None if key is None else getattr(self, key) for key in self._names])
+        _, h, c, _ = recurrent_layer(
+            reshape(input, 1, batch, shape[-1]), given[0], given[1] if what.cells else None, [weights], what, name=name
+        )
+        h = reshape(h, *shape[:-1], what.output)
+        return h, None if c is None else reshape(c, *shape[:-1], what.hidden)
+
+    def extra_repr(self) -> str:
+        words = [str(self.input_size), str(self.hidden_size)]
+        if not self.bias:
+            words.append("bias=False")
+        if getattr(self, "nonlinearity", "tanh") != "tanh":
+            words.append(f"nonlinearity={self.nonlinearity}")
+        return ", ".join([*words, *words_of_equations(self.what)])
+
+
+class RNNCell(RNNCellBase):
+    """h' = f(W_ih x + b_ih + W_hh h + b_hh).
+
+    x (N, I) or (I,), h (N, H) or (H,), by default 0 -> h' like h
+    weight_ih (H, I), weight_hh (H, H), bias_ih and bias_hh (H,), all drawn from U(-1/sqrt(H), 1/sqrt(H))
+
+    input_size, hidden_size: I and H.
+    nonlinearity: f, "tanh" or "relu".
+    layer_norm: W_ih x and W_hh h are normalised over the units and multiplied by norm_ih and norm_hh before the biases
+        are added.
+
+    Raises:
+        ValueError: an argument is out of range, or a shape does not fit.
+        TypeError: an input has another dtype than the weights.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", *,
+        layer_norm: bool = False, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f'RNNCell: nonlinearity={nonlinearity!r} must be "tanh" or "relu"')
+        super().__init__(f"rnn_{nonlinearity}", input_size, hidden_size, bias, layer_norm=layer_norm, dtype=dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._step(input, [hx])[0]
+
+
+class LSTMCell(RNNCellBase):
+    """c' = f * c + i * g, h' = o * tanh(c'); i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh.
+
+    x (N, I) or (I,), h (N, O) or (O,), c (N, H) or (H,), by default 0 -> (h', c') like these
+    weight_ih (4*H, I), weight_hh (4*H, O), bias_ih and bias_hh (4*H,), all drawn from U(-1/sqrt(H), 1/sqrt(H))
+
+    input_size, hidden_size: I and H.
+    proj_size: O, below H: h' = weight_hr (o * tanh(c')).
+    clip, clip_nan, peephole, coupled, forget_bias, layer_norm: as in the layer LSTM.
+
+    Raises:
+        ValueError: an argument is out of range, or a shape does not fit.
+        TypeError: an input has another dtype than the weights.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, *, proj_size: int = 0,
+        clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False, coupled: bool = False,
+        forget_bias: float | None = None, layer_norm: bool = False, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            "lstm", input_size, hidden_size, bias, projection=proj_size, clip=None if clip is None else tuple(clip),
+            clip_nan=clip_nan, peephole=peephole, coupled=coupled, forget_bias=forget_bias, layer_norm=layer_norm,
+            dtype=dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
+            raise ValueError(f"LSTMCell: hx is {type(hx).__name__}, needs a pair of states (h, c)")
+        h, c = self._step(input, [None, None] if hx is None else [*hx])
+        assert c is not None
+        return h, c
+
+
+class GRUCell(RNNCellBase):
+    """h' = (1 - z) * n + z * h, with r, z = sigmoid and n = tanh(W_in x + b_in + r * (W_hn h + b_hn)).
+
+    x (N, I) or (I,), h (N, H) or (H,), by default 0 -> h' like h
+    weight_ih (3*H, I), weight_hh (3*H, H), bias_ih and bias_hh (3*H,), all drawn from U(-1/sqrt(H), 1/sqrt(H))
+
+    input_size, hidden_size: I and H.
+    reset_after: False puts the reset gate before the product: n = tanh(W_in x + b_in + W_hn (r * h) + b_hn).
+    layer_norm: as in the layer GRU.
+
+    Raises:
+        ValueError: an argument is out of range, or a shape does not fit.
+        TypeError: an input has another dtype than the weights.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, *, reset_after: bool = True,
+        layer_norm: bool = False, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            "gru", input_size, hidden_size, bias, reset_after=reset_after, layer_norm=layer_norm, dtype=dtype
+        )
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._step(input, [hx])[0]
+
+
+def init_weights(module: Module, names: Weights, what: Recurrence, forget_bias: float | None) -> None:
+    """Draw the parameters of one direction of a layer."""
+    bound = 1 / math.sqrt(what.hidden)
+    for field, name in names._asdict().items():
+        if name is None:
+            continue
+        parameter = getattr(module, name)
+        if not field.startswith("norm"):
+            init.uniform_(parameter, -bound, bound)
+            continue
+        init.ones_(parameter)
+        if field == "norm_c":
+            parameter.data[1] = 0
+    if forget_bias is not None:
+        gate = slice(what.hidden) if what.coupled else slice(what.hidden, 2 * what.hidden)
+        getattr(module, names.b_ih).data[gate] = forget_bias
+        getattr(module, names.b_hh).data[gate] = 0
+
+
+def words_of_equations(what: Recurrence) -> list[str]:
+    """What of the equations is not as usual, for a repr."""
+    usual = {
+        "clip": None, "clip_nan": False, "peephole": False, "coupled": False, "reset_after": True,
+        "zoneout": (0.0, 0.0), "recurrent_dropout": 0, "algorithm": "auto",
+    }  # fmt: skip
+    words = [f"{key}={getattr(what, key)!r}" for key, default in usual.items() if getattr(what, key) != default]
+    return [*words, "layer_norm=True"] if what.norm else words

@@ -1,0 +1,364 @@
+"""Batches of sequences of different lengths: packed, padded and taken apart; and a long sequence in pieces.
+
+A PackedSequence holds the steps of N sequences without padding, time by time: first step 0 of all of them, then step 1
+of those that have one. ``batch_sizes[t]`` says how many have a step t, so that the sequences must stand in the order of
+falling length; ``sorted_indices`` says which ones they were before.
+
+Recurrent layers take ``lengths=`` as well, which asks for no order and copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ...ops.dtype import require_tensor
+from ...ops.join import cat
+from ...ops.packed_rows import PickRows, PlaceRows
+from ...ops.shape import reshape, transpose
+
+__all__ = [
+    "PackedSequence", "detached", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
+    "pad_sequence", "truncated", "unpack_sequence", "unpad_sequence",
+]  # fmt: skip
+
+
+class _Fields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+class PackedSequence(_Fields):
+    """N sequences without padding, as ``pack_padded_sequence`` and ``pack_sequence`` make them.
+
+    data: (sum of the lengths, \\*), the steps time by time.
+    batch_sizes: (longest length,) of int64: how many sequences have a step t.
+    sorted_indices: (N,) of int64: which sequence of the batch is the n-th here; None if they stand as they were.
+    unsorted_indices: the inverse of it.
+
+    Raises:
+        TypeError: data is no Tensor, or batch_sizes none of int64.
+        ValueError: batch_sizes has not one axis, rises, or has another sum than data has rows.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> Self:
+        require_tensor("PackedSequence", data, "data")
+        require_tensor("PackedSequence", batch_sizes, "batch_sizes")
+        sizes = batch_sizes.data
+        if sizes.dtype != np.int64:
+            raise TypeError(f"PackedSequence: batch_sizes is {sizes.dtype}, needs int64")
+        if sizes.ndim != 1 or not len(sizes) or sizes[-1] < 1 or (np.diff(sizes) > 0).any():
+            raise ValueError(
+                "PackedSequence: batch_sizes must be a vector of positive numbers that never rise, "
+                f"one for each step; it is {sizes.tolist()}"
+            )
+        if not data.data.ndim or len(data.data) != sizes.sum():
+            raise ValueError(
+                f"PackedSequence: batch_sizes adds up to {sizes.sum()} rows, data.shape={data.data.shape} has others"
+            )
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N,) of int64, in the order of the batch."""
+        sizes = self.batch_sizes.data
+        lengths = (sizes[:, None] > np.arange(sizes[0])).sum(0)
+        return lengths if self.unsorted_indices is None else lengths[self.unsorted_indices.data]
+
+    def rows(self, batch_first: bool = False) -> np.ndarray:
+        """Where each row of data lies in a padded batch (T, N, \\*), or (N, T, \\*), whose first axes are joined."""
+        return _rows(self.batch_sizes.data, self.sorted_indices, len(self.batch_sizes.data), batch_first)
+
+    def with_data(self, data: Tensor) -> PackedSequence:
+        """The same sequences with other values, of any number of features."""
+        return PackedSequence(data, *self[1:])
+
+    def to(self, dtype: Any) -> PackedSequence:
+        """With data converted to dtype; "cpu" changes nothing."""
+        return self if dtype == "cpu" else self.with_data(self.data.to(dtype))
+
+    def float(self) -> PackedSequence:
+        return self.to(np.float32)
+
+    def double(self) -> PackedSequence:
+        return self.to(np.float64)
+
+    def cpu(self) -> PackedSequence:
+        return self
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+
+def _rows(sizes: np.ndarray, order: Tensor | None, steps: int, batch_first: bool) -> np.ndarray:
+    count = int(sizes[0])
+    step = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    sequence = place if order is None else order.data[place]
+    return np.asarray(sequence * steps + step if batch_first else step * count + sequence, np.int64)
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes this one; (N,) of int64, or None for none.
+
+    Raises:
+        TypeError: permutation is no Tensor.
+    """
+    if permutation is None:
+        return None
+    require_tensor("invert_permutation", permutation, "permutation")
+    inverse = np.empty_like(permutation.data)
+    inverse[permutation.data] = np.arange(len(inverse))
+    return Tensor(inverse)
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """The first ``lengths[n]`` steps of each sequence n of a padded batch.
+
+    input: (T, N, \\*), with batch_first (N, T, \\*).
+    lengths: N ints, each 1 to T, in a list, an array or a Tensor.
+    enforce_sorted: the lengths must not rise; else the sequences are sorted, which ``sorted_indices`` undoes.
+
+    Raises:
+        TypeError: input is no Tensor, lengths are no ints.
+        ValueError: input has less than 2 axes, lengths are not N, not in 1 to T, or rise with enforce_sorted.
+    """
+    require_tensor("pack_padded_sequence", input, "input")
+    shape = input.data.shape
+    if len(shape) < 2:
+        raise ValueError(f"pack_padded_sequence: input.shape={shape}, needs (T, N, *), or (N, T, *) with batch_first")
+    count, steps = shape[:2] if batch_first else shape[1::-1]
+    many = _lengths("pack_padded_sequence", lengths)
+    if many.shape != (count,) or not count:
+        raise ValueError(
+            f"pack_padded_sequence: {len(many)} lengths for {count} sequences, input.shape={shape} with "
+            f"batch_first={batch_first}; give one length for each, and at least one sequence"
+        )
+    if many.min() < 1 or many.max() > steps:
+        raise ValueError(
+            f"pack_padded_sequence: lengths are {many.min()} to {many.max()}, but must be 1 to {steps}, the steps of "
+            "input; leave empty sequences out"
+        )
+    order = None
+    if enforce_sorted:
+        if (np.diff(many) > 0).any():
+            raise ValueError(
+                f"pack_padded_sequence: lengths={many.tolist()} rise; with enforce_sorted=True the longest sequence "
+                "comes first; give enforce_sorted=False"
+            )
+    else:
+        order = Tensor(np.argsort(-many, kind="stable"))
+        many = many[order.data]
+    sizes = (many > np.arange(many[0])[:, None]).sum(1)
+    flat = reshape(input, count * steps, *shape[2:])
+    data = PickRows.apply(flat, _rows(sizes, order, steps, batch_first))
+    return PackedSequence(data, Tensor(sizes), order)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """(padded batch, lengths): (T, N, \\*), with batch_first (N, T, \\*), and (N,), in the order before packing.
+
+    padding_value: what stands behind the end of a sequence.
+    total_length: T; without it the longest length.
+
+    Raises:
+        TypeError: sequence is no PackedSequence.
+        ValueError: total_length is below the longest length.
+    """
+    _require_packed("pad_packed_sequence", sequence)
+    sizes = sequence.batch_sizes.data
+    longest, count = len(sizes), int(sizes[0])
+    steps = longest if total_length is None else total_length
+    if steps < longest:
+        raise ValueError(
+            f"pad_packed_sequence: total_length={total_length} is below {longest}, the length of the longest sequence"
+        )
+    rows = _rows(sizes, sequence.sorted_indices, steps, batch_first)
+    padded = PlaceRows.apply(sequence.data, rows, steps * count, float(padding_value))
+    extents = (count, steps) if batch_first else (steps, count)
+    return reshape(padded, *extents, *sequence.data.data.shape[1:]), Tensor(sequence.lengths)
+
+
+def pad_sequence(
+    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
+    """Sequences (L_n, \\*) as one batch (T, N, \\*), with batch_first (N, T, \\*), T the largest L_n.
+
+    padding_side: "right", behind the end, or "left", before the start.
+
+    Raises:
+        TypeError: sequences are no Tensors.
+        ValueError: there are none, they differ in more than their length, or padding_side is neither.
+    """
+    if padding_side not in ("right", "left"):
+        raise ValueError(f'pad_sequence: padding_side={padding_side!r} must be "right" or "left"')
+    many = _sequences("pad_sequence", sequences)
+    lengths = np.array([len(one.data) for one in many])
+    steps, count = int(lengths.max()), len(many)
+    starts = np.zeros(count, np.int64) if padding_side == "right" else steps - lengths
+    sequence = np.repeat(np.arange(count), lengths)
+    step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
+    rows = sequence * steps + step if batch_first else step * count + sequence
+    padded = PlaceRows.apply(cat(many, 0), rows, steps * count, float(padding_value))
+    return reshape(padded, *((count, steps) if batch_first else (steps, count)), *many[0].data.shape[1:])
+
+
+def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
+    """The sequences of a padded batch, each (lengths[n], \\*): what ``pad_sequence`` was given.
+
+    Raises:
+        TypeError: padded_sequences is no Tensor, lengths are no ints.
+        ValueError: padded_sequences has less than 2 axes, lengths are not N, or not in 0 to T.
+    """
+    require_tensor("unpad_sequence", padded_sequences, "padded_sequences")
+    shape = padded_sequences.data.shape
+    if len(shape) < 2:
+        raise ValueError(f"unpad_sequence: padded_sequences.shape={shape}, needs (T, N, *), or (N, T, *)")
+    batch = padded_sequences if batch_first else transpose(padded_sequences, 0, 1)
+    count, steps = batch.data.shape[:2]
+    many = _lengths("unpad_sequence", lengths)
+    if many.shape != (count,) or (count and (many.min() < 0 or many.max() > steps)):
+        raise ValueError(
+            f"unpad_sequence: lengths={many.tolist()} must be {count} numbers of 0 to {steps}, for "
+            f"padded_sequences.shape={shape} with batch_first={batch_first}"
+        )
+    return [batch[n, : int(length)] for n, length in enumerate(many)]
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Sequences (L_n, \\*) as a PackedSequence; see ``pack_padded_sequence``.
+
+    Raises:
+        TypeError: sequences are no Tensors.
+        ValueError: there are none, one is empty, they differ in more than their length, or get longer with
+            enforce_sorted.
+    """
+    many = _sequences("pack_sequence", sequences)
+    lengths = [len(one.data) for one in many]
+    try:
+        return pack_padded_sequence(pad_sequence(many), lengths, False, enforce_sorted)
+    except ValueError as error:
+        raise ValueError(str(error).replace("pack_padded_sequence", "pack_sequence", 1)) from None
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences (L_n, \\*) that ``pack_sequence`` was given.
+
+    Raises:
+        TypeError: packed_sequences is no PackedSequence.
+    """
+    _require_packed("unpack_sequence", packed_sequences)
+    return unpad_sequence(*pad_packed_sequence(packed_sequences, True), batch_first=True)
+
+
+# ---- truncated backpropagation through time ---------------------------------------------------------------------
+
+
+def detached(states: Any) -> Any:
+    """The same states with no graph behind them: a Tensor, None, or tuples and lists of these.
+
+    Raises:
+        TypeError: something else is among them.
+    """
+    if states is None:
+        return None
+    if isinstance(states, Tensor):
+        return states.detach()
+    if isinstance(states, (tuple, list)):
+        return type(states)(detached(state) for state in states)
+    raise TypeError(f"detached: states hold {type(states).__name__}, expected Tensors, None, or tuples of these")
+
+
+def truncated(layer: Any, x: Tensor, steps: int, hx: Any = None) -> Iterator[tuple[Tensor, Any]]:
+    """Truncated backpropagation through time: (y, states) of pieces of x, ``steps`` steps each, the last one shorter.
+
+    Each piece begins with the values of the states that the one before ended with, but no gradient goes back there. A
+    piece is computed when it is asked for: between two of them there is time for backward() and a step of the
+    optimiser.
+
+        for y, states in truncated(lstm, x, 35):
+            loss(y).backward()
+
+    layer: layer(x, states) -> (y, states), such as RNN, LSTM, GRU, Unroll.
+    x: (T, N, I), with ``layer.batch_first`` (N, T, I), without a batch (T, I).
+    hx: the states before the first step.
+
+    Source: R. Williams, J. Peng, "An Efficient Gradient-Based Algorithm for On-Line Training of Recurrent Network
+    Trajectories", 1990.
+
+    Raises:
+        TypeError: x is no Tensor, or steps no int.
+        ValueError: steps is below 1, x has less than 2 axes, or the layer reads the sequence from its end as well or
+            returns no states.
+    """
+    require_tensor("truncated", x, "x")
+    if isinstance(steps, bool) or not isinstance(steps, int):
+        raise TypeError(f"truncated: steps={steps!r} must be an int")
+    if steps < 1 or x.data.ndim < 2:
+        raise ValueError(f"truncated: steps={steps} must be at least 1, and x.shape={x.data.shape} have a time axis")
+    if getattr(layer, "bidirectional", False) or getattr(layer, "reverse", False):
+        raise ValueError(f"truncated: {layer!r} reads from the end, which a piece does not know; use one direction")
+    if not getattr(layer, "return_states", True):
+        raise ValueError(f"truncated: {layer!r} returns no states to go on with; make it with return_states=True")
+    return _pieces(layer, x, steps, hx)
+
+
+def _pieces(layer: Any, x: Tensor, steps: int, states: Any) -> Iterator[tuple[Tensor, Any]]:
+    second = getattr(layer, "batch_first", False) and x.data.ndim > 2
+    for begin in range(0, x.data.shape[1 if second else 0], steps):
+        piece = slice(begin, begin + steps)
+        y, states, *_ = layer(x[:, piece] if second else x[piece], states)
+        yield y, states
+        states = detached(states)
+
+
+# ---- checks -----------------------------------------------------------------------------------------------------
+
+
+def _lengths(name: str, lengths: Any) -> np.ndarray:
+    array = np.asarray(lengths.data if isinstance(lengths, Tensor) else lengths)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(f"{name}: lengths are {array.dtype} with {array.ndim} axes, expected a list of ints")
+    return array.astype(np.int64)
+
+
+def _sequences(name: str, sequences: Any) -> list[Tensor]:
+    if isinstance(sequences, Tensor) or not isinstance(sequences, Sequence):
+        raise TypeError(f"{name}: sequences is {type(sequences).__name__}, expected a list of Tensors")
+    if not sequences:
+        raise ValueError(f"{name}: there are no sequences; give at least one")
+    for n, one in enumerate(sequences):
+        if not isinstance(one, Tensor):
+            raise TypeError(f"{name}: sequences[{n}] is {type(one).__name__}, expected a Tensor")
+        first = sequences[0]
+        if not one.data.ndim or one.data.shape[1:] != first.data.shape[1:] or one.data.dtype != first.data.dtype:
+            raise ValueError(
+                f"{name}: sequences[{n}] is {one.data.dtype} {one.data.shape}, sequences[0] {first.data.dtype} "
+                f"{first.data.shape}; they may differ in the first extent only"
+            )
+    return list(sequences)
+
+
+def _require_packed(name: str, sequence: Any) -> None:
+    if not isinstance(sequence, PackedSequence):
+        raise TypeError(f"{name}: expected a PackedSequence, got {type(sequence).__name__}")

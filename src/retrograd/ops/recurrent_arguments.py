@@ -1,0 +1,92 @@
+"""The checks of what a recurrent layer is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..recurrence import Recurrence, Weights
+from .dtype import require_float, require_same
+
+__all__ = ["check_layer", "checked_lengths", "weight_shapes"]
+
+
+def weight_shapes(what: Recurrence) -> Weights:
+    """The shape of each weight of a direction; None for those that the layer lacks."""
+    rows, hidden = what.gates * what.hidden, what.hidden
+    bias = (rows,) if what.bias else None
+    gain = (rows,) if what.norm else None
+    return Weights(
+        w_ih=(rows, what.input),
+        w_hh=(rows, what.output),
+        b_ih=bias,
+        b_hh=bias,
+        w_hr=(what.projection, hidden) if what.projection else None,
+        peephole=(3 - int(what.coupled), hidden) if what.peephole else None,
+        norm_ih=gain,
+        norm_hh=gain,
+        norm_c=(2, hidden) if what.norm and what.cells else None,
+    )
+
+
+def check_layer(
+    name: str, x: Tensor, h0: Tensor | None, c0: Tensor | None, weights: Sequence[Weights], what: Recurrence
+) -> None:
+    """Raise unless x, the states and the weights are those of ``what``."""
+    require_float(name, x, "input")
+    shape = x.data.shape
+    if len(shape) != 3 or shape[2] != what.input:
+        raise ValueError(f"{name}: input.shape={shape}, needs (T, N, {what.input}): {what.input} features in each step")
+    if shape[0] == 0:
+        raise ValueError(f"{name}: input.shape={shape} has no steps; give at least 1")
+    states = [("h0", h0, what.output)]
+    if what.cells:
+        states.append(("c0", c0, what.hidden))
+    elif c0 is not None:
+        raise ValueError(f"{name}: c0 is given, and mode {what.mode!r} has no cell state; leave it out")
+    for label, state, width in states:
+        if state is None:
+            continue
+        require_same(name, "input", x, label, state)
+        expected = (what.directions, shape[1], width)
+        if state.data.shape != expected:
+            raise ValueError(
+                f"{name}: {label}.shape={state.data.shape}, needs {expected}: directions, sequences, units; "
+                f"input.shape={shape}"
+            )
+    if len(weights) != what.directions:
+        raise ValueError(f"{name}: weights of {len(weights)} directions, and the layer has {what.directions}")
+    shapes = weight_shapes(what)
+    for given in weights:
+        for label, weight, expected_shape in zip(Weights._fields, given, shapes, strict=True):
+            if weight is None and expected_shape is None:
+                continue
+            if weight is None or expected_shape is None:
+                there = "missing" if weight is None else "given, and the layer has none"
+                raise ValueError(f"{name}: {label} is {there}; the layer is {what}")
+            require_same(name, "input", x, label, weight)
+            if weight.data.shape != expected_shape:
+                raise ValueError(f"{name}: {label}.shape={weight.data.shape}, needs {expected_shape}")
+
+
+def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarray:
+    """The lengths of N sequences as a copy of their own, int64.
+
+    Raises:
+        TypeError: they are not ints.
+        ValueError: there are not N of them, or one is not 1 to T.
+    """
+    array = np.asarray(lengths.data if isinstance(lengths, Tensor) else lengths)
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"{name}: lengths are {array.dtype}, they must be ints; convert them with .long()")
+    if array.shape != (batch,):
+        raise ValueError(f"{name}: lengths.shape={array.shape}, needs ({batch},): one length for each sequence")
+    wrong = np.flatnonzero((array < 1) | (array > steps))
+    if wrong.size:
+        raise ValueError(
+            f"{name}: lengths[{wrong[0]}]={array[wrong[0]]}; a length must be 1 to {steps}, the steps of the input"
+        )
+    return array.astype(np.int64)
