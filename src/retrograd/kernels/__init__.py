@@ -31,6 +31,7 @@ from .piecewise import *
 from .pooling import *
 from .precompile import warmup
 from .random import *
+from .recurrent import *
 from .reduction import *
 from .scan import *
 from .softmax import *
@@ -60,6 +61,7 @@ _FAMILIES = (
     "pick",
     "pooling",
     "random",
+    "recurrent",
     "reduction",
     "scan",
     "softmax",

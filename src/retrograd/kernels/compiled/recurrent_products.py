@@ -1,0 +1,275 @@
+"""Products of a recurrent layer: rows times a packed panel, the input's share of the gates, gradients of the weights.
+
+See ../recurrent.py; the plans that these read are made in ../recurrent_plan.py.
+"""
+
+from __future__ import annotations
+
+from .. import recurrent_plan as word
+from ..compiler import helper
+from ..microkernel import MOST_ROWS
+from ..simd import address, full, lanes, load, load_first, offset, store, store_first, transpose, transpose_first
+from .microkernel import brgemm
+
+ROW_SLOTS = 8  # words of an entry of the table, in the form for few rows
+
+
+@helper
+def rows_product(  # type: ignore[no-untyped-def]
+    plan, at, table, a, a_step, a_entry, entries, depth, b, c, c_step, first, last, rows, init, accumulate
+):
+    """``c[i, j] (+)= sum over e, k of a_e[i, k] b_e[k, j]`` for ``rows`` rows and the sub-panels first..last of b.
+
+    ``a``, ``b``, ``c`` and ``init`` are addresses, the steps are in bytes. b is packed: [sub-panel][entry][k][width].
+    """
+    tallest, width, subs, near = (
+        plan[at + word.TALLEST], plan[at + word.WIDTH], plan[at + word.SUB_PANELS], plan[at + word.NEAR],
+    )  # fmt: skip
+    tiles = (rows + tallest - 1) // tallest
+    least, extra = rows // tiles, rows % tiles
+    table_at, rows_at = address(table), address(offset(table, ROW_SLOTS * entries))
+    for sub in range(first, last):
+        micro, tail = at + word.MICRO, lanes_in(plan, at, sub)
+        if sub == subs - 1:
+            micro = at + word.LAST_MICRO
+        panel = b + sub * entries * depth * width
+        i = 0
+        for tile in range(tiles):
+            r = least + (1 if tile < extra else 0)
+            if near == 1:
+                for e in range(entries):
+                    for row in range(r):
+                        table[ROW_SLOTS * e + row] = a + e * a_entry + (i + row) * a_step
+                for row in range(r):
+                    table[ROW_SLOTS * entries + row] = c + (i + row) * c_step
+                brgemm(
+                    plan[micro + r], table_at, entries, depth, 0, panel, depth * width, width, rows_at, sub * width,
+                    tail, init + sub * width, accumulate,
+                )  # fmt: skip
+            else:
+                for e in range(entries):
+                    table[e] = a + e * a_entry + i * a_step
+                brgemm(
+                    plan[micro + r], table_at, entries, depth, a_step, panel, depth * width, width,
+                    c + i * c_step + sub * width, c_step, tail, init + sub * width, accumulate,
+                )  # fmt: skip
+            i += r
+
+
+@helper
+def lanes_in(plan, at, sub):  # type: ignore[no-untyped-def]
+    """Columns of the last register of a sub-panel."""
+    if sub == plan[at + word.SUB_PANELS] - 1:
+        return plan[at + word.TAIL]
+    return plan[at + word.FULL_TAIL]
+
+
+@helper
+def _columns(w, source, row_step, count, depth, packed, target, width):  # type: ignore[no-untyped-def]
+    """``packed[target + k*width + j] = w[source + j*row_step + k]`` for a register of j; zeros from ``count`` on."""
+    L = lanes(packed)
+    zero = full(packed, 0.0)
+    if count < L:
+        for k in range(depth):
+            store(packed, target + k * width, zero)
+    whole = depth // L * L if count == L else 0
+    for k in range(0, whole, L):
+        transpose(offset(w, source + k), row_step, offset(packed, target + k * width), width)
+    if count > 0:
+        for k in range(whole, depth, L):
+            transpose_first(
+                offset(w, source + k), row_step, offset(packed, target + k * width), width, count, min(L, depth - k)
+            )
+
+
+def pack_columns(
+    task: int, worker: int, w: Array, packed: Array, b: Array, b_too: Array, init: Array, depth: int, units: int,
+    per_panel: int, slots: int, gates: int, width: int, biases: int, init_slots: int, plan: Table,
+) -> None:  # fmt: skip
+    """A panel of W (gates*units, depth) for products from the right: [sub-panel][k][width], columns by slot and unit.
+
+    ``biases``: 1 also the row ``init`` that the pre-activations begin with, b + b_too; 2 that of a GRU, whose m begins
+    with a bias of its own.
+    """
+    L = lanes(packed)
+    subs = (slots * per_panel + width - 1) // width
+    for column in range(0, slots * per_panel, L):
+        slot, unit = column // per_panel, task * per_panel + column % per_panel
+        row = plan[gates + slot] * units + unit
+        sub = task * subs + column // width
+        count = max(0, min(L, units - unit))
+        _columns(w, row * depth, depth, count, depth, packed, sub * depth * width + column % width, width)
+        if biases > 0:
+            value = load_first(b, row, count)
+            if biases == 1 or slot > 0:
+                value = value + load_first(b_too, row, count)
+            store(init, task * init_slots * per_panel + column, value)
+            if biases == 2 and slot == 0:
+                store(init, (task * init_slots + slots) * per_panel + column, load_first(b_too, row, count))
+
+
+def pack_rows(
+    task: int, worker: int, w: Array, packed: Array, columns: int, units: int, per_panel: int, slots: int, gates: int,
+    width: int, subs: int, sub_step: int, plan: Table,
+) -> None:  # fmt: skip
+    """A panel's rows of W (gates*units, columns) for products from the left: [sub-panel][slot and unit][width].
+
+    ``sub_step``: elements from one sub-panel to the next (there are those of other panels and directions between).
+    """
+    L = lanes(packed)
+    zero = full(packed, 0.0)
+    for sub in range(subs):
+        begin = sub * width
+        target = sub * sub_step + task * slots * per_panel * width
+        for slot in range(slots):
+            for unit in range(task * per_panel, (task + 1) * per_panel):
+                source = (plan[gates + slot] * units + unit) * columns + begin
+                for j in range(0, width, L):
+                    left = columns - begin - j
+                    if unit >= units or left <= 0:
+                        store(packed, target + j, zero)
+                    elif left >= L:
+                        store(packed, target + j, load(w, source + j))
+                    else:
+                        store(packed, target + j, load_first(w, source + j, left))
+                target += width
+
+
+def by_x(
+    task: int, worker: int, x: Array, w: Array, init: Array, a: Array, plan: Table, inputs: int, packed: int, piece: int,
+    groups: int, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """Pre-activations begin: ``a = init + x @ W_ih^T`` for a piece of the rows of all steps and a group of panels."""
+    L = lanes(a)
+    size = address(offset(x, 1)) - address(x)
+    table = offset(scratch, worker * scratch_words)
+    total = plan[word.STEPS] * plan[word.ROWS]
+    pieces = (total + piece - 1) // piece
+    d, rest = task // (pieces * groups), task % (pieces * groups)
+    first, group = rest // groups * piece, rest % groups
+    rows = min(piece, total - first)
+    panels, slots, per_panel = plan[word.PANELS], plan[word.SLOTS], plan[word.UNITS_PER_PANEL]
+    step = slots * per_panel
+    for p in range(group * panels // groups, (group + 1) * panels // groups):
+        begin = (d * panels + p) * step
+        target = (begin * total) + first * step
+        rows_product(
+            plan, word.BY_X, table, address(offset(x, first * inputs)), inputs * size, 0, 1, inputs,
+            address(offset(w, d * packed + p * (packed // panels))), address(offset(a, target)), step * size, 0,
+            plan[word.BY_X + word.SUB_PANELS], rows, address(offset(init, begin)), 0,
+        )  # fmt: skip
+        for slot in range(plan[word.X_SLOTS], slots):  # of a GRU: m
+            for j in range(slot * per_panel, (slot + 1) * per_panel, L):
+                value = load(init, begin + j)
+                for row in range(rows):
+                    store(a, target + row * step + j, value)
+
+
+def to_x(
+    task: int, worker: int, da: Array, w: Array, gx: Array, zero: Array, plan: Table, inputs: int, piece: int,
+    scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """``gx = da @ W_ih`` for a piece of the rows of all steps: all panels of all directions are one long sum."""
+    size = address(offset(gx, 1)) - address(gx)
+    total, step = plan[word.STEPS] * plan[word.ROWS], plan[word.SLOTS] * plan[word.UNITS_PER_PANEL]
+    first = task * piece
+    rows_product(
+        plan, word.TO_X, offset(scratch, worker * scratch_words), address(offset(da, first * step)), step * size,
+        total * step * size, plan[word.DIRECTIONS] * plan[word.PANELS], plan[word.X_SLOTS] * plan[word.UNITS_PER_PANEL],
+        address(w), address(offset(gx, first * inputs)), inputs * size, 0, plan[word.TO_X + word.SUB_PANELS],
+        min(piece, total - first), address(zero), 0,
+    )  # fmt: skip
+
+
+def weight_grad(
+    task: int, worker: int, a: Array, b: Array, gw: Array, zero: Array, plan: Table, nowhere: Array, nowhere_count: int,
+    scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """``gw[gate, unit] = sum over the rows of all steps of a[row, slot, unit] b[row]`` for a group of panels.
+
+    The rows come in chunks, one after the other, whatever the groups are: so the bits depend on the shape alone.
+    """
+    size = address(offset(gw, 1)) - address(gw)
+    table = offset(scratch, worker * scratch_words)
+    panels, groups, units, per_panel = (
+        plan[word.A_PANELS], plan[word.GROUPS], plan[word.A_TOTAL], plan[word.A_UNITS],
+    )  # fmt: skip
+    columns, depth, chunk, at = plan[word.COLUMNS], plan[word.DEPTH], plan[word.CHUNK], word.DENSE
+    d, group = task // groups, task % groups
+    tall, tallest = plan[word.A_SLOTS] * per_panel, plan[at + word.TALLEST]
+    tiles = (tall + tallest - 1) // tallest
+    least, extra = tall // tiles, tall % tiles
+    lost = address(offset(nowhere, worker * nowhere_count))
+    a_step, b_step = plan[word.A_STEP] * size, plan[word.B_STEP] * size
+    rows_at = address(offset(table, 8))
+    for first in range(0, depth, chunk):
+        some = min(chunk, depth - first)
+        table[1] = address(offset(b, d * plan[word.B_DIRECTION] + plan[word.B_BEGIN + d])) + first * b_step
+        for p in range(group * panels // groups, (group + 1) * panels // groups):
+            begin = d * plan[word.A_DIRECTION] + p * plan[word.A_PANEL] + plan[word.A_BEGIN]
+            i = 0
+            for tile in range(tiles):
+                r = least + (1 if tile < extra else 0)
+                for k in range(r):
+                    slot, unit = (i + k) // per_panel, p * per_panel + (i + k) % per_panel
+                    row = (plan[word.A_GATES + slot] + d * plan[word.A_ALL_GATES]) * units + unit
+                    table[8 + k] = address(offset(gw, row * columns)) if unit < units else lost
+                table[0] = address(offset(a, begin + i)) + first * a_step
+                for sub in range(plan[at + word.SUB_PANELS]):
+                    micro, column = at + word.MICRO, sub * plan[at + word.WIDTH]
+                    if sub == plan[at + word.SUB_PANELS] - 1:
+                        micro = at + word.LAST_MICRO
+                    brgemm(
+                        plan[micro + r], address(table), 1, some, a_step, column, 0, b_step, rows_at, column,
+                        lanes_in(plan, at, sub), address(zero), 0 if first == 0 else 1,
+                    )  # fmt: skip
+                i += r
+
+
+def sums(
+    task: int, worker: int, da: Array, c: Array, gb: Array, gb_too: Array, gp: Array, plan: Table, biased: int,
+) -> None:  # fmt: skip
+    """Gradients of the biases and peepholes of a panel: sums over the rows of all steps, in chunks."""
+    L = lanes(da)
+    panels, slots, per_panel, units = (
+        plan[word.PANELS], plan[word.SLOTS], plan[word.UNITS_PER_PANEL], plan[word.UNITS],
+    )  # fmt: skip
+    total, step, padded, rows = plan[word.STEPS] * plan[word.ROWS], slots * per_panel, plan[word.PADDED], plan[word.ROWS]
+    d, p = task // panels, task % panels
+    gates = plan[word.X_SLOTS]
+    holes = gates - 1
+    c_before = d * (plan[word.STEPS] + 1) * rows * padded
+    c_after = c_before + rows * padded
+    if plan[word.REVERSE + d] == 1:
+        c_before, c_after = c_after, c_before
+    for j in range(0, per_panel, L):
+        unit = p * per_panel + j
+        count = min(L, units - unit)
+        if count > 0:
+            for slot in range(slots):
+                begin = task * total * step + slot * per_panel + j
+                # a coupled LSTM has no i: f comes first
+                hole = -1
+                if plan[word.PEEPHOLE] == 1:
+                    if slot == slots - 1:
+                        hole = holes - 1
+                    elif slot < slots - 2:
+                        hole = slot
+                cells = (c_after if slot == slots - 1 else c_before) + unit
+                sum_all, sum_cells = full(da, 0.0), full(da, 0.0)
+                for first in range(0, total, 64):
+                    some, some_cells = full(da, 0.0), full(da, 0.0)
+                    for row in range(first, min(first + 64, total)):
+                        value = load(da, begin + row * step)
+                        some = some + value
+                        if hole >= 0:
+                            some_cells = some_cells + value * load(c, cells + row * padded)
+                    sum_all, sum_cells = sum_all + some, sum_cells + some_cells
+                if biased == 1:
+                    if slot < gates:
+                        store_first(gb, (d * gates + plan[word.X_GATES + slot]) * units + unit, sum_all, count)
+                    h_slot = slot - plan[word.H_SLOT]
+                    if h_slot >= 0:
+                        store_first(gb_too, (d * gates + plan[word.H_GATES + h_slot]) * units + unit, sum_all, count)
+                if hole >= 0:
+                    store_first(gp, (d * holes + hole) * units + unit, sum_cells, count)

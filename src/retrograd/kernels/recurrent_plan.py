@@ -1,0 +1,239 @@
+"""The plans of a recurrent layer's kernels: arrays of int64, whose words are named here.
+
+All that is there once for each gate (pre-activations, gates, their gradients) lies in the order
+[direction][panel][t][n][slot][unit]: a panel is ``UNITS_PER_PANEL`` neighbouring hidden units, the last one filled up
+with zeros, and a slot is a gate: i, f, g, o of an LSTM (f, g, o where they are coupled), n, r, z and
+m = W_hn h' + b_hn of a GRU. So a row of a panel is written by one micro-kernel, W_ih adds to the first slots of a GRU
+and W_hh to the last ones, and what a step reads lies together. Cells, too, are filled up: [direction][t][n][unit].
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from ..recurrence import Recurrence
+from .microkernel import micro, registers, tile
+from .plan import MOST_TASKS, TASK_WORK
+
+RNN_TANH, RNN_RELU, GRU, LSTM = range(4)
+MODES = {"rnn_tanh": RNN_TANH, "rnn_relu": RNN_RELU, "gru": GRU, "lstm": LSTM}
+
+# ---- words of the layer
+STEPS, ROWS, UNITS, OUTPUT, DIRECTIONS, MODE = range(6)
+PROJECTED, PEEPHOLE, COUPLED, CLIP = range(6, 10)  # 1: there is one; clip: 2 where NaN becomes the upper end
+UNITS_PER_PANEL, PANELS, SLOTS, PADDED = range(10, 14)  # padded: the units of all panels
+OUTPUT_PADDED = 14  # the width of the gradient of h, in whole registers
+X_SLOTS, H_SLOT, H_SLOTS = 15, 16, 17  # slots that W_ih adds to (from 0 on); the first one of W_hh, and how many
+REVERSE = 18  # a word for each direction
+ROW_BLOCKS, COLUMN_BLOCKS = 20, 21
+FORWARD_BLOCK, BACKWARD_BLOCK = 22, 23  # units that a column block takes, forward and backward: all but the last one
+X_GATES, H_GATES = 24, 28  # which gate, in the order of the weights, each slot of W_ih and of W_hh is
+BY_X, BY_H, TO_OUTPUT, FROM_GATES, FROM_OUTPUT, TO_X = (32 + 80 * i for i in range(6))  # products, see below
+SIZE = 32 + 80 * 6
+MOST_COLUMN_BLOCKS = 8
+
+# ---- words of a product of rows: a panel of B for all its columns, in sub-panels of one micro-kernel's width
+TALLEST, WIDTH, SUB_PANELS, TAIL, NEAR, FULL_TAIL = range(6)  # rows of a tile; width in bytes; near: few rows, found by address
+MICRO, LAST_MICRO = 8, 40  # by the rows of the tile; the second for the last sub-panel
+_FEW = 4  # rows, up to which the operands are in the first cache and nothing is asked for ahead
+
+# ---- words of a weight gradient
+A_DIRECTION, A_PANEL, A_STEP = range(3)  # from direction to direction, panel to panel, row to row, in elements
+A_UNITS, A_TOTAL, A_SLOTS = 3, 4, 5  # units of a panel and of all; how many slots
+COLUMNS, B_DIRECTION, B_STEP, DEPTH, CHUNK = 6, 7, 8, 9, 10
+A_PANELS, GROUPS, A_BEGIN = 11, 12, 13
+A_GATES = 14
+B_BEGIN = 18  # a word for each direction
+A_ALL_GATES = 20  # of a direction's weights
+DENSE = 24  # a product, whose rows are the units of the slots
+WEIGHT_SIZE = DENSE + 80
+_CHUNK_BYTES = 256 << 10
+
+_SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half a second-level cache
+_LEAST_WORK = 60_000  # multiply-adds of a column block in a step
+_ROWS_OF_BLOCK = 8
+_ROWS_OF_PIECE, _BYTES_OF_PIECE = 192, 384 << 10
+
+
+class Plan(NamedTuple):
+    """How a layer runs; ``words`` as named above."""
+
+    words: np.ndarray
+    tasks: int  # of the chain of steps
+    state: int  # words that its tasks share
+    by_x: tuple[int, int, int]  # tasks, rows of a piece, groups of panels: of the product with x
+    to_x: tuple[int, int]  # tasks, rows of a piece: of the gradient of x
+    slots: int
+    panels: int
+    units_per_panel: int
+    padded: int
+    output_padded: int
+    scratch: int  # words of scratch for each thread
+    packed: dict[str, int]  # elements of each packed matrix, for one direction
+
+
+def lanes_of(dtype: str) -> int:
+    return tile(dtype, "line", 1).lanes
+
+
+def _vectors(total: int, rows: int) -> int:
+    """Vectors of a sub-panel of ``total`` of them, for so many rows."""
+    widest = 8 if rows <= 2 and registers() == 32 else 4 if registers() == 32 else 2
+    return min(widest, total)
+
+
+def _product(dtype: str, counts: set[int], vectors: int, columns: int) -> list[int]:
+    """A product of so many rows, all ``counts`` that there will be, with a panel of ``columns``."""
+    lanes = lanes_of(dtype)
+    near = max(counts) <= _FEW
+    total = ceil(columns / lanes)
+    tallest = max(counts) if near else tile(dtype, "line", vectors * lanes).rows
+    subs = ceil(total / vectors)
+    words = [tallest, vectors * lanes * (4 if dtype == "f" else 8), subs, (columns - 1) % lanes + 1, int(near), lanes, 0, 0]
+    return _with_micros(words, dtype, "near_rows" if near else "line", counts, vectors, total - (subs - 1) * vectors)
+
+
+def _with_micros(
+    words: list[int], dtype: str, form: str, counts: set[int], vectors: int, last: int, masked: bool = False
+) -> list[int]:
+    full, end = [0] * 32, [0] * 32
+    for count in counts:
+        tiles = ceil(count / words[TALLEST])
+        for rows in {count // tiles, -(-count // tiles)}:
+            end[rows] = micro(dtype, form, rows, last, masked)
+            if words[SUB_PANELS] > 1:
+                full[rows] = micro(dtype, form, rows, vectors)
+    words += full + end
+    return words + [0] * (80 - len(words))
+
+
+def _cut(total: int, pieces: int) -> set[int]:
+    return {(i + 1) * total // pieces - i * total // pieces for i in range(pieces)}
+
+
+def _pieces(total: int, piece: int) -> set[int]:
+    return {min(piece, total - first) for first in range(0, total, piece)}
+
+
+@lru_cache(maxsize=1024)
+def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
+    lanes, size = lanes_of(dtype), 4 if dtype == "f" else 8
+    mode, units, output = MODES[what.mode], what.hidden, what.output
+    slots = 4 if mode == GRU else what.gates
+    x_slots, h_slot, h_slots = what.gates, int(mode == GRU), what.gates
+    x_gates = [2, 0, 1, 0] if mode == GRU else [0, 1, 2, 3]
+    per_panel = lanes * _registers_of_units(slots, rows, ceil(units / lanes))
+    panels = ceil(units / per_panel)
+    padded, output_padded = panels * per_panel, ceil(output / lanes) * lanes
+    if not what.projection:
+        output_padded = padded
+    work = what.gates * units * output
+    row_blocks, column_blocks = 1, 1
+    if work * size <= _SPLIT_COLUMNS or rows > 64:
+        row_blocks = max(1, min(16, rows // _ROWS_OF_BLOCK))
+    else:
+        column_blocks = max(1, min(MOST_COLUMN_BLOCKS, panels, rows * work // _LEAST_WORK))
+    blocks = _cut(rows, row_blocks)
+    of_h = _vectors(h_slots * per_panel // lanes, rows)
+    back = _vectors(output_padded // lanes, rows)
+    over_units = _vectors(padded // lanes, rows)
+    unit = max(per_panel, (over_units if what.projection else back) * lanes)
+    forward_block = ceil(panels / column_blocks) * per_panel
+    backward_block = ceil(ceil(padded / unit) / column_blocks) * unit
+    total = steps * rows
+    piece = max(1, min(_ROWS_OF_PIECE, _BYTES_OF_PIECE // (what.input * size)))
+    piece = max(piece // 48 * 48, 48) if piece >= 48 else 48
+    wanted = min(MOST_TASKS, what.directions * total * what.gates * units * what.input // TASK_WORK)
+    groups = max(1, min(panels, ceil(wanted / max(1, what.directions * ceil(total / piece)))))
+    gradient_piece = max(12, min(piece, ceil(ceil(total / max(1, wanted)) / 12) * 12))
+    far = _vectors(ceil(what.input / lanes), total)
+    words = [steps, rows, units, output, what.directions, mode]
+    words += [int(what.projection > 0), int(what.peephole), int(what.coupled)]
+    words += [0 if what.clip is None else 1 + int(what.clip_nan)]
+    words += [per_panel, panels, slots, padded, output_padded, x_slots, h_slot, h_slots]
+    words += [int(each) for each in (*what.reverse, False)[:2]]
+    words += [row_blocks, column_blocks, forward_block, backward_block, *x_gates, *([0, 1, 2, 3])]
+    products = (
+        (_pieces(total, piece), _vectors(x_slots * per_panel // lanes, total), x_slots * per_panel),
+        (blocks, of_h, h_slots * per_panel),
+        (blocks, _vectors(ceil(output / lanes), rows), output),
+        (blocks, back, output_padded),
+        (blocks, over_units, padded),
+        (_pieces(total, gradient_piece), far, what.input),
+    )
+    for used, product in zip((1, 1, what.projection, 1, what.projection, 1), products, strict=True):
+        words += _product(dtype, *product) if used else [0] * 80
+    packed = {
+        "x": panels * _padded_to(x_slots * per_panel // lanes, products[0][1]) * lanes * what.input,
+        "h": panels * _padded_to(h_slots * per_panel // lanes, of_h) * lanes * output,
+        "output": _padded_to(ceil(output / lanes), products[2][1]) * lanes * units,
+        "from gates": _padded_to(output_padded // lanes, back) * lanes * panels * h_slots * per_panel,
+        "from output": _padded_to(padded // lanes, over_units) * lanes * output,
+        "to x": _padded_to(ceil(what.input / lanes), far) * lanes * panels * x_slots * per_panel,
+    }
+    return Plan(
+        np.array(words, np.int64), what.directions * row_blocks * column_blocks,
+        8 * what.directions * row_blocks * (column_blocks + 1),
+        (what.directions * ceil(total / piece) * groups, piece, groups), (ceil(total / gradient_piece), gradient_piece),
+        slots, panels, per_panel, padded, output_padded, 8 * max(1, what.directions * panels) + 40, packed,
+    )  # fmt: skip
+
+
+def _padded_to(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple
+
+
+def _registers_of_units(slots: int, rows: int, total: int) -> int:
+    """Registers of hidden units in a panel: what fills the width of a micro-kernel."""
+    widest = _vectors(64, rows)
+    wanted = max(1, widest // slots)
+    return min(wanted, 1 << (total - 1).bit_length())
+
+
+class WeightPlan(NamedTuple):
+    words: np.ndarray
+    tasks: int
+    scratch: int  # elements of scratch for each thread: a row that nobody asked for
+
+
+@lru_cache(maxsize=1024)
+def weight_plan(what: Recurrence, steps: int, rows: int, dtype: str, matrix: str) -> WeightPlan:
+    """The gradient of a matrix: "x" W_ih, "h" W_hh, "output" W_hr."""
+    plan = recurrent_plan(what, steps, rows, dtype)
+    layer, lanes, size, total = plan.words, lanes_of(dtype), 4 if dtype == "f" else 8, steps * rows
+    per_panel, slots, panels, gates, units = plan.units_per_panel, plan.slots, plan.panels, layer[H_GATES:], what.hidden
+    begin = 0
+    direction, panel, step = panels * total * slots * per_panel, total * slots * per_panel, slots * per_panel
+    if matrix == "x":
+        count, columns, b_direction, b_step, b_begin = int(layer[X_SLOTS]), what.input, 0, what.input, [0, 0]
+        gates = layer[X_GATES:]
+    elif matrix == "h":
+        count, columns, b_step = int(layer[H_SLOTS]), what.output, what.output
+        b_direction = (steps + 1) * rows * what.output
+        begin = int(layer[H_SLOT]) * per_panel
+        b_begin = [rows * what.output * int(layer[REVERSE + d]) for d in range(2)]
+    else:
+        count, columns, b_step, b_direction, b_begin = 1, what.hidden, plan.padded, total * plan.padded, [0, 0]
+        units = what.output
+        per_panel = lanes * next(r for r in (4, 2, 1) if plan.output_padded // lanes % r == 0)
+        panels = plan.output_padded // per_panel
+        direction, panel, step = total * plan.output_padded, per_panel, plan.output_padded
+    across = ceil(columns / lanes)
+    vectors = _vectors(across, 64)
+    tall = count * per_panel
+    chunk = max(64, min(512, _CHUNK_BYTES // (b_step * size)))
+    work = what.directions * total * count * units * columns
+    groups = max(1, min(panels, work // TASK_WORK, 16))
+    words = [direction, panel, step, per_panel, units, count, columns, b_direction, b_step, total, chunk]
+    words += [panels, groups, begin, *(int(gate) for gate in gates[:4]), *b_begin]
+    words += [1 if matrix == "output" else what.gates]
+    words += [0] * (DENSE - len(words))
+    subs = ceil(across / vectors)
+    tail = (columns - 1) % lanes + 1
+    dense = [tile(dtype, "dense", vectors * lanes).rows, vectors * lanes * size, subs, tail, 0, lanes, 0, 0]
+    words += _with_micros(dense, dtype, "dense", {tall}, vectors, across - (subs - 1) * vectors, tail != lanes)
+    return WeightPlan(np.array(words, np.int64), what.directions * groups, across * lanes)
