@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import machine, predict, train
+from . import machine, predict, sample, train
 from .answers import UsageError, complain
 
 __all__ = ["main"]
@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     train.add_command(commands)
     predict.add_command(commands)
+    sample.add_command(commands)
     machine.add_commands(commands)
     return parser
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,13 @@ __all__ = ["add_command"]
 _RUNS = Path("runs")
 _OPTIONS = ("epochs", "batch_size", "lr", "seed", "kernels")  # what Settings holds
 _IMAGE_OPTIONS = ("size", "channels", "held_out", "flip")  # what ImageOptions holds
+_SERIES_OPTIONS = ("column", "period", "horizon")  # what SeriesOptions holds
+_TASKS = ("digits", "mnist5k", "text", "series")
+_OWN = {  # options of the data, and for which task
+    "--images": ("size", "channels", "held_out", "flip", "held_out_images"),
+    "text": ("text",),
+    "series": ("csv", "column", "period", "horizon"),
+}
 
 
 def add_command(commands: Any) -> None:
@@ -25,14 +33,15 @@ def add_command(commands: Any) -> None:
         "train",
         help="train a network and write a report about it",
         description="Train a convolutional network: on the handwritten digits in the package (digits), on 5,000 "
-        "images of MNIST (mnist5k), or on your own (--images). Ctrl-C stops after the step under way; --resume goes "
+        "images of MNIST (mnist5k), or on your own (--images); or a recurrent one: on a text (text), or on a series of "
+        "numbers (series). Ctrl-C stops after the step under way; --resume goes "
         "on, to the same weights, bit for bit.",
     )
-    train.add_argument("task", nargs="?", choices=("digits", "mnist5k"), metavar="TASK", help="digits or mnist5k")
+    train.add_argument("task", nargs="?", choices=_TASKS, metavar="TASK", help="digits, mnist5k, text or series")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
     add = train.add_argument_group("training").add_argument
-    add("--epochs", type=int, metavar="N", help="how often every image is seen (digits 20, others 30)")
-    add("--batch-size", type=int, metavar="N", help="images per step (64; 32 for --images)")
+    add("--epochs", type=int, metavar="N", help="how often all is seen (digits, text 20; series 40; others 30)")
+    add("--batch-size", type=int, metavar="N", help="samples per step (64; 32 for --images and text)")
     add("--lr", type=float, metavar="X", help="Adam's highest learning rate; it falls to 0 (0.003; 0.002 for --images)")
     add("--seed", type=int, metavar="N", help="start of all random numbers (0)")
     add("--kernels", choices=("compiled", "textbook"), help="fast kernels, or plain NumPy (compiled)")
@@ -46,6 +55,13 @@ def add_command(commands: Any) -> None:
     add("--held-out", type=float, metavar="SHARE", help="share of each class that is only used to test (0.2)")
     add("--held-out-images", type=Path, metavar="DIR", help="test with the images in this folder's class folders")
     add("--no-flip", dest="flip", action="store_false", default=None, help="do not mirror images, as for letters")
+    add = train.add_argument_group("with text").add_argument
+    add("--text", type=Path, metavar="FILE", help="a text in UTF-8 (what Python's help() says)")
+    add = train.add_argument_group("with series").add_argument
+    add("--csv", type=Path, metavar="FILE", help="a CSV file whose first line names its columns (sunspots)")
+    add("--column", metavar="NAME", help="the column of --csv")
+    add("--period", type=int, metavar="N", help="after how many values it begins to repeat itself (found out)")
+    add("--horizon", type=int, metavar="N", help="how many values are forecast at once (12)")
     train.set_defaults(run=_train, usage_error=train.error)
 
 
@@ -53,12 +69,15 @@ def _train(arguments: argparse.Namespace) -> int:
     from ..train import CheckpointError, Stopped, Trainer, TrainingError, make_progress
 
     if (arguments.task is None) == (arguments.images is None):
-        arguments.usage_error("give one TASK (digits or mnist5k), or --images DIR")
+        arguments.usage_error(f"give one TASK ({', '.join(_TASKS[:-1])} or {_TASKS[-1]}), or --images DIR")
     name = arguments.task or "images"
+    _check_own(arguments)
     output = _output(arguments, name)
-    what = name if arguments.task else f"--images {shlex.quote(str(arguments.images))}"
-    if arguments.held_out_images is not None:
-        what += f" --held-out-images {shlex.quote(str(arguments.held_out_images))}"
+    files = given(arguments, ("images", "held_out_images", "text", "csv"))
+    words = [f"{option(key, path)} {shlex.quote(str(path))}" for key, path in files.items()]
+    what = " ".join([*([name] if arguments.task else []), *words])
+    if arguments.csv is not None:
+        what += f" --column {shlex.quote(arguments.column)}"
     command = f"retrograd train {what} --resume --output {shlex.quote(str(output))}"
     progress = make_progress()
     trainer: Trainer | None = None
@@ -176,46 +195,83 @@ def _use(arguments: argparse.Namespace, settings: Settings) -> None:
         raise UsageError(f"--threads: {error}") from None
 
 
+def _check_own(arguments: argparse.Namespace) -> None:
+    """Options of the data belong to one task each."""
+    for task, names in _OWN.items():
+        chosen = given(arguments, names)
+        if chosen and task != (arguments.task or "--images"):
+            where = task if task.startswith("--") else f"the task {task}"
+            raise UsageError(f"{option(*next(iter(chosen.items())))} is for {where}; leave it out")
+    if arguments.held_out is not None and arguments.held_out_images is not None:
+        raise UsageError("--held-out and --held-out-images exclude each other; leave one out")
+    if (arguments.csv is None) != (arguments.column is None):
+        raise UsageError("--csv FILE and --column NAME belong together; give both, or none for the sunspots")
+
+
 def _seeded_task(
     arguments: argparse.Namespace, name: str, settings: Settings, saved: dict[str, Any] | None, progress: Progress
 ) -> Task:
     from ..ops.kernel_set import use_kernels
     from ..ops.random import manual_seed
-    from ..train import TrainingError, tasks
+    from ..train import TrainingError
 
-    chosen = given(arguments, (*_IMAGE_OPTIONS, "held_out_images"))
-    if chosen and name != "images":
-        raise UsageError(f"{option(*next(iter(chosen.items())))} is for --images; leave it out")
-    if "held_out" in chosen and "held_out_images" in chosen:
-        raise UsageError("--held-out and --held-out-images exclude each other; leave one out")
+    make = {"digits": _digits, "mnist5k": _mnist5k, "images": _images, "text": _text, "series": _series}[name]
     manual_seed(settings.seed)
     try:
         with use_kernels(settings.kernels):
-            if name == "digits":
-                return tasks.digits_task()
-            if name == "mnist5k":
-                return tasks.mnist5k_task()
-            options = _image_options(arguments, saved)
-            task, skipped = tasks.images_task(arguments.images, arguments.held_out_images, options, settings.seed)
-            if skipped:
-                progress.say(f"not used: {skipped}")
-            return task
+            return make(arguments, settings, saved, progress)
+    except TrainingError:
+        raise
     except (ImportError, RuntimeError) as error:
         raise TrainingError(str(error)) from error
 
 
-def _image_options(arguments: argparse.Namespace, saved: dict[str, Any] | None) -> Any:
-    from ..train import CheckpointError
-    from ..train.tasks import ImageOptions
+def _digits(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.tasks import digits_task
 
-    chosen = given(arguments, _IMAGE_OPTIONS)
+    return digits_task()
+
+
+def _mnist5k(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.tasks import mnist5k_task
+
+    return mnist5k_task()
+
+
+def _images(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.tasks import ImageOptions, images_task
+
+    options = _data_options(ImageOptions, arguments, _IMAGE_OPTIONS, saved)
+    task, skipped = images_task(arguments.images, arguments.held_out_images, options, settings.seed)
+    if skipped:
+        progress.say(f"not used: {skipped}")
+    return task
+
+
+def _text(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.text import text_task
+
+    return text_task(arguments.text, settings.batch_size)
+
+
+def _series(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.series import SeriesOptions, series_task
+
+    return series_task(arguments.csv, _data_options(SeriesOptions, arguments, _SERIES_OPTIONS, saved))
+
+
+def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str], saved: Any) -> Any:
+    """The options of this kind: those of the checkpoint when resuming, else those of the user."""
+    from ..train import CheckpointError
+
+    chosen = given(arguments, names)
     if saved is None:
         try:
-            return ImageOptions(**chosen)
+            return kind(**chosen)
         except ValueError as error:
             raise UsageError(f"--{error}") from None
     try:
-        options = ImageOptions(**{name: saved["options"][name] for name in _IMAGE_OPTIONS})
+        options = kind(**{name: saved["options"][name] for name in names})
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this command: {error}") from error
     _keep(chosen, options)

@@ -8,7 +8,7 @@ __all__ = ["bits", "witten_bell"]
 
 
 def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int = 6) -> np.ndarray:
-    """The probabilities (order, M) that n-gram models of ``train`` give each character of ``test`` after those before it.
+    """The probabilities (order, M) that n-gram models of ``train`` give each character of ``test``, after those before.
 
     train, test: codes from 0 to characters - 1, int64 (N,) and (M,).
     order: the greatest n. Row n - 1 of the result predicts from the n - 1 characters before, or from fewer where a text

@@ -11,7 +11,7 @@ from typing import Any
 
 from .profile import LayerTime
 
-__all__ = ["Page", "definitions", "facts_tiles", "filled", "times_table"]
+__all__ = ["Page", "bars_table", "definitions", "facts_tiles", "filled", "times_table"]
 
 
 @dataclass(frozen=True)
@@ -78,3 +78,14 @@ def times_table(rows: Sequence[LayerTime]) -> str:
         '<th class="n">forward</th><th class="n">backward</th><th></th></tr>'
     )
     return f'<table class="times">{head}{"".join(lines)}</table>'
+
+
+def bars_table(values: Mapping[str, float], form: str, unit: str) -> str:
+    """A row for each value: its name, a bar as long as it is great, and the value."""
+    longest = max(values.values()) or 1.0
+    lines = "".join(
+        f'<tr><td>{escape(name)}</td><td class="n">{form.format(value)}</td>'
+        f'<td><div class="bar"><i class="f" style="width:{100 * value / longest:.1f}%"></i></div></td></tr>'
+        for name, value in values.items()
+    )
+    return f'<table class="times"><tr><th></th><th class="n">{escape(unit)}</th><th></th></tr>{lines}</table>'
