@@ -1,7 +1,8 @@
 """Weights in and out, in the formats of others."""
 
-from . import convolution_weight, safetensors
+from . import convolution_weight, recurrent_weight, safetensors
 from .convolution_weight import *
+from .recurrent_weight import *
 from .safetensors import *
 
-__all__ = [*convolution_weight.__all__, *safetensors.__all__]
+__all__ = [*convolution_weight.__all__, *recurrent_weight.__all__, *safetensors.__all__]

@@ -4,6 +4,8 @@ from . import (
     activation,
     attention,
     container,
+    conv_recurrent,
+    conv_recurrent_cell,
     convolution,
     deformable,
     dropout,
@@ -23,6 +25,7 @@ from . import (
     rectifier,
     recurrent,
     recurrent_cell,
+    recurrent_wrapper,
     resolution,
     uninitialized,
     utils,
@@ -30,6 +33,8 @@ from . import (
 from .activation import *
 from .attention import *
 from .container import *
+from .conv_recurrent import *
+from .conv_recurrent_cell import *
 from .convolution import *
 from .deformable import *
 from .dropout import *
@@ -47,6 +52,7 @@ from .pooling import *
 from .rectifier import *
 from .recurrent import *
 from .recurrent_cell import *
+from .recurrent_wrapper import *
 from .resolution import *
 from .uninitialized import *
 
@@ -54,6 +60,8 @@ __all__ = ["Parameter", "functional", "grad", "init", "utils"]
 __all__ += activation.__all__
 __all__ += attention.__all__
 __all__ += container.__all__
+__all__ += conv_recurrent.__all__
+__all__ += conv_recurrent_cell.__all__
 __all__ += convolution.__all__
 __all__ += deformable.__all__
 __all__ += dropout.__all__
@@ -70,5 +78,6 @@ __all__ += pooling.__all__
 __all__ += rectifier.__all__
 __all__ += recurrent.__all__
 __all__ += recurrent_cell.__all__
+__all__ += recurrent_wrapper.__all__
 __all__ += resolution.__all__
 __all__ += uninitialized.__all__

@@ -50,6 +50,8 @@ _DOC = """{equations}
         are added; an LSTM's cell state is too, by norm_c, on its way to h (Ba et al., 2016).
     residual: every layer adds what it reads to what it puts out; I must be D*O.
     return_states: False leaves the states out of the result.
+    checkpoint: keep the states of every so many steps only, and compute what lies between again in backward; "auto":
+        the square root of T steps. Needs a layer that is fused.
     algorithm: "fused", one kernel for all steps; "composed", of operators, step by step; or "auto", fused where it can
         be. layer_norm, zoneout, recurrent_dropout, reset_after=False and derivatives of second order are composed.
 
@@ -73,7 +75,8 @@ class RNNBase(Module):
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: Widths = 0, *,
         variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float | tuple[float, float] = 0.0,
         layer_norm: bool = False, residual: bool = False, return_states: bool = True, return_cells: bool = False,
-        forget_bias: float | None = None, algorithm: str = "auto", dtype: Any = None, **equations: Any,
+        forget_bias: float | None = None, checkpoint: int | str | None = None, algorithm: str = "auto",
+        dtype: Any = None, **equations: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
@@ -85,7 +88,7 @@ class RNNBase(Module):
         projected = _widths(name, "proj_size", proj_size, num_layers, 0)
         for units, width in zip(hidden, projected, strict=True):
             if width >= units:
-                raise ValueError(f"{name}: proj_size={proj_size} must be below hidden_size={hidden_size}, or 0 for none")
+                raise ValueError(f"{name}: proj_size={proj_size} must be below hidden_size={hidden_size}; 0: none")
         for label, p in (("dropout", dropout), ("variational_dropout", variational_dropout)):
             if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
                 raise ValueError(f"{name}: {label}={p!r} is a probability and must lie in [0, 1]")
@@ -107,9 +110,11 @@ class RNNBase(Module):
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
         self.proj_size, self.variational_dropout, self.residual = proj_size, variational_dropout, residual
         self.return_states, self.return_cells, self.forget_bias = return_states, return_cells, forget_bias
+        self.checkpoint = checkpoint
         self.layers = stack(
-            name, mode.lower(), input_size, hidden, projected, bidirectional, bias=bias, norm=1e-5 if layer_norm else 0.0,
-            zoneout=tuple(zoneout), recurrent_dropout=recurrent_dropout, algorithm=algorithm, **equations,
+            name, mode.lower(), input_size, hidden, projected, bidirectional, bias=bias,
+            norm=1e-5 if layer_norm else 0.0, zoneout=tuple(zoneout), recurrent_dropout=recurrent_dropout,
+            algorithm=algorithm, **equations,
         )  # fmt: skip
         if forget_bias is not None and not bias:
             raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
@@ -153,8 +158,8 @@ class RNNBase(Module):
 
         input: (T, N, I), (N, T, I) or (T, I), or a PackedSequence, for which y is one, too.
         hx: the initial states; h, of an LSTM (h, c).
-        lengths: N ints, 1 to T: how many steps of each sequence count, in any order. What input holds beyond them has no
-            influence; there y is 0, and the states are those of the last step that counts.
+        lengths: N ints, 1 to T: how many steps of each sequence count, in any order. What input holds beyond them has
+            no influence; there y is 0, and the states are those of the last step that counts.
         """
         name = type(self).__name__
         layout, x, lengths = time_first(name, input, self.input_size, self.batch_first, lengths)
@@ -163,7 +168,7 @@ class RNNBase(Module):
             [Weights(*[None if key is None else getattr(self, key) for key in names]) for names in directions]
             for directions in self._names
         ]
-        how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual)
+        how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint)
         y, hn, cn, cells = run(how, self.layers, weights, x, h0, c0, lengths, self.return_cells)
         result = [layout.back(y)]
         if self.return_states:
@@ -203,8 +208,8 @@ class RNNBase(Module):
         else:
             if not isinstance(state, (tuple, list)) or len(state) != self.num_layers:
                 raise ValueError(
-                    f"{name}: {label} is {type(state).__name__}, needs a tuple of {self.num_layers} Tensors, one for each "
-                    f"layer, because their widths differ: {widths}"
+                    f"{name}: {label} is {type(state).__name__}, needs a tuple of {self.num_layers} Tensors, one for "
+                    f"each layer, because their widths differ: {widths}"
                 )
             parts = list(state)
             for number, (part, width) in enumerate(zip(parts, widths, strict=True)):
@@ -224,7 +229,7 @@ class RNNBase(Module):
         defaults = {
             "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False,
             "variational_dropout": 0, "residual": False, "return_states": True, "return_cells": False,
-            "forget_bias": None,
+            "forget_bias": None, "checkpoint": None,
         }  # fmt: skip
         words += [f"{key}={getattr(self, key)}" for key, default in defaults.items() if getattr(self, key) != default]
         return ", ".join([*words, *words_of_equations(self.layers[0])])
@@ -242,8 +247,8 @@ class RNN(RNNBase):
         self, input_size: int, hidden_size: Widths, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, *,
         variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float = 0.0,
-        layer_norm: bool = False, residual: bool = False, return_states: bool = True, algorithm: str = "auto",
-        dtype: Any = None,
+        layer_norm: bool = False, residual: bool = False, return_states: bool = True,
+        checkpoint: int | str | None = None, algorithm: str = "auto", dtype: Any = None,
     ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f'RNN: nonlinearity={nonlinearity!r} must be "tanh" or "relu"')
@@ -252,14 +257,15 @@ class RNN(RNNBase):
             f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
             bidirectional, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
             zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
-            algorithm=algorithm, dtype=dtype,
+            checkpoint=checkpoint, algorithm=algorithm, dtype=dtype,
         )  # fmt: skip
         self.nonlinearity = nonlinearity
 
 
 class LSTM(RNNBase):
     __doc__ = _DOC.format(
-        equations="""c = f * c' + i * g and h = o * tanh(c), with i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h' + b_hh.
+        equations="""c = f * c' + i * g and h = o * tanh(c), with i, f, o = sigmoid and g = tanh of
+    W_ih x + b_ih + W_hh h' + b_hh.
 
     (y, (h, c)) = layer(x, (h0, c0), lengths); y holds h of every step, h' and c' are those of the step before.""",
         own="""proj_size: O, below H: h = W_hr (o * tanh(c)); may be a list as hidden_size.
@@ -277,14 +283,15 @@ class LSTM(RNNBase):
         clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False, coupled: bool = False,
         forget_bias: float | None = None, variational_dropout: float = 0.0, recurrent_dropout: float = 0.0,
         zoneout: float | tuple[float, float] = 0.0, layer_norm: bool = False, residual: bool = False,
-        return_states: bool = True, return_cells: bool = False, algorithm: str = "auto", dtype: Any = None,
+        return_states: bool = True, return_cells: bool = False, checkpoint: int | str | None = None,
+        algorithm: str = "auto", dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
             "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
             clip=None if clip is None else tuple(clip), clip_nan=clip_nan, peephole=peephole, coupled=coupled,
             forget_bias=forget_bias, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
             zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
-            return_cells=return_cells, algorithm=algorithm, dtype=dtype,
+            return_cells=return_cells, checkpoint=checkpoint, algorithm=algorithm, dtype=dtype,
         )  # fmt: skip
 
 
@@ -294,22 +301,22 @@ class GRU(RNNBase):
     n = tanh(W_in x + b_in + r * (W_hn h' + b_hn)).
 
     (y, h) = layer(x, h0, lengths); y holds h of every step, h' is that of the step before.""",
-        own="""reset_after: False puts the reset gate before the product, n = tanh(W_in x + b_in + W_hn (r * h') + b_hn), as
-        in the paper (Cho et al., 2014).""",
+        own="""reset_after: False puts the reset gate before the product, n = tanh(W_in x + b_in + W_hn (r h') + b_hn),
+        as in the paper (Cho et al., 2014).""",
     )
 
     def __init__(
         self, input_size: int, hidden_size: Widths, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
         dropout: float = 0.0, bidirectional: bool = False, *, reset_after: bool = True,
         variational_dropout: float = 0.0, recurrent_dropout: float = 0.0, zoneout: float = 0.0,
-        layer_norm: bool = False, residual: bool = False, return_states: bool = True, algorithm: str = "auto",
-        dtype: Any = None,
+        layer_norm: bool = False, residual: bool = False, return_states: bool = True,
+        checkpoint: int | str | None = None, algorithm: str = "auto", dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
             "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
             reset_after=reset_after, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
             zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
-            algorithm=algorithm, dtype=dtype,
+            checkpoint=checkpoint, algorithm=algorithm, dtype=dtype,
         )  # fmt: skip
 
 
@@ -318,8 +325,8 @@ def _widths(name: str, argument: str, value: Widths, layers: int, least: int = 1
     many = tuple(value) if isinstance(value, Sequence) else (value,) * layers
     if len(many) != layers or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in many):
         raise ValueError(
-            f"{name}: {argument}={value!r} must be an int of at least {least}, or a list of one for each of the {layers} "
-            "layers"
+            f"{name}: {argument}={value!r} must be an int of at least {least}, or a list of one for each of the "
+            f"{layers} layers"
         )
     return many
 

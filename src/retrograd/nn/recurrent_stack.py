@@ -65,17 +65,16 @@ class Run(NamedTuple):
     dropout: float = 0.0  # of what each layer but the last puts out
     variational: float = 0.0  # of what each layer reads, by one mask for all steps
     residual: bool = False  # each layer adds its input to its output
+    checkpoint: int | str | None = None  # as of ``recurrent_layer``
 
 
 def run(
     how: Run, layers: Sequence[Recurrence], weights: Sequence[Sequence[Weights]], x: Tensor,
     h0: Sequence[Tensor | None], c0: Sequence[Tensor | None], lengths: Any = None, cells: bool = False,
-    **options: Any,
 ) -> tuple[Tensor, list[Tensor], list[Tensor], Tensor | None]:  # fmt: skip
     """y (T, N, D*O) of the last layer, hn (D, N, O) and cn (D, N, H) of each, and with ``cells`` those of the last one.
 
     x (T, N, I); weights: of each layer one for each direction; h0, c0: of each layer a state or None.
-    options: those of ``recurrent_layer``.
     """
     if lengths is not None:
         lengths = checked_lengths(how.name, lengths, *x.data.shape[:2]) if x.data.ndim == 3 else lengths
@@ -90,7 +89,7 @@ def run(
             x = x * mask
         masks = draw_masks(x, what) if how.training and not what.fused and x.data.ndim == 3 else None
         y, h, c, states = recurrent_layer(
-            x, h0[number], c0[number], own, what, lengths, cells and number == last, masks, how.name, **options
+            x, h0[number], c0[number], own, what, lengths, cells and number == last, masks, how.checkpoint, how.name
         )
         hn.append(h)
         if c is not None:

@@ -61,5 +61,5 @@ def time_first(
     if len(shape) == 3:
         return Layout(None, batch_first), transpose(input, 0, 1) if batch_first else input, lengths
     if lengths is not None:
-        raise ValueError(f"{name}: lengths are given, and input.shape={shape} has no batch axis; cut the sequence instead")
+        raise ValueError(f"{name}: lengths are given, and input.shape={shape} has no batch axis; leave them out")
     return Layout(None, False, True), reshape(input, shape[0], 1, shape[1]), None

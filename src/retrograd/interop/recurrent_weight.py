@@ -1,0 +1,334 @@
+"""Weights of recurrent layers in the layouts of MXNet, ONNX, Keras and numpy-ml, to and from PyTorch's, which is ours.
+
+    PyTorch, ours   weight_ih (G*H, I), weight_hh (G*H, H), bias_ih, bias_hh (G*H,); gates i, f, g, o and r, z, n
+    MXNet           the same in one vector: all weights, then all biases
+    ONNX            W (D, G*H, I), R (D, G*H, H), B (D, 2*G*H), P (D, 3*H); gates i, o, f, c and z, r, h
+    Keras           kernel (I, G*H), recurrent_kernel (H, G*H), bias (G*H,) or (2, G*H); gates i, f, c, o and z, r, h
+    numpy-ml        Wf, Wu, Wc, Wo (H + I, H), which multiply [h, x]; bf, bu, bc, bo (1, H)
+
+G gates, H units, I inputs, D directions. Values are copied. What comes out is a dict of arrays under the names of a
+layer's state_dict, for ``load_state_dict``; what goes in may be such a dict, of arrays or Tensors, or ``state_dict()``
+itself. PyTorch's own weights need none of these functions: names, shapes and gates are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..nn.functional.recurrent import check_packed, packed_stack
+from ..nn.recurrent_stack import parameter_name
+from ..recurrence import GATES, Recurrence, packed_layout
+
+__all__ = [
+    "rnn_from_keras", "rnn_from_mxnet", "rnn_from_numpy_ml", "rnn_from_onnx", "rnn_to_keras", "rnn_to_mxnet",
+    "rnn_to_numpy_ml", "rnn_to_onnx",
+]  # fmt: skip
+
+Array = np.ndarray
+State = dict[str, np.ndarray]
+
+# the place of each of their gates among ours
+_ONNX = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
+_KERAS = {"lstm": (0, 1, 2, 3), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
+_NUMPY_ML = {"i": "u", "f": "f", "g": "c", "o": "o"}  # our gates, in our order -> their letters
+_PEEPHOLE = (0, 2, 1)  # ONNX: i, o, f
+
+
+def rnn_from_mxnet(
+    parameters: Tensor | Array, mode: str, input_size: int, state_size: int, num_layers: int = 1,
+    bidirectional: bool = False, projection_size: int | None = None,
+) -> State:  # fmt: skip
+    """The packed vector of MXNet's RNN operator, or of a Gluon layer, as a state_dict.
+
+    mode: "rnn_relu", "rnn_tanh", "lstm" or "gru". The sizes are those of the operator; see ``nn.functional.rnn``.
+
+    Raises:
+        TypeError: parameters is neither a Tensor nor an array.
+        ValueError: it has another length than these sizes give.
+    """
+    vector = _array("rnn_from_mxnet", "parameters", parameters)
+    layers = packed_stack("rnn_from_mxnet", mode, input_size, state_size, num_layers, bidirectional, projection_size)
+    check_packed("rnn_from_mxnet", "parameters", vector.shape, layers)
+    return {
+        parameter_name(piece.name, piece.layer, piece.direction == 1): vector[piece.begin : piece.end]
+        .reshape(piece.shape)
+        .copy()
+        for piece in packed_layout(layers)
+    }
+
+
+def rnn_to_mxnet(state: Mapping[str, Any], mode: str) -> Array:
+    """A state_dict as the packed vector of MXNet's RNN operator; biases that the layer lacks are 0.
+
+    mode: "rnn_relu", "rnn_tanh", "lstm" or "gru".
+
+    Raises:
+        ValueError: mode is unknown, a weight is missing, or one has no place there.
+    """
+    layers = _layers("rnn_to_mxnet", state, mode)
+    arrays = _arrays("rnn_to_mxnet", state)
+    layout = packed_layout(layers)
+    vector = np.zeros(layout[-1].end, arrays["weight_ih_l0"].dtype)
+    for piece in layout:
+        name = parameter_name(piece.name, piece.layer, piece.direction == 1)
+        if name not in arrays and piece.name.startswith("b_"):
+            continue
+        vector[piece.begin : piece.end] = _taken("rnn_to_mxnet", arrays, name, piece.shape).ravel()
+    _nothing_left("rnn_to_mxnet", arrays)
+    return vector
+
+
+def rnn_from_onnx(
+    W: Tensor | Array, R: Tensor | Array, B: Tensor | Array | None = None, P: Tensor | Array | None = None, *,
+    mode: str, layer: int = 0,
+) -> State:  # fmt: skip
+    """The inputs W, R, B and P of ONNX's operators RNN, GRU and LSTM as a state_dict.
+
+    mode: "rnn_tanh", "rnn_relu", "gru" or "lstm".
+    layer: the number of the layer in the names. A second direction gets names with "_reverse".
+
+    A GRU with linear_before_reset=0 is ``GRU(reset_after=False)``, one with 1 is PyTorch's. P belongs to
+    ``LSTM(peephole=True)``.
+
+    Raises:
+        TypeError: one of them is neither a Tensor nor an array.
+        ValueError: mode is unknown, or a shape does not fit.
+    """
+    name = "rnn_from_onnx"
+    order = _order(name, _ONNX, mode)
+    w, r = _array(name, "W", W), _array(name, "R", R)
+    if r.ndim != 3 or r.shape[0] not in (1, 2) or r.shape[1] != len(order) * r.shape[2]:
+        raise ValueError(f"{name}: R.shape={r.shape}, needs (D, {len(order)}*H, H), D 1 or 2")
+    directions, rows, units = r.shape
+    _fits(name, "W", w, (directions, rows, w.shape[-1] if w.ndim == 3 else "I"))
+    b = None if B is None else _fits(name, "B", _array(name, "B", B), (directions, 2 * rows))
+    p = None if P is None else _fits(name, "P", _array(name, "P", P), (directions, 3 * units))
+    if p is not None and mode != "lstm":
+        raise ValueError(f"{name}: P holds peepholes of an LSTM, and mode is {mode!r}; leave it out")
+    state: State = {}
+    for d in range(directions):
+        pieces = {"w_ih": w[d], "w_hh": r[d]}
+        if b is not None:
+            pieces |= {"b_ih": b[d, :rows], "b_hh": b[d, rows:]}
+        state |= {parameter_name(field, layer, d == 1): _ours(piece, order) for field, piece in pieces.items()}
+        if p is not None:
+            state[parameter_name("peephole", layer, d == 1)] = _ours(p[d], _PEEPHOLE).reshape(3, units)
+    return state
+
+
+def rnn_to_onnx(state: Mapping[str, Any], mode: str, layer: int = 0) -> State:
+    """One layer of a state_dict as {"W", "R", "B", "P"} of ONNX's operators, B and P only where the layer has them.
+
+    mode, layer: see ``rnn_from_onnx``.
+
+    Raises:
+        ValueError: mode is unknown, a weight is missing, or one has no place there.
+    """
+    name = "rnn_to_onnx"
+    order, arrays = _order(name, _ONNX, mode), _arrays(name, state)
+    found: dict[str, list[Array]] = {}
+    for reverse in (False, True) if parameter_name("w_ih", layer, True) in arrays else (False,):
+        for key, fields in {"W": ["w_ih"], "R": ["w_hh"], "B": ["b_ih", "b_hh"]}.items():
+            names = [parameter_name(field, layer, reverse) for field in fields]
+            if key != "B" or names[0] in arrays:
+                pieces = [_theirs(_taken(name, arrays, one), order) for one in names]
+                found.setdefault(key, []).append(np.concatenate(pieces))
+        peephole = parameter_name("peephole", layer, reverse)
+        if peephole in arrays:
+            found.setdefault("P", []).append(_theirs(_taken(name, arrays, peephole).ravel(), _PEEPHOLE))
+    _nothing_left(name, {key: value for key, value in arrays.items() if f"_l{layer}" in key})
+    return {key: np.stack(pieces) for key, pieces in found.items()}
+
+
+def rnn_from_keras(
+    kernel: Tensor | Array, recurrent_kernel: Tensor | Array, bias: Tensor | Array | None = None, *, mode: str,
+    layer: int = 0, reverse: bool = False,
+) -> State:  # fmt: skip
+    """The weights of Keras's SimpleRNN, GRU or LSTM as a state_dict.
+
+    kernel (I, G*H), recurrent_kernel (H, G*H), bias (G*H,), which becomes bias_ih beside a bias_hh of 0, or of a GRU
+    with reset_after=True (2, G*H). A GRU with reset_after=False is ``GRU(reset_after=False)``.
+
+    mode: "rnn_tanh", "rnn_relu", "gru" or "lstm".
+    layer, reverse: of the names; Bidirectional holds two layers, whose second one is the reverse direction.
+
+    Raises:
+        TypeError: one of them is neither a Tensor nor an array.
+        ValueError: mode is unknown, or a shape does not fit.
+    """
+    name = "rnn_from_keras"
+    order = _order(name, _KERAS, mode)
+    w, r = _array(name, "kernel", kernel), _array(name, "recurrent_kernel", recurrent_kernel)
+    if r.ndim != 2 or r.shape[1] != len(order) * r.shape[0]:
+        raise ValueError(f"{name}: recurrent_kernel.shape={r.shape}, needs (H, {len(order)}*H)")
+    _fits(name, "kernel", w, (w.shape[0] if w.ndim == 2 else "I", r.shape[1]))
+    pieces = {"w_ih": w.T, "w_hh": r.T}
+    if bias is not None:
+        b = _array(name, "bias", bias)
+        if not (mode == "gru" and b.shape == (2, r.shape[1])):
+            b = np.stack([_fits(name, "bias", b, (r.shape[1],)), np.zeros_like(b)])
+        pieces |= {"b_ih": b[0], "b_hh": b[1]}
+    return {parameter_name(field, layer, reverse): _ours(piece, order) for field, piece in pieces.items()}
+
+
+def rnn_to_keras(
+    state: Mapping[str, Any], mode: str, layer: int = 0, reverse: bool = False, reset_after: bool = True
+) -> State:
+    """One direction of one layer of a state_dict as {"kernel", "recurrent_kernel", "bias"} of Keras's layers.
+
+    The bias is the sum of the two that we have, but of a GRU with reset_after, where it is (2, 3*H).
+
+    mode, layer, reverse: see ``rnn_from_keras``.
+    reset_after: that of the GRU.
+
+    Raises:
+        ValueError: mode is unknown, a weight is missing, or one has no place there.
+    """
+    name = "rnn_to_keras"
+    order, arrays = _order(name, _KERAS, mode), _arrays(name, state)
+    if not reset_after and mode != "gru":
+        raise ValueError(f"{name}: reset_after=False is an option of GRU, and mode is {mode!r}; leave it out")
+    names = {field: parameter_name(field, layer, reverse) for field in ("w_ih", "w_hh", "b_ih", "b_hh")}
+    has_bias = names["b_ih"] in arrays
+    found = {
+        field: _theirs(_taken(name, arrays, one), order)
+        for field, one in names.items()
+        if has_bias or not field.startswith("b_")
+    }
+    end = names["w_ih"].removeprefix("weight_ih")
+    _nothing_left(name, {key: value for key, value in arrays.items() if key.endswith(end)})
+    result = {"kernel": found["w_ih"].T.copy(), "recurrent_kernel": found["w_hh"].T.copy()}
+    if has_bias:
+        both = np.stack([found["b_ih"], found["b_hh"]])
+        result["bias"] = both if mode == "gru" and reset_after else both.sum(0)
+    return result
+
+
+def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bool = False) -> State:
+    """The ``parameters`` of numpy-ml's LSTMCell or RNNCell as a state_dict.
+
+    The one bias of an LSTMCell becomes bias_ih beside a bias_hh of 0. An RNNCell has Waa (H, H), Wax (I, H), ba and bx
+    (H, 1).
+
+    layer, reverse: of the names; BidirectionalLSTM holds two cells, whose second one is the reverse direction.
+
+    Raises:
+        ValueError: a parameter is missing, or a shape does not fit.
+    """
+    name = "rnn_from_numpy_ml"
+    given = {key: _array(name, key, value) for key, value in parameters.items()}
+    if "Wax" in given:
+        units = _taken(name, given, "Waa").shape[0]
+        pieces = {
+            "w_ih": given["Wax"].T, "w_hh": _fits(name, "Waa", given["Waa"], (units, units)).T,
+            "b_ih": _taken(name, given, "bx", (units, 1)).ravel(),
+            "b_hh": _taken(name, given, "ba", (units, 1)).ravel(),
+        }  # fmt: skip
+    else:
+        letters = list(_NUMPY_ML.values())
+        weights = [_taken(name, given, f"W{letter}") for letter in letters]
+        rows, units = weights[0].shape
+        for letter, weight in zip(letters, weights, strict=True):
+            _fits(name, f"W{letter}", weight, (rows, units))
+        joined = np.concatenate(weights, 1)
+        bias = np.concatenate([_taken(name, given, f"b{letter}", (1, units))[0] for letter in letters])
+        pieces = {"w_ih": joined[units:].T, "w_hh": joined[:units].T, "b_ih": bias, "b_hh": np.zeros_like(bias)}
+    return {parameter_name(field, layer, reverse): np.array(piece, order="C") for field, piece in pieces.items()}
+
+
+def rnn_to_numpy_ml(state: Mapping[str, Any], layer: int = 0, reverse: bool = False) -> State:
+    """One direction of an LSTM, or of an RNN, of a state_dict as the ``parameters`` of numpy-ml's LSTMCell or RNNCell.
+
+    The bias of an LSTMCell is the sum of the two that we have; without a bias it is 0.
+
+    layer, reverse: see ``rnn_from_numpy_ml``.
+
+    Raises:
+        ValueError: a weight is missing, or one has no place there.
+    """
+    name = "rnn_to_numpy_ml"
+    arrays = _arrays(name, state)
+    names = [parameter_name(field, layer, reverse) for field in ("w_ih", "w_hh", "b_ih", "b_hh")]
+    w, r = (_taken(name, arrays, one) for one in names[:2])
+    zero = np.zeros(len(w), w.dtype)
+    b, c = (_taken(name, arrays, one) if one in arrays else zero for one in names[2:])
+    end = names[0].removeprefix("weight_ih")
+    _nothing_left(name, {key: value for key, value in arrays.items() if key.endswith(end)})
+    units = r.shape[1]
+    if len(w) == units:
+        return {"Waa": r.T.copy(), "Wax": w.T.copy(), "ba": c.reshape(-1, 1).copy(), "bx": b.reshape(-1, 1).copy()}
+    if len(w) != 4 * units:
+        raise ValueError(f"{name}: {names[1]} has shape {r.shape}; numpy-ml has LSTM, (4*H, H), and RNN, (H, H), only")
+    result: State = {}
+    for place, letter in enumerate(_NUMPY_ML.values()):
+        own = slice(place * units, (place + 1) * units)
+        result[f"W{letter}"] = np.concatenate([r[own].T, w[own].T])
+        result[f"b{letter}"] = (b[own] + c[own]).reshape(1, -1)
+    return result
+
+
+def _ours(array: Array, order: tuple[int, ...]) -> Array:
+    """Blocks of rows in the order of another library, in our order; order: where each of theirs stands with us."""
+    blocks = np.split(np.asarray(array), len(order))
+    return np.concatenate([blocks[order.index(place)] for place in range(len(order))])
+
+
+def _theirs(array: Array, order: tuple[int, ...]) -> Array:
+    blocks = np.split(array, len(order))
+    return np.concatenate([blocks[place] for place in order])
+
+
+def _order(name: str, table: dict[str, tuple[int, ...]], mode: str) -> tuple[int, ...]:
+    if mode not in table:
+        raise ValueError(f"{name}: mode={mode!r} is unknown; choose one of {', '.join(table)}")
+    return table[mode]
+
+
+def _array(name: str, label: str, value: Any) -> Array:
+    array = value.data if isinstance(value, Tensor) else value
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Tensor or an array")
+    return array
+
+
+def _arrays(name: str, state: Mapping[str, Any]) -> State:
+    return {key: _array(name, key, value) for key, value in state.items()}
+
+
+def _fits(name: str, label: str, array: Array, shape: tuple[Any, ...]) -> Array:
+    if array.shape != shape:
+        raise ValueError(f"{name}: {label}.shape={array.shape}, needs ({', '.join(map(str, shape))})")
+    return array
+
+
+def _taken(name: str, arrays: State, key: str, shape: tuple[int, ...] | None = None) -> Array:
+    """Take an array out of the dict."""
+    if key not in arrays:
+        raise ValueError(f"{name}: {key} is missing; there are {', '.join(arrays) or 'no'} others")
+    array = arrays.pop(key)
+    return array if shape is None else _fits(name, key, array, shape)
+
+
+def _nothing_left(name: str, arrays: Mapping[str, Any]) -> None:
+    if arrays:
+        raise ValueError(f"{name}: there is no place for {', '.join(arrays)} in that format")
+
+
+def _layers(name: str, state: Mapping[str, Any], mode: str) -> tuple[Recurrence, ...]:
+    """The sizes of a stack, read from its weights."""
+    arrays = _arrays(name, state)
+    count = sum(1 for key in arrays if key.startswith("weight_ih_l") and not key.endswith("_reverse"))
+    for key in ("weight_ih_l0", "weight_hh_l0"):
+        if key not in arrays:
+            raise ValueError(f"{name}: {key} is missing; there are {', '.join(arrays) or 'no'} others")
+    if mode not in GATES:
+        raise ValueError(f"{name}: mode={mode!r} is unknown; choose one of {', '.join(GATES)}")
+    projection = arrays["weight_hr_l0"].shape[0] if "weight_hr_l0" in arrays else None
+    rows, inputs = arrays["weight_ih_l0"].shape
+    if rows % GATES[mode]:
+        raise ValueError(f"{name}: weight_ih_l0 has {rows} rows, not a multiple of the {GATES[mode]} gates of {mode!r}")
+    return packed_stack(name, mode, inputs, rows // GATES[mode], count, "weight_ih_l0_reverse" in arrays, projection)

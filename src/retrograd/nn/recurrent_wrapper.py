@@ -1,0 +1,339 @@
+"""What is put round a recurrent cell: the loop over a sequence, a second direction, and changes of its step.
+
+A cell is any module (or function) ``cell(x, state)``, state None at first, of which N is the first axis of x and of
+every state. It returns
+
+    a Tensor            the new state, which is also the output, as RNNCell and GRUCell do;
+    a tuple             the new state, whose first entry is also the output, as LSTMCell does;
+    (output, state)     where the state is a tuple, or the cell has ``output_apart = True``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor, wrap
+from ..ops.dropout import dropout
+from ..ops.join import cat, stack
+from ..ops.piecewise import where
+from ..ops.random import default_generator
+from ..ops.recurrent_arguments import checked_lengths
+from ..ops.selection import masked_fill
+from ..ops.shape import transpose
+from ..ops.splitting import unbind
+from .module import Module
+
+__all__ = ["Bidirectional", "ResidualCell", "Unroll", "VariationalDropoutCell", "ZoneoutCell"]
+
+
+def output_and_state(cell: Any, result: Any) -> tuple[Tensor, Any]:
+    """What a cell returned, as (output, state); see the top of this file."""
+    if isinstance(result, Tensor):
+        return result, result
+    if not isinstance(result, (tuple, list)) or not result or not isinstance(result[0], Tensor):
+        raise TypeError(f"{_name(cell)} returned {type(result).__name__}, expected a Tensor or a tuple of them")
+    apart = getattr(cell, "output_apart", False) or (len(result) == 2 and isinstance(result[1], (tuple, list)))
+    return (result[0], result[1]) if apart else (result[0], result)
+
+
+def over_time(
+    step: Callable[[Tensor, Any], tuple[Tensor, Any]], xs: Sequence[Tensor], state: Any, lengths: np.ndarray | None,
+    reverse: bool,
+) -> tuple[Tensor, Any]:  # fmt: skip
+    """step(x, state) -> (y, state) at every time: y (T, N, ...) and the last state.
+
+    A sequence that has ended carries its state on unchanged, and its y is 0.
+    """
+    ys: list[Any] = [None] * len(xs)
+    times = range(len(xs))
+    for t in reversed(times) if reverse else times:
+        y, after = step(xs[t], state)
+        gone = None if lengths is None else t >= lengths
+        if gone is not None and gone.any():
+            y = masked_fill(y, wrap(_beside(gone, y)), 0.0)
+            after = _carried(gone, state, after)
+        ys[t], state = y, after
+    return stack(ys, 0), state
+
+
+def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[list[Tensor], np.ndarray | None]:
+    """The steps of input (T, N, ...), with batch_first (N, T, ...), zero beyond the lengths, and these.
+
+    Raises:
+        TypeError: input is no Tensor, or lengths are no ints.
+        ValueError: input has no steps, or the lengths do not fit.
+    """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}: input is {type(input).__name__}, needs a Tensor")
+    axes = 3 if batch_first or lengths is not None else 2
+    if input.data.ndim < axes:
+        wanted = ("(N, T, ...)" if batch_first else "(T, N, ...)") if axes == 3 else "(T, ...)"
+        raise ValueError(f"{name}: input.shape={input.data.shape}, needs {wanted}")
+    x = transpose(input, 0, 1) if batch_first else input
+    if not x.data.shape[0]:
+        raise ValueError(f"{name}: input.shape={input.data.shape} has no steps; give at least 1")
+    if lengths is None:
+        return list(unbind(x, 0)), None
+    counts = checked_lengths(name, lengths, *x.data.shape[:2])
+    beyond = np.arange(x.data.shape[0])[:, None] >= counts
+    return list(unbind(masked_fill(x, wrap(_beside(beyond, x)), 0.0), 0)), counts
+
+
+def _beside(mask: np.ndarray, like: Tensor) -> np.ndarray:
+    """A mask of the first axes of a Tensor under as many axes as that has."""
+    return mask.reshape(*mask.shape, *(1,) * (like.data.ndim - mask.ndim))
+
+
+def _carried(gone: np.ndarray, before: Any, after: Any) -> Any:
+    """The state before where a sequence has ended, else the one after."""
+    if isinstance(after, Tensor):
+        before = wrap(np.zeros_like(after.data)) if before is None else before
+        return where(wrap(_beside(gone, after)), before, after)
+    older = [None] * len(after) if before is None else before
+    return type(after)(_carried(gone, old, new) for old, new in zip(older, after, strict=True))
+
+
+def _name(cell: Any) -> str:
+    return type(cell).__name__ if isinstance(cell, Module) else getattr(cell, "__name__", repr(cell))
+
+
+class Unroll(Module):
+    """A cell over a whole sequence.
+
+    x (T, N, ...), with batch_first (N, T, ...) -> (y, state): y of every step in the same form, and the last state
+
+    cell: see the top of the module: RNNCell, LSTMCell, GRUCell, the convolutional cells, those below, or your own.
+    reverse: the sequence is read from its end; y stays in the order of time.
+
+    Raises:
+        TypeError: cell is not callable, or x is no Tensor.
+        ValueError: x has too few axes or no steps, or the lengths do not fit.
+    """
+
+    def __init__(self, cell: Any, batch_first: bool = False, reverse: bool = False) -> None:
+        super().__init__()
+        if not callable(cell):
+            raise TypeError(f"Unroll: cell is {type(cell).__name__}, needs a module or a function cell(x, state)")
+        self.cell, self.batch_first, self.reverse = cell, batch_first, reverse
+
+    def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
+        """hx: the state before the first step; lengths: (N,), 1 to T, beyond which y is 0 and the state stays."""
+        xs, counts = sequence("Unroll", input, self.batch_first, lengths)
+        _begin(self.cell)
+        y, state = over_time(lambda x, h: output_and_state(self.cell, self.cell(x, h)), xs, hx, counts, self.reverse)
+        return transpose(y, 0, 1) if self.batch_first else y, state
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{key}=True" for key in ("batch_first", "reverse") if getattr(self, key))
+
+
+def _begin(cell: Any) -> None:
+    """A sequence begins: what holds masks for a whole one forgets them."""
+    for module in cell.modules() if isinstance(cell, Module) else ():
+        if isinstance(module, VariationalDropoutCell):
+            module.reset()
+
+
+_MERGES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "sum": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "ave": lambda a, b: (a + b) * 0.5,
+}
+
+
+class Bidirectional(Module):
+    """Two cells over a sequence, one from its beginning and one from its end.
+
+    x (T, N, ...), with batch_first (N, T, ...) -> (y, (state, state)): y as merged, and the last state of each
+
+    merge: "concat" (side by side, in the axis behind T and N: features, channels), "sum", "mul", "ave" (the mean), or
+        None: y is a pair.
+
+    Raises:
+        TypeError: a cell is not callable, or x is no Tensor.
+        ValueError: merge is none of these, hx is no pair, or x or the lengths do not fit.
+    """
+
+    bidirectional = True
+
+    def __init__(
+        self, forward_cell: Any, backward_cell: Any, merge: str | None = "concat", batch_first: bool = False
+    ) -> None:
+        super().__init__()
+        if merge not in (None, "concat", *_MERGES):
+            known = ", ".join(map(repr, _MERGES))
+            raise ValueError(f"Bidirectional: merge={merge!r} must be 'concat', {known} or None")
+        self.forward_layer = Unroll(forward_cell, batch_first)
+        self.backward_layer = Unroll(backward_cell, batch_first, reverse=True)
+        self.merge, self.batch_first = merge, batch_first
+
+    def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Any, tuple[Any, Any]]:
+        """hx: a pair, the state that each direction begins with; lengths: (N,), 1 to T."""
+        if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
+            raise ValueError(f"Bidirectional: hx is {type(hx).__name__}, needs a pair, a state for each direction")
+        one, two = (None, None) if hx is None else hx
+        y, state = self.forward_layer(input, one, lengths)
+        z, other = self.backward_layer(input, two, lengths)
+        merged: Any = (y, z)
+        if self.merge == "concat":
+            merged = cat([y, z], min(2, y.data.ndim - 1))
+        elif self.merge is not None:
+            merged = _MERGES[self.merge](y, z)
+        return merged, (state, other)
+
+    def extra_repr(self) -> str:
+        words = [] if self.merge == "concat" else [f"merge={self.merge!r}"]
+        return ", ".join([*words, "batch_first=True"] if self.batch_first else words)
+
+
+class _CellRound(Module):
+    """A cell that changes another one's step; returns (output, state)."""
+
+    output_apart = True
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        if not callable(cell):
+            raise TypeError(f"{type(self).__name__}: cell is {type(cell).__name__}, needs cell(x, state)")
+        self.cell = cell
+
+    def _inner(self, input: Tensor, state: Any) -> tuple[Tensor, Any]:
+        return output_and_state(self.cell, self.cell(input, state))
+
+
+class ResidualCell(_CellRound):
+    """Adds the input of a cell to its output: (y + x, state).
+
+    cell: see Unroll; its output must be like its input.
+
+    Source: Y. Wu et al., "Google's Neural Machine Translation System", 2016, arXiv:1609.08144.
+
+    Raises:
+        TypeError: cell is not callable.
+        ValueError: output and input differ in shape.
+    """
+
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+        y, state = self._inner(input, hx)
+        if y.data.shape != input.data.shape:
+            raise ValueError(
+                f"ResidualCell: the output has shape {y.data.shape}, the input {input.data.shape}; they are added and "
+                "must be equal"
+            )
+        return y + input, state
+
+
+class ZoneoutCell(_CellRound):
+    """In training, units of the state keep the value they had with a probability; in eval mode both values are mixed.
+
+    cell: see Unroll.
+    zoneout: the probability, 0 <= p < 1, or one for each entry of a state that is a tuple: of an LSTMCell for h and c.
+
+    The output follows where it is an entry of the state.
+
+    Source: D. Krueger et al., "Zoneout: Regularizing RNNs by Randomly Preserving Hidden Activations", 2016.
+
+    Raises:
+        TypeError: cell is not callable.
+        ValueError: a probability is not in [0, 1), or there is not one for each entry.
+    """
+
+    def __init__(self, cell: Any, zoneout: float | Sequence[float] = 0.0) -> None:
+        super().__init__(cell)
+        for p in zoneout if isinstance(zoneout, Sequence) else [zoneout]:
+            _check_chance("ZoneoutCell", "zoneout", p)
+        self.zoneout = zoneout
+
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+        y, after = self._inner(input, hx)
+        entries = [after] if isinstance(after, Tensor) else list(after)
+        before = [None] * len(entries) if hx is None else [hx] if isinstance(after, Tensor) else list(hx)
+        chances = list(self.zoneout) if isinstance(self.zoneout, Sequence) else [self.zoneout] * len(entries)
+        if len(chances) != len(entries):
+            raise ValueError(f"ZoneoutCell: zoneout={self.zoneout!r}, but the state has {len(entries)} entries")
+        kept = [self._kept(p, old, new) for p, old, new in zip(chances, before, entries, strict=True)]
+        for new, result in zip(entries, kept, strict=True):
+            if new is y:
+                y = result
+                break
+        return y, kept[0] if isinstance(after, Tensor) else type(after)(kept)
+
+    def _kept(self, p: float, before: Tensor | None, after: Tensor) -> Tensor:
+        if not p:
+            return after
+        before = wrap(np.zeros_like(after.data)) if before is None else before
+        if not self.training:
+            return after + p * (before - after)
+        return where(wrap(default_generator.random(after.data.shape) < p), before, after)
+
+    def extra_repr(self) -> str:
+        return f"zoneout={self.zoneout}"
+
+
+class VariationalDropoutCell(_CellRound):
+    """Dropout whose masks are drawn once for a whole sequence, of a cell's inputs, state and outputs.
+
+    The masks are drawn at the first step: where the state is None, after ``reset()``, and where Unroll or Bidirectional
+    begin a sequence.
+
+    cell: see Unroll.
+    drop_inputs, drop_states, drop_outputs: probabilities, 0 <= p < 1. Of a state that is a tuple its first entry is
+        dropped, of an LSTMCell h.
+
+    Source: Y. Gal, Z. Ghahramani, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks", 2016.
+
+    Raises:
+        TypeError: cell is not callable.
+        ValueError: a probability is not in [0, 1), or a step has another shape than the masks.
+    """
+
+    def __init__(
+        self, cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0, drop_outputs: float = 0.0
+    ) -> None:
+        super().__init__(cell)
+        for label, p in (("drop_inputs", drop_inputs), ("drop_states", drop_states), ("drop_outputs", drop_outputs)):
+            _check_chance("VariationalDropoutCell", label, p)
+        self.drop_inputs, self.drop_states, self.drop_outputs = drop_inputs, drop_states, drop_outputs
+        self.__dict__["_masks"] = {}
+
+    def reset(self) -> None:
+        """Draw new masks at the next step."""
+        self.__dict__["_masks"] = {}
+
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+        if hx is None:
+            self.reset()
+        if not self.training:
+            return self._inner(input, hx)
+        if isinstance(hx, Tensor):
+            hx = self._dropped("drop_states", hx)
+        elif hx is not None:
+            hx = type(hx)([self._dropped("drop_states", hx[0]), *hx[1:]])
+        y, state = self._inner(self._dropped("drop_inputs", input), hx)
+        return self._dropped("drop_outputs", y), state
+
+    def _dropped(self, what: str, x: Tensor) -> Tensor:
+        p = getattr(self, what)
+        if not p:
+            return x
+        mask = self._masks.get(what)
+        if mask is None:
+            mask = self._masks[what] = dropout(wrap(np.ones_like(x.data)), p)
+        if mask.data.shape != x.data.shape:
+            raise ValueError(
+                f"VariationalDropoutCell: a step of shape {x.data.shape} after masks of shape {mask.data.shape} were "
+                "drawn; call reset() where a sequence begins"
+            )
+        return x * mask
+
+    def extra_repr(self) -> str:
+        keys = ("drop_inputs", "drop_states", "drop_outputs")
+        return ", ".join(f"{key}={getattr(self, key)}" for key in keys if getattr(self, key))
+
+
+def _check_chance(name: str, label: str, p: Any) -> None:
+    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
+        raise ValueError(f"{name}: {label}={p!r} is a probability and must be 0 <= p < 1")
