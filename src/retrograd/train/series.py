@@ -31,7 +31,22 @@ _LEAST_PERIODS = 4
 _HELD_OUT = 0.2
 _SUNSPOTS = 132  # months: eleven years
 
-_KERNELS: tuple[str, ...] = ()
+_KERNELS = (
+    "recurrent.forward",
+    "recurrent.backward",
+    "recurrent_products.by_x",
+    "recurrent_products.pack_columns",
+    "recurrent_products.pack_rows",
+    "recurrent_products.sums",
+    "recurrent_products.weight_grad",
+    "matmul.multiply",
+    "elementwise.add",
+    "elementwise.add_broadcast",
+    "loss.distance",
+    "loss.distance_grad",
+    "optimizer.adam",
+    "reduction.sum_columns",
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,7 @@ class SeriesOptions:
 class SeriesTask(Task):
     """A network with the series it learns from.
 
-    A sample is a window of three periods, standardised by mean and deviation of the training part, and as its target the
+    A sample is a window of three periods, standardised by mean and deviation of the training part; its target are the
     ``horizon`` values that follow. Targets of held-out samples lie in the last fifth of the series; no others do.
 
     series: the numbers; ``first`` is the position of the first that is held out.
@@ -177,8 +192,8 @@ def _check_length(name: str, size: int, first: int, period: int, horizon: int) -
     if spare < horizon:
         remedy = f"choose a --horizon of {spare} at most" if spare > 0 else "give a longer one, or a shorter --period"
         raise TrainingError(
-            f"{name}: {size:,} values, of which {first:,} are trained on, are too few for windows of {_PERIODS} periods "
-            f"of {period} and the {horizon} values after them; {remedy}"
+            f"{name}: {size:,} values, of which {first:,} are trained on, are too few for windows of {_PERIODS} "
+            f"periods of {period} and the {horizon} values after them; {remedy}"
         )
 
 

@@ -30,7 +30,25 @@ STEPS = 64  # characters of a sample: how far back in time gradients flow
 _READERS = 8  # streams of held-out text: the fewer, the less often the network begins without knowing what was before
 _ORDER = 6
 
-_KERNELS: tuple[str, ...] = ()
+_KERNELS = (
+    "recurrent.forward",
+    "recurrent.backward",
+    "recurrent_products.by_x",
+    "recurrent_products.pack_columns",
+    "recurrent_products.pack_rows",
+    "recurrent_products.sums",
+    "recurrent_products.to_x",
+    "recurrent_products.weight_grad",
+    "matmul.multiply",
+    "cross_entropy.rows",
+    "cross_entropy.rows_grad",
+    "optimizer.adam",
+    "random.dropout",
+    "random.dropout_grad",
+    "reduction.sum_columns",
+    "sparse.csr_product",
+    "sparse.lines",
+)
 
 
 @dataclass(kw_only=True)
@@ -60,9 +78,16 @@ class TextTask(Task):
     @cached_property
     def baselines(self) -> list[float]:
         """Bits per character of n-gram models for n = 1, ..., 6, on the characters that the network is tested with."""
-        first, _, last = parts_of(self.corpus.codes)
-        tested = slice(1, 1 + self.test.tensors[1].numel())
-        return [bits(row[tested]) for row in witten_bell(first, last, len(self.corpus.alphabet), _ORDER)]
+        return self._grams(2, self.test)
+
+    def _grams(self, part: int, data: TensorDataset) -> list[float]:
+        parts = parts_of(self.corpus.codes)
+        told = slice(1, 1 + data.tensors[1].numel())  # the targets of the samples
+        return [bits(row[told]) for row in witten_bell(parts[0], parts[part], len(self.corpus.alphabet), _ORDER)]
+
+    def held_out_baseline(self) -> float:
+        """Bits per character of 6-grams on the held-out samples."""
+        return self._grams(1, self.held_out)[-1]
 
     def bits(self, trainer: Trainer) -> float:
         """Bits per character of the network on the last part of the text."""
@@ -104,7 +129,7 @@ def text_task(path: Path | None, streams: int, **sizes: int) -> TextTask:
             f"batch-size={streams} is too great for a text of {len(corpus.codes):,} characters, of which "
             f"{len(first):,} are trained on: there must be {STEPS} for each sequence of a batch; choose {most} at most"
         )
-    readers = max(1, min(_READERS, (len(last) - 1) // STEPS))
+    readers = min(_READERS, (min(len(second), len(last)) - 1) // STEPS)
     arguments = {"characters": len(corpus.alphabet), "streams": streams, **sizes}
     return TextTask(
         name="text",

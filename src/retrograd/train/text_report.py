@@ -36,6 +36,7 @@ def text_page(task: TextTask, trainer: Trainer) -> Page:
     """Reads the last part of the text, and writes some."""
     history, found, grams = trainer.history, task.bits(trainer), task.baselines
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    level = "6-grams, held out", task.held_out_baseline()
     lines = {
         "training": [record["loss"] / math.log(2) for record in history],
         "held out": [record["held_out_loss"] / math.log(2) for record in history],
@@ -54,7 +55,7 @@ def text_page(task: TextTask, trainer: Trainer) -> Page:
             "training time": duration(trainer.seconds),
             "parameters": f"{parameters:,}",
         },
-        curves=f"<div>{curves('Bits per character', lines, level=('6-grams, last part', grams[-1]))}</div>"
+        curves=f"<div>{curves('Bits per character', lines, level=level)}</div>"
         f"<div><h2>The last 5 % of the text</h2>{bars_table(rows, '{:.3f}', 'bits')}</div>",
         body=filled("report_text.html", surprise=_surprise(task, trainer), samples=_samples(task, trainer)),
         style=_STYLE,
