@@ -10,7 +10,7 @@ import numpy as np
 
 import naive_recurrent
 from ops.battery import numbers
-from retrograd.autograd import grad
+from retrograd.autograd import grad, gradgradcheck
 from retrograd.engine.tensor import Tensor, wrap
 from retrograd.ops.recurrent import recurrent_layer
 from retrograd.ops.recurrent_arguments import weight_shapes
@@ -18,6 +18,46 @@ from retrograd.ops.recurrent_composed import Masks
 from retrograd.recurrence import Recurrence, Weights, recurrence
 
 FORWARD, BACK, BOTH = (False,), (True,), (False, True)
+
+FUSED: dict[str, dict[str, Any]] = {
+    "lstm": {},
+    "gru": {"mode": "gru"},
+    "tanh": {"mode": "rnn_tanh"},
+    "relu": {"mode": "rnn_relu"},
+    "lstm without bias": {"bias": False},
+    "gru without bias": {"mode": "gru", "bias": False},
+    "projection": {"projection": 2},
+    "projection as wide as the cell": {"projection": 4},
+    "clipped": {"clip": (-0.3, 0.2)},
+    "clipped, NaN too": {"clip": (-0.5, 0.4), "clip_nan": True},
+    "peephole": {"peephole": True},
+    "coupled": {"coupled": True},
+    "all of LSTM": {"projection": 3, "clip": (-0.4, 0.5), "peephole": True, "coupled": True},
+    "peephole, clipped": {"clip": (-0.4, 0.5), "peephole": True},
+    "one unit": {"hidden": 1, "input": 1},
+    "17 units": {"hidden": 17, "input": 2},
+    "gru, 17 units": {"mode": "gru", "hidden": 17, "input": 18},
+}
+COMPOSED: dict[str, dict[str, Any]] = {
+    "lstm, normalised": {"norm": 1e-3},
+    "lstm, normalised, projection, clipped": {"norm": 1e-2, "projection": 3, "clip": (-0.5, 0.4)},
+    "lstm, normalised, coupled, no bias": {"norm": 1e-2, "coupled": True, "bias": False},
+    "gru, normalised": {"mode": "gru", "norm": 1e-3},
+    "tanh, normalised": {"mode": "rnn_tanh", "norm": 1e-3},
+    "relu, normalised, no bias": {"mode": "rnn_relu", "norm": 1e-3, "bias": False},
+    "gru, reset before": {"mode": "gru", "reset_after": False},
+    "gru, reset before, normalised, dropout": {
+        "mode": "gru", "reset_after": False, "norm": 1e-2, "recurrent_dropout": 0.5
+    },
+    "lstm, zoneout": {"zoneout": (0.4, 0.3)},
+    "lstm, zoneout of the cell, projection": {"zoneout": (0.4, 0.0), "projection": 2},
+    "gru, zoneout": {"mode": "gru", "zoneout": (0.0, 0.5)},
+    "tanh, zoneout, dropout": {"mode": "rnn_tanh", "zoneout": (0.0, 0.5), "recurrent_dropout": 0.4},
+    "lstm, dropout": {"recurrent_dropout": 0.5},
+    "gru, dropout": {"mode": "gru", "recurrent_dropout": 0.5},
+    "lstm, peephole, zoneout, dropout": {"peephole": True, "zoneout": (0.2, 0.2), "recurrent_dropout": 0.3},
+    "lstm, composed on request": {"algorithm": "composed"},
+}  # fmt: skip
 
 
 def described(mode: str, input: int = 3, hidden: int = 4, **options: Any) -> Recurrence:
@@ -87,10 +127,11 @@ def case(
 ) -> Case:  # fmt: skip
     """Small weights, so that no gate is saturated; what is drawn with ``masks`` are those of the options."""
     D, H, out = what.directions, what.hidden, what.output
+    shapes = list(enumerate(weight_shapes(what)))
     weights = [
-        Weights(*[None if s is None else 0.6 * numbers(*s, seed=seed + 10 * d + i) for i, s in enumerate(weight_shapes(what))])
+        Weights(*[None if shape is None else 0.6 * numbers(*shape, seed=seed + 10 * d + i) for i, shape in shapes])
         for d in range(D)
-    ]  # fmt: skip
+    ]
     rng, drawn = np.random.default_rng(seed), None
     if masks:
         p, (of_cell, of_hidden) = what.recurrent_dropout, what.zoneout
@@ -111,6 +152,10 @@ def case(
     )
 
 
+def of(options: dict[str, Any], reverse: tuple[bool, ...] = FORWARD, **how: Any) -> Case:
+    return case(described(**{"mode": "lstm", "reverse": reverse, **options}), **how)
+
+
 def upstream(outputs: Sequence[Any], seed: int = 5) -> list[np.ndarray]:
     return [numbers(*y.shape, seed=seed + i) for i, y in enumerate(outputs)]
 
@@ -120,30 +165,43 @@ def check_values(one: Case, **options: Any) -> None:
         np.testing.assert_allclose(found.data, expected, rtol=1e-12, atol=1e-13)
 
 
-def check_slopes(
-    one: Case, tries: int = 2, seed: int = 3, rtol: float = 1e-10, layer: Callable[..., Any] = recurrent_layer,
-    **options: Any,
-) -> None:  # fmt: skip
-    """Every gradient along random directions, an array at a time and all together, with random upstream gradients.
+def check_slopes(one: Case, alone: bool = False, seed: int = 3, **options: Any) -> None:
+    """The gradients along random directions of everything, or of each array ``alone``, of random upstream gradients.
 
-    In turn each output has no upstream gradient.
+    Of everything with each output silent in turn.
     """
     leaves = one.leaves()
-    outputs = one.run(leaves, layer, **options)
+    outputs = one.run(leaves, **options)
     gs: list[np.ndarray | None] = [*upstream(outputs)]
     rng = np.random.default_rng(seed)
-    for silent in range(-1, len(outputs)) if tries > 1 else (-1,):
+    for silent in range(-1, len(outputs)):
         given = [None if i == silent else g for i, g in enumerate(gs)]
         pairs = [(y, Tensor(g)) for y, g in zip(outputs, given, strict=True) if g is not None]
         found = grad([y for y, _ in pairs], leaves, [g for _, g in pairs], retain_graph=True, allow_unused=True)
-        chosen = [None] if silent >= 0 else [None, *range(len(leaves))][: None if tries > 1 else 1]
-        for alone in chosen:
+        for place in (None, *range(len(leaves))) if alone and silent < 0 else (None,):
             directions = [
-                rng.standard_normal(leaf.shape) if alone in (None, i) else None for i, leaf in enumerate(leaves)
+                rng.standard_normal(leaf.shape) if place in (None, i) else None for i, leaf in enumerate(leaves)
             ]
-            slope = sum(
-                float((g.data * v).sum())
-                for g, v in zip(found, directions, strict=True)
-                if g is not None and v is not None
-            )
-            np.testing.assert_allclose(slope, one.slope(directions, given), rtol=rtol, atol=1e-11)
+            terms = zip(found, directions, strict=True)
+            slope = sum(float((g.data * v).sum()) for g, v in terms if g is not None and v is not None)
+            np.testing.assert_allclose(slope, one.slope(directions, given), rtol=1e-10, atol=1e-11)
+
+
+def check_second(one: Case, directions: int = 2, seed: int = 6, **options: Any) -> None:
+    """Second derivatives by differences, when all arrays move along random directions.
+
+    What is differentiated is a weighted sum of each output as a function of the way along each direction.
+    """
+    rng = np.random.default_rng(seed)
+    moves = [rng.standard_normal((directions, *a.shape)) for a in one.arrays]
+    gs = [wrap(g) for g in upstream(one.expected())]
+
+    def sums(way: Tensor) -> tuple[Tensor, ...]:
+        leaves = []
+        for a, move in zip(one.arrays, moves, strict=True):
+            moved = (way @ wrap(move.reshape(directions, -1))).reshape(a.shape)
+            leaves.append(wrap(a) + moved)
+        return tuple((y * g).sum() for y, g in zip(one.run(leaves, **options), gs, strict=True))
+
+    way = Tensor(np.zeros(directions), requires_grad=True)
+    assert gradgradcheck(sums, [way], check_layouts=False)

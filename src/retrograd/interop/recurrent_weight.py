@@ -222,9 +222,10 @@ def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bo
     name = "rnn_from_numpy_ml"
     given = {key: _array(name, key, value) for key, value in parameters.items()}
     if "Wax" in given:
-        units = _taken(name, given, "Waa").shape[0]
+        waa = _taken(name, given, "Waa")
+        units = waa.shape[0]
         pieces = {
-            "w_ih": given["Wax"].T, "w_hh": _fits(name, "Waa", given["Waa"], (units, units)).T,
+            "w_ih": given["Wax"].T, "w_hh": _fits(name, "Waa", waa, (units, units)).T,
             "b_ih": _taken(name, given, "bx", (units, 1)).ravel(),
             "b_hh": _taken(name, given, "ba", (units, 1)).ravel(),
         }  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
+from ..ops.dtype import require_tensor
 from ..ops.shape import reshape, transpose
 from ..ops.splitting import unbind
 from .conv_recurrent_cell import ConvCell, ConvGRUCell, ConvLSTMCell, ConvRNNCell, described
@@ -33,11 +34,11 @@ class _OverTime(ConvCell):
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
         """(y, state); hx: the state before the first step; lengths: (N,), 1 to T, beyond which y is 0."""
         name = type(self).__name__
-        if not isinstance(input, Tensor) or input.data.ndim != self.ndim + 3:
-            found = input.shape if isinstance(input, Tensor) else type(input).__name__
+        require_tensor(name, input)
+        if input.data.ndim != self.ndim + 3:
             first = "N, T" if self.batch_first else "T, N"
             wanted = f"({first}, {self.in_channels}, {self.ndim} extents)"
-            raise ValueError(f"{name}: input is {found}, needs a Tensor {wanted}")
+            raise ValueError(f"{name}: input.shape={input.data.shape}, needs {wanted}")
         xs, counts = sequence(name, input, self.batch_first, lengths)
         batch = xs[0].data.shape[0]
         x = transpose(input, 0, 1) if self.batch_first else input

@@ -16,6 +16,7 @@ import numpy as np
 from ..engine.tensor import Tensor, wrap
 from ..geometry import as_tuple
 from ..ops.convolution import conv_nd
+from ..ops.dtype import require_tensor
 from ..ops.join import Split
 from ..ops.splitting import unbind
 from ..ops.transcendental import sigmoid
@@ -101,10 +102,10 @@ class ConvCell(Module):
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """hx: the state before, zeros by default."""
-        if not isinstance(input, Tensor) or input.data.ndim != self.ndim + 2:
-            found = input.shape if isinstance(input, Tensor) else type(input).__name__
+        require_tensor(type(self).__name__, input)
+        if input.data.ndim != self.ndim + 2:
             raise ValueError(
-                f"{type(self).__name__}: input is {found}, needs a Tensor (N, {self.in_channels}, {self.ndim} extents)"
+                f"{type(self).__name__}: input.shape={input.data.shape}, needs (N, {self.in_channels}, {self.ndim} extents)"
             )
         return self._step(self._of_input(input), hx)[1]
 

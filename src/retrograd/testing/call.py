@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,16 +93,23 @@ def _put(value: Any, values: Sequence[Any]) -> Any:
 
 
 def outputs_of(result: Any) -> tuple[Tensor, ...]:
-    """The Tensors of a result: one, or those of a tuple or list.
+    """The Tensors of a result: one, or those of a tuple or list, also of those inside it.
 
     Raises:
         TypeError: there is none.
     """
-    found = (result,) if isinstance(result, Tensor) else result if isinstance(result, (tuple, list)) else ()
-    outputs = tuple(item for item in found if isinstance(item, Tensor))
+    outputs = tuple(_flat(result))
     if not outputs:
         raise TypeError(f"the function returned {type(result).__name__}, expected a Tensor or a tuple of them")
     return outputs
+
+
+def _flat(result: Any) -> Iterator[Tensor]:
+    if isinstance(result, Tensor):
+        yield result
+    elif isinstance(result, (tuple, list)):
+        for item in result:
+            yield from _flat(item)
 
 
 def numbers(shape: tuple[int, ...], seed: int) -> np.ndarray:

@@ -1,0 +1,171 @@
+"""Convolutional recurrent layers and cells against loops over steps, channels and places."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retrograd import nn
+from retrograd.autograd import gradcheck, gradgradcheck
+from retrograd.engine.tensor import Tensor
+
+LENGTHS = [2, 3]
+
+
+def normal(*shape: int, seed: int = 0, **options: Any) -> Tensor:
+    return Tensor(np.random.default_rng((seed, *shape)).standard_normal(shape), **options)
+
+
+def sigmoid(a: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-a))
+
+
+def conv(x: np.ndarray, w: np.ndarray, b: Any, dilation: int) -> np.ndarray:
+    """x (Ci, *I), w (Co, Ci, *R): as many places out as in, tap by tap."""
+    reach = [dilation * (r - 1) for r in w.shape[2:]]
+    padded = np.pad(x, [(0, 0), *((r // 2, r - r // 2) for r in reach)])
+    y = np.zeros((len(w), *x.shape[1:]))
+    for place in itertools.product(*map(range, x.shape[1:])):
+        for tap in itertools.product(*map(range, w.shape[2:])):
+            at = tuple(p + dilation * t for p, t in zip(place, tap, strict=True))
+            y[(slice(None), *place)] += w[(slice(None), slice(None), *tap)] @ padded[(slice(None), *at)]
+    return y if b is None else y + b.reshape(-1, *(1,) * (x.ndim - 1))
+
+
+def step(kind: str, module: Any, x: Any, h: Any, c: Any, act: Any) -> tuple[Any, Any]:
+    """One step of one sequence."""
+    w, r, b, d = (getattr(module, k) for k in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    b, d = (None if v is None else v.data for v in (b, d))
+    of_h = lambda h, rows=slice(None): conv(h, r.data[rows], None if d is None else d[rows], module.state_dilation[0])  # noqa: E731
+    ax, ah = conv(x, w.data, b, module.dilation[0]), of_h(h)
+    if kind == "RNN":
+        return act(ax + ah), c
+    if kind == "GRU":
+        (xr, xz, xn), (hr, hz, hn) = np.split(ax, 3), np.split(ah, 3)
+        reset, z = sigmoid(xr + hr), sigmoid(xz + hz)
+        units = len(h)
+        n = act(xn + (reset * hn if module.reset_after else of_h(reset * h, slice(2 * units, None))))
+        return (1 - z) * n + z * h, c
+    i, f, g, o = np.split(ax + ah, 4)
+    p = module.weight_ch.data if module.peephole else np.zeros((3, *(1,) * h.ndim))
+    c = sigmoid(f + p[1] * c) * c + sigmoid(i + p[0] * c) * act(g)
+    return sigmoid(o + p[2] * c) * act(c), c
+
+
+CASES: list[tuple[str, int, dict[str, Any]]] = [
+    ("RNN", 1, {}),
+    ("RNN", 2, {"activation": "relu", "bias": False}),
+    ("RNN", 3, {"kernel_size": (1, 2, 2), "state_kernel_size": (1, 3, 1)}),
+    ("LSTM", 1, {"dilation": 2}),
+    ("LSTM", 2, {"peephole": True}),
+    ("LSTM", 3, {"kernel_size": 1}),
+    ("GRU", 1, {"state_dilation": 2}),
+    ("GRU", 2, {"reset_after": False}),
+    ("GRU", 3, {"kernel_size": 1, "reset_after": False}),
+]
+ACTS = {"tanh": np.tanh, "relu": lambda a: np.maximum(a, 0)}
+
+
+@pytest.mark.parametrize(("kind", "ndim", "options"), CASES, ids=str)
+def test_layers_and_cells(kind: str, ndim: int, options: dict[str, Any]) -> None:
+    options = {"kernel_size": 3, **options}
+    extents = (4, 3, 2)[:ndim]
+    layer = getattr(nn, f"Conv{kind}{ndim}d")(2, 3, **options).double()
+    x = normal(3, 2, 2, *extents)
+    states = [normal(2, 3, *extents, seed=n) for n in (1, 2)]
+    hx: Any = tuple(states) if kind == "LSTM" else states[0]
+    act = ACTS[options.get("activation", "tanh")]
+
+    def expected(lengths: list[int], reverse: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        y = np.zeros((3, 2, 3, *extents))
+        ends_h, ends_c = [], []
+        for n, length in enumerate(lengths):
+            h, c = states[0].data[n], states[1].data[n]
+            for t in reversed(range(length)) if reverse else range(length):
+                h, c = step(kind, layer, x.data[t, n], h, c, act)
+                y[t, n] = h
+            ends_h.append(h)
+            ends_c.append(c)
+        return y, np.array(ends_h), np.array(ends_c)
+
+    for reverse, lengths in itertools.product((False, True), (None, LENGTHS)):
+        layer.reverse = reverse
+        y, end = layer(x, hx, lengths)
+        wy, wh, wc = expected(lengths or [3, 3], reverse)
+        np.testing.assert_allclose(y.data, wy, rtol=1e-9, atol=1e-12)
+        h, c = end if kind == "LSTM" else (end, None)
+        np.testing.assert_allclose(h.data, wh, rtol=1e-9, atol=1e-12)
+        if c is not None:
+            np.testing.assert_allclose(c.data, wc, rtol=1e-9, atol=1e-12)
+    layer.reverse, layer.batch_first = False, True
+    z, _ = layer(x.transpose(0, 1), hx)
+    np.testing.assert_allclose(z.data.swapaxes(0, 1), expected([3, 3], False)[0], rtol=1e-9, atol=1e-12)
+
+    cell = getattr(nn, f"Conv{kind}Cell{ndim}d")(2, 3, **options).double()
+    cell.load_state_dict(layer.state_dict())
+    y, _ = nn.Unroll(cell)(x, hx)
+    np.testing.assert_allclose(y.data, z.data.swapaxes(0, 1), rtol=1e-9, atol=1e-12)
+    both, _ = nn.Bidirectional(cell, cell)(x)
+    assert both.shape == (3, 2, 6, *extents)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_gradients(kind: str) -> None:
+    options = {"GRU": {"reset_after": False}, "LSTM": {"peephole": True}}.get(kind, {})
+    layer = getattr(nn, f"Conv{kind}1d")(1, 2, 3, **options).double()
+    x = normal(2, 2, 1, 3, requires_grad=True)
+    gradcheck(lambda x: layer(x, None, [1, 2])[0], [x])
+    gradgradcheck(lambda x: layer(x, None, [1, 2])[0].cos().sum(), [x])
+
+
+def test_padding_makes_the_extents_of_the_state() -> None:
+    layer = nn.ConvLSTM2d(1, 2, 3, padding="valid")
+    y, (h, c) = layer(normal(2, 1, 1, 5, 4).float())
+    assert y.shape == (2, 1, 2, 3, 2) and h.shape == c.shape == (1, 2, 3, 2)
+    bound = (2 * 9) ** -0.5
+    assert all(np.abs(p.data).max() <= bound for p in layer.parameters())
+
+
+def test_reprs() -> None:
+    assert repr(nn.ConvGRU1d(2, 3, 3)) == "ConvGRU1d(2, 3, kernel_size=(3,))"
+    text = repr(nn.ConvLSTMCell2d(2, 3, 3, 1, peephole=True, bias=False, activation="relu"))
+    for part in ("state_kernel_size=(1, 1)", "peephole=True", "bias=False", "activation='relu'"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: nn.ConvRNN1d(0, 2, 3), ValueError, "ConvRNN1d: in_channels=0 must be an int of at least 1"),
+        (lambda: nn.ConvRNN1d(1, 2, 2), ValueError, "ConvRNN1d: state_kernel_size=(2,) must be odd"),
+        (lambda: nn.ConvRNN2d(1, 2, 3, (3, 4)), ValueError, "state_kernel_size=(3, 4) must be odd"),
+        (lambda: nn.ConvRNN1d(1, 2, 3, activation="tan"), ValueError, "activation='tan' must be a function, or one of"),
+        (lambda: nn.ConvGRU2d(1, 2, 3)(normal(2, 1, 3, 3)), ValueError, "input.shape=(2, 1, 3, 3), needs (T, N, 1, 2"),
+        (lambda: nn.ConvGRUCell2d(1, 2, 3)(normal(2, 3, 3)), ValueError, "input.shape=(2, 3, 3), needs (N, 1, 2"),
+        (lambda: nn.ConvGRUCell1d(1, 2, 3)(1), TypeError, "ConvGRUCell1d: input is int, needs a Tensor"),
+        (
+            lambda: nn.ConvGRUCell1d(1, 2, 3).double()(normal(2, 1, 3), normal(2, 2, 4)),
+            ValueError,
+            "ConvGRUCell1d: hx.shape=(2, 2, 4), needs (2, 2, 3)",
+        ),
+        (
+            lambda: nn.ConvLSTMCell1d(1, 2, 3).double()(normal(2, 1, 3), (1, 2)),
+            TypeError,
+            "ConvLSTMCell1d: hx[0] is int, needs a Tensor of shape (2, 2, 3)",
+        ),
+        (
+            lambda: nn.ConvLSTM1d(1, 2, 3).double()(normal(4, 2, 1, 3), normal(2, 2, 3)),
+            ValueError,
+            "ConvLSTM1d: hx is Tensor, needs a pair of states (h, c)",
+        ),
+        (lambda: nn.ConvRNN1d(1, 2, 3).double()(normal(4, 2, 1, 3), None, [1]), ValueError, "lengths.shape=(1,)"),
+        (lambda: nn.ConvRNN1d(1, 2, 3).double()(normal(0, 2, 1, 3)), ValueError, "has no steps"),
+    ],
+)
+def test_refusals(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        call()
