@@ -237,7 +237,7 @@ def test_second_order() -> None:
 
 
 def test_frozen_weights_do_not_cut_the_gradient() -> None:
-    """MXNet's GRU and RNN stopped at one step when the weights wanted none, and lower layers got none for a frozen x."""
+    """MXNet's GRU and RNN stopped at one step when the weights wanted none; lower layers got none for a frozen x."""
     for kind in KINDS:
         layer, x = made(kind, 3, 4, 2), normal(5, 2, 3, requires_grad=True)
         y = layer(x)[0]

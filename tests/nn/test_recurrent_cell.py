@@ -221,7 +221,7 @@ def cell_of(kind: str, *sizes: int, **options: Any) -> Any:
         (lambda: cell_of("RNN", 2, 4)(X.data), TypeError, "RNNCell: input is ndarray, needs a Tensor"),
         (lambda: cell_of("RNN", 2, 4)(X[0], X[0]), ValueError, "RNNCell: h.shape=(3, 2), needs (3, 4)"),
         (lambda: cell_of("RNN", 2, 4)(X[0], 1), TypeError, "RNNCell: h is int, needs a Tensor of shape (3, 4)"),
-        (lambda: cell_of("LSTM", 2, 4)(X[0], X[0]), ValueError, "LSTMCell: hx is Tensor, needs a pair of states (h, c)"),
+        (lambda: cell_of("LSTM", 2, 4)(X[0], X[0]), ValueError, "LSTMCell: hx is Tensor, needs a pair of states"),
         (
             lambda: cell_of("LSTM", 2, 4)(X[0], (normal(3, 4), X[0])),
             ValueError,
@@ -236,7 +236,7 @@ def cell_of(kind: str, *sizes: int, **options: Any) -> Any:
         (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X, None, [0, 1, 1]), ValueError, "Unroll: lengths[0]=0"),
         (lambda: nn.Bidirectional(None, None), TypeError, "Unroll: cell is NoneType"),
         (lambda: nn.Bidirectional(len, len, "max"), ValueError, "Bidirectional: merge='max' must be 'concat', 'sum'"),
-        (lambda: nn.Bidirectional(len, len)(X, X), ValueError, "hx is Tensor, needs a pair, a state for each direction"),
+        (lambda: nn.Bidirectional(len, len)(X, X), ValueError, "hx is Tensor, needs a pair, a state for each"),
         (lambda: nn.ResidualCell(1), TypeError, "ResidualCell: cell is int, needs cell(x, state)"),
         (
             lambda: nn.ResidualCell(cell_of("RNN", 2, 4))(X[0]),

@@ -42,7 +42,8 @@ def backward_of_all(outputs: Any, tensor: Any) -> None:
     """From random upstream gradients of every output."""
     total = 0
     for seed, y in enumerate(outputs):
-        total = total + (y * tensor(normal(*y.shape, seed=70 + seed, dtype=np.dtype(str(y.dtype).split(".")[-1])))).sum()
+        dtype = np.dtype(str(y.dtype).split(".")[-1])
+        total = total + (y * tensor(normal(*y.shape, seed=70 + seed, dtype=dtype))).sum()
     total.backward()  # type: ignore[attr-defined]
 
 

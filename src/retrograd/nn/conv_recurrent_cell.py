@@ -104,9 +104,8 @@ class ConvCell(Module):
         """hx: the state before, zeros by default."""
         require_tensor(type(self).__name__, input)
         if input.data.ndim != self.ndim + 2:
-            raise ValueError(
-                f"{type(self).__name__}: input.shape={input.data.shape}, needs (N, {self.in_channels}, {self.ndim} extents)"
-            )
+            wanted = f"(N, {self.in_channels}, {self.ndim} extents)"
+            raise ValueError(f"{type(self).__name__}: input.shape={input.data.shape}, needs {wanted}")
         return self._step(self._of_input(input), hx)[1]
 
     def _state(self, ax: Tensor, state: Any, label: str = "hx") -> Tensor:

@@ -179,7 +179,7 @@ class RNNBase(Module):
         return result[0] if len(result) == 1 else tuple(result)
 
     @property
-    def _even(self) -> bool:
+    def has_even_states(self) -> bool:
         """Whether all layers have states of one width, which stand in one Tensor."""
         return len({(what.hidden, what.output) for what in self.layers}) == 1
 
@@ -200,7 +200,7 @@ class RNNBase(Module):
         name, directions = type(self).__name__, len(self.layers[0].reverse)
         if state is None:
             raise ValueError(f"{name}: {label} is None; give both states, or no hx")
-        if self._even:
+        if self.has_even_states:
             _check_state(name, label, state, (directions * self.num_layers, batch, widths[0]), alone)
             parts = [state]
             if self.num_layers > 1:
@@ -220,7 +220,7 @@ class RNNBase(Module):
         """The states of all layers in one Tensor, or where their widths differ in a tuple."""
         if alone:
             states = [reshape(state, state.data.shape[0], state.data.shape[2]) for state in states]
-        if not self._even:
+        if not self.has_even_states:
             return tuple(states)
         return states[0] if len(states) == 1 else cat(states, 0)
 

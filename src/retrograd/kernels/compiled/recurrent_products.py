@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from .. import recurrent_plan as word
 from ..compiler import helper
-from ..microkernel import MOST_ROWS
 from ..simd import address, full, lanes, load, load_first, offset, store, store_first, transpose, transpose_first
 from .microkernel import brgemm
 

@@ -21,6 +21,7 @@ from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ..module import Module
 from ..parameter import Parameter
+from .per_sample_recurrent import is_recurrent, tensors_in
 from .per_sample_rules import Call, Prepare, Rule, register_per_sample_rule, rule_of
 
 __all__ = ["per_sample_gradients", "register_per_sample_rule"]
@@ -55,9 +56,10 @@ def per_sample_gradients(
     or grad_req is "write") it writes; "null" leaves both alone; ``zero_grad`` drops both. A parameter whose layer has
     no rule gets ``grad`` alone. ``autograd.grad`` delivers nothing.
 
-    The samples must stay apart: axis 0 of what goes into a layer is the batch, nothing in the model mixes its rows, and
-    a parameter is used by the forward of its own layer alone. Layers with a rule are Linear, convolutions,
-    normalisations (BatchNorm in eval mode only) and Embedding; others by ``register_per_sample_rule``.
+    The samples must stay apart: axis 0 of what goes into a layer is the batch (of a recurrent layer the axis that it has
+    for it), nothing in the model mixes its rows, and a parameter is used by the forward of its own layer alone. Layers
+    with a rule are Linear, convolutions, normalisations (BatchNorm in eval mode only), Embedding, and recurrent layers
+    and cells; others by ``register_per_sample_rule``.
 
     Args:
         losses: a function that runs the module and returns the loss of every sample, a Tensor of shape (N,).
@@ -100,7 +102,7 @@ class _Watch:
                 continue
             rule = rule_of(layer)
             if rule is not None:
-                self._handles.append(layer.register_forward_hook(partial(self._called, path, rule)))
+                self._handles.append(layer.register_forward_hook(partial(self._called, path, rule), with_kwargs=True))
             elif self.every:
                 self.stop()
                 raise ValueError(
@@ -123,17 +125,27 @@ class _Watch:
         raise NotImplementedError
 
     def _called(
-        self, path: str, rule: tuple[Rule, Prepare | None], layer: Module, args: tuple[Any, ...], output: Any
+        self,
+        path: str,
+        rule: tuple[Rule, Prepare | None],
+        layer: Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: Any,
     ) -> None:
-        if not (args and isinstance(args[0], Tensor) and isinstance(output, Tensor)):
+        outputs = [output] if isinstance(output, Tensor) else tensors_in(output) if is_recurrent(layer) else []
+        if not (args and isinstance(args[0], Tensor) and outputs):
             raise ValueError(
                 f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) must be called with its input "
                 "as the first positional argument and return one Tensor"
             )
-        if not output.requires_grad:
-            return
-        # An alias: the model may change the output in place afterwards.
-        call = Call(layer, args[0], _result(output.data, output._edge))
+        for place, one in enumerate(outputs):
+            if one.requires_grad:
+                # An alias: the model may change the output in place afterwards.
+                call = Call(layer, args[0], _result(one.data, one._edge), args=args, kwargs=kwargs, place=place)
+                self._watched_output(path, rule, call)
+
+    def _watched_output(self, path: str, rule: tuple[Rule, Prepare | None], call: Call) -> None:
         call.saved = rule[1](call) if rule[1] else None
         y, data = call.y, call.y.data
         node, *rest = y._edge  # type: ignore[misc]  # it requires a gradient
@@ -153,13 +165,13 @@ class _Watch:
                 call.y = bare
 
     def _apply(self, path: str, call: Call, rule: Rule, g: Tensor) -> None:
-        for side, tensor in (("input", call.x), ("output", g)):
+        for side, tensor, axis in (("input", call.x, call.axes[0]), ("output", g, call.axes[1])):
             if self.count is None and tensor.data.ndim:
-                self.count = tensor.data.shape[0]
-            if not tensor.data.ndim or tensor.data.shape[0] != self.count:
+                self.count = tensor.data.shape[axis]
+            if not tensor.data.ndim or tensor.data.shape[axis] != self.count:
                 raise ValueError(
                     f"per_sample_gradients: the {side} of {path or 'the module'} ({call.layer.describe()}) has "
-                    f"shape {tensor.data.shape}, axis 0 must be the {self.count} samples"
+                    f"shape {tensor.data.shape}, axis {axis} must be the {self.count} samples"
                 )
         check(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # that the input was not changed since
         wanted = own_parameters(call.layer)

@@ -14,7 +14,7 @@ Source: I. Goodfellow, "Efficient Per-Example Gradient Computations", 2015 (arXi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from ...ops.deformable import DeformConv, per_sample_deform_weight_grad
 from ...ops.matmul import matmul
 from ..module import Module
 
-__all__ = ["Call", "Prepare", "Rule", "register_per_sample_rule", "rule_of"]
+__all__ = ["Call", "Prepare", "Rule", "register_named_rule", "register_per_sample_rule", "rule_of"]
 
 
 @dataclass
@@ -35,12 +35,18 @@ class Call:
     """One call of a layer, as a rule sees it; axis 0 of x and y counts the samples.
 
     x: the first positional argument; y: the output; saved: what ``prepare`` of the rule returned.
+    args, kwargs: all arguments. place: which Tensor of the output y is, if it has several; each is a call by itself.
+    axes: the axes of x and y that count the samples.
     """
 
     layer: Any
     x: Tensor
     y: Tensor
     saved: Any = None
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    place: int = 0
+    axes: tuple[int, int] = (0, 0)
 
 
 Rule = Callable[[Call, Tensor], dict[str, Tensor]]  # (call, g like y) -> {name in the layer: gradient (N, *shape)}
@@ -65,6 +71,11 @@ def register_per_sample_rule(layer: type[Module], rule: Rule, prepare: Prepare |
     if not (isinstance(layer, type) and issubclass(layer, Module)):
         raise TypeError(f"register_per_sample_rule: layer is {layer!r}, expected a class derived from Module")
     _RULES[layer] = rule, prepare
+
+
+def register_named_rule(name: str, rule: Rule, prepare: Prepare | None) -> None:
+    """``register_per_sample_rule`` for a class of this package by its name, so that it need not be imported."""
+    _RULES[name] = rule, prepare
 
 
 def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
