@@ -29,6 +29,8 @@ from .suites import (
     overhead,
     pointwise,
     poolings,
+    recurrent,
+    recurrent_memory,
     reductions,
     shapes,
     startup,
@@ -43,6 +45,7 @@ TIMED = {
     "optimizers": optimizers,
     "overhead": overhead,
     "attention": attention,
+    "recurrent": recurrent,
     "poolings": poolings,
     "pointwise": pointwise,
     "shapes": shapes,
@@ -99,6 +102,7 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
         yield from memory.results(threads, effort)
         if threads == _threads(name, arguments.threads)[-1]:  # once is enough
             yield from convolution_memory.results(threads, arguments.quick)
+            yield from recurrent_memory.results(threads, arguments.quick)
         return
     libraries.set_threads(threads)
     if name in BROAD:

@@ -50,7 +50,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "ops/kernel_set.py": ("kernels", "textbook"),  # the seat of the kernel sets
     "ops/convolution_plan.py": ("kernels.algorithm", "textbook.algorithms"),  # what a set would do, without doing it
     "__init__.py": ("kernels.launch",),  # set_num_threads and get_num_threads
-    "cli.py": ("kernels", "__version__"),  # warmup and info: the compile cache, the CPU, the threads
+    "cli/__init__.py": ("__version__",),
+    "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
+    "cli/train.py": ("kernels.launch",),  # the number of threads
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
     "testing/operator.py": ("kernels.launch",),  # the same bits with 1 and 2 threads
     "train/environment.py": ("kernels.launch", "kernels.target", "__version__"),  # the report says on what it ran

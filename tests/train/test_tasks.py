@@ -11,8 +11,8 @@ from data.drawn import draw_folder
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.random import manual_seed
 from retrograd.train.augment import flipped, shifted, warped
+from retrograd.train.image_task import ByteImages
 from retrograd.train.networks import build_network
-from retrograd.train.task import ByteImages
 from retrograd.train.tasks import digits_task, held_out_share, mnist5k_task
 
 
@@ -131,26 +131,35 @@ def test_images_in_bytes():
     assert np.array_equal(image.data, pixels[3].astype(np.float32) / np.float32(255)) and label.item() == 3
 
 
-@pytest.mark.parametrize("name", ["digits", "mnist5k", "images"])
+@pytest.mark.parametrize("name", ["digits", "mnist5k", "images", "text", "series"])
 def test_knows_the_kernels_that_training_runs(tmp_path, name):
     code = """
 import sys
-from retrograd.kernels.launch import registered
 from pathlib import Path
+from retrograd.kernels.launch import registered
 from retrograd.train import Settings, Trainer
+from retrograd.train.series import SeriesOptions, series_task
 from retrograd.train.tasks import ImageOptions, digits_task, images_task, mnist5k_task
-folder, name = sys.argv[1:]
-task = {"digits": digits_task, "mnist5k": mnist5k_task}.get(
-    name, lambda: images_task(Path(folder) / "pictures", None, ImageOptions(size=16), 0)[0]
-)()
+from retrograd.train.text import text_task
+folder, name = Path(sys.argv[1]), sys.argv[2]
+make = {
+    "digits": digits_task,
+    "mnist5k": mnist5k_task,
+    "images": lambda: images_task(folder / "pictures", None, ImageOptions(size=16), 0)[0],
+    "text": lambda: text_task(folder / "text.txt", 8, hidden=32),
+    "series": lambda: series_task(folder / "series.csv", SeriesOptions("x", 8, 5)),
+}
+task = make[name]()
 if name == "mnist5k":
     task.train.tensors = tuple(type(tensor)(tensor.data[:99]) for tensor in task.train.tensors)
     task.held_out.tensors = tuple(type(tensor)(tensor.data[:99]) for tensor in task.held_out.tensors)
-Trainer(task, Settings(epochs=1), folder).run()
+Trainer(task, Settings(epochs=1, batch_size=8 if name in ("text", "series") else 64), folder).run()
 assert set(task.kernels) <= {kernel.path for kernel in registered()}
 print(*({kernel.path for kernel in registered() if "f" in kernel} - set(task.kernels)))
 """
     draw_folder(tmp_path / "pictures")
+    (tmp_path / "text.txt").write_text("to be or not to be " * 600)
+    (tmp_path / "series.csv").write_text("x\n" + "".join(f"{index % 8}\n" for index in range(100)))
     run = [sys.executable, "-c", code, str(tmp_path), name]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.split() == [], "these are compiled one by one; name them in train/tasks.py"
+    assert done.stdout.split() == [], f"these are compiled one by one; name them in train/ for {name}"

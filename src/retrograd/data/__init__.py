@@ -1,4 +1,5 @@
-"""Datasets, samplers and the loader that makes batches; image transforms; the images that come with packages."""
+"""Datasets, samplers and the loader that makes batches; image transforms; images, text and series that come with
+packages, or of your own."""
 
 from . import transforms
 from .collate import default_collate
@@ -15,12 +16,15 @@ from .sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from .series import Series, SeriesError, load_sunspots, read_series
+from .text import Corpus, TextError, load_pydoc, read_text
 from .worker import WorkerInfo, get_worker_info
 
 __all__ = [
     "BatchSampler",
     "ChainDataset",
     "ConcatDataset",
+    "Corpus",
     "DataLoader",
     "Dataset",
     "Digits",
@@ -31,15 +35,22 @@ __all__ = [
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
+    "Series",
+    "SeriesError",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
+    "TextError",
     "WeightedRandomSampler",
     "WorkerInfo",
     "default_collate",
     "get_worker_info",
     "load_digits",
     "load_mnist5k",
+    "load_pydoc",
+    "load_sunspots",
     "random_split",
+    "read_series",
+    "read_text",
     "transforms",
 ]

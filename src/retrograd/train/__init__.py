@@ -4,6 +4,7 @@ from .callbacks import BestWeights, Callback, CosineSchedule, EarlyStopping, LRS
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from .faults import TrainingError
 from .fit import Fit, History, fit
+from .image_task import ImageTask
 from .interrupt import Stopped
 from .profile import LayerTime, profile
 from .progress import Progress, make_progress
@@ -18,6 +19,7 @@ __all__ = [
     "EarlyStopping",
     "Fit",
     "History",
+    "ImageTask",
     "LRScheduler",
     "LayerTime",
     "ModelCheckpoint",

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..ops.random import get_rng_state, set_rng_state
 
-__all__ = ["leaves", "unchanged", "wrapped_forwards"]
+__all__ = ["leaves", "tensors_in", "unchanged", "wrapped_forwards"]
 
 Forward = Callable[..., Any]
 
@@ -19,6 +20,15 @@ Forward = Callable[..., Any]
 def leaves(model: Module) -> list[tuple[str, Module]]:
     """(path, module) of every module without children, in the model's order."""
     return [(path, module) for path, module in model.named_modules() if next(module.children(), None) is None]
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The Tensors in what a module was given or returned: itself, or those in nested tuples and lists."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors_in(item)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import nn
+from .sequence_networks import SeriesNetwork, TextNetwork
 
 __all__ = ["build_network", "digits_network", "image_network", "mnist_network"]
 
@@ -74,14 +75,16 @@ def _block(inside: int, out: int, pool: bool = False) -> list[nn.Module]:
     return [convolution, *([nn.MaxPool2d(2)] if pool else []), nn.BatchNorm2d(out), nn.ReLU()]
 
 
-_NETWORKS: dict[str, Callable[..., nn.Sequential]] = {
+_NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "digits": digits_network,
     "mnist": mnist_network,
     "images": image_network,
+    "text": TextNetwork,
+    "series": SeriesNetwork,
 }
 
 
-def build_network(description: Any) -> nn.Sequential:
+def build_network(description: Any) -> nn.Module:
     """The network that {"name": ..., "arguments": {...}} describes.
 
     Raises:

@@ -7,13 +7,14 @@ import io
 import re
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
 import numpy as np
 
-__all__ = ["PicturesMissing", "colour", "curves", "diverging", "grey", "png_uri"]
+__all__ = ["PicturesMissing", "colour", "curves", "diverging", "forecasts", "grey", "png_uri"]
 
 # Matplotlib is told these colours; in the page they become CSS variables, which follow light and dark.
 _THEME = {"#010101": "var(--ink)", "#020202": "var(--muted)", "#030303": "var(--line)"}
@@ -24,16 +25,61 @@ class PicturesMissing(RuntimeError):  # noqa: N818  the message is about what is
     """Matplotlib is not installed."""
 
 
-def curves(title: str, lines: Mapping[str, Sequence[float]], percent: bool = False) -> str:
+def curves(
+    title: str, lines: Mapping[str, Sequence[float]], percent: bool = False, level: tuple[str, float] | None = None
+) -> str:
     """An ``<svg>`` with one line (at most two) per entry over the epochs 1, 2, ...; colours and fonts are the page's.
+
+    level: the name and height of a dashed line, what the others are to be compared with.
 
     Raises:
         PicturesMissing: Matplotlib is not installed.
     """
+    with _axes(title, (5.2, 3.1)) as (axes, ticker):
+        for (name, values), colour in zip(lines.items(), _SERIES, strict=False):
+            epochs = range(1, len(values) + 1)
+            axes.plot(epochs, values, color=colour, linewidth=2, marker="o", markersize=3, label=name)
+        if level is not None:
+            axes.axhline(level[1], color=list(_THEME)[1], linewidth=1.5, linestyle=(0, (4, 3)), label=level[0])
+        axes.set_xlabel("epoch", color=list(_THEME)[1])
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))
+        if percent:
+            axes.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
+        else:
+            axes.set_ylim(bottom=0)
+        return _svg(axes, title)
+
+
+def forecasts(
+    title: str, values: Sequence[float], pieces: Mapping[str, Sequence[tuple[int, Sequence[float]]]], label: Any
+) -> str:
+    """An ``<svg>`` of a series, and over it lines that were forecast: of each name pieces (first position, values).
+
+    label: gives the text below the axis for a position.
+
+    Raises:
+        PicturesMissing: Matplotlib is not installed.
+    """
+    ink, muted, _ = _THEME
+    with _axes(title, (10.4, 3.4)) as (axes, ticker):
+        axes.plot(range(len(values)), values, color=muted, linewidth=1.2, label="the series")
+        for (name, parts), colour in zip(pieces.items(), _SERIES, strict=False):
+            for number, (first, part) in enumerate(parts):
+                places = range(first, first + len(part))
+                axes.plot(places, part, color=colour, linewidth=2, label="" if number else name)
+        axes.set_xlim(0, len(values) - 1)
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(8, integer=True))
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda place, _: label(int(place))))
+        return _svg(axes, title)
+
+
+@contextmanager
+def _axes(title: str, size: tuple[float, float]) -> Iterator[tuple[Any, Any]]:
+    """Empty axes in the page's colours, and matplotlib.ticker."""
     try:
         import matplotlib
+        from matplotlib import ticker
         from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator, PercentFormatter
     except ImportError:
         raise PicturesMissing(
             'the curves need Matplotlib, which is not installed: pip install "retrograd[train]"'
@@ -41,29 +87,24 @@ def curves(title: str, lines: Mapping[str, Sequence[float]], percent: bool = Fal
     ink, muted, grid = _THEME
     options: Any = {"svg.fonttype": "none", "svg.hashsalt": title, "font.family": "DejaVu Sans", "font.size": 10}
     with matplotlib.rc_context(options):
-        figure = Figure(figsize=(5.2, 3.1), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         figure.patch.set_alpha(0)
         axes: Any = figure.add_subplot()
         axes.patch.set_alpha(0)
         axes.set_title(title, color=ink, loc="left", fontsize=11, fontweight="bold")
-        for (name, values), colour in zip(lines.items(), _SERIES, strict=False):
-            epochs = range(1, len(values) + 1)
-            axes.plot(epochs, values, color=colour, linewidth=2, marker="o", markersize=3, label=name)
-        axes.set_xlabel("epoch", color=muted)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        if percent:
-            axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        else:
-            axes.set_ylim(bottom=0)
         axes.grid(axis="y", color=grid, linewidth=0.8)
         axes.set_axisbelow(True)
         axes.tick_params(colors=muted, length=0)
         for side in ("top", "right", "left"):
             axes.spines[side].set_visible(False)
         axes.spines["bottom"].set_color(grid)
-        axes.legend(frameon=False, labelcolor=ink)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        yield axes, ticker
+
+
+def _svg(axes: Any, title: str) -> str:
+    axes.legend(frameon=False, labelcolor=next(iter(_THEME)))
+    buffer = io.StringIO()
+    axes.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return _inline(buffer.getvalue(), title)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
@@ -14,7 +14,7 @@ from ..engine.node import Node
 from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy
 from ..nn.module import Module
-from .leaves import Forward, unchanged, wrapped_forwards
+from .leaves import Forward, tensors_in, unchanged, wrapped_forwards
 
 __all__ = ["LayerTime", "profile"]
 
@@ -34,7 +34,13 @@ class LayerTime:
     operators: dict[str, float] = field(default_factory=dict)  # backward of each operator in it
 
 
-def profile(model: Module, images: Tensor, labels: Tensor, repeats: int = 10) -> list[LayerTime]:
+def profile(
+    model: Module,
+    x: Tensor,
+    target: Tensor,
+    repeats: int = 10,
+    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+) -> list[LayerTime]:
     """Times of every leaf module of ``model`` in a training step on this batch, in the order they run; the last row
     holds the loss and whatever happens outside of layers.
 
@@ -48,7 +54,7 @@ def profile(model: Module, images: Tensor, labels: Tensor, repeats: int = 10) ->
         raise ValueError(f"profile: repeats={repeats} must be at least 1")
     with unchanged(model):
         model.train()
-        runs = [_run(model, images, labels) for _ in range(repeats + 1)][1:]  # the first one compiles and warms up
+        runs = [_run(model, x, target, loss) for _ in range(repeats + 1)][1:]  # the first one compiles and warms up
     rows = []
     for position, first in enumerate(runs[0]):
         same = [run[position] for run in runs]
@@ -66,7 +72,9 @@ def profile(model: Module, images: Tensor, labels: Tensor, repeats: int = 10) ->
     return rows
 
 
-def _run(model: Module, images: Tensor, labels: Tensor) -> list[LayerTime]:
+def _run(
+    model: Module, x: Tensor, target: Tensor, loss_of: Callable[[Tensor, Tensor], Tensor]
+) -> list[LayerTime]:
     rows: list[LayerTime] = []
     owner: dict[int, LayerTime] = {}  # order of a node -> the layer that made it
     bookkeeping = [0.0, 0.0]  # seconds that this function itself spends inside forward and backward
@@ -79,10 +87,12 @@ def _run(model: Module, images: Tensor, labels: Tensor) -> list[LayerTime]:
             start = perf_counter()
             output = forward(*args, **kwargs)
             end = perf_counter()
-            row = LayerTime(path, description, output.shape, parameters, end - start, 0.0)
+            outputs = list(tensors_in(output))
+            row = LayerTime(path, description, outputs[0].shape, parameters, end - start, 0.0)
             rows.append(row)
-            known = {arg.grad_fn.order for arg in args if isinstance(arg, Tensor) and arg.grad_fn is not None}
-            owner.update((node.order, row) for node in _nodes(output, known | owner.keys()))
+            known = {tensor.grad_fn.order for tensor in tensors_in(args) if tensor.grad_fn is not None}
+            for tensor in outputs:
+                owner.update((node.order, row) for node in _nodes(tensor, known | owner.keys()))
             bookkeeping[0] += perf_counter() - end
             return output
 
@@ -92,7 +102,7 @@ def _run(model: Module, images: Tensor, labels: Tensor) -> list[LayerTime]:
         parameter.grad = None
     with wrapped_forwards(model, wrap):
         start = perf_counter()
-        loss = cross_entropy(model(images), labels)
+        loss = loss_of(model(x), target)
         forward = perf_counter() - start - bookkeeping[0]
     rest = LayerTime("", _REST, (), 0, max(forward - sum(row.forward for row in rows), 0.0), 0.0)
 

@@ -14,19 +14,24 @@ Record = dict[str, Any]  # one epoch, see Trainer.history
 
 
 class Progress:
-    """What the trainer reports to; this one shows nothing."""
+    """What the trainer reports to; this one shows nothing.
 
-    def start(self, epochs: int, images_per_epoch: int, images_done: int) -> None:
-        """Training begins, or goes on after ``images_done`` images."""
+    unit: what is counted.
+    """
 
-    def step(self, epoch: int, images: int, loss: float, accuracy: float | None) -> None:
-        """A step on ``images`` images is done; loss and accuracy are the means of the epoch so far.
+    unit = "images"
+
+    def start(self, epochs: int, per_epoch: int, done: int) -> None:
+        """Training begins, or goes on after ``done`` samples."""
+
+    def step(self, epoch: int, samples: int, loss: float, accuracy: float | None) -> None:
+        """A step on so many samples is done; loss and accuracy are the means of the epoch so far.
 
         accuracy: None where the targets are no classes.
         """
 
     def epoch(self, record: Record) -> None:
-        """An epoch is done and the held-out images were classified."""
+        """An epoch is done and the held-out samples were evaluated."""
 
     def say(self, text: str) -> None:
         """A line for the user."""
@@ -42,15 +47,15 @@ class LineProgress(Progress):
         self.stream = sys.stderr if stream is None else stream
         self.interval = interval
 
-    def start(self, epochs: int, images_per_epoch: int, images_done: int) -> None:
-        self.epochs, self.per_epoch, self.images = epochs, images_per_epoch, images_done
-        self.first_images, self.began = images_done, perf_counter()
+    def start(self, epochs: int, per_epoch: int, done: int) -> None:
+        self.epochs, self.per_epoch, self.seen = epochs, per_epoch, done
+        self.first, self.began = done, perf_counter()
         self.printed = self.began
 
-    def step(self, epoch: int, images: int, loss: float, accuracy: float | None) -> None:
-        self.images += images
-        if perf_counter() - self.printed > self.interval and self.images < epoch * self.per_epoch:
-            part = 100 * (self.images - (epoch - 1) * self.per_epoch) / self.per_epoch
+    def step(self, epoch: int, samples: int, loss: float, accuracy: float | None) -> None:
+        self.seen += samples
+        if perf_counter() - self.printed > self.interval and self.seen < epoch * self.per_epoch:
+            part = 100 * (self.seen - (epoch - 1) * self.per_epoch) / self.per_epoch
             self._line(f"{self._name(epoch)} at {part:2.0f} %  {_figures(loss, accuracy)}")
 
     def epoch(self, record: Record) -> None:
@@ -64,9 +69,9 @@ class LineProgress(Progress):
 
     def _line(self, text: str) -> None:
         self.printed = perf_counter()
-        rate = (self.images - self.first_images) / (self.printed - self.began)
-        left = (self.epochs * self.per_epoch - self.images) / rate if rate else 0.0
-        self.say(f"{text}  {rate:,.0f} images/s  {duration(left)} left")
+        rate = (self.seen - self.first) / (self.printed - self.began)
+        left = (self.epochs * self.per_epoch - self.seen) / rate if rate else 0.0
+        self.say(f"{text}  {rate:,.0f} {self.unit}/s  {duration(left)} left")
 
 
 class BarProgress(Progress):
@@ -76,15 +81,15 @@ class BarProgress(Progress):
         self.stream = sys.stderr if stream is None else stream
         self.bar: Any = None
 
-    def start(self, epochs: int, images_per_epoch: int, images_done: int) -> None:
-        self.epochs, self.total, self.done, self.held_out = epochs, epochs * images_per_epoch, images_done, ""
+    def start(self, epochs: int, per_epoch: int, done: int) -> None:
+        self.epochs, self.total, self.done, self.held_out = epochs, epochs * per_epoch, done, ""
 
-    def step(self, epoch: int, images: int, loss: float, accuracy: float | None) -> None:
+    def step(self, epoch: int, samples: int, loss: float, accuracy: float | None) -> None:
         if self.bar is None:  # only now: the first step may have compiled kernels, which says nothing about the rate
             self.bar = self._new_bar(f"epoch {epoch}/{self.epochs}")
         text = f"epoch {epoch}/{self.epochs}  {_figures(loss, accuracy)}{self.held_out}"
         self.bar.set_description_str(text, refresh=False)
-        self.bar.update(images)
+        self.bar.update(samples)
 
     def _new_bar(self, text: str) -> Any:
         from tqdm import tqdm
@@ -94,7 +99,7 @@ class BarProgress(Progress):
             total=self.total,
             initial=self.done,
             file=self.stream,
-            unit=" images",
+            unit=f" {self.unit}",
             unit_scale=True,
             dynamic_ncols=True,
             smoothing=0.1,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..data.dataset import TensorDataset
 from ..engine.tensor import Tensor
+from ..nn.functional import cross_entropy
 from ..nn.module import Module
 
-__all__ = ["ByteImages", "Settings", "Task"]
+if TYPE_CHECKING:
+    from .page import Page
+    from .trainer import Trainer
+
+__all__ = ["Settings", "Task"]
 
 
 @dataclass(frozen=True)
@@ -64,49 +69,28 @@ class Settings:
         return cls(**values)
 
 
-class ByteImages(TensorDataset):
-    """Images that stay in memory as bytes, a quarter of what floats take; samples are floats from 0 to 1.
-
-    pixels: uint8 (N, C, H, W).
-    labels: int64 (N,).
-    """
-
-    def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
-        super().__init__(labels)
-        self.pixels = pixels
-
-    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
-        (label,) = super().__getitem__(index)
-        return Tensor(_floats(self.pixels[index])), label
-
-    def take(self, indices: Any) -> tuple[Tensor, ...]:
-        """The batch of these samples: images (len(indices), C, H, W) and labels."""
-        (labels,) = super().take(indices)
-        return Tensor(_floats(self.pixels[np.asarray(indices, dtype=np.int64)])), labels
-
-
-def _floats(pixels: np.ndarray) -> np.ndarray:
-    return pixels.astype(np.float32) / np.float32(255)
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Task:
-    """A network with the images it learns from.
+    """A network with the data it learns from. What is special to a kind of data is in a subclass.
 
-    classes: their names; label i means classes[i].
-    train, held_out: samples (image, label); held-out ones are only ever classified.
-    augment: changes a batch of training images (N, ...) before each step, drawing from ``retrograd``'s generator.
-    source: where the images come from, for the report.
+    train, held_out: samples (x, target); the network never learns from the held-out ones.
+    augment: changes a batch of x (N, ...) before each step, drawing from ``retrograd``'s generator.
+    source: where the data come from, for the report.
     kernels: compiled kernels that training runs, so that all cores can compile them before the first step.
     network: {"name": ..., "arguments": {...}}, from which networks.py builds the model again.
-    image: {"size": ..., "channels": ...}, what an image of the user's own is made into.
-    options: what else decides which images there are; a run that goes on must have the same.
+    options: what else decides which data there are; a run that goes on must have the same.
     warmup: the share of all steps in which the learning rate rises.
+
+    Of a subclass, ``samples`` is what its samples are called; ``shuffle`` whether they come in a new order each epoch;
+    ``held_out_batch`` how many held-out ones are computed at once.
     """
+
+    samples: ClassVar[str]
+    shuffle: ClassVar[bool] = True
+    held_out_batch: ClassVar[int] = 512
 
     name: str
     title: str
-    classes: tuple[str, ...]
     model: Module
     train: TensorDataset
     held_out: TensorDataset
@@ -114,6 +98,28 @@ class Task:
     source: str = ""
     kernels: tuple[str, ...] = ()
     network: Mapping[str, Any] = field(default_factory=dict)
-    image: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     warmup: float = 0.0
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """The mean loss of a batch."""
+        return cross_entropy(output, target)
+
+    def check(self) -> None:
+        """Look at the data before any time is spent on them.
+
+        Raises:
+            TrainingError: they cannot be trained on; says why.
+        """
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint says of the task, and must say when a run goes on."""
+        return {"network": dict(self.network), "options": dict(self.options)}
+
+    def result(self, trainer: Trainer) -> str:
+        """How a finished run went, in a line."""
+        raise NotImplementedError(f"{type(self).__name__} must define result(trainer)")
+
+    def page(self, trainer: Trainer) -> Page:
+        """What the report says of a run."""
+        raise NotImplementedError(f"{type(self).__name__} must define page(trainer)")

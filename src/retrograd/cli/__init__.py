@@ -1,0 +1,42 @@
+"""The command ``retrograd``: train, predict, sample, warmup, info.
+
+Heavy imports happen inside the commands, so that ``--help`` and mistakes in the arguments are answered at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from . import machine, predict, sample, train
+from .answers import UsageError, complain
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong arguments, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except UsageError as error:
+        return complain(f"{error}", 2)
+    except KeyboardInterrupt:
+        return complain("interrupted", 130)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="retrograd", description="Deep learning whose backward passes can be read.")
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    train.add_command(commands)
+    predict.add_command(commands)
+    sample.add_command(commands)
+    machine.add_commands(commands)
+    return parser
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return f"retrograd {__version__}"

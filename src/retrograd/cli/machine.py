@@ -1,0 +1,60 @@
+"""``retrograd warmup`` and ``retrograd info``: the compiled kernels, and what they are compiled for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from time import perf_counter
+from typing import Any
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: Any) -> None:
+    warmup = commands.add_parser("warmup", help="compile all kernels now instead of when they are first used")
+    warmup.add_argument("--dtype", choices=("float32", "float64"), help="only the kernels of this type (both)")
+    warmup.set_defaults(run=_warmup)
+
+    info = commands.add_parser("info", help="show versions, CPU, threads and the compile cache")
+    info.set_defaults(run=_info)
+
+
+def _warmup(arguments: argparse.Namespace) -> int:
+    from ..kernels import cache, warmup
+
+    start = perf_counter()
+    live = sys.stderr.isatty()
+    done = 0
+
+    def show(name: str) -> None:
+        nonlocal done
+        done += 1
+        if live:
+            print(f"\r\033[K{done:3d}  {name}", end="", file=sys.stderr, flush=True)
+
+    count = warmup({"float32": "f", "float64": "d"}.get(arguments.dtype, "fd"), show)
+    if live:
+        print("\r\033[K", end="", file=sys.stderr)
+    print(f"{count} kernels ready after {perf_counter() - start:.1f} s, in {cache.folder()}")
+    return 0
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    import textwrap
+
+    from ..kernels import cache
+    from ..kernels.target import cpu
+    from ..train.environment import machine, versions
+
+    features = " ".join(name[1:] for name in cpu()[1].split(",") if name.startswith("+"))
+    rows = {
+        **versions(),
+        **machine(),
+        "CPU features": features or f"those of {cpu()[0]}",
+        "Cache folder": str(cache.folder()),
+        "Cache size": f"{cache.size() / 1e6:.1f} MB",
+    }
+    width = max(map(len, rows)) + 2
+    for name, value in rows.items():
+        print(textwrap.fill(value, 100, initial_indent=name.ljust(width), subsequent_indent=" " * width) or name)
+    return 0

@@ -1,0 +1,67 @@
+"""``retrograd predict``: the network of a run classifies images."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from .answers import UsageError, complain
+
+__all__ = ["add_command"]
+
+
+def add_command(commands: Any) -> None:
+    predict = commands.add_parser(
+        "predict",
+        help="classify images with a trained network",
+        description="Classify PNG and JPEG files with the network of a run. Images are prepared as in training: cut to "
+        "a square in the middle and resized. The digits tasks know bright strokes on black; --invert is for dark ones "
+        "on white.",
+    )
+    predict.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="checkpoint.npz, or the run's folder")
+    predict.add_argument("image", type=Path, nargs="+", metavar="IMAGE", help="a PNG or JPEG file")
+    predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
+    predict.add_argument("--top", type=int, default=3, metavar="N", help="classes that the table shows per image (3)")
+    predict.add_argument("--invert", action="store_true", help="dark and bright change places first")
+    predict.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled", help="(compiled)")
+    predict.set_defaults(run=_predict)
+
+
+def _predict(arguments: argparse.Namespace) -> int:
+    """Every image that can be read is classified; the others are named on stderr, and then the exit code is 1."""
+    import json
+
+    from ..data.images import ImageError, shown
+    from ..ops.kernel_set import use_kernels
+    from ..train import CheckpointError
+    from ..train.predict import Predictor
+
+    if arguments.top < 1:
+        raise UsageError(f"--top {arguments.top} must be at least 1")
+    answers: list[dict[str, Any]] = []
+    with use_kernels(arguments.kernels):
+        try:
+            predictor = Predictor(arguments.checkpoint)
+            for path in arguments.image:
+                answers.append({"image": shown(path)})
+                try:
+                    image = predictor.read(path, arguments.invert)
+                except ImageError as error:
+                    answers[-1]["error"] = str(error)
+                    complain(f"{shown(path)} {error}", 1)
+                    continue
+                probabilities = [float(value) for value in predictor.probabilities(image[None])[0]]
+                ranking = sorted(zip(predictor.classes, probabilities, strict=True), key=lambda pair: -pair[1])
+                answers[-1] |= {"class": ranking[0][0], "probability": ranking[0][1], "probabilities": dict(ranking)}
+        except (CheckpointError, ImportError) as error:
+            return complain(str(error), 1)
+    if arguments.json:
+        print(json.dumps(answers, indent=2))
+    else:
+        width = max(len(answer["image"]) for answer in answers)
+        for answer in answers:
+            best = list(answer.get("probabilities", {}).items())[: arguments.top]
+            if best:
+                print(answer["image"].ljust(width) + "".join(f"  {share:7.2%} {name}" for name, share in best))
+    return 1 if any("error" in answer for answer in answers) else 0

@@ -1,0 +1,309 @@
+"""``retrograd train``: one run of a task, begun or taken up again, and its report."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .answers import UsageError, complain, given, option
+
+if TYPE_CHECKING:
+    from ..train import Progress, Settings, Task, Trainer
+
+__all__ = ["add_command"]
+
+_RUNS = Path("runs")
+_OPTIONS = ("epochs", "batch_size", "lr", "seed", "kernels")  # what Settings holds
+_IMAGE_OPTIONS = ("size", "channels", "held_out", "flip")  # what ImageOptions holds
+_SERIES_OPTIONS = ("column", "period", "horizon")  # what SeriesOptions holds
+_TASKS = ("digits", "mnist5k", "text", "series")
+_OWN = {  # options of the data, and for which task
+    "--images": ("size", "channels", "held_out", "flip", "held_out_images"),
+    "text": ("text",),
+    "series": ("csv", "column", "period", "horizon"),
+}
+
+
+def add_command(commands: Any) -> None:
+    train = commands.add_parser(
+        "train",
+        help="train a network and write a report about it",
+        description="Train a convolutional network: on the handwritten digits in the package (digits), on 5,000 "
+        "images of MNIST (mnist5k), or on your own (--images); or a recurrent one: on a text (text), or on a series of "
+        "numbers (series). Ctrl-C stops after the step under way; --resume goes "
+        "on, to the same weights, bit for bit.",
+    )
+    train.add_argument("task", nargs="?", choices=_TASKS, metavar="TASK", help="digits, mnist5k, text or series")
+    train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
+    add = train.add_argument_group("training").add_argument
+    add("--epochs", type=int, metavar="N", help="how often all is seen (digits, text 20; series 40; others 30)")
+    add("--batch-size", type=int, metavar="N", help="samples per step (64; 32 for --images and text)")
+    add("--lr", type=float, metavar="X", help="Adam's highest learning rate; it falls to 0 (0.003; 0.002 for --images)")
+    add("--seed", type=int, metavar="N", help="start of all random numbers (0)")
+    add("--kernels", choices=("compiled", "textbook"), help="fast kernels, or plain NumPy (compiled)")
+    add("--threads", type=int, metavar="N", help="threads of the compiled kernels; the result does not depend on them")
+    add("--output", type=Path, metavar="DIR", help="folder for checkpoint and report (a new one below runs/)")
+    add("--checkpoint-every", type=int, metavar="STEPS", help="steps between checkpoints (one epoch)")
+    add("--resume", action="store_true", help="go on from the checkpoint in --output, or in the latest run")
+    add = train.add_argument_group("with --images").add_argument
+    add("--size", type=int, metavar="PIXELS", help="images are cut to a square and resized to this, 8 to 256 (64)")
+    add("--channels", type=int, choices=(1, 3), help="3 for colour, 1 for grey (3)")
+    add("--held-out", type=float, metavar="SHARE", help="share of each class that is only used to test (0.2)")
+    add("--held-out-images", type=Path, metavar="DIR", help="test with the images in this folder's class folders")
+    add("--no-flip", dest="flip", action="store_false", default=None, help="do not mirror images, as for letters")
+    add = train.add_argument_group("with text").add_argument
+    add("--text", type=Path, metavar="FILE", help="a text in UTF-8 (what Python's help() says)")
+    add = train.add_argument_group("with series").add_argument
+    add("--csv", type=Path, metavar="FILE", help="a CSV file whose first line names its columns (sunspots)")
+    add("--column", metavar="NAME", help="the column of --csv")
+    add("--period", type=int, metavar="N", help="after how many values it begins to repeat itself (found out)")
+    add("--horizon", type=int, metavar="N", help="how many values are forecast at once (12)")
+    train.set_defaults(run=_train, usage_error=train.error)
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from ..train import CheckpointError, Stopped, Trainer, TrainingError, make_progress
+
+    if (arguments.task is None) == (arguments.images is None):
+        arguments.usage_error(f"give one TASK ({', '.join(_TASKS[:-1])} or {_TASKS[-1]}), or --images DIR")
+    name = arguments.task or "images"
+    _check_own(arguments)
+    output = _output(arguments, name)
+    files = given(arguments, ("images", "held_out_images", "text", "csv"))
+    words = [f"{option(key, path)} {shlex.quote(str(path))}" for key, path in files.items()]
+    what = " ".join([*([name] if arguments.task else []), *words])
+    if arguments.csv is not None:
+        what += f" --column {shlex.quote(arguments.column)}"
+    command = f"retrograd train {what} --resume --output {shlex.quote(str(output))}"
+    progress = make_progress()
+    trainer: Trainer | None = None
+    try:
+        saved = _saved(arguments, name, output)
+        settings = _settings(arguments, name, saved, output)
+        _use(arguments, settings)
+        task = _seeded_task(arguments, name, settings, saved, progress)
+        try:
+            trainer = Trainer(task, settings, output, arguments.checkpoint_every, progress)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if arguments.resume:
+            trainer.load_checkpoint()
+        progress.unit = task.samples
+        _introduce(trainer, progress)
+        trainer.run()
+        return _finish(trainer, command)
+    except (TrainingError, CheckpointError) as error:
+        return complain(str(error), 1)
+    except Stopped as stop:
+        return complain(f"{stop}. Go on with: {command}", stop.exit_code)
+    except KeyboardInterrupt:
+        if trainer is None or not trainer.path.exists():
+            raise
+        return complain(f"interrupted; {trainer.path} holds the last checkpoint. Go on with: {command}", 130)
+
+
+def _output(arguments: argparse.Namespace, name: str) -> Path:
+    """The run's folder: as asked for, else the latest one to resume, else a new one. A checkpoint is never overwritten
+    by another run."""
+    from ..train.trainer import CHECKPOINT
+
+    if arguments.output is not None:
+        output: Path = arguments.output
+        exists = (output / CHECKPOINT).exists()
+        if arguments.resume and not exists:
+            raise UsageError(f"{output} holds no checkpoint to resume; leave out --resume to start a run there")
+        if exists and not arguments.resume:
+            raise UsageError(
+                f"{output} holds the checkpoint of another run; go on with it by --resume, or choose another --output"
+            )
+        return output
+    runs = sorted(_RUNS.glob(f"{name}*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
+    if arguments.resume:
+        if not runs:
+            raise UsageError(f"there is no run below {_RUNS.absolute()} to resume; name its folder with --output")
+        return runs[-1].parent
+    number, output = 1, _RUNS / name
+    while (output / CHECKPOINT).exists():
+        number += 1
+        output = _RUNS / f"{name}-{number}"
+    return output
+
+
+def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, Any] | None:
+    """The checkpoint's state when resuming; it must be of this task."""
+    from ..train import CheckpointError, load_checkpoint
+    from ..train.trainer import CHECKPOINT
+
+    if not arguments.resume:
+        return None
+    path = output / CHECKPOINT
+    state = load_checkpoint(path)
+    if state.get("task") != name:
+        task = state.get("task")
+        raise CheckpointError(f"{path} does not fit this command: it is of the task {task!r}, not {name!r}")
+    return state
+
+
+def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | None, output: Path) -> Settings:
+    """The settings: those of the checkpoint when resuming, else the options and the defaults."""
+    import dataclasses
+
+    from ..train import CheckpointError, Settings
+    from ..train.tasks import DEFAULTS
+    from ..train.trainer import CHECKPOINT
+
+    chosen = given(arguments, _OPTIONS)
+    if saved is None:
+        try:
+            return dataclasses.replace(DEFAULTS[name], **chosen)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    try:
+        settings = Settings.from_dict(saved["settings"])
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"{output / CHECKPOINT} does not fit this command: {error}") from error
+    _keep(chosen, settings)
+    return settings
+
+
+def _keep(chosen: dict[str, Any], saved: Any) -> None:
+    """A resumed run has the options that it began with."""
+    for name, value in chosen.items():
+        if value != getattr(saved, name):
+            name_of = option(name, value)
+            shown = name_of if value is False else f"{name_of} {value}"
+            raise UsageError(
+                f"{shown} differs from the checkpoint's {getattr(saved, name)}; a resumed run keeps its "
+                f"settings: leave out {name_of}, or start a new run without --resume"
+            )
+
+
+def _use(arguments: argparse.Namespace, settings: Settings) -> None:
+    if arguments.threads is None:
+        return
+    if settings.kernels != "compiled":
+        raise UsageError("--threads is for the compiled kernels; leave it out with --kernels textbook")
+    from ..kernels.launch import set_num_threads
+
+    try:
+        set_num_threads(arguments.threads)
+    except ValueError as error:
+        raise UsageError(f"--threads: {error}") from None
+
+
+def _check_own(arguments: argparse.Namespace) -> None:
+    """Options of the data belong to one task each."""
+    for task, names in _OWN.items():
+        chosen = given(arguments, names)
+        if chosen and task != (arguments.task or "--images"):
+            where = task if task.startswith("--") else f"the task {task}"
+            raise UsageError(f"{option(*next(iter(chosen.items())))} is for {where}; leave it out")
+    if arguments.held_out is not None and arguments.held_out_images is not None:
+        raise UsageError("--held-out and --held-out-images exclude each other; leave one out")
+    if (arguments.csv is None) != (arguments.column is None):
+        raise UsageError("--csv FILE and --column NAME belong together; give both, or none for the sunspots")
+
+
+def _seeded_task(
+    arguments: argparse.Namespace, name: str, settings: Settings, saved: dict[str, Any] | None, progress: Progress
+) -> Task:
+    from ..ops.kernel_set import use_kernels
+    from ..ops.random import manual_seed
+    from ..train import TrainingError
+
+    make = {"digits": _digits, "mnist5k": _mnist5k, "images": _images, "text": _text, "series": _series}[name]
+    manual_seed(settings.seed)
+    try:
+        with use_kernels(settings.kernels):
+            return make(arguments, settings, saved, progress)
+    except TrainingError:
+        raise
+    except (ImportError, RuntimeError) as error:
+        raise TrainingError(str(error)) from error
+
+
+def _digits(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.tasks import digits_task
+
+    return digits_task()
+
+
+def _mnist5k(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.tasks import mnist5k_task
+
+    return mnist5k_task()
+
+
+def _images(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.tasks import ImageOptions, images_task
+
+    options = _data_options(ImageOptions, arguments, _IMAGE_OPTIONS, saved)
+    task, skipped = images_task(arguments.images, arguments.held_out_images, options, settings.seed)
+    if skipped:
+        progress.say(f"not used: {skipped}")
+    return task
+
+
+def _text(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.text import text_task
+
+    return text_task(arguments.text, settings.batch_size)
+
+
+def _series(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..train.series import SeriesOptions, series_task
+
+    return series_task(arguments.csv, _data_options(SeriesOptions, arguments, _SERIES_OPTIONS, saved))
+
+
+def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str], saved: Any) -> Any:
+    """The options of this kind: those of the checkpoint when resuming, else those of the user."""
+    from ..train import CheckpointError
+
+    chosen = given(arguments, names)
+    if saved is None:
+        try:
+            return kind(**chosen)
+        except ValueError as error:
+            raise UsageError(f"--{error}") from None
+    try:
+        options = kind(**{name: saved["options"][name] for name in names})
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint does not fit this command: {error}") from error
+    _keep(chosen, options)
+    return options
+
+
+def _introduce(trainer: Trainer, progress: Progress) -> None:
+    settings, task = trainer.settings, trainer.task
+    if trainer.finished:
+        progress.say(f"{trainer.path} holds a finished run")
+    elif trainer.steps:
+        progress.say(f"going on after step {trainer.steps} of {trainer.path}")
+    else:
+        progress.say(
+            f"training on {len(task.train):,} {task.samples}, {len(task.held_out):,} held out; seed {settings.seed}, "
+            f"{settings.kernels} kernels; output in {trainer.output}"
+        )
+
+
+def _finish(trainer: Trainer, command: str) -> int:
+    """Say how it went and write the report; a report that cannot be made does not undo the training."""
+    from ..train.pictures import PicturesMissing
+    from ..train.report import ReportError, write_report
+
+    print(trainer.task.result(trainer))
+    print(f"checkpoint  {trainer.path}")
+    try:
+        print(f"report      {write_report(trainer)}", flush=True)
+    except PicturesMissing as missing:
+        sys.stdout.flush()
+        return complain(f"there is no report: {missing}; then {command} writes it", 0)
+    except ReportError as error:
+        sys.stdout.flush()
+        return complain(str(error), 1)
+    return 0

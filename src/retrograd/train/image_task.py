@@ -1,0 +1,112 @@
+"""Tasks whose samples are images of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.dataset import TensorDataset
+from ..engine.tensor import Tensor
+from .faults import TrainingError
+from .task import Task
+
+if TYPE_CHECKING:
+    from .page import Page
+    from .trainer import Trainer
+
+__all__ = ["ByteImages", "ImageTask", "check_dataset"]
+
+
+class ByteImages(TensorDataset):
+    """Images that stay in memory as bytes, a quarter of what floats take; samples are floats from 0 to 1.
+
+    pixels: uint8 (N, C, H, W).
+    labels: int64 (N,).
+    """
+
+    def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
+        super().__init__(labels)
+        self.pixels = pixels
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        (label,) = super().__getitem__(index)
+        return Tensor(_floats(self.pixels[index])), label
+
+    def take(self, indices: Any) -> tuple[Tensor, ...]:
+        """The batch of these samples: images (len(indices), C, H, W) and labels."""
+        (labels,) = super().take(indices)
+        return Tensor(_floats(self.pixels[np.asarray(indices, dtype=np.int64)])), labels
+
+
+def _floats(pixels: np.ndarray) -> np.ndarray:
+    return pixels.astype(np.float32) / np.float32(255)
+
+
+@dataclass(kw_only=True)
+class ImageTask(Task):
+    """A network with the images it learns to name.
+
+    classes: their names; label i, the target of a sample, means classes[i].
+    image: {"size": ..., "channels": ...}, what an image of the user's own is made into.
+    """
+
+    samples = "images"
+
+    classes: tuple[str, ...]
+    image: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        check_dataset("training data", self.train, len(self.classes))
+        check_dataset("held-out data", self.held_out, len(self.classes))
+
+    def identity(self) -> dict[str, Any]:
+        of_all = super().identity()
+        return {
+            "classes": list(self.classes),
+            "network": of_all["network"],
+            "image": dict(self.image),
+            "options": of_all["options"],
+        }
+
+    def result(self, trainer: Trainer) -> str:
+        accuracy, total = trainer.history[-1]["held_out_accuracy"], len(self.held_out)
+        return f"held-out accuracy {accuracy:.2%} ({round(accuracy * total)} of {total}) after {trainer.epoch} epochs"
+
+    def page(self, trainer: Trainer) -> Page:
+        from .image_report import image_page  # Matplotlib and what goes with it, only for a report
+
+        return image_page(self, trainer)
+
+
+def check_dataset(name: str, dataset: TensorDataset, classes: int) -> None:
+    """Check images (floats of shape (N, ...)) and labels (int64 of shape (N,)) before any time is spent on them.
+
+    Raises:
+        TrainingError: there are no samples, an image holds NaN or infinity, or a label is no class; says which.
+    """
+    arrays = [tensor.data for tensor in dataset.tensors]
+    if isinstance(dataset, ByteImages):
+        arrays = [dataset.pixels[:0].astype(np.float32), *arrays]  # bytes are always finite
+    if len(arrays) != 2:
+        raise TrainingError(f"{name}: a sample has {len(arrays)} parts, expected an image and a label")
+    images, labels = arrays
+    if not len(labels):
+        raise TrainingError(f"{name}: there are no images")
+    if images.dtype.kind != "f" or labels.dtype != np.int64 or labels.ndim != 1:
+        raise TrainingError(
+            f"{name}: images are {images.dtype} of shape {images.shape} and labels {labels.dtype} of shape "
+            f"{labels.shape}; expected floats (N, ...) and int64 (N,)"
+        )
+    if not np.isfinite(images).all():
+        first = tuple(int(index) for index in np.argwhere(~np.isfinite(images))[0])
+        raise TrainingError(
+            f"{name}: image {first[0]} holds {images[first]} at {first[1:]}; repair the data or leave the image out"
+        )
+    outside = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(outside):
+        raise TrainingError(
+            f"{name}: label {outside[0]} is {labels[outside[0]]}; with {classes} classes a label is 0 to {classes - 1}"
+        )

@@ -1,0 +1,96 @@
+"""Text that a network writes, character by character."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..data.text import decoded, encoded
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor
+from .checkpoint import CheckpointError, load_checkpoint
+from .networks import build_network
+from .sequence_networks import States, TextNetwork
+
+__all__ = ["Writer", "beginning", "sampled"]
+
+
+def sampled(
+    model: TextNetwork, prompt: np.ndarray, length: int, temperature: float, random: np.random.Generator
+) -> np.ndarray:
+    """The codes (length,) that the network writes after those of ``prompt`` (at least one).
+
+    Each is drawn with the probabilities softmax(scores / temperature): the lower the temperature, the less is dared.
+    """
+    training = model.training
+    model.eval()
+    states: States | None = None
+    written = np.empty(length, np.int64)
+    codes = prompt
+    with no_grad():
+        for place in range(length):
+            scores, states = model.step(Tensor(codes[:, np.newaxis]), states)
+            last = scores.data[-1].astype(np.float64) / temperature
+            chances = np.exp(last - last.max())
+            below = np.cumsum(chances / chances.sum())[:-1]  # what is left to 1 is the last one's
+            written[place] = int(np.searchsorted(below, random.random(), side="right"))
+            codes = written[place : place + 1]
+    model.train(training)
+    return written
+
+
+def beginning(alphabet: str) -> str:
+    """What a text is begun with where nothing else is said: a new line, if there are lines."""
+    return "\n" if "\n" in alphabet else alphabet[0]
+
+
+class Writer:
+    """The network of a checkpoint of ``retrograd train text``.
+
+    path: the checkpoint, or the folder of the run.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, it is damaged, or it is of another task.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        from .trainer import CHECKPOINT
+
+        path = Path(path)
+        path = path / CHECKPOINT if path.is_dir() else path
+        state = load_checkpoint(path)
+        try:
+            if state.get("task") != "text":
+                raise ValueError(f"it is of the task {state.get('task')!r}, not 'text'")
+            alphabet, model = state["alphabet"], build_network(state["network"])
+            if not isinstance(alphabet, str) or not isinstance(model, TextNetwork):
+                raise ValueError("its network is not one for text")
+            if len(alphabet) != model.embedding.num_embeddings:
+                raise ValueError(f"its network knows {model.embedding.num_embeddings} characters, not {len(alphabet)}")
+            model.load_state_dict(state["model"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            why = " ".join(str(error).split())[:200]
+            raise CheckpointError(f"{path} is no checkpoint that writes text: {why}") from error
+        self.model, self.alphabet = model, alphabet
+
+    def write(self, length: int, temperature: float = 0.8, seed: int = 0, prompt: str | None = None) -> str:
+        """The prompt (by default a new line) and ``length`` characters after it, the same for the same seed.
+
+        Raises:
+            ValueError: length or temperature is not positive, or the prompt is empty.
+            TextError: the prompt has a character that the network does not know.
+        """
+        if length < 1:
+            raise ValueError(f"length={length} must be at least 1")
+        if not 0 < temperature < float("inf"):
+            raise ValueError(f"temperature={temperature} must be greater than 0 and finite; 0.8 is a good start")
+        if seed < 0:
+            raise ValueError(f"seed={seed} must be 0 or more")
+        if prompt is None:
+            prompt = beginning(self.alphabet)
+        if not prompt:
+            raise ValueError("prompt is empty; give it at least one character")
+        codes = encoded(prompt, self.alphabet)
+        random = np.random.Generator(np.random.PCG64(seed))
+        return prompt + decoded(sampled(self.model, codes, length, temperature, random), self.alphabet)

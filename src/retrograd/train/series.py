@@ -1,0 +1,203 @@
+"""``retrograd train series``: a network learns to say what comes next in a series of numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..data.dataset import TensorDataset
+from ..data.series import Series, SeriesError, load_sunspots, read_series
+from ..engine.tensor import Tensor
+from ..nn.functional import mse_loss
+from .faults import TrainingError
+from .forecast import Autoregression, errors, period_of, seasonal_naive
+from .networks import build_network
+from .task import Task
+
+if TYPE_CHECKING:
+    from .page import Page
+    from .trainer import Trainer
+
+__all__ = ["SeriesOptions", "SeriesTask", "series_task"]
+
+_PERIODS = 3  # that the network looks back
+_LEAST_PERIODS = 4
+_HELD_OUT = 0.2
+_SUNSPOTS = 132  # months: eleven years
+
+_KERNELS = (
+    "recurrent.forward",
+    "recurrent.backward",
+    "recurrent_products.by_x",
+    "recurrent_products.pack_columns",
+    "recurrent_products.pack_rows",
+    "recurrent_products.sums",
+    "recurrent_products.weight_grad",
+    "matmul.multiply",
+    "elementwise.add",
+    "elementwise.add_broadcast",
+    "loss.distance",
+    "loss.distance_grad",
+    "optimizer.adam",
+    "reduction.sum_columns",
+)
+
+
+@dataclass(frozen=True)
+class SeriesOptions:
+    """What is made of a series.
+
+    column: of the file; None for the sunspots.
+    period: after how many values it begins to repeat itself; None finds out.
+    horizon: how many values are forecast at once.
+
+    Raises:
+        ValueError: a value is out of range; names the command's option.
+    """
+
+    column: str | None = None
+    period: int | None = None
+    horizon: int = 12
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("period", self.period, 2), ("horizon", self.horizon, 1)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise ValueError(f"{name}={value!r} must be an int of at least {least}")
+
+
+@dataclass(kw_only=True)
+class SeriesTask(Task):
+    """A network with the series it learns from.
+
+    A sample is a window of three periods, standardised by mean and deviation of the training part; its target are the
+    ``horizon`` values that follow. Targets of held-out samples lie in the last fifth of the series; no others do.
+
+    series: the numbers; ``first`` is the position of the first that is held out.
+    period, horizon: as SeriesOptions says.
+    mean, deviation: of the training part.
+    """
+
+    samples = "windows"
+
+    series: Series
+    first: int
+    period: int
+    horizon: int
+    mean: float
+    deviation: float
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return mse_loss(output, target)
+
+    @cached_property
+    def origins(self) -> np.ndarray:
+        """Where the targets of the held-out samples begin."""
+        return np.arange(self.first, len(self.series.values) - self.horizon + 1)
+
+    @cached_property
+    def truth(self) -> np.ndarray:
+        """The values that are to be forecast from each origin, (origins, horizon)."""
+        return self.series.values[self.origins[:, np.newaxis] + np.arange(self.horizon)]
+
+    @cached_property
+    def baselines(self) -> Mapping[str, np.ndarray]:
+        """Forecasts without a network from each origin, by their names."""
+        values = self.series.values
+        regression = Autoregression(values[: self.first], min(2 * self.period, (self.first - 1) // 3))
+        return {
+            f"autoregression of order {regression.order}": regression.forecast(values, self.origins, self.horizon),
+            "one period before": seasonal_naive(values, self.origins, self.horizon, self.period),
+        }
+
+    def forecasts(self, trainer: Trainer) -> np.ndarray:
+        """What the network says from each origin, (origins, horizon)."""
+        return trainer.scores().astype(np.float64) * self.deviation + self.mean
+
+    def result(self, trainer: Trainer) -> str:
+        others = "; ".join(f"{name} {errors(found, self.truth)[0]:.4g}" for name, found in self.baselines.items())
+        return (
+            f"mean absolute error {errors(self.forecasts(trainer), self.truth)[0]:.4g} over the next {self.horizon} "
+            f"values of the held-out part, after {trainer.epoch} epochs; {others}"
+        )
+
+    def page(self, trainer: Trainer) -> Page:
+        from .series_report import series_page
+
+        return series_page(self, trainer)
+
+
+def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
+    """A GRU and a series: a column of a CSV file, or if path is None the sunspots that come with the package.
+
+    Raises:
+        TrainingError: the file cannot be used, or the series is constant, too short, or like itself at no distance.
+        RuntimeError: the data file of the package is missing or damaged.
+    """
+    try:
+        series = load_sunspots() if path is None else read_series(path, options.column or "")
+    except SeriesError as error:
+        raise TrainingError(str(error)) from None
+    name = f"{series.name} of {path.name}" if path is not None else "monthly sunspot numbers, 1749 to 1980"
+    first = len(series.values) - int(len(series.values) * _HELD_OUT)
+    period = options.period or (_SUNSPOTS if path is None else _found_period(name, series.values[:first]))
+    _check_length(name, len(series.values), first, period, options.horizon)
+    values = series.values
+    mean, deviation = float(values[:first].mean()), float(values[:first].std())
+    if deviation == 0:
+        raise TrainingError(f"{name}: the first {first:,} values are all {values[0]:g}; there is nothing to learn")
+    scaled = ((values - mean) / deviation).astype(np.float32)
+    look = _PERIODS * period
+    network = {"name": "series", "arguments": {"horizon": options.horizon}}
+    used = {**asdict(options), "period": period}
+    return SeriesTask(
+        name="series",
+        title="Sunspots" if path is None else f"{series.name} of {path.name}",
+        model=build_network(network),
+        train=_windows(scaled, look, options.horizon, look, first),
+        held_out=_windows(scaled, look, options.horizon, first, len(scaled)),
+        series=series,
+        first=first,
+        period=period,
+        horizon=options.horizon,
+        mean=mean,
+        deviation=deviation,
+        kernels=_KERNELS,
+        source=f"{name}{', files/ATTRIBUTION.txt says whose' if path is None else ''}",
+        network=network,
+        options={**used, "sha256": hashlib.sha256(values.astype("<f8").tobytes()).hexdigest()},
+        warmup=0.05,
+    )
+
+
+def _found_period(name: str, values: np.ndarray) -> int:
+    found = period_of(values)
+    if found is None:
+        raise TrainingError(f"{name}: it is like itself at no distance, so no period was found; give one with --period")
+    return max(found, 2)
+
+
+def _check_length(name: str, size: int, first: int, period: int, horizon: int) -> None:
+    if size < _LEAST_PERIODS * period:
+        raise TrainingError(
+            f"{name}: {size:,} values are fewer than {_LEAST_PERIODS} periods of {period}; give a longer series, or a "
+            "shorter --period"
+        )
+    spare = min(first - _PERIODS * period, size - first)
+    if spare < horizon:
+        remedy = f"choose a --horizon of {spare} at most" if spare > 0 else "give a longer one, or a shorter --period"
+        raise TrainingError(
+            f"{name}: {size:,} values, of which {first:,} are trained on, are too few for windows of {_PERIODS} "
+            f"periods of {period} and the {horizon} values after them; {remedy}"
+        )
+
+
+def _windows(values: np.ndarray, look: int, horizon: int, start: int, stop: int) -> TensorDataset:
+    """The samples whose targets lie in values[start:stop]: x (look,), the target (horizon,)."""
+    both = np.lib.stride_tricks.sliding_window_view(values, look + horizon)[start - look : stop - look - horizon + 1]
+    return TensorDataset(np.ascontiguousarray(both[:, :look]), np.ascontiguousarray(both[:, look:]))

@@ -1,0 +1,168 @@
+"""``retrograd train text``: a network learns to say which character comes next."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.dataset import TensorDataset
+from ..data.loader import DataLoader
+from ..data.text import Corpus, TextError, load_pydoc, read_text
+from ..engine.tensor import Tensor
+from ..nn.functional import cross_entropy
+from .faults import TrainingError
+from .ngram import bits, witten_bell
+from .sequence_networks import TextNetwork
+from .task import Task
+
+if TYPE_CHECKING:
+    from .page import Page
+    from .trainer import Trainer
+
+__all__ = ["STEPS", "TextTask", "in_streams", "text_task"]
+
+STEPS = 64  # characters of a sample: how far back in time gradients flow
+_READERS = 8  # streams of held-out text: the fewer, the less often the network begins without knowing what was before
+_ORDER = 6
+
+_KERNELS = (
+    "recurrent.forward",
+    "recurrent.backward",
+    "recurrent_products.by_x",
+    "recurrent_products.pack_columns",
+    "recurrent_products.pack_rows",
+    "recurrent_products.sums",
+    "recurrent_products.to_x",
+    "recurrent_products.weight_grad",
+    "matmul.multiply",
+    "cross_entropy.rows",
+    "cross_entropy.rows_grad",
+    "optimizer.adam",
+    "random.dropout",
+    "random.dropout_grad",
+    "reduction.sum_columns",
+    "sparse.csr_product",
+    "sparse.lines",
+)
+
+
+@dataclass(kw_only=True)
+class TextTask(Task):
+    """A network with the text it learns from.
+
+    A sample is a row of characters, and the same row one character further on: its target. Samples are cut from streams
+    that lie beside each other, so that row n of a batch goes on where row n of the batch before ended.
+
+    corpus: the text; train is its first 90 %, held_out the next 5, test the last.
+    """
+
+    samples = "sequences"
+    shuffle = False
+    held_out_batch = _READERS
+
+    model: TextNetwork
+    corpus: Corpus
+    test: TensorDataset
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        return cross_entropy(output, target.transpose(0, 1).reshape(-1))
+
+    def identity(self) -> dict[str, Any]:
+        return {"alphabet": self.corpus.alphabet, **super().identity()}
+
+    @cached_property
+    def baselines(self) -> list[float]:
+        """Bits per character of n-gram models for n = 1, ..., 6, on the characters that the network is tested with."""
+        return self._grams(2, self.test)
+
+    def _grams(self, part: int, data: TensorDataset) -> list[float]:
+        parts = parts_of(self.corpus.codes)
+        told = slice(1, 1 + data.tensors[1].numel())  # the targets of the samples
+        return [bits(row[told]) for row in witten_bell(parts[0], parts[part], len(self.corpus.alphabet), _ORDER)]
+
+    def held_out_baseline(self) -> float:
+        """Bits per character of 6-grams on the held-out samples."""
+        return self._grams(1, self.held_out)[-1]
+
+    def bits(self, trainer: Trainer) -> float:
+        """Bits per character of the network on the last part of the text."""
+        return trainer.evaluate(self.tests())["loss"] / math.log(2)
+
+    def tests(self) -> DataLoader:
+        """The batches of the last part, in their order."""
+        return DataLoader(self.test, min(_READERS, len(self.test)))
+
+    def result(self, trainer: Trainer) -> str:
+        return (
+            f"{self.bits(trainer):.3f} bits per character on the last 5 % of the text after {trainer.epoch} epochs; "
+            f"{_ORDER}-grams {self.baselines[-1]:.3f}"
+        )
+
+    def page(self, trainer: Trainer) -> Page:
+        from .text_report import text_page
+
+        return text_page(self, trainer)
+
+
+def text_task(path: Path | None, streams: int, **sizes: int) -> TextTask:
+    """A character LSTM and a text: that of the file, or if it is None what Python's ``help()`` says.
+
+    streams: the batch size.
+    sizes: width, hidden and layers of the network, if they are to be others.
+
+    Raises:
+        TrainingError: the text cannot be used, or is too short for so many streams.
+    """
+    try:
+        corpus = load_pydoc() if path is None else read_text(path)
+    except TextError as error:
+        raise TrainingError(str(error)) from None
+    first, second, last = parts_of(corpus.codes)
+    most = (len(first) - 1) // STEPS
+    if streams > most:
+        raise TrainingError(
+            f"batch-size={streams} is too great for a text of {len(corpus.codes):,} characters, of which "
+            f"{len(first):,} are trained on: there must be {STEPS} for each sequence of a batch; choose {most} at most"
+        )
+    readers = min(_READERS, (min(len(second), len(last)) - 1) // STEPS)
+    arguments = {"characters": len(corpus.alphabet), "streams": streams, **sizes}
+    return TextTask(
+        name="text",
+        title=f"Text of {corpus.source}",
+        model=TextNetwork(**arguments),
+        train=in_streams(first, streams),
+        held_out=in_streams(second, readers),
+        test=in_streams(last, readers),
+        corpus=corpus,
+        kernels=_KERNELS,
+        source=corpus.source,
+        network={"name": "text", "arguments": arguments},
+        options={"characters": len(corpus.codes), "different": len(corpus.alphabet), "sha256": corpus.sha256},
+        warmup=0.05,
+    )
+
+
+def parts_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first 90 %, the next 5 and the last 5."""
+    first, second = len(codes) * 90 // 100, len(codes) * 95 // 100
+    return codes[:first], codes[first:second], codes[second:]
+
+
+def in_streams(codes: np.ndarray, streams: int, steps: int = STEPS) -> TensorDataset:
+    """The samples of a text that is cut into so many streams, read beside each other; what is left over is not used.
+
+    Sample k * streams + n is the k-th of stream n: x (1 + steps,), with 0 in front if k is 0 and else 1, and the target
+    (steps,).
+    """
+    length = (len(codes) - 1) // streams // steps
+    cut = slice(None, streams * length * steps)
+    x, target = (
+        part[cut].reshape(streams, length, steps).transpose(1, 0, 2).reshape(-1, steps) for part in (codes, codes[1:])
+    )
+    goes_on = np.repeat(np.arange(length) > 0, streams).astype(np.int64)
+    return TensorDataset(np.concatenate([goes_on[:, np.newaxis], x], axis=1), np.ascontiguousarray(target))

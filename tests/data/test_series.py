@@ -1,0 +1,80 @@
+"""Series from CSV files, and the sunspots in the package."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retrograd.data import series
+from retrograd.data.series import SeriesError, load_sunspots, read_series
+
+
+def test_the_sunspots() -> None:
+    sunspots = load_sunspots()
+    assert (sunspots.values.shape, sunspots.values.dtype, sunspots.name) == ((2784,), np.float64, "sunspots")
+    assert sunspots.labels[0] == "1749-01" and sunspots.labels[-1] == "1980-12" and len(set(sunspots.labels)) == 2784
+    assert sunspots.values.min() == 0 and sunspots.values.max() == 253.8
+    assert sunspots.values[sunspots.labels.index("1957-10")] == 253.8  # the highest month of the highest cycle
+    assert 50 < sunspots.values.mean() < 51
+
+
+def test_a_damaged_data_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "_SHA256", "0" * 64)
+    with pytest.raises(RuntimeError, match=r"sunspots: the data file .*sunspots.csv.gz is damaged: its SHA-256 is"):
+        load_sunspots()
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_reads_a_column(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "file.csv"
+    rows = [["when", " high ", "low"], ['"May 1st"', "1.5", "-2"], ["June", " 1e2", "3"], ["July", "7", "0"]]
+    path.write_text("\ufeff" + "\r\n".join(separator.join(row) for row in rows) + "\r\n\r\n", encoding="utf-8")
+    found = read_series(path, "high")
+    assert found.values.tolist() == [1.5, 100, 7] and found.labels == ("May 1st", "June", "July")
+    assert found.label(1) == "June" and found.name == "high"
+    assert read_series(path, "low").values.tolist() == [-2, 3, 0]
+
+
+def test_the_first_column_has_no_labels_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text("value\n1\n2\n")
+    found = read_series(path, "value")
+    assert found.values.tolist() == [1, 2] and found.labels == () and found.label(1) == "2"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty; its first line must name the columns"),
+        (b"\n1\n", "the file is empty"),
+        (b"a,b\n1,2\n", "line 1: there is no column 'x'; the columns are 'a', 'b'"),
+        (b"x,b,x\n1,2,3\n", "line 1: there is more than one column 'x'"),
+        (b"x\n1\n\n3\n", "line 3: column 'x' is empty; a series has no gaps"),
+        (b"a,x\n1,2\n2,\n3,4\n", "line 3: column 'x' is empty"),
+        (b"a,x\n1,2\n\n3,4\n", "line 3: it has 1 columns, the first line has 2"),
+        (b"a,x\n1,2\n2,3,4\n", "line 3: it has 3 columns, the first line has 2"),
+        (b"a,x\n1,2\n2,n.a.\n", "line 3: column 'x' holds 'n.a.', which is no number"),
+        (b"x\n1_000\n", "line 2: column 'x' holds '1_000', which is no number"),
+        (b"x\n1\nnan\n", "line 3: column 'x' holds 'nan'; values must be finite"),
+        (b"x\n1\n1e999\n", "line 3: column 'x' holds '1e999'; values must be finite"),
+        (b"x\n1\n\xff\n", "line 3: this is no UTF-8 text"),
+        (b"x\n1\n2\0\n", "line 3: there is a NUL character"),
+        (b'x\n1\n"2\n', "line 3: this is no line of a CSV file"),
+    ],
+)
+def test_what_is_no_series_is_refused_with_its_line(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "file.csv"
+    path.write_bytes(content)
+    with pytest.raises(SeriesError, match=re.escape(message)) as caught:
+        read_series(path, "x")
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SeriesError, match=r"none.csv cannot be read: No such file"):
+        read_series(tmp_path / "none.csv", "x")
+    with pytest.raises(SeriesError, match="cannot be read: Is a directory"):
+        read_series(tmp_path, "x")

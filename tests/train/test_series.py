@@ -1,0 +1,164 @@
+"""A network that forecasts a series: windows, options and refusals, resuming, and its report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retrograd.engine.tensor import Tensor
+from retrograd.ops.kernel_set import use_kernels
+from retrograd.ops.random import manual_seed
+from retrograd.train import CheckpointError, Settings, Trainer, TrainingError
+from retrograd.train.forecast import errors
+from retrograd.train.report import report_page
+from retrograd.train.sequence_networks import SeriesNetwork
+from retrograd.train.series import SeriesOptions, SeriesTask, series_task
+from train.small import bits as weights
+from train.test_report import Page
+from train.test_text import _Stop
+
+SETTINGS = Settings(epochs=4, batch_size=16, lr=0.02, seed=3, kernels="textbook")
+
+
+@pytest.fixture(autouse=True)
+def _on_numpy() -> Any:
+    with use_kernels("textbook"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("series") / "waves.csv"
+    values = 10 + 3 * np.sin(2 * np.pi * np.arange(200) / 8) + 0.2 * np.random.default_rng(0).normal(size=200)
+    path.write_text("day,height\n" + "".join(f"d{day},{value}\n" for day, value in enumerate(values)))
+    return path
+
+
+def made(path: Path, folder: Path, **options: Any) -> Trainer:
+    manual_seed(SETTINGS.seed)
+    return Trainer(series_task(path, SeriesOptions("height", horizon=5)), SETTINGS, folder, **options)
+
+
+@pytest.fixture(scope="module")
+def whole(waves: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    with use_kernels("textbook"):
+        trainer = made(waves, tmp_path_factory.mktemp("whole"))
+        trainer.run()
+    return trainer
+
+
+def task_of(trainer: Trainer) -> SeriesTask:
+    assert isinstance(trainer.task, SeriesTask)
+    return trainer.task
+
+
+def test_windows_and_their_targets(whole: Trainer) -> None:
+    task = task_of(whole)
+    values = (task.series.values - task.mean) / task.deviation
+    assert (task.period, task.first, task.horizon) == (8, 160, 5)
+    assert task.mean == task.series.values[:160].mean() and task.deviation == task.series.values[:160].std()
+    x, target = (tensor.data for tensor in task.train.tensors)
+    assert x.shape == (160 - 24 - 5 + 1, 24) and target.shape == (132, 5)
+    for row in (0, 77, 131):
+        np.testing.assert_allclose(x[row], values[row : row + 24], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(target[row], values[row + 24 : row + 29], rtol=1e-6, atol=1e-6)
+    x, target = (tensor.data for tensor in task.held_out.tensors)
+    assert len(x) == len(task.origins) == 36 and task.origins[0] == 160 and task.origins[-1] == 195
+    np.testing.assert_allclose(target * task.deviation + task.mean, task.truth, rtol=1e-5)
+    np.testing.assert_allclose(x[0], values[136:160], rtol=1e-6, atol=1e-6)
+
+
+def test_the_network_begins_with_the_last_value() -> None:
+    manual_seed(0)
+    model = SeriesNetwork(3, hidden=4)
+    model.head.weight.data[:] = 0
+    model.head.bias.data[:] = 0
+    x = np.random.default_rng(0).normal(size=(2, 7)).astype(np.float32)
+    assert np.array_equal(model(Tensor(x)).data, np.repeat(x[:, -1:], 3, axis=1))
+
+
+def test_it_learns_and_says_how_well(whole: Trainer) -> None:
+    task = task_of(whole)
+    network = errors(task.forecasts(whole), task.truth)[0]
+    assert network < 0.6  # of a wave from 7 to 13
+    names = list(task.baselines)
+    assert re.fullmatch(r"autoregression of order \d+", names[0]) and names[1] == "one period before"
+    assert all(found.shape == task.truth.shape for found in task.baselines.values())
+    assert errors(task.baselines[names[1]], task.truth)[0] < 0.4
+    assert f"mean absolute error {network:.4g} over the next 5 values" in task.result(whole)
+
+
+@pytest.mark.parametrize("step", [2, 14])
+def test_a_run_goes_on_bit_for_bit(waves: Path, whole: Trainer, tmp_path: Path, step: int) -> None:
+    stopped = made(waves, tmp_path, checkpoint_every=1)
+    stopped.callbacks.append(_Stop(step))
+    with pytest.raises(KeyboardInterrupt):
+        stopped.run()
+    resumed = made(waves, tmp_path)
+    resumed.load_checkpoint()
+    resumed.run()
+    assert weights(resumed) == weights(whole)
+    assert resumed.history.column("held_out_loss") == whole.history.column("held_out_loss")
+
+
+def test_another_series_is_refused(whole: Trainer, waves: Path, tmp_path: Path) -> None:
+    other = tmp_path / "waves.csv"
+    other.write_text(waves.read_text().replace("d7,", "d7,1"))
+    with pytest.raises(CheckpointError, match="its windows are others"):
+        made(other, whole.output).load_checkpoint()
+
+
+def test_the_sunspots() -> None:
+    task = series_task(None, SeriesOptions())
+    assert (task.period, task.horizon, len(task.series.values)) == (132, 12, 2784)
+    assert task.train.tensors[0].shape[1] == 396 and "sunspot" in task.source
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        (range(31), {"period": 8}, "31 values are fewer than 4 periods of 8; give a longer series, or a shorter"),
+        (range(100), {"period": 25, "horizon": 6}, "choose a --horizon of 5 at most"),
+        (range(33), {"period": 8, "horizon": 6}, "choose a --horizon of 3 at most"),
+        ([1, 2] * 90 + [3] * 20, {"period": 2, "horizon": 41}, "choose a --horizon of 40 at most"),
+        ([5] * 100, {"period": 8}, "the first 80 values are all 5; there is nothing to learn"),
+        ([5] * 100, {}, "it is like itself at no distance, so no period was found; give one with --period"),
+    ],
+)
+def test_series_that_cannot_be_learned(tmp_path: Path, values: Any, options: dict[str, int], message: str) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text("x\n" + "".join(f"{value}\n" for value in values))
+    with pytest.raises(TrainingError, match=re.escape(message)):
+        series_task(path, SeriesOptions("x", **options))
+
+
+def test_what_is_no_series(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text("x\n1\n?\n")
+    with pytest.raises(TrainingError, match=r"line 3: column 'x' holds '\?', which is no number"):
+        series_task(path, SeriesOptions("x"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"period": 1}, "period=1 must be an int of at least 2"), ({"horizon": 0}, "horizon=0 must be an int of at leas")],
+)
+def test_options_are_checked(options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SeriesOptions(**options)
+
+
+def test_the_report(whole: Trainer) -> None:
+    task = task_of(whole)
+    text = report_page(whole)
+    page = Page(text)
+    assert "$" not in page.text and len(page.ids) == len(set(page.ids))
+    for words in ("height of waves.csv", "Held-out part", "one period before", "How far ahead", "GRU", "a period of 8"):
+        assert words in page.text
+    for found in (task.forecasts(whole), *task.baselines.values()):
+        for error in errors(found, task.truth):
+            assert f"{error:.4g}" in page.text
