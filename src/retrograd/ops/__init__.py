@@ -9,6 +9,7 @@ import sys
 
 from . import gradients, methods  # noqa: F401  they attach themselves
 from .broadcasting import *
+from .cells import *
 from .comparison import *
 from .convolution_plan import exact_convolution
 from .creation import *
@@ -44,6 +45,7 @@ from .trigonometry import *
 
 _FAMILIES = (
     "broadcasting",
+    "cells",
     "comparison",
     "creation",
     "diagonal",

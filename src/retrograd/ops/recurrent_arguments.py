@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ from ..engine.tensor import Tensor
 from ..recurrence import Recurrence, Weights
 from .dtype import require_float, require_same
 
-__all__ = ["check_layer", "checked_lengths", "weight_shapes"]
+__all__ = ["check_layer", "checked_interval", "checked_lengths", "weight_shapes"]
 
 
+@lru_cache(maxsize=4096)
 def weight_shapes(what: Recurrence) -> Weights:
     """The shape of each weight of a direction; None for those that the layer lacks."""
     rows, hidden = what.gates * what.hidden, what.hidden
@@ -90,3 +93,21 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
             f"{name}: lengths[{wrong[0]}]={array[wrong[0]]}; a length must be 1 to {steps}, the steps of the input"
         )
     return array.astype(np.int64)
+
+
+def checked_interval(name: str, checkpoint: Any, steps: int, what: Recurrence) -> int:
+    """How many steps lie between two states that are kept.
+
+    Raises:
+        ValueError: it is neither "auto" nor an int of at least 1, or operators compute the layer.
+    """
+    if not what.fused:
+        raise ValueError(
+            f"{name}: checkpoint={checkpoint!r} works on the fused kernels, which have no layer normalisation, "
+            "zoneout, recurrent dropout or reset_after=False, nor algorithm='composed'; leave it None"
+        )
+    if checkpoint == "auto":
+        return math.isqrt(steps - 1) + 1
+    if isinstance(checkpoint, bool) or not isinstance(checkpoint, int) or checkpoint < 1:
+        raise ValueError(f"{name}: checkpoint={checkpoint!r} must be an int of at least 1, 'auto' or None")
+    return checkpoint

@@ -172,8 +172,8 @@ def _products(w: Tensor, b: Tensor | None, gain: Tensor | None, what: Recurrence
     if what.mode != "gru":
         return [_Product(w, b, gain, what.norm)]
     cut = [2 * what.hidden, what.hidden]
-    ws, bs, gains = ((None, None) if whole is None else Split.apply(whole, cut, 0) for whole in (w, b, gain))
-    return [_Product(ws[gate], bs[gate], gains[gate], what.norm) for gate in range(2)]
+    bs, gains = ((None, None) if whole is None else Split.apply(whole, cut, 0) for whole in (b, gain))
+    return [_Product(*piece, what.norm) for piece in zip(Split.apply(w, cut, 0), bs, gains, strict=True)]
 
 
 def _side_by_side(pieces: list[Tensor]) -> Tensor:

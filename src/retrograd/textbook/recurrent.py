@@ -183,6 +183,7 @@ def _backward(
     """The gradients to ax and ah of all steps (T, N, G*H), to the first h and c, and to W_hr."""
     gaxs, gahs = [], []
     gw_hr: Any = 0
+    gh_before: Any
     for t in reversed(range(len(gy))):
         now, h_before, c_before = there[t], saved.h[t], saved.c[t if what.cells else 0]
         gates = tuple(gate[t] for gate in saved.gates)

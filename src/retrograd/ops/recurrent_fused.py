@@ -1,0 +1,140 @@
+"""The fused recurrent layer, one kernel for all its steps, and its gradient: fused too, or composed of operators.
+
+The equations stand in ``textbook/recurrent.py``, forward and backward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled
+from ..engine.sweep import grad
+from ..engine.tensor import Tensor, wrap
+from ..recurrence import Recurrence, Weights
+from .kernel_set import kernels
+from .recurrent_arguments import weight_shapes
+from .recurrent_composed import composed
+from .shape import Reshape
+
+__all__ = ["RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "named", "weight_arrays", "wrapped"]
+
+
+class RecurrentLayer(Function):
+    """All steps of a layer in all its directions; see ``recurrent_layer``.
+
+    x (T, N, I), h0 (D, N, O) and c0 (D, N, H) or None -> y (T, N, D*O), hn (D, N, O), of an LSTM cn (D, N, H), and if
+    they are asked for its cell states (T, N, D*H)
+
+    The gradients flow through time whichever of them are wanted: to x or h0 with frozen weights, too.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, h0: Tensor | None, c0: Tensor | None, lengths: np.ndarray | None, what: Recurrence,
+        cells: bool, *flat: Tensor,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        save = any(ctx.needs_input_grad)
+        *outputs, saved = kernels.recurrent(
+            x.data, array(h0), array(c0), weight_arrays(flat, what), lengths, what, save, cells
+        )
+        if save:
+            ctx.save_for_backward(x, h0, c0, boxed(saved), *flat)
+            ctx.options = (lengths, what, cells)
+            ctx.set_materialize_grads(False)
+        return tuple(wrap(array) for array in outputs if array is not None)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
+        """The fused gradient, or the composed one where it must be differentiable."""
+        x, h0, c0, saved, *flat = ctx.saved_tensors
+        lengths, what, cells = ctx.options
+        wanted = ctx.needs_input_grad
+        if is_grad_enabled():
+            return composed_grad(upstream, x, h0, c0, flat, what, lengths, cells, wanted)
+        gy, ghn, gcn, gcells = named(upstream, what, cells)
+        of_weights = any(wanted[6:])
+        gx, gh0, gc0, found = kernels.recurrent_grad(
+            array(gy), array(ghn), array(gcn), array(gcells), x.data, array(h0), array(c0), weight_arrays(flat, what),
+            lengths, what, saved[0], (wanted[0], wanted[1], wanted[2], of_weights),
+        )  # fmt: skip
+        pieces = flattened(found, what) if of_weights else [None] * len(flat)
+        return (
+            wrapped(gx), wrapped(gh0), wrapped(gc0), None, None, None,
+            *[wrapped(piece) if want else None for piece, want in zip(pieces, wanted[6:], strict=True)],
+        )  # fmt: skip
+
+
+def composed_grad(
+    upstream: Sequence[Tensor | None], x: Tensor, h0: Tensor | None, c0: Tensor | None, flat: Sequence[Tensor],
+    what: Recurrence, lengths: np.ndarray | None, cells: bool, wanted: Sequence[bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """The gradients of ``RecurrentLayer`` by running the composed layer again: they are differentiable themselves.
+
+    The layer runs on aliases of the arguments, so that where one depends on another (an initial state made from x) each
+    gets its own gradient only.
+    """
+    arguments = [x, h0, c0, None, None, None, *flat]
+    own: list[Any] = [t if t is None else Reshape.apply(t, t.data.shape) for t in arguments]
+    outputs = composed(own[0], own[1], own[2], _regrouped(own[6:], what), what, lengths, cells)
+    some = [(y, g) for y, g in zip([y for y in outputs if y is not None], upstream, strict=True) if g is not None]
+    places = [place for place, want in enumerate(wanted) if want]
+    roots, gradients = [y for y, _ in some], [g for _, g in some]
+    found = grad(roots, [own[place] for place in places], gradients, create_graph=True, allow_unused=True)
+    result: list[Tensor | None] = [None] * len(arguments)
+    for place, gradient in zip(places, found, strict=True):
+        result[place] = gradient
+    return tuple(result)
+
+
+def boxed(saved: Any) -> np.ndarray:
+    """What a kernel set keeps for itself as an array of one object: freed as soon as the sweep has used it."""
+    box = np.empty(1, object)
+    box[0] = saved
+    return box
+
+
+def array(tensor: Tensor | None) -> np.ndarray | None:
+    return None if tensor is None else tensor.data
+
+
+def wrapped(array: np.ndarray | None) -> Tensor | None:
+    return None if array is None else wrap(array)
+
+
+@lru_cache(maxsize=4096)
+def _places(what: Recurrence) -> tuple[int, ...]:
+    """Which of the fields of Weights the layer has."""
+    return tuple(place for place, shape in enumerate(weight_shapes(what)) if shape is not None)
+
+
+def flattened(weights: Sequence[Weights], what: Recurrence) -> list[Any]:
+    """The weights that there are, of all directions in a row: fewer arguments make a shorter call."""
+    places = _places(what)
+    return [direction[place] for direction in weights for place in places]
+
+
+def _regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
+    """What was ``flattened``, of each direction."""
+    places, weights = _places(what), []
+    for first in range(0, len(flat), len(places)):
+        fields: list[Any] = [None] * len(Weights._fields)
+        for place, piece in zip(places, flat[first : first + len(places)], strict=True):
+            fields[place] = piece
+        weights.append(Weights(*fields))
+    return weights
+
+
+def weight_arrays(flat: Sequence[Tensor], what: Recurrence) -> list[Weights]:
+    """The weights of each direction as arrays."""
+    return _regrouped([piece.data for piece in flat], what)
+
+
+def named(upstream: Sequence[Tensor | None], what: Recurrence, cells: bool) -> tuple[Tensor | None, ...]:
+    """The gradients to y, hn, cn and the cell states; the outputs that are not there have none."""
+    gy, ghn, *rest = upstream
+    return gy, ghn, rest[0] if what.cells else None, rest[1] if cells else None
