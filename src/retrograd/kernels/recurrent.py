@@ -41,8 +41,10 @@ __all__ = ["recurrent", "recurrent_grad"]
 
 _FORWARD, _BACKWARD = kernel("recurrent.forward"), kernel("recurrent.backward")
 _BY_X, _TO_X = kernel("recurrent_products.by_x"), kernel("recurrent_products.to_x")
-_WEIGHT_GRAD, _SUMS = kernel("recurrent_products.weight_grad"), kernel("recurrent_products.sums")
+_WEIGHT_GRAD, _BIAS_GRAD = kernel("recurrent_products.weight_grad"), kernel("recurrent_products.bias_grad")
+_PEEPHOLE_GRAD = kernel("recurrent_products.peephole_grad")
 _PACK_COLUMNS, _PACK_ROWS = kernel("recurrent_products.pack_columns"), kernel("recurrent_products.pack_rows")
+_MOST_LANES = 16  # of a register
 _NO_INTEGERS = np.zeros(8, np.int64)
 
 
@@ -50,7 +52,7 @@ class _Saved(NamedTuple):
     """What the backward pass of these kernels reads."""
 
     gates: np.ndarray | None  # [direction][panel][t][n][slot][unit]; a plain RNN needs h alone
-    h: np.ndarray  # (D, T+1, N, O)
+    h: np.ndarray  # (D, T+1, N, P)
     c: np.ndarray | None  # (D, T+1, N, padded units)
     u: np.ndarray | None  # (D, T, N, padded units): what a projection read
 
@@ -59,13 +61,13 @@ def recurrent(
     x: np.ndarray, h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights],
     lengths: np.ndarray | None, what: Recurrence, save: bool, cells: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, object]:  # fmt: skip
-    """x (T, N, I) -> y (T, N, D*O), h_n (D, N, O), c_n (D, N, H), the cells (T, N, D*H), and what backward needs.
+    """x (T, N, I) -> y (T, N, D*P), h_n (D, N, P), c_n (D, N, H), the cells (T, N, D*H), and what backward needs.
 
-    h0 (D, N, O) and c0 (D, N, H), or None for zeros; one Weights for each direction; lengths (N,), 1..T, or None. From
+    h0 (D, N, P) and c0 (D, N, H), or None for zeros; one Weights for each direction; lengths (N,), 1..T, or None. From
     a sequence's length on, y is 0. What a layer has not, or what is not asked for, is None.
     """
     T, N, _ = x.shape
-    D, O, H, dtype = what.directions, what.output, what.hidden, x.dtype.char
+    D, P, H, dtype = what.directions, what.output, what.hidden, x.dtype.char
     cells = cells and what.cells
     if N == 0:
         return _of_no_rows(x, what, cells)
@@ -82,7 +84,7 @@ def recurrent(
     by_h = aligned(D * plan.packed["h"], dtype)
     for d, weight in enumerate(weights):
         _PACK_COLUMNS[dtype](
-            plan.panels, weight.w_hh, by_h[d * plan.packed["h"] :], by_h, by_h, by_h, O, H, plan.units_per_panel,
+            plan.panels, weight.w_hh, by_h[d * plan.packed["h"] :], by_h, by_h, by_h, P, H, plan.units_per_panel,
             int(words[H_SLOTS]), H_GATES, int(words[BY_H + WIDTH]) // size, 0, 0, words,
         )  # fmt: skip
     to_output, u = by_h, gates
@@ -91,11 +93,11 @@ def recurrent(
         width, subs = int(words[TO_OUTPUT + WIDTH]) // size, int(words[TO_OUTPUT + SUB_PANELS])
         for d, weight in enumerate(weights):
             _PACK_COLUMNS[dtype](
-                1, weight.w_hr, to_output[d * plan.packed["output"] :], by_h, by_h, by_h, H, O, width * subs, 1,
+                1, weight.w_hr, to_output[d * plan.packed["output"] :], by_h, by_h, by_h, H, P, width * subs, 1,
                 X_GATES, width, 0, 0, words,
             )  # fmt: skip
         u = aligned(D * u_ring * N * plan.padded, dtype).reshape(D, u_ring, N, plan.padded)
-    h = np.empty((D, h_ring, N, O), dtype)
+    h = np.empty((D, h_ring, N, P), dtype)
     c = aligned(D * c_ring * N * plan.padded, dtype).reshape(D, c_ring, N, plan.padded) if what.cells else h
     for d, reverse in enumerate(what.reverse):
         first = T if reverse else 0
@@ -103,10 +105,11 @@ def recurrent(
         if what.cells:
             c[d, first % c_ring, :, H:] = 0
             c[d, first % c_ring, :, :H] = 0 if c0 is None else c0[d]
-    y = np.empty((T, N, D * O), dtype) if own_y else h[0, :-1] if what.reverse[0] else h[0, 1:]
+    y = np.empty((T, N, D * P), dtype) if own_y else h[0, :-1] if what.reverse[0] else h[0, 1:]
     low, high = what.clip or (0.0, 0.0)
     _FORWARD[dtype](
-        plan.tasks, gates, by_h, to_output, u, h, c, y, _holes(weights, what, plan, dtype), zeros_of(plan.padded + 128, dtype),
+        plan.tasks, gates, by_h, to_output, u, h, c, y, _holes(weights, what, plan, dtype),
+        zeros_of(plan.padded + 128, dtype),
         _all_steps(T, N) if lengths is None else lengths, words, low, high, plan.packed["h"], plan.packed["output"],
         h_ring, c_ring, u_ring, int(own_y), per_thread(plan.scratch, "q"), plan.scratch, _state(plan),
     )  # fmt: skip
@@ -130,7 +133,7 @@ def recurrent_grad(
     ``wanted``: of x, h0, c0 and the weights; what is not wanted is None. Behind the end of a sequence gx is 0.
     """
     T, N, inputs = x.shape
-    D, O, H, dtype = what.directions, what.output, what.hidden, x.dtype.char
+    D, P, H, dtype = what.directions, what.output, what.hidden, x.dtype.char
     if N == 0:
         return _grad_of_no_rows(x, weights, what, wanted)
     if not isinstance(saved, _Saved):
@@ -145,12 +148,12 @@ def recurrent_grad(
     width, subs = int(words[FROM_GATES + WIDTH]) // size, int(words[FROM_GATES + SUB_PANELS])
     for d, weight in enumerate(weights):
         _PACK_ROWS[dtype](
-            panels, weight.w_hh, from_gates[d * plan.packed["from gates"] :], O, H, per_panel, slots, H_GATES, width,
+            panels, weight.w_hh, from_gates[d * plan.packed["from gates"] :], P, H, per_panel, slots, H_GATES, width,
             subs, panels * slots * per_panel * width, words,
         )  # fmt: skip
     gh = np.zeros((D, N, plan.output_padded), dtype)
     if ghn is not None:
-        gh[:, :, :O] = ghn
+        gh[:, :, :P] = ghn
     from_output = g_out = gu = gc = gh
     if what.cells:
         gc = np.zeros((D, N, plan.padded), dtype)
@@ -161,8 +164,8 @@ def recurrent_grad(
         width, subs = int(words[FROM_OUTPUT + WIDTH]) // size, int(words[FROM_OUTPUT + SUB_PANELS])
         for d, weight in enumerate(weights):
             _PACK_ROWS[dtype](
-                1, weight.w_hr, from_output[d * plan.packed["from output"] :], H, O, O, 1, X_GATES, width, subs,
-                O * width, words,
+                1, weight.w_hr, from_output[d * plan.packed["from output"] :], H, P, P, 1, X_GATES, width, subs,
+                P * width, words,
             )  # fmt: skip
         g_out = aligned(D * T * N * plan.output_padded, dtype)
         gu = np.empty((D, N, plan.padded), dtype)
@@ -173,9 +176,9 @@ def recurrent_grad(
         plan.tasks, gh if gy is None else np.ascontiguousarray(gy), int(gy is not None),
         gh if gcells is None else np.ascontiguousarray(gcells), int(gcells is not None),
         da if saved.gates is None else saved.gates, da, h, c, from_gates, from_output, g_out, gh, gu, gc,
-        _holes(weights, what, plan, dtype), zeros_of(plan.padded + 128, dtype), _all_steps(T, N) if lengths is None else lengths,
-        words, low, high, plan.packed["from gates"], plan.packed["from output"], int(wanted[1]),
-        per_thread(plan.scratch, "q"), plan.scratch, _state(plan),
+        _holes(weights, what, plan, dtype), zeros_of(plan.padded + 128, dtype),
+        _all_steps(T, N) if lengths is None else lengths, words, low, high, plan.packed["from gates"],
+        plan.packed["from output"], int(wanted[1]), per_thread(plan.scratch, "q"), plan.scratch, _state(plan),
     )  # fmt: skip
     gx = gw = None
     if wanted[0]:
@@ -184,7 +187,7 @@ def recurrent_grad(
         if lengths is not None:  # the rest of a sequence may hold anything, and 0 times NaN is NaN
             x = np.where((np.arange(T)[:, None] < lengths)[:, :, None], x, x.dtype.type(0))
         gw = _weight_grads(da, np.ascontiguousarray(x), saved, g_out, what, plan)
-    gh0 = np.ascontiguousarray(gh[:, :, :O]) if wanted[1] else None
+    gh0 = np.ascontiguousarray(gh[:, :, :P]) if wanted[1] else None
     gc0 = np.ascontiguousarray(gc[:, :, :H]) if wanted[2] and what.cells else None
     return gx, gh0, gc0, gw
 
@@ -209,9 +212,7 @@ def _begin(x: np.ndarray, weights: Sequence[Weights], what: Recurrence, plan: Pl
     )  # fmt: skip
 
 
-def _input_grad(
-    da: np.ndarray, weights: Sequence[Weights], what: Recurrence, plan: Plan, x: np.ndarray
-) -> np.ndarray:
+def _input_grad(da: np.ndarray, weights: Sequence[Weights], what: Recurrence, plan: Plan, x: np.ndarray) -> np.ndarray:
     dtype, words, per_panel = x.dtype.char, plan.words, plan.units_per_panel
     gx, to_x = np.empty(x.shape, dtype), aligned(what.directions * plan.packed["to x"], dtype)
     width, slots = int(words[TO_X + WIDTH]) // x.itemsize, int(words[X_SLOTS])
@@ -233,25 +234,31 @@ def _weight_grads(
     da: np.ndarray, x: np.ndarray, saved: _Saved, g_out: np.ndarray, what: Recurrence, plan: Plan
 ) -> list[Weights]:
     T, N, _ = x.shape
-    D, O, H, rows, dtype = what.directions, what.output, what.hidden, what.gates * what.hidden, x.dtype.char
-    w_ih, w_hh = np.empty((D, rows, what.input), dtype), np.empty((D, rows, O), dtype)
-    w_hr = np.empty((D, O, H), dtype) if what.projection else None
+    D, P, H, rows, dtype = what.directions, what.output, what.hidden, what.gates * what.hidden, x.dtype.char
+    w_ih, w_hh = np.empty((D, rows, what.input), dtype), np.empty((D, rows, P), dtype)
+    w_hr = np.empty((D, P, H), dtype) if what.projection else None
     for matrix, a, b, gw in (("x", da, x, w_ih), ("h", da, saved.h, w_hh), ("output", g_out, saved.u, w_hr)):
         if gw is not None:
-            words, tasks, scratch = weight_plan(what, T, N, dtype, matrix)
+            words, tasks, memory = weight_plan(what, T, N, dtype, matrix)
             _WEIGHT_GRAD[dtype](
-                tasks, a, b, gw, zeros_of(gw.shape[-1] + 128, dtype), words, per_thread(scratch, dtype), scratch,
+                tasks, a, b, gw, zeros_of(gw.shape[-1] + 128, dtype), words, per_thread(memory, dtype), memory,
                 per_thread(plan.scratch, "q"), plan.scratch,
             )  # fmt: skip
     biases, holes = (np.empty((D, rows), dtype) for _ in range(2)), np.empty((D, what.gates - 1, H), dtype)
     b_ih, b_hh = biases
-    if what.bias or what.peephole:
-        c = da if saved.c is None else saved.c
-        _SUMS[dtype](D * plan.panels, da, c, b_ih, b_hh, holes, plan.words, int(what.bias))
+    if what.bias:
+        memory = 4 * _MOST_LANES
+        _BIAS_GRAD[dtype](D * plan.panels, da, b_ih, b_hh, plan.words, per_thread(memory, dtype), memory)
+    if what.peephole:
+        _PEEPHOLE_GRAD[dtype](D * plan.panels, da, saved.c, holes, plan.words)
     return [
         Weights(
-            w_ih[d], w_hh[d], b_ih[d] if what.bias else None, b_hh[d] if what.bias else None,
-            None if w_hr is None else w_hr[d], holes[d] if what.peephole else None,
+            w_ih[d],
+            w_hh[d],
+            b_ih[d] if what.bias else None,
+            b_hh[d] if what.bias else None,
+            None if w_hr is None else w_hr[d],
+            holes[d] if what.peephole else None,
         )  # fmt: skip
         for d in range(D)
     ]
@@ -295,10 +302,10 @@ def _all_cells(c: np.ndarray, lengths: np.ndarray | None, what: Recurrence) -> n
 def _of_no_rows(
     x: np.ndarray, what: Recurrence, cells: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, object]:
-    D, O, H = what.directions, what.output, what.hidden
+    D, P, H = what.directions, what.output, what.hidden
     cn = np.zeros((D, 0, H), x.dtype) if what.cells else None
     all_cells = np.zeros((len(x), 0, D * H), x.dtype) if cells else None
-    return np.zeros((len(x), 0, D * O), x.dtype), np.zeros((D, 0, O), x.dtype), cn, all_cells, None
+    return np.zeros((len(x), 0, D * P), x.dtype), np.zeros((D, 0, P), x.dtype), cn, all_cells, None
 
 
 def _grad_of_no_rows(

@@ -37,8 +37,10 @@ SIZE = 32 + 80 * 6
 MOST_COLUMN_BLOCKS = 8
 
 # ---- words of a product of rows: a panel of B for all its columns, in sub-panels of one micro-kernel's width
-TALLEST, WIDTH, SUB_PANELS, TAIL, NEAR, FULL_TAIL = range(6)  # rows of a tile; width in bytes; near: few rows, found by address
+# rows of a tile; width in bytes; near: few rows, found by address; how many entries of the sum all rows go through
+TALLEST, WIDTH, SUB_PANELS, TAIL, NEAR, FULL_TAIL, GROUP = range(7)
 MICRO, LAST_MICRO = 8, 40  # by the rows of the tile; the second for the last sub-panel
+MOST_ENTRIES, _ENTRIES_BYTES = 16, 64 << 10
 _FEW = 4  # rows, up to which the operands are in the first cache and nothing is asked for ahead
 
 # ---- words of a weight gradient
@@ -51,7 +53,7 @@ B_BEGIN = 18  # a word for each direction
 A_ALL_GATES = 20  # of a direction's weights
 DENSE = 24  # a product, whose rows are the units of the slots
 WEIGHT_SIZE = DENSE + 80
-_CHUNK_BYTES = 256 << 10
+_CHUNK_BYTES = 64 << 10
 
 _SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half a second-level cache
 _LEAST_WORK = 60_000  # multiply-adds of a column block in a step
@@ -86,25 +88,27 @@ def _vectors(total: int, rows: int) -> int:
     return min(widest, total)
 
 
-def _product(dtype: str, counts: set[int], vectors: int, columns: int) -> list[int]:
+def _product(dtype: str, counts: set[int], vectors: int, columns: int, depth: int) -> list[int]:
     """A product of so many rows, all ``counts`` that there will be, with a panel of ``columns``."""
     lanes = lanes_of(dtype)
     near = max(counts) <= _FEW
     total = ceil(columns / lanes)
     tallest = max(counts) if near else tile(dtype, "line", vectors * lanes).rows
     subs = ceil(total / vectors)
-    words = [tallest, vectors * lanes * (4 if dtype == "f" else 8), subs, (columns - 1) % lanes + 1, int(near), lanes, 0, 0]
+    width = vectors * lanes * (4 if dtype == "f" else 8)
+    group = max(1, min(MOST_ENTRIES, _ENTRIES_BYTES // (depth * width)))
+    words = [tallest, width, subs, (columns - 1) % lanes + 1, int(near), lanes, group, 0]
     return _with_micros(words, dtype, "near_rows" if near else "line", counts, vectors, total - (subs - 1) * vectors)
 
 
 def _with_micros(
-    words: list[int], dtype: str, form: str, counts: set[int], vectors: int, last: int, masked: bool = False
+    words: list[int], dtype: str, form: str, counts: set[int], vectors: int, last: int
 ) -> list[int]:
     full, end = [0] * 32, [0] * 32
     for count in counts:
         tiles = ceil(count / words[TALLEST])
         for rows in {count // tiles, -(-count // tiles)}:
-            end[rows] = micro(dtype, form, rows, last, masked)
+            end[rows] = micro(dtype, form, rows, last)
             if words[SUB_PANELS] > 1:
                 full[rows] = micro(dtype, form, rows, vectors)
     words += full + end
@@ -149,7 +153,7 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
     piece = max(piece // 48 * 48, 48) if piece >= 48 else 48
     wanted = min(MOST_TASKS, what.directions * total * what.gates * units * what.input // TASK_WORK)
     groups = max(1, min(panels, ceil(wanted / max(1, what.directions * ceil(total / piece)))))
-    gradient_piece = max(12, min(piece, ceil(ceil(total / max(1, wanted)) / 12) * 12))
+    gradient_piece = min(192, max(48, ceil(ceil(total / max(1, min(wanted, 8))) / 12) * 12))
     far = _vectors(ceil(what.input / lanes), total)
     words = [steps, rows, units, output, what.directions, mode]
     words += [int(what.projection > 0), int(what.peephole), int(what.coupled)]
@@ -158,12 +162,12 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
     words += [int(each) for each in (*what.reverse, False)[:2]]
     words += [row_blocks, column_blocks, forward_block, backward_block, *x_gates, *([0, 1, 2, 3])]
     products = (
-        (_pieces(total, piece), _vectors(x_slots * per_panel // lanes, total), x_slots * per_panel),
-        (blocks, of_h, h_slots * per_panel),
-        (blocks, _vectors(ceil(output / lanes), rows), output),
-        (blocks, back, output_padded),
-        (blocks, over_units, padded),
-        (_pieces(total, gradient_piece), far, what.input),
+        (_pieces(total, piece), _vectors(x_slots * per_panel // lanes, total), x_slots * per_panel, what.input),
+        (blocks, of_h, h_slots * per_panel, output),
+        (blocks, _vectors(ceil(output / lanes), rows), output, units),
+        (blocks, back, output_padded, h_slots * per_panel),
+        (blocks, over_units, padded, output),
+        (_pieces(total, gradient_piece), far, what.input, x_slots * per_panel),
     )
     for used, product in zip((1, 1, what.projection, 1, what.projection, 1), products, strict=True):
         words += _product(dtype, *product) if used else [0] * 80
@@ -179,7 +183,7 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
         np.array(words, np.int64), what.directions * row_blocks * column_blocks,
         8 * what.directions * row_blocks * (column_blocks + 1),
         (what.directions * ceil(total / piece) * groups, piece, groups), (ceil(total / gradient_piece), gradient_piece),
-        slots, panels, per_panel, padded, output_padded, 8 * max(1, what.directions * panels) + 40, packed,
+        slots, panels, per_panel, padded, output_padded, 8 * MOST_ENTRIES + 40, packed,
     )  # fmt: skip
 
 
@@ -197,7 +201,7 @@ def _registers_of_units(slots: int, rows: int, total: int) -> int:
 class WeightPlan(NamedTuple):
     words: np.ndarray
     tasks: int
-    scratch: int  # elements of scratch for each thread: a row that nobody asked for
+    memory: int  # elements for each thread: a block of b, and a row that nobody asked for
 
 
 @lru_cache(maxsize=1024)
@@ -225,15 +229,16 @@ def weight_plan(what: Recurrence, steps: int, rows: int, dtype: str, matrix: str
     across = ceil(columns / lanes)
     vectors = _vectors(across, 64)
     tall = count * per_panel
-    chunk = max(64, min(512, _CHUNK_BYTES // (b_step * size)))
+    chunk = min(512, _CHUNK_BYTES // (vectors * lanes * size))
     work = what.directions * total * count * units * columns
-    groups = max(1, min(panels, work // TASK_WORK, 16))
+    groups = max(1, min(panels, work // TASK_WORK, 8))
     words = [direction, panel, step, per_panel, units, count, columns, b_direction, b_step, total, chunk]
     words += [panels, groups, begin, *(int(gate) for gate in gates[:4]), *b_begin]
     words += [1 if matrix == "output" else what.gates]
     words += [0] * (DENSE - len(words))
     subs = ceil(across / vectors)
     tail = (columns - 1) % lanes + 1
-    dense = [tile(dtype, "dense", vectors * lanes).rows, vectors * lanes * size, subs, tail, 0, lanes, 0, 0]
-    words += _with_micros(dense, dtype, "dense", {tall}, vectors, across - (subs - 1) * vectors, tail != lanes)
-    return WeightPlan(np.array(words, np.int64), what.directions * groups, across * lanes)
+    dense = [tile(dtype, "dense", vectors * lanes).rows, vectors * lanes * size, subs, tail, 0, lanes, 1, 0]
+    words += _with_micros(dense, dtype, "dense", {tall}, vectors, across - (subs - 1) * vectors)
+    memory = (chunk + subs) * vectors * lanes
+    return WeightPlan(np.array(words, np.int64), what.directions * groups, memory)

@@ -115,10 +115,7 @@ def _rnn(plan, a, q, h, target, y, y_at, own_y, count):  # type: ignore[no-untyp
     relu = plan[word.MODE] == word.RNN_RELU
     for j in range(0, U, L):
         value = load(a, q + j)
-        if relu:
-            value = select(value < 0.0, full(a, 0.0), value)  # NaN stays
-        else:
-            value = tanh(value)
+        value = select(value < 0.0, full(a, 0.0), value) if relu else tanh(value)  # NaN stays
         _put(h, target + j, value, count - j)
         if own_y == 1:
             _put(y, y_at + j, value, count - j)
@@ -150,13 +147,13 @@ def forward(
     L = lanes(a)
     size = address(offset(a, 1)) - address(a)
     table = offset(scratch, worker * scratch_words)
-    steps, N, H, O = plan[word.STEPS], plan[word.ROWS], plan[word.UNITS], plan[word.OUTPUT]
+    steps, N, H, P = plan[word.STEPS], plan[word.ROWS], plan[word.UNITS], plan[word.OUTPUT]
     U, panels, padded, mode = plan[word.UNITS_PER_PANEL], plan[word.PANELS], plan[word.PADDED], plan[word.MODE]
     step, projected, block_units = plan[word.SLOTS] * U, plan[word.PROJECTED], plan[word.FORWARD_BLOCK]
     blocks, columns, subs = plan[word.ROW_BLOCKS], plan[word.COLUMN_BLOCKS], plan[word.TO_OUTPUT + word.SUB_PANELS]
     chain, own = task // columns, task % columns
     d, block = chain // blocks, chain % blocks
-    reverse, width = plan[word.REVERSE + d], plan[word.DIRECTIONS] * O
+    reverse, width = plan[word.REVERSE + d], plan[word.DIRECTIONS] * P
     n0, n1 = block * N // blocks, (block + 1) * N // blocks
     shared = address(offset(state, _LINE * chain * (columns + 1)))
     phases = 1 + projected
@@ -178,16 +175,16 @@ def forward(
                         panel = ((d * panels + p) * steps + t) * N
                         begin = address(offset(a, (panel + n0) * step + plan[word.H_SLOT] * U))
                         rows_product(
-                            plan, word.BY_H, table, address(offset(h, (h_before + n0) * O)), O * size, 0, 1, O,
+                            plan, word.BY_H, table, address(offset(h, (h_before + n0) * P)), P * size, 0, 1, P,
                             address(offset(w, d * packed + p * (packed // panels))), begin, step * size, 0,
                             plan[word.BY_H + word.SUB_PANELS], n1 - n0, address(zero), 1,
                         )  # fmt: skip
                         unit, count = p * U, min(U, H - p * U)
                         for n in range(n0, n1):
                             active = t < lengths[n]
-                            q, y_at = (panel + n) * step, (t * N + n) * width + d * O + unit
+                            q, y_at = (panel + n) * step, (t * N + n) * width + d * P + unit
                             old, new = (c_before + n) * padded + unit, (c_after + n) * padded + unit
-                            before, after = (h_before + n) * O + unit, (h_after + n) * O + unit
+                            before, after = (h_before + n) * P + unit, (h_after + n) * P + unit
                             if active and mode == word.LSTM:
                                 if projected == 1:
                                     _lstm(
@@ -215,15 +212,15 @@ def forward(
                     first, last = b * subs // columns, (b + 1) * subs // columns
                     rows_product(
                         plan, word.TO_OUTPUT, table, address(offset(u, (u_now + n0) * padded)), padded * size, 0, 1, H,
-                        address(offset(w_out, d * packed_out)), address(offset(h, (h_after + n0) * O)), O * size, first,
+                        address(offset(w_out, d * packed_out)), address(offset(h, (h_after + n0) * P)), P * size, first,
                         last, n1 - n0, address(zero), 0,
                     )  # fmt: skip
                     unit = first * plan[word.TO_OUTPUT + word.WIDTH] // size
-                    count = min(O, last * plan[word.TO_OUTPUT + word.WIDTH] // size) - unit
+                    count = min(P, last * plan[word.TO_OUTPUT + word.WIDTH] // size) - unit
                     for n in range(n0, n1):
-                        after, y_at = (h_after + n) * O + unit, (t * N + n) * width + d * O + unit
+                        after, y_at = (h_after + n) * P + unit, (t * N + n) * width + d * P + unit
                         if t >= lengths[n]:
-                            _keep(h, (h_before + n) * O + unit, after, count, y, y_at, own_y)
+                            _keep(h, (h_before + n) * P + unit, after, count, y, y_at, own_y)
                         elif own_y == 1:
                             for j in range(0, count, L):
                                 _put(y, y_at + j, _get(h, after + j, count - j), count - j)
@@ -293,10 +290,7 @@ def _rnn_grad(plan, da, q, h, after, gh, h_at, count):  # type: ignore[no-untype
     zero = full(da, 0.0)
     for j in range(0, U, L):
         value, g = _get(h, after + j, count - j), load(gh, h_at + j)
-        if relu:
-            g = select(value > 0.0, g, zero)
-        else:
-            g = g * (1.0 - value * value)
+        g = select(value > 0.0, g, zero) if relu else g * (1.0 - value * value)
         store(da, q + j, g)
         store(gh, h_at + j, zero)
 
@@ -321,7 +315,7 @@ def backward(
     L = lanes(a)
     size = address(offset(a, 1)) - address(a)
     table = offset(scratch, worker * scratch_words)
-    steps, N, H, O = plan[word.STEPS], plan[word.ROWS], plan[word.UNITS], plan[word.OUTPUT]
+    steps, N, H, P = plan[word.STEPS], plan[word.ROWS], plan[word.UNITS], plan[word.OUTPUT]
     U, panels, padded, mode = plan[word.UNITS_PER_PANEL], plan[word.PANELS], plan[word.PADDED], plan[word.MODE]
     step, projected, block_units = plan[word.SLOTS] * U, plan[word.PROJECTED], plan[word.BACKWARD_BLOCK]
     blocks, columns, wide = plan[word.ROW_BLOCKS], plan[word.COLUMN_BLOCKS], plan[word.OUTPUT_PADDED]
@@ -351,19 +345,19 @@ def backward(
                     if projected == 1:
                         first, last = b * subs // columns, (b + 1) * subs // columns
                     begin = first * sub_width
-                    count = min(O, last * sub_width) - begin
+                    count = min(P, last * sub_width) - begin
                     if s < steps and gy_given == 1:
                         for n in range(n0, n1):
                             if t < lengths[n]:
-                                source = ((t * N + n) * directions + d) * O + begin
+                                source = ((t * N + n) * directions + d) * P + begin
                                 _add_row(gh, (d * N + n) * wide + begin, gy, source, count)
                     if s > 0:
                         source = ((d * panels * steps + later) * N + n0) * step + plan[word.H_SLOT] * U
                         rows_product(
                             plan, word.FROM_GATES, table, address(offset(da, source)), step * size,
                             steps * N * step * size, panels, plan[word.H_SLOTS] * U,
-                            address(offset(w, d * packed)), address(offset(gh, (d * N + n0) * wide)), wide * size, first,
-                            last, n1 - n0, address(zero), 1,
+                            address(offset(w, d * packed)), address(offset(gh, (d * N + n0) * wide)), wide * size,
+                            first, last, n1 - n0, address(zero), 1,
                         )  # fmt: skip
                     if projected == 1 and s < steps:
                         for n in range(n0, n1):
@@ -378,7 +372,7 @@ def backward(
                     width = plan[word.FROM_OUTPUT + word.WIDTH] // size
                     rows_product(
                         plan, word.FROM_OUTPUT, table, address(offset(g_out, (out_now + n0) * wide)), wide * size, 0, 1,
-                        O, address(offset(w_out, d * packed_out)), address(offset(gu, (d * N + n0) * padded)),
+                        P, address(offset(w_out, d * packed_out)), address(offset(gu, (d * N + n0) * padded)),
                         padded * size, low_unit // width, (high_unit + width - 1) // width, n1 - n0, address(zero), 0,
                     )  # fmt: skip
                 if phase == phases - 1 and s < steps:
@@ -405,9 +399,9 @@ def backward(
                                         plan, a, da, q, c, old, new, gh, h_at, gc, c_at, holes, hole, low, high, 1
                                     )
                             elif mode == word.GRU:
-                                _gru_grad(plan, a, da, q, h, (before + n) * O + unit, gh, h_at, count)
+                                _gru_grad(plan, a, da, q, h, (before + n) * P + unit, gh, h_at, count)
                             else:
-                                _rnn_grad(plan, da, q, h, (after + n) * O + unit, gh, h_at, count)
+                                _rnn_grad(plan, da, q, h, (after + n) * P + unit, gh, h_at, count)
                 if columns > 1:
                     add(shared, 0, 1)
             if columns > 1:

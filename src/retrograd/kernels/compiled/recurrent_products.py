@@ -21,38 +21,43 @@ def rows_product(  # type: ignore[no-untyped-def]
 
     ``a``, ``b``, ``c`` and ``init`` are addresses, the steps are in bytes. b is packed: [sub-panel][entry][k][width].
     """
-    tallest, width, subs, near = (
+    tallest, width, subs, near, most = (
         plan[at + word.TALLEST], plan[at + word.WIDTH], plan[at + word.SUB_PANELS], plan[at + word.NEAR],
+        plan[at + word.GROUP],
     )  # fmt: skip
     tiles = (rows + tallest - 1) // tallest
     least, extra = rows // tiles, rows % tiles
-    table_at, rows_at = address(table), address(offset(table, ROW_SLOTS * entries))
-    for sub in range(first, last):
-        micro, tail = at + word.MICRO, lanes_in(plan, at, sub)
-        if sub == subs - 1:
-            micro = at + word.LAST_MICRO
-        panel = b + sub * entries * depth * width
-        i = 0
-        for tile in range(tiles):
-            r = least + (1 if tile < extra else 0)
-            if near == 1:
-                for e in range(entries):
+    table_at, rows_at = address(table), address(offset(table, ROW_SLOTS * most))
+    for begin in range(0, entries, most):  # so much of b stays in the second-level cache for all rows
+        some = min(most, entries - begin)
+        adding = accumulate if begin == 0 else 1
+        for sub in range(first, last):
+            micro, tail = at + word.MICRO, lanes_in(plan, at, sub)
+            if sub == subs - 1:
+                micro = at + word.LAST_MICRO
+            panel = b + (sub * entries + begin) * depth * width
+            i = 0
+            for tile in range(tiles):
+                r = least + (1 if tile < extra else 0)
+                source, target = a + begin * a_entry + i * a_step, c + i * c_step
+                if near == 1:
+                    for e in range(some):
+                        for row in range(r):
+                            table[ROW_SLOTS * e + row] = source + e * a_entry + row * a_step
                     for row in range(r):
-                        table[ROW_SLOTS * e + row] = a + e * a_entry + (i + row) * a_step
-                for row in range(r):
-                    table[ROW_SLOTS * entries + row] = c + (i + row) * c_step
-                brgemm(
-                    plan[micro + r], table_at, entries, depth, 0, panel, depth * width, width, rows_at, sub * width,
-                    tail, init + sub * width, accumulate,
-                )  # fmt: skip
-            else:
-                for e in range(entries):
-                    table[e] = a + e * a_entry + i * a_step
-                brgemm(
-                    plan[micro + r], table_at, entries, depth, a_step, panel, depth * width, width,
-                    c + i * c_step + sub * width, c_step, tail, init + sub * width, accumulate,
-                )  # fmt: skip
-            i += r
+                        table[ROW_SLOTS * most + row] = target + row * c_step
+                    brgemm(
+                        plan[micro + r], table_at, some, depth, 0, panel, depth * width, width, rows_at, sub * width,
+                        tail, init + sub * width, adding,
+                    )  # fmt: skip
+                else:
+                    for e in range(some):
+                        table[e] = source + e * a_entry
+                    brgemm(
+                        plan[micro + r], table_at, some, depth, a_step, panel, depth * width, width,
+                        target + sub * width, c_step, tail, init + sub * width, adding,
+                    )  # fmt: skip
+                i += r
 
 
 @helper
@@ -135,8 +140,8 @@ def pack_rows(
 
 
 def by_x(
-    task: int, worker: int, x: Array, w: Array, init: Array, a: Array, plan: Table, inputs: int, packed: int, piece: int,
-    groups: int, scratch: Table, scratch_words: int,
+    task: int, worker: int, x: Array, w: Array, init: Array, a: Array, plan: Table, inputs: int, packed: int,
+    piece: int, groups: int, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """Pre-activations begin: ``a = init + x @ W_ih^T`` for a piece of the rows of all steps and a group of panels."""
     L = lanes(a)
@@ -181,13 +186,15 @@ def to_x(
 
 
 def weight_grad(
-    task: int, worker: int, a: Array, b: Array, gw: Array, zero: Array, plan: Table, nowhere: Array, nowhere_count: int,
+    task: int, worker: int, a: Array, b: Array, gw: Array, zero: Array, plan: Table, memory: Array, memory_count: int,
     scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """``gw[gate, unit] = sum over the rows of all steps of a[row, slot, unit] b[row]`` for a group of panels.
 
-    The rows come in chunks, one after the other, whatever the groups are: so the bits depend on the shape alone.
+    The rows come in chunks, one after the other, whatever the groups are: so the bits depend on the shape alone. A
+    chunk of b is copied, register by register, since its rows may be as far apart as the sets of a cache repeat.
     """
+    L = lanes(a)
     size = address(offset(gw, 1)) - address(gw)
     table = offset(scratch, worker * scratch_words)
     panels, groups, units, per_panel = (
@@ -195,80 +202,105 @@ def weight_grad(
     )  # fmt: skip
     columns, depth, chunk, at = plan[word.COLUMNS], plan[word.DEPTH], plan[word.CHUNK], word.DENSE
     d, group = task // groups, task % groups
-    tall, tallest = plan[word.A_SLOTS] * per_panel, plan[at + word.TALLEST]
+    tall, tallest, width = plan[word.A_SLOTS] * per_panel, plan[at + word.TALLEST], plan[at + word.WIDTH] // size
     tiles = (tall + tallest - 1) // tallest
     least, extra = tall // tiles, tall % tiles
-    lost = address(offset(nowhere, worker * nowhere_count))
-    a_step, b_step = plan[word.A_STEP] * size, plan[word.B_STEP] * size
+    block = worker * memory_count  # of b; behind it a row for what nobody asked for
+    lost = address(offset(memory, block + chunk * width))
+    a_step = plan[word.A_STEP] * size
     rows_at = address(offset(table, 8))
+    table[1] = address(offset(memory, block))
     for first in range(0, depth, chunk):
         some = min(chunk, depth - first)
-        table[1] = address(offset(b, d * plan[word.B_DIRECTION] + plan[word.B_BEGIN + d])) + first * b_step
-        for p in range(group * panels // groups, (group + 1) * panels // groups):
-            begin = d * plan[word.A_DIRECTION] + p * plan[word.A_PANEL] + plan[word.A_BEGIN]
-            i = 0
-            for tile in range(tiles):
-                r = least + (1 if tile < extra else 0)
-                for k in range(r):
-                    slot, unit = (i + k) // per_panel, p * per_panel + (i + k) % per_panel
-                    row = (plan[word.A_GATES + slot] + d * plan[word.A_ALL_GATES]) * units + unit
-                    table[8 + k] = address(offset(gw, row * columns)) if unit < units else lost
-                table[0] = address(offset(a, begin + i)) + first * a_step
-                for sub in range(plan[at + word.SUB_PANELS]):
-                    micro, column = at + word.MICRO, sub * plan[at + word.WIDTH]
-                    if sub == plan[at + word.SUB_PANELS] - 1:
-                        micro = at + word.LAST_MICRO
+        for sub in range(plan[at + word.SUB_PANELS]):
+            micro, column = at + word.MICRO, sub * width
+            if sub == plan[at + word.SUB_PANELS] - 1:
+                micro = at + word.LAST_MICRO
+            source = d * plan[word.B_DIRECTION] + plan[word.B_BEGIN + d] + first * plan[word.B_STEP] + column
+            for row in range(some):
+                for j in range(0, min(width, columns - column), L):
+                    count = columns - column - j
+                    value = load(b, source + j) if count >= L else load_first(b, source + j, count)
+                    store(memory, block + row * width + j, value)
+                source += plan[word.B_STEP]
+            for p in range(group * panels // groups, (group + 1) * panels // groups):
+                begin = d * plan[word.A_DIRECTION] + p * plan[word.A_PANEL] + plan[word.A_BEGIN]
+                i = 0
+                for tile in range(tiles):
+                    r = least + (1 if tile < extra else 0)
+                    for k in range(r):
+                        slot, unit = (i + k) // per_panel, p * per_panel + (i + k) % per_panel
+                        row = (plan[word.A_GATES + slot] + d * plan[word.A_ALL_GATES]) * units + unit
+                        table[8 + k] = address(offset(gw, row * columns)) if unit < units else lost
+                    table[0] = address(offset(a, begin + i)) + first * a_step
                     brgemm(
-                        plan[micro + r], address(table), 1, some, a_step, column, 0, b_step, rows_at, column,
+                        plan[micro + r], address(table), 1, some, a_step, 0, 0, width * size, rows_at, column * size,
                         lanes_in(plan, at, sub), address(zero), 0 if first == 0 else 1,
                     )  # fmt: skip
-                i += r
+                    i += r
 
 
-def sums(
-    task: int, worker: int, da: Array, c: Array, gb: Array, gb_too: Array, gp: Array, plan: Table, biased: int,
-) -> None:  # fmt: skip
-    """Gradients of the biases and peepholes of a panel: sums over the rows of all steps, in chunks."""
+@helper
+def _bias_sums(da, begin, per_panel, slots, step, total, sums):  # type: ignore[no-untyped-def]
+    """Sums over the rows of a register of each of up to four slots, which lie together in memory; in chunks."""
+    L = lanes(da)
+    one, two, three = min(1, slots - 1) * per_panel, min(2, slots - 1) * per_panel, (slots - 1) * per_panel
+    all_0, all_1, all_2, all_3 = full(da, 0.0), full(da, 0.0), full(da, 0.0), full(da, 0.0)
+    for first in range(0, total, 64):
+        sum_0, sum_1, sum_2, sum_3 = full(da, 0.0), full(da, 0.0), full(da, 0.0), full(da, 0.0)
+        for at in range(begin + first * step, begin + min(first + 64, total) * step, step):
+            sum_0, sum_1 = sum_0 + load(da, at), sum_1 + load(da, at + one)
+            sum_2, sum_3 = sum_2 + load(da, at + two), sum_3 + load(da, at + three)
+        all_0, all_1, all_2, all_3 = all_0 + sum_0, all_1 + sum_1, all_2 + sum_2, all_3 + sum_3
+    store(sums, 0, all_0)
+    store(sums, min(1, slots - 1) * L, all_1)
+    store(sums, min(2, slots - 1) * L, all_2)
+    store(sums, (slots - 1) * L, all_3)
+
+
+def bias_grad(
+    task: int, worker: int, da: Array, gb: Array, gb_too: Array, plan: Table, memory: Array, memory_count: int
+) -> None:
+    """Gradients of the biases of a panel: sums over the rows of all steps."""
     L = lanes(da)
     panels, slots, per_panel, units = (
         plan[word.PANELS], plan[word.SLOTS], plan[word.UNITS_PER_PANEL], plan[word.UNITS],
     )  # fmt: skip
-    total, step, padded, rows = plan[word.STEPS] * plan[word.ROWS], slots * per_panel, plan[word.PADDED], plan[word.ROWS]
+    total, step, gates = plan[word.STEPS] * plan[word.ROWS], slots * per_panel, plan[word.X_SLOTS]
+    sums = offset(memory, worker * memory_count)
     d, p = task // panels, task % panels
-    gates = plan[word.X_SLOTS]
-    holes = gates - 1
-    c_before = d * (plan[word.STEPS] + 1) * rows * padded
-    c_after = c_before + rows * padded
-    if plan[word.REVERSE + d] == 1:
-        c_before, c_after = c_after, c_before
-    for j in range(0, per_panel, L):
-        unit = p * per_panel + j
+    for unit in range(p * per_panel, min(units, (p + 1) * per_panel), L):
+        _bias_sums(da, task * total * step + unit - p * per_panel, per_panel, slots, step, total, sums)
         count = min(L, units - unit)
-        if count > 0:
-            for slot in range(slots):
-                begin = task * total * step + slot * per_panel + j
-                # a coupled LSTM has no i: f comes first
-                hole = -1
-                if plan[word.PEEPHOLE] == 1:
-                    if slot == slots - 1:
-                        hole = holes - 1
-                    elif slot < slots - 2:
-                        hole = slot
-                cells = (c_after if slot == slots - 1 else c_before) + unit
-                sum_all, sum_cells = full(da, 0.0), full(da, 0.0)
-                for first in range(0, total, 64):
-                    some, some_cells = full(da, 0.0), full(da, 0.0)
-                    for row in range(first, min(first + 64, total)):
-                        value = load(da, begin + row * step)
-                        some = some + value
-                        if hole >= 0:
-                            some_cells = some_cells + value * load(c, cells + row * padded)
-                    sum_all, sum_cells = sum_all + some, sum_cells + some_cells
-                if biased == 1:
-                    if slot < gates:
-                        store_first(gb, (d * gates + plan[word.X_GATES + slot]) * units + unit, sum_all, count)
-                    h_slot = slot - plan[word.H_SLOT]
-                    if h_slot >= 0:
-                        store_first(gb_too, (d * gates + plan[word.H_GATES + h_slot]) * units + unit, sum_all, count)
-                if hole >= 0:
-                    store_first(gp, (d * holes + hole) * units + unit, sum_cells, count)
+        for slot in range(slots):
+            value = load(sums, slot * L)
+            if slot < gates:
+                store_first(gb, (d * gates + plan[word.X_GATES + slot]) * units + unit, value, count)
+            h_slot = slot - plan[word.H_SLOT]
+            if h_slot >= 0:
+                store_first(gb_too, (d * gates + plan[word.H_GATES + h_slot]) * units + unit, value, count)
+
+
+def peephole_grad(task: int, worker: int, da: Array, c: Array, gp: Array, plan: Table) -> None:
+    """Gradients of the peepholes of a panel: sums over the rows of all steps, in chunks."""
+    L = lanes(da)
+    panels, slots, per_panel, units = (
+        plan[word.PANELS], plan[word.SLOTS], plan[word.UNITS_PER_PANEL], plan[word.UNITS],
+    )  # fmt: skip
+    rows, step, padded = plan[word.ROWS], slots * per_panel, plan[word.PADDED]
+    total, d, p = plan[word.STEPS] * rows, task // panels, task % panels
+    reverse = plan[word.REVERSE + d]
+    cells = d * (plan[word.STEPS] + 1)
+    for hole in range(slots - 1):  # of i and f from the cell before, of o from the new one; coupled gates have no i
+        slot = hole if hole < slots - 2 else slots - 1
+        later = 1 - reverse if slot == slots - 1 else reverse
+        for unit in range(p * per_panel, min(units, (p + 1) * per_panel), L):
+            begin = task * total * step + slot * per_panel + unit - p * per_panel
+            seen = (cells + later) * rows * padded + unit
+            everything = full(da, 0.0)
+            for first in range(0, total, 64):
+                some = full(da, 0.0)
+                for row in range(first, min(first + 64, total)):
+                    some = some + load(da, begin + row * step) * load(c, seen + row * padded)
+                everything = everything + some
+            store_first(gp, (d * (slots - 1) + hole) * units + unit, everything, min(L, units - unit))
