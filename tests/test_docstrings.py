@@ -31,6 +31,7 @@ MODULES = (
     "retrograd.nn.utils",
     "retrograd.nn.utils.parametrizations",
     "retrograd.nn.utils.parametrize",
+    "retrograd.nn.utils.rnn",
     "retrograd.ops",
     "retrograd.optim",
     "retrograd.testing",

@@ -29,7 +29,7 @@ NOT_OPERATORS = {
 }  # fmt: skip
 # containers, base classes, and what another layer comes from at its first call (tests/nn/test_lazy.py)
 NOT_LAYERS = {
-    "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList", "Sequential",
+    "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList", "RNNCellBase", "Sequential",
     "UninitializedBuffer", "UninitializedParameter",
     *(name for name in retrograd.nn.__all__ if name.startswith("Lazy")),
 }  # fmt: skip

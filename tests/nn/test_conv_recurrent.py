@@ -117,9 +117,17 @@ def test_layers_and_cells(kind: str, ndim: int, options: dict[str, Any]) -> None
 def test_gradients(kind: str) -> None:
     options = {"GRU": {"reset_after": False}, "LSTM": {"peephole": True}}.get(kind, {})
     layer = getattr(nn, f"Conv{kind}1d")(1, 2, 3, **options).double()
-    x = normal(2, 2, 1, 3, requires_grad=True)
+    x = normal(2, 2, 1, 2, requires_grad=True)
     gradcheck(lambda x: layer(x, None, [1, 2])[0], [x])
     gradgradcheck(lambda x: layer(x, None, [1, 2])[0].cos().sum(), [x])
+
+
+def test_an_activation_with_parameters_is_there_once() -> None:
+    layer = nn.ConvGRU1d(1, 2, 3, activation=nn.PReLU())
+    names = [name for name, _ in layer.named_parameters()]
+    assert [name for name in names if "activation" in name] == ["activation.weight"] and len(names) == 5
+    layer(normal(2, 1, 1, 3).float())[0].sum().backward()
+    assert layer.activation.weight.grad is not None
 
 
 def test_padding_makes_the_extents_of_the_state() -> None:

@@ -6,6 +6,7 @@ The equations with all their options are tested in tests/ops/test_recurrent*.py,
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 from typing import Any
 
@@ -343,6 +344,12 @@ def test_checkpoint_keeps_values_and_gradients() -> None:
             close(z.grad, x.grad.data)
             for a, b in zip(layer.parameters(), plain.parameters(), strict=True):
                 close(a.grad, b.grad.data)
+
+
+def test_a_pickled_layer_is_the_same() -> None:
+    layer, x = made("LSTM", 3, 4, 2, proj_size=2, clip=(-0.5, 0.5)), normal(4, 2, 3)
+    again = pickle.loads(pickle.dumps(layer))
+    close(again(x)[0], layer(x)[0].data)
 
 
 def test_truncated_backpropagation_through_a_layer() -> None:

@@ -35,7 +35,7 @@ from .recurrent_plan import (
     recurrent_plan,
     weight_plan,
 )
-from .scratch import aligned, per_thread
+from .scratch import aligned, per_thread, shared
 
 __all__ = ["recurrent", "recurrent_grad"]
 
@@ -78,7 +78,9 @@ def recurrent(
     h_ring = T + 1 if save or not own_y else 2
     c_ring = T + 1 if save or cells else 2
     u_ring = T if save else 1
-    gates = aligned(D * plan.panels * T * N * plan.slots * plan.units_per_panel, dtype)
+    gates_kept = save and not what.mode.startswith("rnn")
+    count = D * plan.panels * T * N * plan.slots * plan.units_per_panel
+    gates = aligned(count, dtype) if gates_kept else shared(count, dtype)
     _begin(x, weights, what, plan, gates)
     words, size = plan.words, x.itemsize
     by_h = aligned(D * plan.packed["h"], dtype)
@@ -114,12 +116,15 @@ def recurrent(
         h_ring, c_ring, u_ring, int(own_y), per_thread(plan.scratch, "q"), plan.scratch, _state(plan),
     )  # fmt: skip
     last = [0 if reverse else T for reverse in what.reverse]
-    hn = np.stack([h[d, t % h_ring] for d, t in enumerate(last)])
-    cn = np.stack([c[d, t % c_ring, :, :H] for d, t in enumerate(last)]) if what.cells else None
+    hn = np.empty((D, N, P), dtype)
+    cn = np.empty((D, N, H), dtype) if what.cells else None
+    for d, t in enumerate(last):
+        hn[d] = h[d, t % h_ring]
+        if cn is not None:
+            cn[d] = c[d, t % c_ring, :, :H]
     saved = None
     if save:
-        kept = None if what.mode.startswith("rnn") else gates
-        saved = _Saved(kept, h, c if what.cells else None, u if what.projection else None)
+        saved = _Saved(gates if gates_kept else None, h, c if what.cells else None, u if what.projection else None)
     return y, hn, cn, _all_cells(c, lengths, what) if cells else None, saved
 
 

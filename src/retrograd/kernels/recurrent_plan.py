@@ -93,7 +93,9 @@ def _product(dtype: str, counts: set[int], vectors: int, columns: int, depth: in
     lanes = lanes_of(dtype)
     near = max(counts) <= _FEW
     total = ceil(columns / lanes)
-    tallest = max(counts) if near else tile(dtype, "line", vectors * lanes).rows
+    tallest = tile(dtype, "line", vectors * lanes).rows
+    if near:
+        tallest = min(max(counts), tile(dtype, "near_rows", vectors * lanes).rows)
     subs = ceil(total / vectors)
     width = vectors * lanes * (4 if dtype == "f" else 8)
     group = max(1, min(MOST_ENTRIES, _ENTRIES_BYTES // (depth * width)))
@@ -101,9 +103,7 @@ def _product(dtype: str, counts: set[int], vectors: int, columns: int, depth: in
     return _with_micros(words, dtype, "near_rows" if near else "line", counts, vectors, total - (subs - 1) * vectors)
 
 
-def _with_micros(
-    words: list[int], dtype: str, form: str, counts: set[int], vectors: int, last: int
-) -> list[int]:
+def _with_micros(words: list[int], dtype: str, form: str, counts: set[int], vectors: int, last: int) -> list[int]:
     full, end = [0] * 32, [0] * 32
     for count in counts:
         tiles = ceil(count / words[TALLEST])

@@ -63,7 +63,7 @@ class ConvCell(Module):
         self.state_dilation = as_tuple(state_dilation, self.ndim, f"{name}: state_dilation", 1)
         self.activation: Any = activation
         self.peephole = peephole
-        self._act = folded(name, activation)
+        folded(name, activation)
         rows = self.gates * hidden_channels
         self.weight_ih = empty_weight((rows, in_channels, *self.kernel_size), dtype)
         self.weight_hh = empty_weight((rows, hidden_channels, *self.state_kernel_size), dtype)
@@ -79,6 +79,9 @@ class ConvCell(Module):
         bound = 1 / math.sqrt(self.hidden_channels * math.prod(self.state_kernel_size))
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
+
+    def _act(self, a: Tensor) -> Tensor:
+        return folded(type(self).__name__, self.activation)(a)
 
     def _of_input(self, x: Tensor) -> Tensor:
         """W_ih * x + b_ih for x (N, Ci, *I)."""

@@ -252,7 +252,6 @@ class RNN(RNNBase):
     ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f'RNN: nonlinearity={nonlinearity!r} must be "tanh" or "relu"')
-        self.__dict__["nonlinearity"] = nonlinearity
         super().__init__(
             f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
             bidirectional, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,

@@ -76,18 +76,16 @@ def run(
 
     x (T, N, I); weights: of each layer one for each direction; h0, c0: of each layer a state or None.
     """
-    if lengths is not None:
-        lengths = checked_lengths(how.name, lengths, *x.data.shape[:2]) if x.data.ndim == 3 else lengths
-        if how.residual:
-            beyond = np.arange(x.data.shape[0])[:, None, None] >= lengths[:, None]
-            x = masked_fill(x, wrap(beyond), 0.0)
+    if lengths is not None and how.residual:  # what is added to y must be 0 where y is
+        lengths = checked_lengths(how.name, lengths, *x.data.shape[:2])
+        x = masked_fill(x, wrap(np.arange(len(x.data))[:, None, None] >= lengths[:, None]), 0.0)
     hn, cn, states = [], [], None
     last = len(layers) - 1
     for number, (what, own) in enumerate(zip(layers, weights, strict=True)):
-        if how.training and how.variational and x.data.ndim == 3:
+        if how.training and how.variational:
             mask = dropout(wrap(np.ones((1, *x.data.shape[1:]), x.data.dtype)), how.variational)
             x = x * mask
-        masks = draw_masks(x, what) if how.training and not what.fused and x.data.ndim == 3 else None
+        masks = draw_masks(x, what) if how.training and not what.fused else None
         y, h, c, states = recurrent_layer(
             x, h0[number], c0[number], own, what, lengths, cells and number == last, masks, how.checkpoint, how.name
         )

@@ -13,7 +13,7 @@ from ..recurrence import Recurrence, Weights
 from .recurrent_arguments import check_layer, checked_interval, checked_lengths
 from .recurrent_checkpoint import CheckpointedLayer
 from .recurrent_composed import Masks, composed, in_evaluation
-from .recurrent_fused import RecurrentLayer
+from .recurrent_fused import RecurrentLayer, flattened
 
 __all__ = ["recurrent_layer"]
 
@@ -50,7 +50,7 @@ def recurrent_layer(
     every = None if checkpoint is None else checked_interval(name, checkpoint, x.data.shape[0], what)
     if not what.fused:
         return composed(x, h0, c0, weights, what, counts, cells, masks)
-    flat = [piece for direction in weights for piece in direction]
+    flat = flattened(weights, what)
     arguments = (x, h0, c0, counts, what, cells and what.cells)
     if every is None:
         y, hn, *rest = RecurrentLayer.apply(*arguments, *flat)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .dtype import require_float, require_same
 __all__ = ["check_layer", "checked_interval", "checked_lengths", "weight_shapes"]
 
 
+@lru_cache(maxsize=4096)
 def weight_shapes(what: Recurrence) -> Weights:
     """The shape of each weight of a direction; None for those that the layer lacks."""
     rows, hidden = what.gates * what.hidden, what.hidden

@@ -19,9 +19,9 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
-from ..recurrence import Recurrence
+from ..recurrence import Recurrence, Weights
 from .kernel_set import kernels
-from .recurrent_fused import array, boxed, composed_grad, named, weight_arrays, wrapped
+from .recurrent_fused import array, boxed, composed_grad, flattened, named, weight_arrays, wrapped
 
 __all__ = ["CheckpointedLayer"]
 
@@ -34,7 +34,7 @@ class CheckpointedLayer(Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, h0: Tensor | None, c0: Tensor | None, lengths: Array, what: Recurrence, cells: bool,
-        every: int, *flat: Tensor | None,
+        every: int, *flat: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         (steps, batch, _), dtype = x.data.shape, x.data.dtype
         y = np.empty((steps, batch, what.directions * what.output), dtype)
@@ -42,7 +42,7 @@ class CheckpointedLayer(Function):
         cn = np.empty((what.directions, batch, what.hidden), dtype) if what.cells else None
         states = np.empty((steps, batch, what.directions * what.hidden), dtype) if cells else None
         kept = []
-        for d, weights in enumerate(weight_arrays(flat)):
+        for d, weights in enumerate(weight_arrays(flat, what)):
             one = _direction(what, d)
             h: Any = _state(h0, d)
             c: Any = _state(c0, d)
@@ -76,8 +76,8 @@ class CheckpointedLayer(Function):
         gx = np.zeros_like(x.data) if wanted[0] else None
         gh0, gc0 = (np.zeros_like(state.data) if want else None for state, want in ((h0, wanted[1]), (c0, wanted[2])))
         states = iter(reversed(kept[0]))
-        pieces: list[list[Any]] = []
-        for d, weights in reversed(list(enumerate(weight_arrays(flat)))):
+        pieces: list[Weights] = []
+        for d, weights in reversed(list(enumerate(weight_arrays(flat, what)))):
             one = _direction(what, d)
             gh: Any = _part(ghn, d)
             gc: Any = _part(gcn, d)
@@ -95,16 +95,14 @@ class CheckpointedLayer(Function):
                 if of_weights is not None:
                     pairs = zip(total, of_weights[0], strict=True)
                     total = [new if old is None else old + new for old, new in pairs]
-            pieces.insert(0, total)
+            pieces.insert(0, Weights(*total))
             if gh0 is not None:
                 gh0[d] = gh[0]
             if gc0 is not None:
                 gc0[d] = gc[0]
-        flat_pieces = [piece for direction in pieces for piece in direction]
-        return (
-            wrapped(gx), wrapped(gh0), wrapped(gc0), None, None, None, None,
-            *[wrapped(piece) if want else None for piece, want in zip(flat_pieces, wanted[6:], strict=True)],
-        )  # fmt: skip
+        pairs = zip(flattened(pieces, what), wanted[6:], strict=True)
+        gweights = [wrapped(piece) if want else None for piece, want in pairs]
+        return wrapped(gx), wrapped(gh0), wrapped(gc0), None, None, None, None, *gweights
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,7 @@ The equations stand in ``textbook/recurrent.py``, forward and backward.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,11 @@ from ..engine.sweep import grad
 from ..engine.tensor import Tensor, wrap
 from ..recurrence import Recurrence, Weights
 from .kernel_set import kernels
+from .recurrent_arguments import weight_shapes
 from .recurrent_composed import composed
 from .shape import Reshape
 
-__all__ = ["RecurrentLayer", "array", "boxed", "composed_grad", "named", "regrouped", "weight_arrays", "wrapped"]
-
-_FIELDS = len(Weights._fields)
+__all__ = ["RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "named", "weight_arrays", "wrapped"]
 
 
 class RecurrentLayer(Function):
@@ -36,11 +36,11 @@ class RecurrentLayer(Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, h0: Tensor | None, c0: Tensor | None, lengths: np.ndarray | None, what: Recurrence,
-        cells: bool, *flat: Tensor | None,
+        cells: bool, *flat: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         save = any(ctx.needs_input_grad)
         *outputs, saved = kernels.recurrent(
-            x.data, array(h0), array(c0), weight_arrays(flat), lengths, what, save, cells
+            x.data, array(h0), array(c0), weight_arrays(flat, what), lengths, what, save, cells
         )
         if save:
             ctx.save_for_backward(x, h0, c0, boxed(saved), *flat)
@@ -59,10 +59,10 @@ class RecurrentLayer(Function):
         gy, ghn, gcn, gcells = named(upstream, what, cells)
         of_weights = any(wanted[6:])
         gx, gh0, gc0, found = kernels.recurrent_grad(
-            array(gy), array(ghn), array(gcn), array(gcells), x.data, array(h0), array(c0), weight_arrays(flat),
+            array(gy), array(ghn), array(gcn), array(gcells), x.data, array(h0), array(c0), weight_arrays(flat, what),
             lengths, what, saved[0], (wanted[0], wanted[1], wanted[2], of_weights),
         )  # fmt: skip
-        pieces = [piece for direction in found for piece in direction] if of_weights else [None] * len(flat)
+        pieces = flattened(found, what) if of_weights else [None] * len(flat)
         return (
             wrapped(gx), wrapped(gh0), wrapped(gc0), None, None, None,
             *[wrapped(piece) if want else None for piece, want in zip(pieces, wanted[6:], strict=True)],
@@ -70,7 +70,7 @@ class RecurrentLayer(Function):
 
 
 def composed_grad(
-    upstream: Sequence[Tensor | None], x: Tensor, h0: Tensor | None, c0: Tensor | None, flat: Sequence[Tensor | None],
+    upstream: Sequence[Tensor | None], x: Tensor, h0: Tensor | None, c0: Tensor | None, flat: Sequence[Tensor],
     what: Recurrence, lengths: np.ndarray | None, cells: bool, wanted: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """The gradients of ``RecurrentLayer`` by running the composed layer again: they are differentiable themselves.
@@ -80,7 +80,7 @@ def composed_grad(
     """
     arguments = [x, h0, c0, None, None, None, *flat]
     own: list[Any] = [t if t is None else Reshape.apply(t, t.data.shape) for t in arguments]
-    outputs = composed(own[0], own[1], own[2], regrouped(own[6:]), what, lengths, cells)
+    outputs = composed(own[0], own[1], own[2], _regrouped(own[6:], what), what, lengths, cells)
     some = [(y, g) for y, g in zip([y for y in outputs if y is not None], upstream, strict=True) if g is not None]
     places = [place for place, want in enumerate(wanted) if want]
     roots, gradients = [y for y, _ in some], [g for _, g in some]
@@ -106,13 +106,32 @@ def wrapped(array: np.ndarray | None) -> Tensor | None:
     return None if array is None else wrap(array)
 
 
-def weight_arrays(flat: Sequence[Tensor | None]) -> list[Weights]:
+@lru_cache(maxsize=4096)
+def _places(what: Recurrence) -> tuple[int, ...]:
+    """Which of the fields of Weights the layer has."""
+    return tuple(place for place, shape in enumerate(weight_shapes(what)) if shape is not None)
+
+
+def flattened(weights: Sequence[Weights], what: Recurrence) -> list[Any]:
+    """The weights that there are, of all directions in a row: fewer arguments make a shorter call."""
+    places = _places(what)
+    return [direction[place] for direction in weights for place in places]
+
+
+def _regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
+    """What was ``flattened``, of each direction."""
+    places, weights = _places(what), []
+    for first in range(0, len(flat), len(places)):
+        fields: list[Any] = [None] * len(Weights._fields)
+        for place, piece in zip(places, flat[first : first + len(places)], strict=True):
+            fields[place] = piece
+        weights.append(Weights(*fields))
+    return weights
+
+
+def weight_arrays(flat: Sequence[Tensor], what: Recurrence) -> list[Weights]:
     """The weights of each direction as arrays."""
-    return regrouped([array(piece) for piece in flat])
-
-
-def regrouped(flat: Sequence[Any]) -> list[Weights]:
-    return [Weights(*flat[first : first + _FIELDS]) for first in range(0, len(flat), _FIELDS)]
+    return _regrouped([piece.data for piece in flat], what)
 
 
 def named(upstream: Sequence[Tensor | None], what: Recurrence, cells: bool) -> tuple[Tensor | None, ...]:

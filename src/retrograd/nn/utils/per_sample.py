@@ -56,10 +56,10 @@ def per_sample_gradients(
     or grad_req is "write") it writes; "null" leaves both alone; ``zero_grad`` drops both. A parameter whose layer has
     no rule gets ``grad`` alone. ``autograd.grad`` delivers nothing.
 
-    The samples must stay apart: axis 0 of what goes into a layer is the batch (of a recurrent layer the axis that it has
-    for it), nothing in the model mixes its rows, and a parameter is used by the forward of its own layer alone. Layers
-    with a rule are Linear, convolutions, normalisations (BatchNorm in eval mode only), Embedding, and recurrent layers
-    and cells; others by ``register_per_sample_rule``.
+    The samples must stay apart: axis 0 of what goes into a layer is the batch (of a recurrent layer the axis that it
+    has for it), nothing in the model mixes its rows, and a parameter is used by the forward of its own layer alone.
+    Layers with a rule are Linear, convolutions, normalisations (BatchNorm in eval mode only), Embedding, and recurrent
+    layers and cells; others by ``register_per_sample_rule``.
 
     Args:
         losses: a function that runs the module and returns the loss of every sample, a Tensor of shape (N,).
