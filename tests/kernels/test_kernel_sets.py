@@ -15,6 +15,7 @@ import retrograd.textbook
 from comparison import bits
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.launch import get_num_threads, set_num_threads
+from retrograd.recurrence import Weights, recurrence
 from strategies import DTYPES, LAYOUTS, numbers
 
 NAMES = sorted(retrograd.textbook.__all__)
@@ -175,6 +176,20 @@ def _attention(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> It
     y, log_sum = k.attention(q, key, value, None, 0.2, True)
     yield "attention", (y, log_sum)
     yield "attention_grad", k.attention_grad(g, q, key, value, y, log_sum, None, 0.2, True, (True, True, True))
+
+
+def _recurrent(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    for mode, gates in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1)):
+        for batch, hidden in ((20, 40), (16, 200)):  # cut into rows, and into columns
+            what = recurrence("test", mode, 30, hidden, reverse=(False, True))
+            x, gy = numbers(rng, (3, batch, 30), dtype), numbers(rng, (3, batch, 2 * hidden), dtype)
+            w_ih, w_hh = (numbers(rng, (gates * hidden, width), dtype) * dtype(0.1) for width in (30, hidden))
+            b = numbers(rng, (gates * hidden,), dtype)
+            given = x, None, None, [Weights(w_ih, w_hh, b, b)] * 2, None
+            y, hn, cn, _, saved = k.recurrent(*given, what, True, False)
+            yield "recurrent", tuple(array for array in (y, hn, cn) if array is not None)
+            gx, gh0, _, found = k.recurrent_grad(gy, hn, cn, None, *given, what, saved, (True,) * 4)
+            yield "recurrent_grad", (gx, gh0, *(array for w in found for array in w if array is not None))
 
 
 def _reductions(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -427,6 +442,7 @@ FAMILIES = {
     "normalization": _batch_norm,
     "softmax": _softmax,
     "attention": _attention,
+    "recurrent": _recurrent,
     "cross_entropy": _cross_entropy,
     "loss": _losses,
     "margin": _margins,

@@ -57,7 +57,7 @@ _CHUNK_BYTES = 64 << 10
 
 _SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half a second-level cache
 _LEAST_WORK = 60_000  # multiply-adds of a column block in a step
-_ROWS_OF_BLOCK = 8
+_LEAST_ROWS, _ROWS_OF_BLOCK = 6, 12  # of a block; fewer than a block's only to have two of them
 _ROWS_OF_PIECE, _BYTES_OF_PIECE = 192, 384 << 10
 
 
@@ -138,7 +138,7 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
     work = what.gates * units * output
     row_blocks, column_blocks = 1, 1
     if work * size <= _SPLIT_COLUMNS or rows > 64:
-        row_blocks = max(1, min(16, rows // _ROWS_OF_BLOCK))
+        row_blocks = max(1, min(2, rows // _LEAST_ROWS), min(16, rows // _ROWS_OF_BLOCK))
     else:
         column_blocks = max(1, min(MOST_COLUMN_BLOCKS, panels, rows * work // _LEAST_WORK))
     blocks = _cut(rows, row_blocks)
