@@ -37,7 +37,7 @@ _KERNELS = (
     "recurrent_products.by_x",
     "recurrent_products.pack_columns",
     "recurrent_products.pack_rows",
-    "recurrent_products.sums",
+    "recurrent_products.bias_grad",
     "recurrent_products.weight_grad",
     "matmul.multiply",
     "elementwise.add",

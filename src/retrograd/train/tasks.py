@@ -25,7 +25,7 @@ DEFAULTS = {
     "mnist5k": Settings(epochs=30, batch_size=64, lr=3e-3),
     "images": Settings(epochs=30, batch_size=32, lr=2e-3),
     "text": Settings(epochs=20, batch_size=32, lr=3e-3),
-    "series": Settings(epochs=40, batch_size=64, lr=3e-3),
+    "series": Settings(epochs=20, batch_size=64, lr=3e-3),
 }
 
 # What training runs. All cores compile them, beginning at both ends: there stand the slow ones (a module's together).

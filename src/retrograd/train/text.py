@@ -36,7 +36,7 @@ _KERNELS = (
     "recurrent_products.by_x",
     "recurrent_products.pack_columns",
     "recurrent_products.pack_rows",
-    "recurrent_products.sums",
+    "recurrent_products.bias_grad",
     "recurrent_products.to_x",
     "recurrent_products.weight_grad",
     "matmul.multiply",
