@@ -21,8 +21,14 @@ def kernel_set() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("options", [*FUSED.values(), *COMPOSED.values()], ids=[*FUSED, *COMPOSED])
+@pytest.mark.parametrize("options", COMPOSED.values(), ids=COMPOSED)
 def test_second_derivatives(options: dict[str, Any]) -> None:
+    check_second(of(options, BACK, steps=3, batch=2, lengths=(3, 2), masks=True))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", FUSED.values(), ids=FUSED)
+def test_second_derivatives_of_fused_options(options: dict[str, Any]) -> None:
     check_second(of(options, BACK, steps=3, batch=2, lengths=(3, 2), masks=True))
 
 

@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(make_trainer)
     assert runs[0] == runs[1] != runs[2]
 
 
-@pytest.mark.parametrize("every", [None, 1, 3])
+@pytest.mark.parametrize("every", [3, pytest.param(None, marks=pytest.mark.nightly), 1])
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_a_killed_run_goes_on_bit_for_bit(make_trainer, step, every):
     whole = make_trainer("whole")
