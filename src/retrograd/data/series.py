@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .utf8 import read_utf8
+
 __all__ = ["Series", "SeriesError", "load_sunspots", "read_series"]
 
 _SHA256 = "04deaa1d47af0c4f22669c42a1cdafb882853200509f150fde69ea3a63901da5"
@@ -80,15 +82,7 @@ def read_series(path: str | Path, column: str) -> Series:
             number or not finite; says in which line.
     """
     path = Path(path)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise SeriesError(f"{path} cannot be read: {error.strerror or error}") from None
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise SeriesError(f"{path}, line {line}: this is no UTF-8 text; save the file as UTF-8") from None
+    text = read_utf8(path, SeriesError)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise SeriesError(f"{path}, line {line}: there is a NUL character, so this is no CSV file")

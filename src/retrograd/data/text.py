@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .utf8 import read_utf8
+
 __all__ = ["Corpus", "TextError", "load_pydoc", "read_text"]
 
 _LEAST, _MOST_DIFFERENT = 10_000, 10_000
@@ -61,15 +63,7 @@ def read_text(path: str | Path) -> Corpus:
             more than 10,000 different ones; says which, and where.
     """
     path = Path(path)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise TextError(f"{path} cannot be read: {error.strerror or error}") from None
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise TextError(f"{path}, line {line}: this is no UTF-8 text; save the file as UTF-8") from None
+    text = read_utf8(path, TextError)
     return _corpus(text.replace("\r\n", "\n").replace("\r", "\n"), path.name, str(path))
 
 
