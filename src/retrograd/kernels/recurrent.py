@@ -111,8 +111,7 @@ def recurrent(
     low, high = what.clip or (0.0, 0.0)
     _FORWARD[dtype](
         plan.tasks, gates, by_h, to_output, u, h, c, y, _holes(weights, what, plan, dtype),
-        zeros_of(plan.padded + 128, dtype),
-        _all_steps(T, N) if lengths is None else lengths, words, low, high, plan.packed["h"], plan.packed["output"],
+        zeros_of(plan.padded + 128, dtype), _all_steps(T, N) if lengths is None else lengths, words, low, high,
         h_ring, c_ring, u_ring, int(own_y), per_thread(plan.scratch, "q"), plan.scratch, _state(plan),
     )  # fmt: skip
     last = [0 if reverse else T for reverse in what.reverse]
@@ -182,8 +181,8 @@ def recurrent_grad(
         gh if gcells is None else np.ascontiguousarray(gcells), int(gcells is not None),
         da if saved.gates is None else saved.gates, da, h, c, from_gates, from_output, g_out, gh, gu, gc,
         _holes(weights, what, plan, dtype), zeros_of(plan.padded + 128, dtype),
-        _all_steps(T, N) if lengths is None else lengths, words, low, high, plan.packed["from gates"],
-        plan.packed["from output"], int(wanted[1]), per_thread(plan.scratch, "q"), plan.scratch, _state(plan),
+        _all_steps(T, N) if lengths is None else lengths, words, low, high, int(wanted[1]),
+        per_thread(plan.scratch, "q"), plan.scratch, _state(plan),
     )  # fmt: skip
     gx = gw = None
     if wanted[0]:

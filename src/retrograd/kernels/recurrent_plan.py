@@ -32,8 +32,9 @@ REVERSE = 18  # a word for each direction
 ROW_BLOCKS, COLUMN_BLOCKS = 20, 21
 FORWARD_BLOCK, BACKWARD_BLOCK = 22, 23  # units that a column block takes, forward and backward: all but the last one
 X_GATES, H_GATES = 24, 28  # which gate, in the order of the weights, each slot of W_ih and of W_hh is
-BY_X, BY_H, TO_OUTPUT, FROM_GATES, FROM_OUTPUT, TO_X = (32 + 80 * i for i in range(6))  # products, see below
-SIZE = 32 + 80 * 6
+ROW = 32  # elements of a row of a panel: all its slots
+PACKED_H, PACKED_OUTPUT, PACKED_GATES, PACKED_FROM_OUTPUT = range(33, 37)  # elements of a packed matrix, see Plan.packed
+BY_X, BY_H, TO_OUTPUT, FROM_GATES, FROM_OUTPUT, TO_X = (40 + 80 * i for i in range(6))  # products, see below
 MOST_COLUMN_BLOCKS = 8
 
 # ---- words of a product of rows: a panel of B for all its columns, in sub-panels of one micro-kernel's width
@@ -169,8 +170,6 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
         (blocks, over_units, padded, output),
         (_pieces(total, gradient_piece), far, what.input, x_slots * per_panel),
     )
-    for used, product in zip((1, 1, what.projection, 1, what.projection, 1), products, strict=True):
-        words += _product(dtype, *product) if used else [0] * 80
     packed = {
         "x": panels * _padded_to(x_slots * per_panel // lanes, products[0][1]) * lanes * what.input,
         "h": panels * _padded_to(h_slots * per_panel // lanes, of_h) * lanes * output,
@@ -179,6 +178,9 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
         "from output": _padded_to(padded // lanes, over_units) * lanes * output,
         "to x": _padded_to(ceil(what.input / lanes), far) * lanes * panels * x_slots * per_panel,
     }
+    words += [slots * per_panel, *(packed[name] for name in ("h", "output", "from gates", "from output")), 0, 0, 0]
+    for used, product in zip((1, 1, what.projection, 1, what.projection, 1), products, strict=True):
+        words += _product(dtype, *product) if used else [0] * 80
     return Plan(
         np.array(words, np.int64), what.directions * row_blocks * column_blocks,
         8 * what.directions * row_blocks * (column_blocks + 1),
