@@ -23,6 +23,7 @@ from ..simd import (
     float_from_bits,
     fma,
     full_like,
+    quotient,
     select,
     shift_left,
     shift_right,
@@ -253,10 +254,30 @@ def tanh(x: Any) -> Any:
 
 
 @helper
-def sigmoid(x: Any) -> Any:
+def _sigmoid_of_any(x: Any) -> Any:
     """1 / (1 + u) for positive x and u / (1 + u) for negative x with u = exp(-|x|)."""
     # the last line takes back what rounding d, between 1 and 2, lost: times 1 / d, nearly 1.5 - d / 2
     u = exp_negative(-absolute(x))
     d = u + 1.0
     y = select(x < 0.0, u, 1.0) / d
     return y - y * ((u - (d - 1.0)) * (1.5 - d * 0.5))
+
+
+_far = number(16.0, 36.0)  # 1 + 2^n is exact up to here
+
+
+@helper
+def sigmoid(x: Any) -> Any:
+    """1 / d with d = 1 + exp(-x), where the mantissa holds both."""
+    if not all_lanes(absolute(x) < _far(x)):
+        return _sigmoid_of_any(x)
+    shifted = x * -1.4426950408889634 + biased(x)
+    n = shifted - biased(x)
+    r = (-x - n * ln2_high(x)) - n * ln2_low(x)
+    power = float_from_bits(shift_left(bits_of(shifted), mantissa_bits(x)))
+    rest = r + exp_tail(r)  # d = power + 1 + rest * power
+    d = fma(rest, power, power + 1.0)
+    y = quotient(full_like(x, 1.0), d)
+    if _compensated(x):
+        y = y - y * y * fma(rest, power, power + 1.0 - d)
+    return y

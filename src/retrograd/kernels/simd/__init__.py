@@ -27,7 +27,7 @@ from .across_lanes import (
     transpose,
     transpose_first,
 )
-from .arithmetic import absolute, by_lane, ceil, copy_sign, floor, fma, maximum, minimum, nearest, sqrt, truncate
+from .arithmetic import absolute, by_lane, ceil, copy_sign, floor, fma, maximum, minimum, nearest, quotient, sqrt, truncate
 from .bits import bits_of, float_from_bits, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
 from .creation import counting, full, full_like, positions
@@ -104,6 +104,7 @@ __all__ = [
     "opposite",
     "pointer_like",
     "positions",
+    "quotient",
     "products",
     "products_before",
     "products_behind",
