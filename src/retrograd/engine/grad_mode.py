@@ -26,7 +26,7 @@ INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode,
 
 
 class _Mode:
-    __slots__ = ("algorithm", "delivery", "enabled", "inference", "site", "sweeping", "watch")
+    __slots__ = ("algorithm", "delivery", "enabled", "inference", "keeping", "site", "sweeping", "watch")
 
     def __init__(self) -> None:
         self.enabled = True
@@ -34,6 +34,7 @@ class _Mode:
         self.algorithm = "auto"  # of convolutions that leave it open, see exact_convolution
         self.delivery: object = None  # stands for the backward that is running, until its leaves have been served
         self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
+        self.keeping = True  # the backward sweep that runs leaves the saved tensors for another one
         self.sweeping = False  # a backward sweep that is not recorded is running
         self.watch: Callable[..., Any] | None = None  # what runs instead of Function.apply, see anomaly.py
 
@@ -54,6 +55,11 @@ thread = _Thread()
 def is_grad_enabled() -> bool:
     """True if operations of this thread record a graph now."""
     return thread.mode.enabled
+
+
+def is_graph_kept() -> bool:
+    """In a backward: whether another sweep may read the saved tensors after this one."""
+    return thread.mode.keeping
 
 
 class _Setting:

@@ -167,8 +167,8 @@ def _sweep(
     edges: Any = [root._edge or root for root in roots]
     grads: Any = upstream
     mode = thread.mode
-    found = mode.enabled, mode.watch, mode.sweeping
-    mode.enabled, mode.watch, mode.sweeping = create_graph, None, not create_graph
+    found = mode.enabled, mode.watch, mode.sweeping, mode.keeping
+    mode.enabled, mode.watch, mode.sweeping, mode.keeping = create_graph, None, not create_graph, keep
     inspect = getattr(found[1], "after_backward", None)  # anomaly detection
     try:
         while True:
@@ -258,7 +258,7 @@ def _sweep(
         if registered.leaves:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled, mode.watch, mode.sweeping = found
+        mode.enabled, mode.watch, mode.sweeping, mode.keeping = found
     return [*leaves.values(), *retained], captured
 
 

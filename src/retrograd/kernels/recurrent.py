@@ -130,11 +130,12 @@ def recurrent(
 def recurrent_grad(
     gy: np.ndarray | None, ghn: np.ndarray | None, gcn: np.ndarray | None, gcells: np.ndarray | None, x: np.ndarray,
     h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights], lengths: np.ndarray | None,
-    what: Recurrence, saved: object, wanted: tuple[bool, bool, bool, bool],
+    what: Recurrence, saved: object, wanted: tuple[bool, bool, bool, bool], last: bool = False,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:  # fmt: skip
     """gx, gh0, gc0 and the gradients of the weights, from those of y, h_n, c_n and the cells (None: zeros).
 
     ``wanted``: of x, h0, c0 and the weights; what is not wanted is None. Behind the end of a sequence gx is 0.
+    ``last``: ``saved`` will not be read again: the gradients of the gates take their place.
     """
     T, N, inputs = x.shape
     D, P, H, dtype = what.directions, what.output, what.hidden, x.dtype.char
@@ -173,7 +174,7 @@ def recurrent_grad(
             )  # fmt: skip
         g_out = aligned(D * T * N * plan.output_padded, dtype)
         gu = np.empty((D, N, plan.padded), dtype)
-    da = aligned(D * panels * T * N * plan.slots * per_panel, dtype)
+    da = saved.gates if last and saved.gates is not None else aligned(D * panels * T * N * plan.slots * per_panel, dtype)
     h, c = saved.h, gh if saved.c is None else saved.c
     low, high = what.clip or (0.0, 0.0)
     _BACKWARD[dtype](

@@ -88,7 +88,7 @@ class CheckpointedLayer(Function):
                 *_, saved = kernels.recurrent(*arguments, True, cells)
                 gx_part, gh, gc, of_weights = kernels.recurrent_grad(
                     _cut(gy, steps_of, d, what.output), gh, gc, _cut(gcells, steps_of, d, what.hidden), *arguments,
-                    saved, (wanted[0], True, what.cells, any(wanted[6:])),
+                    saved, (wanted[0], True, what.cells, any(wanted[6:])), True,
                 )  # fmt: skip
                 if gx is not None:
                     gx[steps_of] += gx_part

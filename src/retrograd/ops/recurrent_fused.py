@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.function import Function
-from ..engine.grad_mode import is_grad_enabled
+from ..engine.grad_mode import is_grad_enabled, is_graph_kept
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor, wrap
 from ..recurrence import Recurrence, Weights
@@ -57,10 +57,12 @@ class RecurrentLayer(Function):
         if is_grad_enabled():
             return composed_grad(upstream, x, h0, c0, flat, what, lengths, cells, wanted)
         gy, ghn, gcn, gcells = named(upstream, what, cells)
-        of_weights = any(wanted[6:])
+        of_weights, forward = any(wanted[6:]), saved[0]
+        if last := not is_graph_kept():
+            saved[0] = None  # it will be written over
         gx, gh0, gc0, found = kernels.recurrent_grad(
             array(gy), array(ghn), array(gcn), array(gcells), x.data, array(h0), array(c0), weight_arrays(flat, what),
-            lengths, what, saved[0], (wanted[0], wanted[1], wanted[2], of_weights),
+            lengths, what, forward, (wanted[0], wanted[1], wanted[2], of_weights), last,
         )  # fmt: skip
         pieces = flattened(found, what) if of_weights else [None] * len(flat)
         return (

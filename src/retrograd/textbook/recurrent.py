@@ -149,8 +149,12 @@ def recurrent_grad(
     gy: np.ndarray | None, ghn: np.ndarray | None, gcn: np.ndarray | None, gcells: np.ndarray | None,
     x: np.ndarray, h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights],
     lengths: np.ndarray | None, what: Recurrence, saved: list[Saved], wanted: tuple[bool, bool, bool, bool],
+    last: bool = False,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:  # fmt: skip
-    """The gradients to x, h0, c0 and the weights; None for what is not wanted."""
+    """The gradients to x, h0, c0 and the weights; None for what is not wanted.
+
+    last: ``saved`` will not be read again, and may be written over; here it never is.
+    """
     if not (isinstance(saved, list) and isinstance(saved[0], Saved)):
         raise TypeError(
             "recurrent_grad: the forward pass ran on another kernel set; run forward and backward on the same one"

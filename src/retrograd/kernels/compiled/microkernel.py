@@ -64,13 +64,13 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     from_c = {(i, j): read(rows_of_c[i], j, True) for i, j in tile}
     builder.branch(begin)
     builder.position_at_end(other)
+    if by_line:  # what will be written: a large result is in no cache
+        for i, j in tile:
+            builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
     builder.cbranch(adding, begin, given)
     builder.position_at_end(given)
     first = builder.inttoptr(init, _BYTE)
     from_row = [read(first, j, True) for j in range(vectors)]
-    if by_line:  # what will be written: a large result is in no cache
-        for i, j in tile:
-            builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
     builder.branch(begin)
     builder.position_at_end(begin)
     start = {}

@@ -91,7 +91,7 @@ def forward(
                                 plan, word.BY_H, table, address(offset(h, h_before)), P * size, 0, 1, P,
                                 address(offset(w, d * packed + p * (packed // panels))),
                                 address(offset(a, q + plan[word.H_SLOT] * U)), step * size, 0,
-                                plan[word.BY_H + word.SUB_PANELS], n1 - n0, 0, 1,
+                                plan[word.BY_H + word.SUB_PANELS], n1 - n0, 0, 2,
                             )  # fmt: skip
                             if mode == word.LSTM:
                                 target, target_step, own_count = h_after + unit, P, count
@@ -216,8 +216,11 @@ def backward(
                             g, g_at, g_step = gh, gh_0 + unit, wide
                             if projected == 1:
                                 g, g_at, g_step = gu, gc_0 + unit, padded
+                            next_q = steps * N * step  # the next panel, of the last one the first at the next step
+                            if unit + U >= high_unit:
+                                next_q = (low_unit - unit) // U * next_q + (step if reverse == 1 else -step) * N
                             of_rows.lstm_grad(
-                                plan, a, da, q, c, before * padded + unit, after * padded + unit, g, g_at, g_step, gc,
+                                plan, a, da, q, next_q, c, before * padded + unit, after * padded + unit, g, g_at, g_step, gc,
                                 gc_0 + unit, holes, 3 * d * padded + unit, low, high, 1 - projected, lengths, t, n0, n1,
                             )  # fmt: skip
                         elif t < longest and mode == word.GRU:

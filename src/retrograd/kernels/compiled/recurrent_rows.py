@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from .. import recurrent_plan as word
 from ..compiler import helper
-from ..simd import full, lanes, load, load_first, select, store, store_first
+from ..simd import ahead_by, full, lanes, load, load_first, select, store, store_first
 from .math import sigmoid, tanh
 from .recurrent_cells import clipped, coupled_gates_grad, gru_gates, gru_gates_grad, inside, lstm_gates_grad
+
+_ask = ahead_by(0, write=True)
 
 
 @helper
@@ -153,15 +155,19 @@ def shown(y, y_at, y_step, h, at, step, count, lengths, t, n0, n1):  # type: ign
 
 @helper
 def lstm_grad(  # type: ignore[no-untyped-def]
-    plan, a, da, q, c, before, after, gh, gh_at, gh_step, gc, gc_at, holes, hole, low, high, emptied, lengths, t, n0, n1
-):
-    """``emptied``: 1 leaves zeros in gh, to which the step before adds its own."""
+    plan, a, da, q, next_q, c, before, after, gh, gh_at, gh_step, gc, gc_at, holes, hole, low, high, emptied, lengths,
+    t, n0, n1,
+):  # fmt: skip
+    """``emptied``: 1 leaves zeros in gh, to which the step before adds its own. What stands ``next_q`` behind q, and
+    behind ``before``, is asked for: it is what comes next, and not in the cache."""
     L, U, padded, step = lanes(a), plan[word.UNITS_PER_PANEL], plan[word.PADDED], plan[word.ROW]
     coupled, clip, peephole = plan[word.COUPLED], plan[word.CLIP], plan[word.PEEPHOLE]
     o_slot = step - U
     zero = full(a, 0.0)
     row, old, new, of_h, of_c = q, before, after, gh_at, gc_at
     for n in range(n0, n1):
+        for j in range(0, step, L):
+            _ask(a, row + next_q + j)
         if t < lengths[n]:
             for j in range(0, U, L):
                 f, g, o = load(a, row + o_slot - 2 * U + j), load(a, row + o_slot - U + j), load(a, row + o_slot + j)
