@@ -41,10 +41,11 @@ __all__ = ["recurrent", "recurrent_grad"]
 
 _FORWARD, _BACKWARD = kernel("recurrent.forward"), kernel("recurrent.backward")
 _BY_X, _TO_X = kernel("recurrent_products.by_x"), kernel("recurrent_products.to_x")
-_WEIGHT_GRAD, _BIAS_GRAD = kernel("recurrent_products.weight_grad"), kernel("recurrent_products.bias_grad")
+_WEIGHT_GRADS, _BIAS_GRAD = kernel("recurrent_products.weight_grads"), kernel("recurrent_products.bias_grad")
 _PEEPHOLE_GRAD = kernel("recurrent_products.peephole_grad")
 _PACK_COLUMNS, _PACK_ROWS = kernel("recurrent_products.pack_columns"), kernel("recurrent_products.pack_rows")
 _MOST_LANES = 16  # of a register
+_LARGE = 1 << 20  # elements
 _NO_INTEGERS = np.zeros(8, np.int64)
 
 
@@ -240,15 +241,14 @@ def _weight_grads(
 ) -> list[Weights]:
     T, N, _ = x.shape
     D, P, H, rows, dtype = what.directions, what.output, what.hidden, what.gates * what.hidden, x.dtype.char
-    w_ih, w_hh = np.empty((D, rows, what.input), dtype), np.empty((D, rows, P), dtype)
+    w_ih, w_hh = _matrices(D, rows, what.input, dtype), _matrices(D, rows, P, dtype)
     w_hr = np.empty((D, P, H), dtype) if what.projection else None
-    for matrix, a, b, gw in (("x", da, x, w_ih), ("h", da, saved.h, w_hh), ("output", g_out, saved.u, w_hr)):
-        if gw is not None:
-            words, tasks, memory = weight_plan(what, T, N, dtype, matrix)
-            _WEIGHT_GRAD[dtype](
-                tasks, a, b, gw, zeros_of(gw.shape[-1] + 128, dtype), words, per_thread(memory, dtype), memory,
-                per_thread(plan.scratch, "q"), plan.scratch,
-            )  # fmt: skip
+    words, tasks, memory = weight_plan(what, T, N, dtype)
+    _WEIGHT_GRADS[dtype](
+        tasks, da, x, saved.h, g_out, g_out if saved.u is None else saved.u, w_ih, w_hh, w_ih if w_hr is None else w_hr,
+        zeros_of(max(H, what.input) + 128, dtype), words, per_thread(memory, dtype), memory,
+        per_thread(plan.scratch, "q"), plan.scratch,
+    )  # fmt: skip
     biases, holes = (np.empty((D, rows), dtype) for _ in range(2)), np.empty((D, what.gates - 1, H), dtype)
     b_ih, b_hh = biases
     if what.bias:
@@ -267,6 +267,13 @@ def _weight_grads(
         )  # fmt: skip
         for d in range(D)
     ]
+
+
+def _matrices(count: int, rows: int, columns: int, dtype: str) -> np.ndarray:
+    """Fresh matrices, from a cache line on; large ones stay as they are: their memory is the system's, page by page."""
+    size = count * rows * columns
+    memory = aligned(size, dtype) if size < _LARGE else np.empty(size, dtype)
+    return memory.reshape(count, rows, columns)
 
 
 def _contiguous(weights: Weights) -> Weights:

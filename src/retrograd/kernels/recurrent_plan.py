@@ -52,9 +52,12 @@ A_PANELS, GROUPS, A_BEGIN = 11, 12, 13
 A_GATES = 14
 B_BEGIN = 18  # a word for each direction
 A_ALL_GATES = 20  # of a direction's weights
+COPIED, PIECE = 21, 22  # sub-panels of b that are copied together; rows that all tiles of a panel go through
+TASKS = 23  # of this matrix; those of the next one follow
 DENSE = 24  # a product, whose rows are the units of the slots
 WEIGHT_SIZE = DENSE + 80
-_CHUNK_BYTES = 64 << 10
+_COPY_BYTES, _PIECE_BYTES = 512 << 10, 24 << 10
+_CHUNK, _LEAST_PANELS = 192, 8  # rows; what a copy is to be worth
 
 _SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half a second-level cache
 _LEAST_WORK = 60_000  # multiply-adds of a column block in a step
@@ -207,7 +210,15 @@ class WeightPlan(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def weight_plan(what: Recurrence, steps: int, rows: int, dtype: str, matrix: str) -> WeightPlan:
+def weight_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> WeightPlan:
+    """The gradients of all weight matrices, one plan behind the other: of W_ih, W_hh and, with a projection, W_hr."""
+    matrices = ("x", "h", "output") if what.projection else ("x", "h")
+    plans = [_matrix_plan(what, steps, rows, dtype, matrix) for matrix in matrices]
+    words = [plan.words for plan in plans]
+    return WeightPlan(np.concatenate(words), sum(plan.tasks for plan in plans), max(plan.memory for plan in plans))
+
+
+def _matrix_plan(what: Recurrence, steps: int, rows: int, dtype: str, matrix: str) -> WeightPlan:
     """The gradient of a matrix: "x" W_ih, "h" W_hh, "output" W_hr."""
     plan = recurrent_plan(what, steps, rows, dtype)
     layer, lanes, size, total = plan.words, lanes_of(dtype), 4 if dtype == "f" else 8, steps * rows
@@ -231,16 +242,17 @@ def weight_plan(what: Recurrence, steps: int, rows: int, dtype: str, matrix: str
     across = ceil(columns / lanes)
     vectors = _vectors(across, 64)
     tall = count * per_panel
-    chunk = min(512, _CHUNK_BYTES // (vectors * lanes * size))
+    across_bytes, subs = vectors * lanes * size, ceil(across / vectors)
+    chunk, piece = min(_CHUNK, total), max(1, _PIECE_BYTES // across_bytes)
+    copied = max(1, min(subs, _COPY_BYTES // (chunk * across_bytes)))
     work = what.directions * total * count * units * columns
-    groups = max(1, min(panels, work // TASK_WORK, 8))
+    groups = max(1, min(panels // _LEAST_PANELS, work // TASK_WORK, 8))
     words = [direction, panel, step, per_panel, units, count, columns, b_direction, b_step, total, chunk]
     words += [panels, groups, begin, *(int(gate) for gate in gates[:4]), *b_begin]
-    words += [1 if matrix == "output" else what.gates]
+    words += [1 if matrix == "output" else what.gates, copied, piece, what.directions * groups]
     words += [0] * (DENSE - len(words))
-    subs = ceil(across / vectors)
     tail = (columns - 1) % lanes + 1
     dense = [tile(dtype, "dense", vectors * lanes).rows, vectors * lanes * size, subs, tail, 0, lanes, 1, 0]
     words += _with_micros(dense, dtype, "dense", {tall}, vectors, across - (subs - 1) * vectors)
-    memory = (chunk + subs) * vectors * lanes
+    memory = (copied * chunk + subs) * vectors * lanes
     return WeightPlan(np.array(words, np.int64), what.directions * groups, memory)

@@ -38,7 +38,7 @@ _KERNELS = (
     "recurrent_products.pack_columns",
     "recurrent_products.pack_rows",
     "recurrent_products.bias_grad",
-    "recurrent_products.weight_grad",
+    "recurrent_products.weight_grads",
     "matmul.multiply",
     "elementwise.add",
     "elementwise.add_broadcast",

@@ -38,7 +38,7 @@ _KERNELS = (
     "recurrent_products.pack_rows",
     "recurrent_products.bias_grad",
     "recurrent_products.to_x",
-    "recurrent_products.weight_grad",
+    "recurrent_products.weight_grads",
     "matmul.multiply",
     "cross_entropy.rows",
     "cross_entropy.rows_grad",

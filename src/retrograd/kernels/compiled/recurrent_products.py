@@ -185,59 +185,80 @@ def to_x(
     )  # fmt: skip
 
 
-def weight_grad(
-    task: int, worker: int, a: Array, b: Array, gw: Array, zero: Array, plan: Table, memory: Array, memory_count: int,
-    scratch: Table, scratch_words: int,
+def weight_grads(
+    task: int, worker: int, da: Array, x: Array, h: Array, g_out: Array, u: Array, g_ih: Array, g_hh: Array,
+    g_hr: Array, zero: Array, plan: Table, memory: Array, memory_count: int, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
+    """Gradients of the weight matrices; a task is a group of panels of one of them."""
+    table, block = offset(scratch, worker * scratch_words), offset(memory, worker * memory_count)
+    of_h = offset(plan, word.WEIGHT_SIZE)
+    to_h, to_hr = task - plan[word.TASKS], task - plan[word.TASKS] - of_h[word.TASKS]
+    if to_h < 0:
+        _weight_grad(task, da, x, g_ih, zero, plan, table, block)
+    elif to_hr < 0:
+        _weight_grad(to_h, da, h, g_hh, zero, of_h, table, block)
+    else:
+        _weight_grad(to_hr, g_out, u, g_hr, zero, offset(of_h, word.WEIGHT_SIZE), table, block)
+
+
+@helper
+def _weight_grad(task, a, b, gw, zero, plan, table, block):  # type: ignore[no-untyped-def]
     """``gw[gate, unit] = sum over the rows of all steps of a[row, slot, unit] b[row]`` for a group of panels.
 
-    The rows come in chunks, one after the other, whatever the groups are: so the bits depend on the shape alone. A
-    chunk of b is copied, register by register, since its rows may be as far apart as the sets of a cache repeat.
+    The rows come in chunks, one after the other, whatever the groups are: so the bits depend on the shape alone. Some
+    columns of a chunk of b are copied, register by register, since its rows may be as far apart as the sets of a cache
+    repeat; a panel of a goes through them in pieces that the first cache holds.
     """
     L = lanes(a)
     size = address(offset(gw, 1)) - address(gw)
-    table = offset(scratch, worker * scratch_words)
     panels, groups, units, per_panel = (
         plan[word.A_PANELS], plan[word.GROUPS], plan[word.A_TOTAL], plan[word.A_UNITS],
     )  # fmt: skip
     columns, depth, chunk, at = plan[word.COLUMNS], plan[word.DEPTH], plan[word.CHUNK], word.DENSE
     d, group = task // groups, task % groups
-    tall, tallest, width = plan[word.A_SLOTS] * per_panel, plan[at + word.TALLEST], plan[at + word.WIDTH] // size
+    slots, subs, most = plan[word.A_SLOTS], plan[at + word.SUB_PANELS], plan[word.COPIED]
+    tall, tallest, width = slots * per_panel, plan[at + word.TALLEST], plan[at + word.WIDTH] // size
     tiles = (tall + tallest - 1) // tallest
     least, extra = tall // tiles, tall % tiles
-    block = worker * memory_count  # of b; behind it a row for what nobody asked for
-    lost = address(offset(memory, block + chunk * width))
-    a_step = plan[word.A_STEP] * size
-    rows_at = address(offset(table, 8))
-    table[1] = address(offset(memory, block))
+    lost = address(offset(block, most * chunk * width))  # a row for what nobody asked for
+    rows_at = address(offset(table, 2))
+    a_step = plan[word.A_STEP]
     for first in range(0, depth, chunk):
         some = min(chunk, depth - first)
-        for sub in range(plan[at + word.SUB_PANELS]):
-            micro, column = at + word.MICRO, sub * width
-            if sub == plan[at + word.SUB_PANELS] - 1:
-                micro = at + word.LAST_MICRO
-            source = d * plan[word.B_DIRECTION] + plan[word.B_BEGIN + d] + first * plan[word.B_STEP] + column
-            for row in range(some):
-                for j in range(0, min(width, columns - column), L):
-                    count = columns - column - j
-                    value = load(b, source + j) if count >= L else load_first(b, source + j, count)
-                    store(memory, block + row * width + j, value)
-                source += plan[word.B_STEP]
+        pieces = (some + plan[word.PIECE] - 1) // plan[word.PIECE]
+        for sub_0 in range(0, subs, most):
+            for sub in range(sub_0, min(subs, sub_0 + most)):
+                target, column = (sub - sub_0) * chunk * width, sub * width
+                source = d * plan[word.B_DIRECTION] + plan[word.B_BEGIN + d] + first * plan[word.B_STEP] + column
+                for row in range(some):
+                    for j in range(0, min(width, columns - column), L):
+                        count = columns - column - j
+                        value = load(b, source + j) if count >= L else load_first(b, source + j, count)
+                        store(block, target + j, value)
+                    source, target = source + plan[word.B_STEP], target + width
             for p in range(group * panels // groups, (group + 1) * panels // groups):
-                begin = d * plan[word.A_DIRECTION] + p * plan[word.A_PANEL] + plan[word.A_BEGIN]
-                i = 0
-                for tile in range(tiles):
-                    r = least + (1 if tile < extra else 0)
-                    for k in range(r):
-                        slot, unit = (i + k) // per_panel, p * per_panel + (i + k) % per_panel
-                        row = (plan[word.A_GATES + slot] + d * plan[word.A_ALL_GATES]) * units + unit
-                        table[8 + k] = address(offset(gw, row * columns)) if unit < units else lost
-                    table[0] = address(offset(a, begin + i)) + first * a_step
-                    brgemm(
-                        plan[micro + r], address(table), 1, some, a_step, 0, 0, width * size, rows_at, column * size,
-                        lanes_in(plan, at, sub), address(zero), 0 if first == 0 else 1,
-                    )  # fmt: skip
-                    i += r
+                place = 2
+                for slot in range(slots):
+                    gate = plan[word.A_GATES + slot] + d * plan[word.A_ALL_GATES]
+                    for unit in range(p * per_panel, (p + 1) * per_panel):
+                        table[place] = address(offset(gw, (gate * units + unit) * columns)) if unit < units else lost
+                        place += 1
+                begin = d * plan[word.A_DIRECTION] + p * plan[word.A_PANEL] + plan[word.A_BEGIN] + first * a_step
+                for sub in range(sub_0, min(subs, sub_0 + most)):
+                    micro = at + (word.LAST_MICRO if sub == subs - 1 else word.MICRO)
+                    for piece in range(pieces):
+                        row = piece * some // pieces
+                        table[1] = address(offset(block, ((sub - sub_0) * chunk + row) * width))
+                        i = 0
+                        for tile in range(tiles):
+                            r = least + (1 if tile < extra else 0)
+                            table[0] = address(offset(a, begin + row * a_step + i))
+                            brgemm(
+                                plan[micro + r], address(table), 1, (piece + 1) * some // pieces - row, a_step * size,
+                                0, 0, width * size, rows_at + 8 * i, sub * width * size, lanes_in(plan, at, sub),
+                                address(zero), 0 if first + piece == 0 else 1,
+                            )  # fmt: skip
+                            i += r
 
 
 @helper
