@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -47,6 +47,10 @@ class Weights(NamedTuple):
     norm_ih: Any = None  # (G*H,): by what the normalised W_ih x is multiplied
     norm_hh: Any = None  # (G*H,)
     norm_c: Any = None  # (2, H): by what the normalised cell state is multiplied, and what is added to it
+
+
+def _derived() -> Any:
+    return field(init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,39 +80,30 @@ class Recurrence:
     zoneout: tuple[float, float] = (0.0, 0.0)
     recurrent_dropout: float = 0.0
     algorithm: str = "auto"
-    _hash: int = field(init=False, repr=False, compare=False)
+
+    # what follows from them
+    gates: int = _derived()  # rows of the weight matrices for each unit
+    output: int = _derived()  # width of the hidden state
+    directions: int = _derived()
+    cells: bool = _derived()  # whether there is a cell state beside the hidden one
+    fused: bool = _derived()  # whether the fused kernels compute it; everything else is composed of operators
+    _hash: int = _derived()
 
     def __post_init__(self) -> None:
-        named = [getattr(self, name) for name in self.__dataclass_fields__ if name != "_hash"]
-        object.__setattr__(self, "_hash", hash(tuple(named)))
+        plain = self.norm == 0 and self.zoneout == (0.0, 0.0) and self.recurrent_dropout == 0
+        derived = {
+            "gates": GATES.get(self.mode, 0) - int(self.coupled),
+            "output": self.projection or self.hidden,
+            "directions": len(self.reverse),
+            "cells": self.mode == "lstm",
+            "fused": plain and self.reset_after and self.algorithm != "composed",
+            "_hash": hash(tuple(getattr(self, each.name) for each in fields(self) if each.init)),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def __hash__(self) -> int:
         return self._hash
-
-    @property
-    def gates(self) -> int:
-        """Rows of the weight matrices for each unit."""
-        return GATES[self.mode] - int(self.coupled)
-
-    @property
-    def output(self) -> int:
-        """Width of the hidden state."""
-        return self.projection or self.hidden
-
-    @property
-    def directions(self) -> int:
-        return len(self.reverse)
-
-    @property
-    def cells(self) -> bool:
-        """Whether there is a cell state beside the hidden one."""
-        return self.mode == "lstm"
-
-    @property
-    def fused(self) -> bool:
-        """Whether the fused kernels compute it; everything else is composed of operators."""
-        plain = self.norm == 0 and self.zoneout == (0.0, 0.0) and self.recurrent_dropout == 0
-        return plain and self.reset_after and self.algorithm != "composed"
 
 
 @lru_cache(maxsize=4096)

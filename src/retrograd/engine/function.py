@@ -185,24 +185,28 @@ def _join(cls: type[Function]) -> None:
 
 def _free_of_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:
     """What forward returned: checked, without history, and never an argument itself unless it is dirty."""
+    given = {id(arg) for arg in args}
     if type(output) is tuple:
-        return tuple([_one_free_of_history(node, item, args) for item in output])
-    return _one_free_of_history(node, output, args)
+        return tuple([_one_free_of_history(node, item, given) for item in output])
+    return _one_free_of_history(node, output, given)
 
 
-def _one_free_of_history(node: Node, output: Any, args: tuple[Any, ...]) -> Tensor:
+def _one_free_of_history(node: Node, output: Any, given: set[int]) -> Tensor:
     if not isinstance(output, Tensor):
         raise TypeError(
             f"{node.function.__name__}: forward must return a Tensor or a tuple of Tensors, got "
             f"{type(output).__name__}; wrap an array: Tensor(array)"
         )
-    if output._requires_grad or any(arg is output for arg in args):
+    if output._requires_grad or id(output) in given:
         return output if _is_in(output, node.dirty) else wrap(output.data)
     return output
 
 
 def _is_in(tensor: Tensor, tensors: tuple[Tensor, ...]) -> bool:
-    return any(tensor is other for other in tensors)
+    for other in tensors:  # any() of a generator takes longer
+        if tensor is other:
+            return True
+    return False
 
 
 def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, ...]) -> Any:

@@ -32,6 +32,7 @@ from .pooling import *
 from .precompile import warmup
 from .random import *
 from .recurrent import *
+from .recurrent_grad import *
 from .reduction import *
 from .scan import *
 from .softmax import *
@@ -62,6 +63,7 @@ _FAMILIES = (
     "pooling",
     "random",
     "recurrent",
+    "recurrent_grad",
     "reduction",
     "scan",
     "softmax",

@@ -65,6 +65,15 @@ _LEAST_ROWS, _ROWS_OF_BLOCK = 6, 12  # of a block; fewer than a block's only to 
 _ROWS_OF_PIECE, _BYTES_OF_PIECE = 192, 384 << 10
 
 
+class Packed(NamedTuple):
+    """A weight matrix as a product reads it."""
+
+    elements: int  # of all directions
+    step: int  # from direction to direction
+    tasks: int  # of the kernel that packs a direction
+    arguments: tuple[int, ...]  # of that kernel: pack_columns from depth to width, pack_rows from columns to sub_step
+
+
 class Plan(NamedTuple):
     """How a layer runs; ``words`` as named above."""
 
@@ -72,14 +81,20 @@ class Plan(NamedTuple):
     tasks: int  # of the chain of steps
     state: int  # words that its tasks share
     by_x: tuple[int, int, int]  # tasks, rows of a piece, groups of panels: of the product with x
-    to_x: tuple[int, int]  # tasks, rows of a piece: of the gradient of x
+    to_x_tasks: tuple[int, int]  # tasks, rows of a piece: of the gradient of x
     slots: int
     panels: int
     units_per_panel: int
     padded: int
     output_padded: int
     scratch: int  # words of scratch for each thread
-    packed: dict[str, int]  # elements of each packed matrix, for one direction
+    x: Packed  # for products with x, with h, and with what is projected
+    h: Packed
+    output: Packed
+    from_gates: Packed  # for the gradients of h, of what is projected, and of x
+    from_output: Packed
+    to_x: Packed
+    columns: int  # column blocks of a step
 
 
 def lanes_of(dtype: str) -> int:
@@ -173,23 +188,39 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
         (blocks, over_units, padded, output),
         (_pieces(total, gradient_piece), far, what.input, x_slots * per_panel),
     )
-    packed = {
-        "x": panels * _padded_to(x_slots * per_panel // lanes, products[0][1]) * lanes * what.input,
-        "h": panels * _padded_to(h_slots * per_panel // lanes, of_h) * lanes * output,
-        "output": _padded_to(ceil(output / lanes), products[2][1]) * lanes * units,
-        "from gates": _padded_to(output_padded // lanes, back) * lanes * panels * h_slots * per_panel,
-        "from output": _padded_to(padded // lanes, over_units) * lanes * output,
-        "to x": _padded_to(ceil(what.input / lanes), far) * lanes * panels * x_slots * per_panel,
-    }
-    words += [slots * per_panel, *(packed[name] for name in ("h", "output", "from gates", "from output")), 0, 0, 0]
+    x_width, h_width, output_width, gates_width, units_width, to_x_width = (width * lanes for _, width, *_ in products)
+    slots_of_x, slots_of_h = (per_panel, x_slots, X_GATES), (per_panel, h_slots, H_GATES)
+    D, H, P, I = what.directions, units, output, what.input
+    h_rows, x_rows = panels * h_slots * per_panel, panels * x_slots * per_panel
+    packed = (
+        _packed(D, panels * _padded_to(x_slots * per_panel, x_width) * I, panels, (I, H, *slots_of_x, x_width)),
+        _packed(D, panels * _padded_to(h_slots * per_panel, h_width) * P, panels, (P, H, *slots_of_h, h_width)),
+        _packed(D, _padded_to(P, output_width) * H, 1, (H, P, _padded_to(P, output_width), 1, X_GATES, output_width)),
+        _packed(
+            D, _padded_to(output_padded, gates_width) * h_rows, panels,
+            (P, H, *slots_of_h, gates_width, ceil(output_padded / gates_width), h_rows * gates_width),
+        ),
+        _packed(
+            D, _padded_to(padded, units_width) * P, 1,
+            (H, P, P, 1, X_GATES, units_width, ceil(padded / units_width), P * units_width),
+        ),
+        Packed(
+            D * _padded_to(I, to_x_width) * x_rows, x_rows * to_x_width, panels,
+            (I, H, *slots_of_x, to_x_width, ceil(I / to_x_width), D * x_rows * to_x_width),
+        ),
+    )  # fmt: skip
+    words += [slots * per_panel, *(matrix.step for matrix in packed[1:5]), 0, 0, 0]
     for used, product in zip((1, 1, what.projection, 1, what.projection, 1), products, strict=True):
         words += _product(dtype, *product) if used else [0] * 80
     return Plan(
-        np.array(words, np.int64), what.directions * row_blocks * column_blocks,
-        8 * what.directions * row_blocks * (column_blocks + 1),
-        (what.directions * ceil(total / piece) * groups, piece, groups), (ceil(total / gradient_piece), gradient_piece),
-        slots, panels, per_panel, padded, output_padded, 8 * MOST_ENTRIES + 40, packed,
+        np.array(words, np.int64), D * row_blocks * column_blocks, 8 * D * row_blocks * (column_blocks + 1),
+        (D * ceil(total / piece) * groups, piece, groups), (ceil(total / gradient_piece), gradient_piece),
+        slots, panels, per_panel, padded, output_padded, 8 * MOST_ENTRIES + 40, *packed, column_blocks,
     )  # fmt: skip
+
+
+def _packed(directions: int, step: int, tasks: int, arguments: tuple[int, ...]) -> Packed:
+    return Packed(directions * step, step, tasks, arguments)
 
 
 def _padded_to(count: int, multiple: int) -> int:

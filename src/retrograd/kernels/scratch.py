@@ -6,6 +6,7 @@ nobody asked for, and what was left behind by other numbers is as good as zeros,
 
 from __future__ import annotations
 
+import ctypes
 import os
 from threading import local
 
@@ -15,6 +16,7 @@ from .launch import get_num_threads
 
 _MOST = 8 << 20  # bytes kept for each element type
 _LINE = 64  # bytes
+_DATA, _address = object.__basicsize__, ctypes.c_int64.from_address  # of an array, see launch.py
 _WORTH = 16 << 10  # bytes from which the place of an array matters more than the time to choose it
 
 
@@ -32,7 +34,7 @@ def aligned(count: int, dtype: str) -> np.ndarray:
     if count * size < _WORTH:
         return np.empty(count, dtype)
     memory = np.empty(count + _LINE // size, dtype)
-    begin: int = -memory.__array_interface__["data"][0] % _LINE // size
+    begin: int = -_address(id(memory) + _DATA).value % _LINE // size
     return memory[begin : begin + count]
 
 
@@ -44,6 +46,20 @@ def forget() -> None:
 def per_thread(count: int, dtype: str) -> np.ndarray:
     """At least ``count`` elements for each thread, one part after the other; the next call may give the same ones."""
     return shared(count * get_num_threads(), dtype)
+
+
+def carved(dtype: str, *counts: int) -> list[np.ndarray]:
+    """Arrays of at least so many elements, each from a cache line on, for one operator: of memory that is kept, unless
+    it is large. As ``shared``, which may give the same memory."""
+    line = _LINE // (4 if dtype == "f" else 8)
+    sizes = [-(-count // line) * line for count in counts]
+    total = sum(sizes)
+    memory = shared(total, dtype) if total * (4 if dtype == "f" else 8) <= _MOST else aligned(total, dtype)
+    arrays, begin = [], 0
+    for size in sizes:
+        arrays.append(memory[begin : begin + size])
+        begin += size
+    return arrays
 
 
 def cores() -> int:

@@ -123,9 +123,12 @@ def flattened(weights: Sequence[Weights], what: Recurrence) -> list[Any]:
 def _regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
     """What was ``flattened``, of each direction."""
     places, weights = _places(what), []
-    for first in range(0, len(flat), len(places)):
+    count = len(places)
+    if places[-1] == count - 1:  # the first fields: the others are None
+        return [Weights(*flat[first : first + count]) for first in range(0, len(flat), count)]
+    for first in range(0, len(flat), count):
         fields: list[Any] = [None] * len(Weights._fields)
-        for place, piece in zip(places, flat[first : first + len(places)], strict=True):
+        for place, piece in zip(places, flat[first : first + count], strict=True):
             fields[place] = piece
         weights.append(Weights(*fields))
     return weights
