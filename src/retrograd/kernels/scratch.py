@@ -54,7 +54,9 @@ def carved(dtype: str, *counts: int) -> list[np.ndarray]:
     line = _LINE // (4 if dtype == "f" else 8)
     sizes = [-(-count // line) * line for count in counts]
     total = sum(sizes)
-    memory = shared(total, dtype) if total * (4 if dtype == "f" else 8) <= _MOST else aligned(total, dtype)
+    if total * (4 if dtype == "f" else 8) > _MOST:  # one piece of them all would come fresh from the system
+        return [aligned(size, dtype) for size in sizes]
+    memory = shared(total, dtype)
     arrays, begin = [], 0
     for size in sizes:
         arrays.append(memory[begin : begin + size])
