@@ -219,6 +219,37 @@ def test_twice_backward() -> None:
     np.testing.assert_array_equal(first[0], second[0])
 
 
+@pytest.mark.parametrize("mode", ["lstm", "gru", "rnn_tanh"])
+def test_the_last_backward_may_write_over_the_gates(mode: str) -> None:
+    what, given, gradients = layer(mode, {"reverse": BOTH}, (4, 3, 5, 19), np.float32, True, True, False)
+    saved = kernels.recurrent(*given, what, True, False)[4]
+    *first, of_weights = kernels.recurrent_grad(*gradients, *given, what, saved, (True,) * 4)
+    *second, of_weights_too = kernels.recurrent_grad(*gradients, *given, what, saved, (True,) * 4, True)
+    for one, other in zip([*first, *_flat(of_weights)], [*second, *_flat(of_weights_too)], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("mode", ["lstm", "gru", "rnn_tanh"])
+def test_gradients_that_fade_away_become_zero(mode: str) -> None:
+    """Denormal numbers take the CPU a hundred times as long. Outside of the kernel they stay what they are."""
+    what, given, _ = layer(mode, {}, (200, 3, 2, 5), np.float32, False, False, False)
+    given[3] = [Weights(*(None if array is None else array * np.float32(0.2) for array in given[3][0]))]
+    gy = np.zeros((200, 3, 5), np.float32)
+    gy[-1] = 1e-3
+    saved = kernels.recurrent(*given, what, True, False)[4]
+    gx, *_ = kernels.recurrent_grad(gy, None, None, None, *given, what, saved, (True,) * 4)
+    expected, *_ = textbook.recurrent_grad(
+        gy, None, None, None, *given, what, textbook.recurrent(*given, what, True, False)[4], (True,) * 4
+    )
+    assert gx[150:].all() and not gx[0].any()
+    np.testing.assert_allclose(gx, expected, rtol=1e-4, atol=1e-36)
+    tiny = np.finfo(np.float32).tiny  # a product of a normal number and a weight may be below it, for a step or two
+    denormal, usual = (((g != 0) & (np.abs(g) < tiny)).any(axis=(1, 2)).sum() for g in (gx, expected))
+    assert 2 * denormal < usual
+    assert kernels.exp(np.full(1000, -100.0, np.float32)).all()
+    assert (np.float32(1e-38) * np.float32(0.01)) > 0
+
+
 @pytest.mark.parametrize("mode", ["lstm", "gru"])
 def test_no_sequences(kernel_set: Any, mode: str) -> None:
     what, given, gradients = layer(mode, {"reverse": BOTH}, (3, 0, 5, 6), np.float32, False, True, False)

@@ -203,7 +203,7 @@ def _one_free_of_history(node: Node, output: Any, given: set[int]) -> Tensor:
 
 
 def _is_in(tensor: Tensor, tensors: tuple[Tensor, ...]) -> bool:
-    for other in tensors:  # any() of a generator takes longer
+    for other in tensors:  # noqa: SIM110, any() of a generator takes longer
         if tensor is other:
             return True
     return False

@@ -84,8 +84,8 @@ def recurrent(
             cn[d] = c[d, last % c_ring, :, :H]
     saved = None
     if save:
-        u = u.reshape(D, u_ring, N, plan.padded) if projected else None
-        saved = Saved(gates if gates_kept else None, h, c if what.cells else None, u)
+        projected_u = u.reshape(D, u_ring, N, plan.padded) if projected else None
+        saved = Saved(gates if gates_kept else None, h, c if what.cells else None, projected_u)
     return y, hn, cn, _all_cells(c, lengths, what) if cells else None, saved
 
 

@@ -87,7 +87,9 @@ def recurrent_grad(
     return gx, gh0, gc0, gw
 
 
-def _begun(memory: np.ndarray, given: np.ndarray | None, directions: int, rows: int, width: int, some: int) -> np.ndarray:
+def _begun(
+    memory: np.ndarray, given: np.ndarray | None, directions: int, rows: int, width: int, some: int
+) -> np.ndarray:
     """The gradient of the last states, in the first ``some`` columns, in rows of ``width``."""
     memory.fill(0)
     filled = memory[: directions * rows * width].reshape(directions, rows, width)

@@ -46,9 +46,7 @@ def pack_columns(
         )  # fmt: skip
 
 
-def pack_rows(
-    matrices: Sequence[np.ndarray], to: Packed, packed: np.ndarray, words: np.ndarray
-) -> None:
+def pack_rows(matrices: Sequence[np.ndarray], to: Packed, packed: np.ndarray, words: np.ndarray) -> None:
     """A matrix of each direction for products with itself."""
     dtype = packed.dtype.char
     for d, matrix in enumerate(matrices):

@@ -33,7 +33,9 @@ ROW_BLOCKS, COLUMN_BLOCKS = 20, 21
 FORWARD_BLOCK, BACKWARD_BLOCK = 22, 23  # units that a column block takes, forward and backward: all but the last one
 X_GATES, H_GATES = 24, 28  # which gate, in the order of the weights, each slot of W_ih and of W_hh is
 ROW = 32  # elements of a row of a panel: all its slots
-PACKED_H, PACKED_OUTPUT, PACKED_GATES, PACKED_FROM_OUTPUT = range(33, 37)  # elements of a packed matrix, see Plan.packed
+PACKED_H, PACKED_OUTPUT, PACKED_GATES, PACKED_FROM_OUTPUT = range(
+    33, 37
+)  # elements of a packed matrix, see Plan.packed
 BY_X, BY_H, TO_OUTPUT, FROM_GATES, FROM_OUTPUT, TO_X = (40 + 80 * i for i in range(6))  # products, see below
 MOST_COLUMN_BLOCKS = 8
 
@@ -190,10 +192,12 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
     )
     x_width, h_width, output_width, gates_width, units_width, to_x_width = (width * lanes for _, width, *_ in products)
     slots_of_x, slots_of_h = (per_panel, x_slots, X_GATES), (per_panel, h_slots, H_GATES)
-    D, H, P, I = what.directions, units, output, what.input
+    D, H, P, inputs = what.directions, units, output, what.input
     h_rows, x_rows = panels * h_slots * per_panel, panels * x_slots * per_panel
     packed = (
-        _packed(D, panels * _padded_to(x_slots * per_panel, x_width) * I, panels, (I, H, *slots_of_x, x_width)),
+        _packed(
+            D, panels * _padded_to(x_slots * per_panel, x_width) * inputs, panels, (inputs, H, *slots_of_x, x_width)
+        ),
         _packed(D, panels * _padded_to(h_slots * per_panel, h_width) * P, panels, (P, H, *slots_of_h, h_width)),
         _packed(D, _padded_to(P, output_width) * H, 1, (H, P, _padded_to(P, output_width), 1, X_GATES, output_width)),
         _packed(
@@ -205,8 +209,8 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
             (H, P, P, 1, X_GATES, units_width, ceil(padded / units_width), P * units_width),
         ),
         Packed(
-            D * _padded_to(I, to_x_width) * x_rows, x_rows * to_x_width, panels,
-            (I, H, *slots_of_x, to_x_width, ceil(I / to_x_width), D * x_rows * to_x_width),
+            D * _padded_to(inputs, to_x_width) * x_rows, x_rows * to_x_width, panels,
+            (inputs, H, *slots_of_x, to_x_width, ceil(inputs / to_x_width), D * x_rows * to_x_width),
         ),
     )  # fmt: skip
     words += [slots * per_panel, *(matrix.step for matrix in packed[1:5]), 0, 0, 0]

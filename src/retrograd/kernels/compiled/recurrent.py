@@ -11,7 +11,7 @@ from numba import types
 
 from .. import recurrent_plan as word
 from ..compiler import helper
-from ..simd import address, offset
+from ..simd import address, offset, with_denormals_as, without_denormals
 from . import recurrent_rows as of_rows
 from .pool import add, exchange_if, get, pause
 from .recurrent_products import rows_product
@@ -47,8 +47,8 @@ def _longest(lengths, n0, n1):  # type: ignore[no-untyped-def]
 
 def forward(
     task: int, worker: int, a: Array, w: Array, w_out: Array, u: Array, h: Array, c: Array, y: Array, holes: Array,
-    zero: Array, lengths: Table, plan: Table, low: float, high: float, h_ring: int, c_ring: int, u_ring: int, own_y: int,
-    scratch: Table, scratch_words: int, state: Table,
+    zero: Array, lengths: Table, plan: Table, low: float, high: float, h_ring: int, c_ring: int, u_ring: int,
+    own_y: int, scratch: Table, scratch_words: int, state: Table,
 ) -> None:  # fmt: skip
     """All steps of a chain. ``a`` holds x W_ih^T and the biases and becomes the gates.
 
@@ -102,9 +102,7 @@ def forward(
                                     target_step, own_count, holes, 3 * d * padded + unit, low, high, lengths, t, n0, n1,
                                 )  # fmt: skip
                             elif mode == word.GRU:
-                                of_rows.gru(
-                                    plan, a, q, h, h_before + unit, h_after + unit, count, lengths, t, n0, n1
-                                )
+                                of_rows.gru(plan, a, q, h, h_before + unit, h_after + unit, count, lengths, t, n0, n1)
                             else:
                                 of_rows.rnn(plan, a, q, h, h_after + unit, count, lengths, t, n0, n1)
                         if own_y == 1 and mode == word.LSTM:
@@ -123,9 +121,7 @@ def forward(
                     last = min(P, last * plan[word.TO_OUTPUT + word.WIDTH] // size)
                 if own_y == 1 and phase == projected:
                     of_rows.rest(h, h_before + first, h_after + first, P, last - first, lengths, t, n0, n1)
-                    of_rows.shown(
-                        y, y_now + first, width, h, h_after + first, P, last - first, lengths, t, n0, n1
-                    )
+                    of_rows.shown(y, y_now + first, width, h, h_after + first, P, last - first, lengths, t, n0, n1)
                 if columns > 1:
                     add(shared, 0, 1)
             if columns > 1:
@@ -141,8 +137,10 @@ def backward(
     """All steps of a chain, backwards: ``da`` becomes the gradient of the pre-activations.
 
     ``gh`` and ``gc`` begin with the gradients of the last states and, where it is asked ``to_start``, end with those of
-    the first ones; ``g_out`` becomes the gradient of a projected h at every step.
+    the first ones; ``g_out`` becomes the gradient of a projected h at every step. What fades away over many steps
+    becomes 0: denormal numbers would take ten times as long.
     """
+    before_denormals = without_denormals()
     size = address(offset(a, 1)) - address(a)
     table = offset(scratch, worker * scratch_words)
     steps, N, H, P = plan[word.STEPS], plan[word.ROWS], plan[word.UNITS], plan[word.OUTPUT]
@@ -220,8 +218,9 @@ def backward(
                             if unit + U >= high_unit:
                                 next_q = (low_unit - unit) // U * next_q + (step if reverse == 1 else -step) * N
                             of_rows.lstm_grad(
-                                plan, a, da, q, next_q, c, before * padded + unit, after * padded + unit, g, g_at, g_step, gc,
-                                gc_0 + unit, holes, 3 * d * padded + unit, low, high, 1 - projected, lengths, t, n0, n1,
+                                plan, a, da, q, next_q, c, before * padded + unit, after * padded + unit, g, g_at,
+                                g_step, gc, gc_0 + unit, holes, 3 * d * padded + unit, low, high, 1 - projected,
+                                lengths, t, n0, n1,
                             )  # fmt: skip
                         elif t < longest and mode == word.GRU:
                             of_rows.gru_grad(
@@ -235,3 +234,4 @@ def backward(
                     add(shared, 0, 1)
             if columns > 1:
                 _wait(shared, (number + 1) * columns)
+    with_denormals_as(before_denormals)

@@ -230,7 +230,7 @@ def _weight_grad(task, a, b, gw, zero, plan, table, block):  # type: ignore[no-u
             for sub in range(sub_0, min(subs, sub_0 + most)):
                 target, column = (sub - sub_0) * chunk * width, sub * width
                 source = d * plan[word.B_DIRECTION] + plan[word.B_BEGIN + d] + first * plan[word.B_STEP] + column
-                for row in range(some):
+                for _ in range(some):
                     for j in range(0, min(width, columns - column), L):
                         count = columns - column - j
                         value = load(b, source + j) if count >= L else load_first(b, source + j, count)

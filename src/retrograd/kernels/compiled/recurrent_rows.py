@@ -52,7 +52,11 @@ def lstm(plan, a, q, c, before, after, out, out_at, out_step, count, holes, hole
                     cell = f * cell + i * g
                     store(a, row + j, i)
                 else:
-                    f, g, o = load(a, row + o_slot - 2 * U + j), load(a, row + o_slot - U + j), load(a, row + o_slot + j)
+                    f, g, o = (
+                        load(a, row + o_slot - 2 * U + j),
+                        load(a, row + o_slot - U + j),
+                        load(a, row + o_slot + j),
+                    )
                     if peephole == 1:
                         f = f + load(holes, hole + (1 - coupled) * padded + j) * cell
                     f, g = sigmoid(f), tanh(g)

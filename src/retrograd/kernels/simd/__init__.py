@@ -27,10 +27,24 @@ from .across_lanes import (
     transpose,
     transpose_first,
 )
-from .arithmetic import absolute, by_lane, ceil, copy_sign, floor, fma, maximum, minimum, nearest, quotient, sqrt, truncate
+from .arithmetic import (
+    absolute,
+    by_lane,
+    ceil,
+    copy_sign,
+    floor,
+    fma,
+    maximum,
+    minimum,
+    nearest,
+    quotient,
+    sqrt,
+    truncate,
+)
 from .bits import bits_of, float_from_bits, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
 from .creation import counting, full, full_like, positions
+from .denormals import with_denormals_as, without_denormals
 from .interleave import deinterleave_first, interleave_first
 from .masks import both, either, exceeds, opposite, select, within
 from .memory import (
@@ -130,5 +144,7 @@ __all__ = [
     "truncate",
     "until_aligned",
     "widen",
+    "with_denormals_as",
     "within",
+    "without_denormals",
 ]
