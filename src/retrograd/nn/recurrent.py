@@ -51,7 +51,8 @@ _DOC = """{equations}
     residual: every layer adds what it reads to what it puts out; I must be D*O.
     return_states: False leaves the states out of the result.
     checkpoint: keep the states of every so many steps only, and compute what lies between again in backward; "auto":
-        the square root of T steps. Needs a layer that is fused.
+        the square root of T steps, with which memory then grows beside x and y (and a byte for each unit and step that
+        zoneout drew).
     algorithm: "fused", one kernel for all steps; "composed", of operators, step by step; or "auto", fused where it can
         be. layer_norm, zoneout, recurrent_dropout, reset_after=False and derivatives of second order are composed.
 

@@ -95,17 +95,12 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
     return array.astype(np.int64)
 
 
-def checked_interval(name: str, checkpoint: Any, steps: int, what: Recurrence) -> int:
+def checked_interval(name: str, checkpoint: Any, steps: int) -> int:
     """How many steps lie between two states that are kept.
 
     Raises:
-        ValueError: it is neither "auto" nor an int of at least 1, or operators compute the layer.
+        ValueError: it is neither "auto" nor an int of at least 1.
     """
-    if not what.fused:
-        raise ValueError(
-            f"{name}: checkpoint={checkpoint!r} works on the fused kernels, which have no layer normalisation, "
-            "zoneout, recurrent dropout or reset_after=False, nor algorithm='composed'; leave it None"
-        )
     if checkpoint == "auto":
         return math.isqrt(steps - 1) + 1
     if isinstance(checkpoint, bool) or not isinstance(checkpoint, int) or checkpoint < 1:

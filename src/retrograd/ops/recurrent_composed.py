@@ -10,6 +10,7 @@ Application of Dropout in Recurrent Neural Networks", 2016 (one mask for all ste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -46,7 +47,13 @@ def draw_masks(x: Tensor, what: Recurrence) -> Masks | None:
     p, (of_cell, of_hidden), dtype = what.recurrent_dropout, what.zoneout, x.data.dtype
 
     def drawn(chance: float, *shape: int) -> np.ndarray | None:
-        return default_generator.random(shape) < chance if chance else None
+        if not chance:
+            return None
+        found = np.empty(math.prod(shape), bool)
+        for begin in range(0, found.size, 1 << 16):  # not all at once: a number takes eight times what is kept of it
+            piece = found[begin : begin + (1 << 16)]
+            np.less(default_generator.random(piece.size), chance, out=piece)
+        return found.reshape(shape)
 
     recurrent = drawn(p, what.directions, batch, what.output)
     cell = drawn(of_cell, what.directions, steps, batch, what.hidden)

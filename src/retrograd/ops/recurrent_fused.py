@@ -18,10 +18,12 @@ from ..engine.tensor import Tensor, wrap
 from ..recurrence import Recurrence, Weights
 from .kernel_set import kernels
 from .recurrent_arguments import weight_shapes
-from .recurrent_composed import composed
+from .recurrent_composed import Masks, composed
 from .shape import Reshape
 
-__all__ = ["RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "named", "weight_arrays", "wrapped"]
+__all__ = [
+    "RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "named", "regrouped", "weight_arrays", "wrapped",
+]  # fmt: skip
 
 
 class RecurrentLayer(Function):
@@ -71,16 +73,16 @@ class RecurrentLayer(Function):
 
 def composed_grad(
     upstream: Sequence[Tensor | None], x: Tensor, h0: Tensor | None, c0: Tensor | None, flat: Sequence[Tensor],
-    what: Recurrence, lengths: np.ndarray | None, cells: bool, wanted: Sequence[bool],
+    what: Recurrence, lengths: np.ndarray | None, cells: bool, wanted: Sequence[bool], masks: Masks | None = None,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """The gradients of ``RecurrentLayer`` by running the composed layer again: they are differentiable themselves.
+    """The gradients of a layer by running the composed layer again: they are differentiable themselves.
 
     The layer runs on aliases of the arguments, so that where one depends on another (an initial state made from x) each
     gets its own gradient only.
     """
     arguments = [x, h0, c0, None, None, None, *flat]
     own: list[Any] = [t if t is None else Reshape.apply(t, t.data.shape) for t in arguments]
-    outputs = composed(own[0], own[1], own[2], _regrouped(own[6:], what), what, lengths, cells)
+    outputs = composed(own[0], own[1], own[2], regrouped(own[6:], what), what, lengths, cells, masks)
     some = [(y, g) for y, g in zip([y for y in outputs if y is not None], upstream, strict=True) if g is not None]
     places = [place for place, want in enumerate(wanted) if want]
     roots, gradients = [y for y, _ in some], [g for _, g in some]
@@ -118,7 +120,7 @@ def flattened(weights: Sequence[Weights], what: Recurrence) -> list[Any]:
     return [direction[place] for direction in weights for place in places]
 
 
-def _regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
+def regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
     """What was ``flattened``, of each direction."""
     places, weights = _places(what), []
     for first in range(0, len(flat), len(places)):
@@ -131,7 +133,7 @@ def _regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
 
 def weight_arrays(flat: Sequence[Tensor], what: Recurrence) -> list[Weights]:
     """The weights of each direction as arrays."""
-    return _regrouped([piece.data for piece in flat], what)
+    return regrouped([piece.data for piece in flat], what)
 
 
 def named(upstream: Sequence[Tensor | None], what: Recurrence, cells: bool) -> tuple[Tensor | None, ...]:
