@@ -39,12 +39,10 @@ class _OverTime(ConvCell):
             first = "N, T" if self.batch_first else "T, N"
             wanted = f"({first}, {self.in_channels}, {self.ndim} extents)"
             raise ValueError(f"{name}: input.shape={input.data.shape}, needs {wanted}")
-        xs, counts = sequence(name, input, self.batch_first, lengths)
-        batch = xs[0].data.shape[0]
-        x = transpose(input, 0, 1) if self.batch_first else input
-        # one convolution for all steps
-        ax = self._of_input(reshape(x, len(xs) * batch, *x.data.shape[2:]))
-        parts = list(unbind(reshape(ax, len(xs), batch, *ax.data.shape[1:]), 0))
+        x, counts = sequence(name, input, self.batch_first, lengths)
+        steps, batch, *rest = x.data.shape
+        ax = self._of_input(reshape(x, steps * batch, *rest))  # one convolution for all steps
+        parts = unbind(reshape(ax, steps, batch, *ax.data.shape[1:]), 0)
         y, state = over_time(self._step, parts, hx, counts, self.reverse)
         return transpose(y, 0, 1) if self.batch_first else y, state
 

@@ -21,6 +21,7 @@ from .parameter import Parameter, as_float_dtype
 from .recurrent_cell import init_weights, words_of_equations
 from .recurrent_stack import Run, check_number, parameter_name, run, stack
 from .sequence_layout import time_first
+from .sequence_masks import begun, masks_of
 from .utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
@@ -42,8 +43,9 @@ _DOC = """{equations}
     dropout: probability with which, in training, an output is dropped, of each layer but the last.
     bidirectional: a second direction reads the sequence from its end; its outputs stand beside those of the first.
     {own}
-    variational_dropout: of what each layer reads, by one mask for all steps (Gal & Ghahramani, 2016).
-    recurrent_dropout: of h' on its way into W_hh, by one mask for all steps.
+    variational_dropout: of what each layer reads, by one mask for all steps (Gal & Ghahramani, 2016); in the pieces of
+        ``nn.utils.rnn.truncated`` it is one for the whole sequence.
+    recurrent_dropout: of h' on its way into W_hh, by one mask like that.
     zoneout: probability with which, in training, a unit keeps its value (Krueger et al., 2016); in eval mode the old
         and the new value are mixed in that proportion. Of an LSTM for c and h, or a pair for each of them.
     layer_norm: W_ih x and W_hh h' are normalised over the gates and multiplied by norm_ih and norm_hh before the biases
@@ -169,7 +171,10 @@ class RNNBase(Module):
             [Weights(*[None if key is None else getattr(self, key) for key in names]) for names in directions]
             for directions in self._names
         ]
-        how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint)
+        masks = None
+        if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and begun(self):
+            masks = masks_of(self, {})
+        how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint, masks)
         y, hn, cn, cells = run(how, self.layers, weights, x, h0, c0, lengths, self.return_cells)
         result = [layout.back(y)]
         if self.return_states:

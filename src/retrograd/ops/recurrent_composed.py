@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,11 @@ class Masks(NamedTuple):
     hidden: Tensor | None = None  # (D, T, N, O) bool: where the hidden state does
 
 
-def draw_masks(x: Tensor, what: Recurrence) -> Masks | None:
-    """The masks of zoneout and recurrent dropout for x (T, N, I) from the default generator; None without them."""
+def draw_masks(x: Tensor, what: Recurrence, recurrent: Tensor | None = None) -> Masks | None:
+    """The masks of zoneout and recurrent dropout for x (T, N, I) from the default generator; None without them.
+
+    recurrent: the mask of recurrent dropout, if steps before x drew it.
+    """
     steps, batch = x.data.shape[:2]
     p, (of_cell, of_hidden), dtype = what.recurrent_dropout, what.zoneout, x.data.dtype
 
@@ -55,16 +58,14 @@ def draw_masks(x: Tensor, what: Recurrence) -> Masks | None:
             np.less(default_generator.random(piece.size), chance, out=piece)
         return found.reshape(shape)
 
-    recurrent = drawn(p, what.directions, batch, what.output)
+    if recurrent is None and p:
+        dropped: Any = drawn(p, what.directions, batch, what.output)
+        recurrent = wrap(np.where(dropped, 0, 1 / (1 - p)).astype(dtype))
     cell = drawn(of_cell, what.directions, steps, batch, what.hidden)
     hidden = drawn(of_hidden, what.directions, steps, batch, what.output)
     if recurrent is None and cell is None and hidden is None:
         return None
-    return Masks(
-        None if recurrent is None else wrap(np.where(recurrent, 0, 1 / (1 - p)).astype(dtype)),
-        None if cell is None else wrap(cell),
-        None if hidden is None else wrap(hidden),
-    )
+    return Masks(recurrent, None if cell is None else wrap(cell), None if hidden is None else wrap(hidden))
 
 
 @lru_cache(maxsize=4096)
