@@ -165,8 +165,9 @@ class RNNBase(Module):
             no influence; there y is 0, and the states are those of the last step that counts.
         """
         name = type(self).__name__
-        layout, x, lengths = time_first(name, input, self.input_size, self.batch_first, lengths)
-        h0, c0 = self._states(hx, x.data.shape[1], layout.alone)
+        several = all(what.fused for what in self.layers)  # operators take as long for few sequences as for many
+        layout, batches = time_first(name, input, self.input_size, self.batch_first, lengths, several)
+        h0, c0 = self._states(hx, sum(batch.x.data.shape[1] for batch in batches), layout.alone)
         weights = [
             [Weights(*[None if key is None else getattr(self, key) for key in names]) for names in directions]
             for directions in self._names
@@ -175,12 +176,19 @@ class RNNBase(Module):
         if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and begun(self):
             masks = masks_of(self, {})
         how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint, masks)
-        y, hn, cn, cells = run(how, self.layers, weights, x, h0, c0, lengths, self.return_cells)
-        result = [layout.back(y)]
+        found = []
+        for batch in batches:
+            h, c = [layout.given(state, batch) for state in h0], [layout.given(state, batch) for state in c0]
+            found.append(run(how, self.layers, weights, batch.x, h, c, batch.lengths, self.return_cells))
+        ys, hns, cns, cells = zip(*found, strict=True)
+        result = [layout.back(ys)]
         if self.return_states:
-            h = self._joined(hn, layout.alone)
-            result.append((h, self._joined(cn, layout.alone)) if self.mode == "LSTM" else h)
-        if cells is not None:
+            last = self._joined([layout.together(of_layer) for of_layer in zip(*hns, strict=True)], layout.alone)
+            if self.mode == "LSTM":
+                cells_of = [layout.together(of_layer) for of_layer in zip(*cns, strict=True)]
+                last = last, self._joined(cells_of, layout.alone)
+            result.append(last)
+        if self.return_cells:
             result.append(layout.back(cells))
         return result[0] if len(result) == 1 else tuple(result)
 

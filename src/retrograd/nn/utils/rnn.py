@@ -10,6 +10,7 @@ Recurrent layers take ``lengths=`` as well, which asks for no order and copies n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -77,17 +78,29 @@ class PackedSequence(_Fields):
     @property
     def lengths(self) -> np.ndarray:
         """(N,) of int64, in the order of the batch."""
-        sizes = self.batch_sizes.data
-        lengths = (sizes[:, None] > np.arange(sizes[0])).sum(0)
+        lengths = self.sorted_lengths()
         return lengths if self.unsorted_indices is None else lengths[self.unsorted_indices.data]
+
+    def sorted_lengths(self) -> np.ndarray:
+        """(N,) of int64, from the longest one, as the sequences stand here."""
+        sizes = self.batch_sizes.data
+        return np.searchsorted(-sizes, -np.arange(sizes[0]))  # how many steps have more sequences than that
 
     def rows(self, batch_first: bool = False) -> np.ndarray:
         """Where each row of data lies in a padded batch (T, N, \\*), or (N, T, \\*), whose first axes are joined."""
         return _rows(self.batch_sizes.data, self.sorted_indices, len(self.batch_sizes.data), batch_first)
 
     def with_data(self, data: Tensor) -> PackedSequence:
-        """The same sequences with other values, of any number of features."""
-        return PackedSequence(data, *self[1:])
+        """The same sequences with other values, of any number of features.
+
+        Raises:
+            ValueError: data has another number of rows.
+        """
+        if not data.data.ndim or len(data.data) != len(self.data.data):
+            raise ValueError(
+                f"PackedSequence: with_data got data.shape={data.data.shape}, needs {len(self.data.data)} rows"
+            )
+        return _Fields.__new__(type(self), data, *self[1:])  # the rest is checked
 
     def to(self, dtype: Any) -> PackedSequence:
         """With data converted to dtype; "cpu" changes nothing."""
@@ -109,10 +122,20 @@ class PackedSequence(_Fields):
 
 def _rows(sizes: np.ndarray, order: Tensor | None, steps: int, batch_first: bool) -> np.ndarray:
     count = int(sizes[0])
+    step, place = steps_and_places(sizes.tobytes())
+    sequence = place if order is None else order.data[place]
+    return sequence * steps + step if batch_first else step * count + sequence
+
+
+@lru_cache(maxsize=8)  # packing, a layer and padding ask for those of one batch
+def steps_and_places(batch_sizes: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Of every row of a PackedSequence its step, and which of the sorted sequences it belongs to; not to be changed."""
+    sizes = np.frombuffer(batch_sizes, np.int64)
     step = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    sequence = place if order is None else order.data[place]
-    return np.asarray(sequence * steps + step if batch_first else step * count + sequence, np.int64)
+    for array in (step, place):
+        array.flags.writeable = False
+    return step, place
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -168,7 +191,7 @@ def pack_padded_sequence(
     else:
         order = Tensor(np.argsort(-many, kind="stable"))
         many = many[order.data]
-    sizes = (many > np.arange(many[0])[:, None]).sum(1)
+    sizes = np.searchsorted(-many, -np.arange(many[0]))
     flat = reshape(input, count * steps, *shape[2:])
     data = PickRows.apply(flat, _rows(sizes, order, steps, batch_first))
     return PackedSequence(data, Tensor(sizes), order)
