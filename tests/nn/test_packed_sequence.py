@@ -254,7 +254,7 @@ def test_a_layer_runs_shorter_batches_of_the_shorter_sequences(kind: str, enforc
 
     with recorded_kernels() as ran:
         y, last, *cells = layer(pack_padded_sequence(x, lengths, enforce_sorted=enforce_sorted), hx)
-    assert ran.count("recurrent") == 4  # two batches through two layers
+    assert ran.count("recurrent") == 2 * (len(_cuts(np.sort(lengths)[::-1])) - 1) > 2  # each through two layers
     found = outputs((pad_packed_sequence(y)[0], last, *[pad_packed_sequence(c)[0] for c in cells]))
     expected = outputs(layer(x, hx, lengths))
     gs = [Tensor(rng.standard_normal(one.shape)) for one in expected]
@@ -270,7 +270,7 @@ def test_where_a_batch_is_cut() -> None:
     assert _cuts(np.array([9, 1, 1])) == [0, 3]
     assert _cuts(np.repeat([100, 10], [16, 48])) == [0, 16, 64]
     assert _cuts(np.repeat([100, 40, 5], [16, 32, 64])) == [0, 16, 48, 112]
-    assert _cuts(np.arange(400, 0, -1)) == [0, 200, 304, 400]
+    assert _cuts(np.arange(400, 0, -1)) == [0, 104, 200, 304, 400]
 
 
 def test_other_values_for_the_same_sequences() -> None:

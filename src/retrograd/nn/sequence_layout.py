@@ -19,8 +19,8 @@ from .utils.rnn import PackedSequence, steps_and_places
 
 __all__ = ["Batch", "Layout", "time_first"]
 
-# A step costs about as much as so many sequences more in it would; batches are multiples of it, as kernels like them.
-STEP = 8
+STEP = 4  # a step costs about as much beside its sequences as so many of them
+TILE = 8  # sequences that a kernel takes together
 MOST_BATCHES = 4
 
 
@@ -138,7 +138,7 @@ def _cuts(lengths: np.ndarray) -> list[int]:
 
 def _best_cut(lengths: np.ndarray, begin: int, end: int) -> tuple[int, int]:
     """How many steps of a sequence a cut saves, and where; without lengths that differ (0, begin)."""
-    places = np.arange(begin + STEP, end, STEP)
+    places = np.arange(begin + TILE, end, TILE)
     if not len(places) or lengths[begin] == lengths[end - 1]:
         return 0, begin
     later = lengths[places]
