@@ -62,6 +62,8 @@ CASES: list[tuple[str, int, dict[str, Any]]] = [
     ("RNN", 3, {"kernel_size": (1, 2, 2), "state_kernel_size": (1, 3, 1)}),
     ("LSTM", 1, {"dilation": 2}),
     ("LSTM", 2, {"peephole": True}),
+    ("LSTM", 2, {"peephole": (4, 3)}),
+    ("LSTM", 1, {"peephole": 4}),
     ("LSTM", 3, {"kernel_size": 1}),
     ("GRU", 1, {"state_dilation": 2}),
     ("GRU", 2, {"reset_after": False}),
@@ -143,6 +145,8 @@ def test_reprs() -> None:
     text = repr(nn.ConvLSTMCell2d(2, 3, 3, 1, peephole=True, bias=False, activation="relu"))
     for part in ("state_kernel_size=(1, 1)", "peephole=True", "bias=False", "activation='relu'"):
         assert part in text
+    assert "peephole=(4, 5)" in repr(nn.ConvLSTM2d(2, 3, 3, peephole=(4, 5)))
+    assert nn.ConvLSTM2d(2, 3, 3, peephole=(4, 5)).weight_ch.shape == (3, 3, 4, 5)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +174,12 @@ def test_reprs() -> None:
             ValueError,
             "ConvLSTM1d: hx is Tensor, needs a pair of states (h, c)",
         ),
+        (
+            lambda: nn.ConvLSTM1d(1, 2, 3, peephole=4).double()(normal(4, 2, 1, 3)),
+            ValueError,
+            "ConvLSTM1d: the state has extents (3,), and peephole=(4,) has a weight for each place of others",
+        ),
+        (lambda: nn.ConvLSTM2d(1, 2, 3, peephole=(4, 3, 2)), ValueError, "peephole=(4, 3, 2) has 3 entries"),
         (lambda: nn.ConvRNN1d(1, 2, 3).double()(normal(4, 2, 1, 3), None, [1]), ValueError, "lengths.shape=(1,)"),
         (lambda: nn.ConvRNN1d(1, 2, 3).double()(normal(0, 2, 1, 3)), ValueError, "has no steps"),
     ],

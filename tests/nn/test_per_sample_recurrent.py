@@ -77,6 +77,9 @@ def test_refusals() -> None:
     layer = nn.GRU(2, 3, 2, dropout=0.5)
     with pytest.raises(ValueError, match="draws by dropout in training, which is not drawn again"):
         per_sample_gradients(layer, lambda: layer(normal(4, 3, 2).float())[0].sum((0, 2)))
+    cell = nn.GRUCell(2, 3, zoneout=0.1)
+    with pytest.raises(ValueError, match="draws by zoneout in training"):
+        per_sample_gradients(cell, lambda: cell(normal(4, 2).float()).sum(1))
     layer.eval()
     found = per_sample_gradients(layer, lambda: layer(normal(4, 3, 2).float())[0].sum((0, 2)))
     assert found["bias_hh_l0"].shape == (3, 9)

@@ -98,6 +98,7 @@ MASKED: dict[str, Any] = {
         3, 4, variational_dropout=0.3, recurrent_dropout=0.3, checkpoint=2, dtype=np.float64
     ),
     "cell": lambda: nn.Unroll(nn.VariationalDropoutCell(nn.GRUCell(3, 4, dtype=np.float64), 0.4, 0.4, 0.4)),
+    "cell with a mask of its own": lambda: nn.Unroll(nn.LSTMCell(3, 4, recurrent_dropout=0.4, dtype=np.float64)),
     "two calls": lambda: Twice(nn.GRU(3, 4, variational_dropout=0.5, recurrent_dropout=0.5, dtype=np.float64)),
     "two calls of a cell": lambda: Twice(
         nn.Unroll(nn.VariationalDropoutCell(nn.LSTMCell(3, 4, dtype=np.float64), 0.4, 0.4, 0.4))

@@ -76,7 +76,7 @@ class _ConvLSTM(_OverTime, ConvLSTMCell):
     def __init__(
         self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
         padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        peephole: bool = False, activation: Activation = "tanh", batch_first: bool = False,
+        peephole: bool | Extents = False, activation: Activation = "tanh", batch_first: bool = False,
         reverse: bool = False, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(

@@ -18,7 +18,7 @@ from ..ops.shape import reshape
 from ..recurrence import Weights
 from .module import Module
 from .parameter import Parameter, as_float_dtype
-from .recurrent_cell import init_weights, words_of_equations
+from .recurrent_cell import init_weights, pair_of_zoneout, words_of_equations
 from .recurrent_stack import Run, check_number, parameter_name, run, stack
 from .sequence_layout import time_first
 from .sequence_masks import begun, masks_of
@@ -107,8 +107,6 @@ class RNNBase(Module):
             )
         if return_cells and mode != "LSTM":
             raise ValueError(f"{name}: return_cells=True needs cell states, which {mode} has not; use LSTM")
-        if isinstance(zoneout, (int, float)):
-            zoneout = (float(zoneout) if mode == "LSTM" else 0.0, float(zoneout))
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
         self.proj_size, self.variational_dropout, self.residual = proj_size, variational_dropout, residual
@@ -116,8 +114,8 @@ class RNNBase(Module):
         self.checkpoint = checkpoint
         self.layers = stack(
             name, mode.lower(), input_size, hidden, projected, bidirectional, bias=bias,
-            norm=1e-5 if layer_norm else 0.0, zoneout=tuple(zoneout), recurrent_dropout=recurrent_dropout,
-            algorithm=algorithm, **equations,
+            norm=1e-5 if layer_norm else 0.0, zoneout=pair_of_zoneout(name, mode.lower(), zoneout),
+            recurrent_dropout=recurrent_dropout, algorithm=algorithm, **equations,
         )  # fmt: skip
         if forget_bias is not None and not bias:
             raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")

@@ -25,6 +25,7 @@ from ..ops.selection import masked_fill
 from ..ops.shape import transpose
 from ..ops.splitting import unbind
 from .module import Module
+from .recurrent_cell import RNNCellBase
 from .sequence_masks import begun, masks_of
 
 __all__ = ["Bidirectional", "ResidualCell", "Unroll", "VariationalDropoutCell", "ZoneoutCell"]
@@ -135,7 +136,7 @@ class Unroll(Module):
 def _begin(cell: Any) -> None:
     """A sequence begins: what holds masks for a whole one forgets them."""
     for module in cell.modules() if isinstance(cell, Module) else ():
-        if isinstance(module, VariationalDropoutCell):
+        if isinstance(module, (VariationalDropoutCell, RNNCellBase)):
             module.reset()
 
 

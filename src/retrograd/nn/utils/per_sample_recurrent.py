@@ -40,7 +40,7 @@ def _prepare(call: Call) -> None:
     layer, sequences = call.layer, hasattr(call.layer, "batch_first")
     if call.x.data.ndim != getattr(layer, "ndim", 0) + 2 + sequences:
         raise ValueError(f"per_sample_gradients: {layer.describe()} was called without a batch axis; call it with one")
-    what = layer.layers[0] if hasattr(layer, "layers") else None
+    what = layer.layers[0] if hasattr(layer, "layers") else getattr(layer, "what", None)
     drawn = [key for key in _CHANCES if np.any(getattr(layer, key, getattr(what, key, 0.0)))]
     if layer.training and drawn:
         raise ValueError(
