@@ -270,6 +270,31 @@ def test_several_forwards_are_outstanding() -> None:
     close(layer.weight_hh_l0.grad, both)
 
 
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True}, {"checkpoint": 2}, {"algorithm": "composed"}], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_that_is_changed_in_place(kind: str, options: dict[str, Any]) -> None:
+    """The gradient is right all the same, or the backward refuses."""
+    layer, x = made(kind, 3, 4, **options), normal(5, 2, 3, requires_grad=True)
+    leaves = [x, *layer.parameters()]
+
+    def results() -> list[Tensor]:
+        y, states = layer(x)
+        return [y, *(states if kind == "LSTM" else [states])]
+
+    for place in range(len(results())):
+        gs = [normal(*t.shape, seed=n) for n, t in enumerate(results())]
+        wanted = retrograd.autograd.grad([t * 3.0 if n == place else t for n, t in enumerate(results())], leaves, gs)
+        outputs = results()
+        outputs[place].mul_(3.0)
+        try:
+            found = retrograd.autograd.grad(outputs, leaves, gs)
+        except RuntimeError as error:
+            assert "was changed in place after it had been saved" in str(error) and place == 0
+            continue
+        for mine, theirs in zip(found, wanted, strict=True):
+            close(mine, theirs.data)
+
+
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("LSTM", {"clip": (-0.1, 0.2)}),
     ("LSTM", {"coupled": True}),

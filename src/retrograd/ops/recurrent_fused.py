@@ -45,7 +45,9 @@ class RecurrentLayer(Function):
             x.data, array(h0), array(c0), weight_arrays(flat, what), lengths, what, save, cells
         )
         if save:
-            ctx.save_for_backward(x, h0, c0, boxed(saved), *flat)
+            # the kernels may give y out of what they keep: a change of it in place must be noticed
+            kept = outputs[0] if outputs[0].base is not None else None
+            ctx.save_for_backward(x, h0, c0, boxed(saved), kept, *flat)
             ctx.options = (lengths, what, cells)
             ctx.set_materialize_grads(False)
         return tuple(wrap(array) for array in outputs if array is not None)
@@ -53,7 +55,7 @@ class RecurrentLayer(Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
         """The fused gradient, or the composed one where it must be differentiable."""
-        x, h0, c0, saved, *flat = ctx.saved_tensors
+        x, h0, c0, saved, _, *flat = ctx.saved_tensors
         lengths, what, cells = ctx.options
         wanted = ctx.needs_input_grad
         if is_grad_enabled():
