@@ -270,7 +270,10 @@ def test_several_forwards_are_outstanding() -> None:
     close(layer.weight_hh_l0.grad, both)
 
 
-@pytest.mark.parametrize("options", [{}, {"bidirectional": True}, {"checkpoint": 2}, {"algorithm": "composed"}], ids=str)
+CHANGED: list[dict[str, Any]] = [{}, {"bidirectional": True}, {"checkpoint": 2}, {"algorithm": "composed"}]
+
+
+@pytest.mark.parametrize("options", CHANGED, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_result_that_is_changed_in_place(kind: str, options: dict[str, Any]) -> None:
     """The gradient is right all the same, or the backward refuses."""

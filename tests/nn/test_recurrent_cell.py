@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ import retrograd
 from retrograd import nn
 from retrograd.autograd import gradgradcheck
 from retrograd.engine.tensor import Tensor
+from retrograd.nn.utils.rnn import truncated
 from retrograd.ops.recurrent import recurrent_layer
 from retrograd.ops.recurrent_composed import draw_masks
 from retrograd.recurrence import Weights
@@ -208,6 +209,28 @@ def test_a_cell_of_ones_own() -> None:
     close(nn.Unroll(lambda x, h: x if h is None else x + h)(x[:, 0])[0], np.cumsum(x.data[:, 0], 0))
 
 
+class State(NamedTuple):
+    h: Tensor
+    steps: Tensor
+
+
+def test_a_state_with_names() -> None:
+    cell = nn.GRUCell(2, 3, dtype=np.float64)
+
+    def named(x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        h = cell(x, None if state is None else state.h)
+        return h, State(h, Tensor(np.ones(len(h))) if state is None else state.steps + 1.0)
+
+    x = normal(4, 3, 2)
+    for wrapped in (named, nn.ZoneoutCell(named), nn.VariationalDropoutCell(named)):
+        y, state = nn.Unroll(wrapped)(x, None, LENGTHS)
+        close(y, nn.Unroll(cell)(x, None, LENGTHS)[0])
+        assert type(state) is State and state.steps.tolist() == LENGTHS
+        for _, state in truncated(nn.Unroll(wrapped), x, 3, lengths=LENGTHS):
+            assert type(state) is State
+        assert state.steps.tolist() == LENGTHS
+
+
 def test_residual_cell() -> None:
     cell = nn.GRUCell(3, 3, dtype=np.float64)
     x, h = normal(2, 3), normal(2, 3, seed=1)
@@ -287,6 +310,13 @@ def cell_of(kind: str, *sizes: int, **options: Any) -> Any:
         (lambda: nn.GRUCell(2, 2, zoneout=(0.1, 0.2)), ValueError, "GRUCell: zoneout of the cell needs a cell state"),
         (lambda: nn.RNNCell(2, 2, recurrent_dropout=1.0), ValueError, "recurrent dropout has probability 1.0"),
         (lambda: nn.LSTM(2, 2, zoneout="0.1"), ValueError, "LSTM: zoneout='0.1' must be a probability"),
+        (lambda: nn.LSTMCell(2, 2, clip=0.5), ValueError, "LSTMCell: clip=0.5 must be a pair of numbers"),
+        (lambda: nn.LSTM(2, 2, clip=(1,)), ValueError, "LSTM: clip=(1,) must be a pair of numbers"),
+        (lambda: nn.LSTM(2, 2, clip=(0, "1")), ValueError, "LSTM: clip=(0, '1') must be a pair of numbers"),
+        (lambda: nn.LSTM(2, 2, recurrent_dropout="a"), ValueError, "recurrent dropout has probability 'a'"),
+        (lambda: nn.LSTM(2, 2, zoneout=(0.1, True)), ValueError, "LSTM: zoneout has probability True"),
+        (lambda: nn.LSTM(2, 2, forget_bias=float("nan")), ValueError, "LSTM: forget_bias=nan must be a number"),
+        (lambda: nn.GRU(2, 2, checkpoint=0), ValueError, "GRU: checkpoint=0 must be an int of at least 1, 'auto'"),
         (lambda: nn.LSTMCell(2, 2, clip=(2, 1)), ValueError, "LSTMCell: the cell state is clipped to (2, 1)"),
         (lambda: cell_of("RNN", 2, 4)(X), ValueError, "RNNCell: input.shape=(4, 3, 2), needs (N, 2), or without"),
         (lambda: cell_of("RNN", 2, 4)(X.data), TypeError, "RNNCell: input is ndarray, needs a Tensor"),
@@ -339,6 +369,7 @@ def test_masks_of_another_batch_are_refused() -> None:
 def test_reprs() -> None:
     assert repr(nn.LSTMCell(2, 3, False)) == "LSTMCell(2, 3, bias=False)"
     assert repr(nn.RNNCell(2, 3, nonlinearity="relu")) == "RNNCell(2, 3, nonlinearity=relu)"
+    assert "nonlinearity=relu" in repr(nn.RNN(2, 3, nonlinearity="relu"))
     assert "reset_after=False" in repr(nn.GRUCell(2, 3, reset_after=False))
     text = repr(nn.Bidirectional(nn.ZoneoutCell(nn.RNNCell(2, 3), 0.2), nn.RNNCell(2, 3), "sum", batch_first=True))
     for part in ("merge='sum', batch_first=True", "zoneout=0.2", "(forward_layer): Unroll", "reverse=True"):

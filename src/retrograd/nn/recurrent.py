@@ -13,12 +13,12 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from ..ops.join import cat
-from ..ops.recurrent_arguments import weight_shapes
+from ..ops.recurrent_arguments import checked_interval, weight_shapes
 from ..ops.shape import reshape
 from ..recurrence import Weights
 from .module import Module
 from .parameter import Parameter, as_float_dtype
-from .recurrent_cell import init_weights, pair_of_zoneout, words_of_equations
+from .recurrent_cell import check_forget_bias, init_weights, pair_of_clip, pair_of_zoneout, words_of_equations
 from .recurrent_stack import Run, check_number, parameter_name, run, stack
 from .sequence_layout import time_first
 from .sequence_masks import begun, masks_of
@@ -117,8 +117,9 @@ class RNNBase(Module):
             norm=1e-5 if layer_norm else 0.0, zoneout=pair_of_zoneout(name, mode.lower(), zoneout),
             recurrent_dropout=recurrent_dropout, algorithm=algorithm, **equations,
         )  # fmt: skip
-        if forget_bias is not None and not bias:
-            raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
+        check_forget_bias(name, forget_bias, bias)
+        if checkpoint is not None:
+            checked_interval(name, checkpoint, 1)
         if residual:
             for number, what in enumerate(self.layers):
                 if what.input != what.directions * what.output:
@@ -243,6 +244,8 @@ class RNNBase(Module):
             "variational_dropout": 0, "residual": False, "return_states": True, "return_cells": False,
             "forget_bias": None, "checkpoint": None,
         }  # fmt: skip
+        if self.mode == "RNN_RELU":
+            words.append("nonlinearity=relu")
         words += [f"{key}={getattr(self, key)}" for key, default in defaults.items() if getattr(self, key) != default]
         return ", ".join([*words, *words_of_equations(self.layers[0])])
 
@@ -299,7 +302,7 @@ class LSTM(RNNBase):
     ) -> None:  # fmt: skip
         super().__init__(
             "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
-            clip=None if clip is None else tuple(clip), clip_nan=clip_nan, peephole=peephole, coupled=coupled,
+            clip=pair_of_clip("LSTM", clip), clip_nan=clip_nan, peephole=peephole, coupled=coupled,
             forget_bias=forget_bias, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
             zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
             return_cells=return_cells, checkpoint=checkpoint, algorithm=algorithm, dtype=dtype,

@@ -48,8 +48,7 @@ class RNNCellBase(Module):
         name = type(self).__name__
         check_number(name, "input_size", input_size)
         check_number(name, "hidden_size", hidden_size)
-        if forget_bias is not None and not bias:
-            raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
+        check_forget_bias(name, forget_bias, bias)
         self.what: Recurrence = recurrence(
             name, mode, input_size, hidden_size, bias=bias, norm=1e-5 if layer_norm else 0.0,
             zoneout=pair_of_zoneout(name, mode, zoneout), recurrent_dropout=recurrent_dropout, **equations,
@@ -186,7 +185,7 @@ class LSTMCell(RNNCellBase):
         recurrent_dropout: float = 0.0, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
-            "lstm", input_size, hidden_size, bias, projection=proj_size, clip=None if clip is None else tuple(clip),
+            "lstm", input_size, hidden_size, bias, projection=proj_size, clip=pair_of_clip("LSTMCell", clip),
             clip_nan=clip_nan, peephole=peephole, coupled=coupled, forget_bias=forget_bias, layer_norm=layer_norm,
             zoneout=zoneout, recurrent_dropout=recurrent_dropout, dtype=dtype,
         )  # fmt: skip
@@ -244,6 +243,29 @@ def init_weights(module: Module, names: Weights, what: Recurrence, forget_bias: 
         gate = slice(what.hidden) if what.coupled else slice(what.hidden, 2 * what.hidden)
         getattr(module, names.b_ih).data[gate] = forget_bias
         getattr(module, names.b_hh).data[gate] = 0
+
+
+def pair_of_clip(name: str, clip: Any) -> tuple[float, float] | None:
+    """The range that holds the cell state, or None.
+
+    Raises:
+        ValueError: clip is no pair of numbers.
+    """
+    if clip is None:
+        return None
+    if not isinstance(clip, Sequence) or len(clip) != 2 or not all(isinstance(end, (int, float)) for end in clip):
+        raise ValueError(f"{name}: clip={clip!r} must be a pair of numbers, (low, high), or None")
+    return clip[0], clip[1]
+
+
+def check_forget_bias(name: str, forget_bias: Any, bias: bool) -> None:
+    """Raise unless it is None, or a number for a layer that has a bias."""
+    if forget_bias is None:
+        return
+    if isinstance(forget_bias, bool) or not isinstance(forget_bias, (int, float)) or not math.isfinite(forget_bias):
+        raise ValueError(f"{name}: forget_bias={forget_bias!r} must be a number, or None")
+    if not bias:
+        raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
 
 
 def pair_of_zoneout(name: str, mode: str, zoneout: Any) -> tuple[float, float]:

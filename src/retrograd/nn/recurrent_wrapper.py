@@ -27,6 +27,7 @@ from ..ops.splitting import unbind
 from .module import Module
 from .recurrent_cell import RNNCellBase
 from .sequence_masks import begun, masks_of
+from .utils.truncation import like
 
 __all__ = ["Bidirectional", "ResidualCell", "Unroll", "VariationalDropoutCell", "ZoneoutCell"]
 
@@ -95,7 +96,7 @@ def _carried(gone: np.ndarray, before: Any, after: Any) -> Any:
         before = wrap(np.zeros_like(after.data)) if before is None else before
         return where(wrap(_beside(gone, after)), before, after)
     older = [None] * len(after) if before is None else before
-    return type(after)(_carried(gone, old, new) for old, new in zip(older, after, strict=True))
+    return like(after, [_carried(gone, old, new) for old, new in zip(older, after, strict=True)])
 
 
 def _name(cell: Any) -> str:
@@ -262,7 +263,7 @@ class ZoneoutCell(_CellRound):
             if new is y:
                 y = result
                 break
-        return y, kept[0] if isinstance(after, Tensor) else type(after)(kept)
+        return y, kept[0] if isinstance(after, Tensor) else like(after, kept)
 
     def _kept(self, p: float, before: Tensor | None, after: Tensor) -> Tensor:
         if not p:
@@ -315,7 +316,7 @@ class VariationalDropoutCell(_CellRound):
         if isinstance(hx, Tensor):
             hx = self._dropped("drop_states", hx)
         elif hx is not None:
-            hx = type(hx)([self._dropped("drop_states", hx[0]), *hx[1:]])
+            hx = like(hx, [self._dropped("drop_states", hx[0]), *hx[1:]])
         y, state = self._inner(self._dropped("drop_inputs", input), hx)
         return self._dropped("drop_outputs", y), state
 

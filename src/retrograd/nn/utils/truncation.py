@@ -12,7 +12,7 @@ from ...ops.dtype import require_tensor
 from ...ops.recurrent_arguments import Rest, checked_lengths
 from ..sequence_masks import SequenceMasks
 
-__all__ = ["detached", "truncated"]
+__all__ = ["detached", "like", "truncated"]
 
 
 def detached(states: Any) -> Any:
@@ -26,8 +26,13 @@ def detached(states: Any) -> Any:
     if isinstance(states, Tensor):
         return states.detach()
     if isinstance(states, (tuple, list)):
-        return type(states)(detached(state) for state in states)
+        return like(states, [detached(state) for state in states])
     raise TypeError(f"detached: states hold {type(states).__name__}, expected Tensors, None, or tuples of these")
+
+
+def like(states: Any, entries: list[Any]) -> Any:
+    """Other entries in a tuple or list of the type of ``states``; of a named tuple, too."""
+    return type(states)(*entries) if hasattr(states, "_fields") else type(states)(entries)
 
 
 def truncated(layer: Any, x: Tensor, steps: int, hx: Any = None, lengths: Any = None) -> Iterator[tuple[Any, ...]]:
