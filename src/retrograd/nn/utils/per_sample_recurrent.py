@@ -14,10 +14,12 @@ import numpy as np
 from ...engine.grad_mode import enable_grad
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
+from ...ops.shape import Reshape
 from ..module import Module
 from .per_sample_rules import Call, register_named_rule
+from .truncation import like
 
-__all__ = ["is_recurrent", "tensors_in"]
+__all__ = ["apart", "is_recurrent", "tensors_in"]
 
 _KINDS = ("RNN", "LSTM", "GRU")
 _BASES = ("RNNBase", "RNNCellBase", "ConvCell")
@@ -34,6 +36,13 @@ def tensors_in(result: Any) -> list[Tensor]:
     if isinstance(result, (tuple, list)):
         return [tensor for item in result for tensor in tensors_in(item)]
     return [result] if isinstance(result, Tensor) else []
+
+
+def apart(result: Any) -> Any:
+    """The same result in Tensors that nothing else is made of."""
+    if isinstance(result, (tuple, list)):
+        return like(result, [apart(item) for item in result])
+    return Reshape.apply(result, result.data.shape) if isinstance(result, Tensor) else result
 
 
 def _prepare(call: Call) -> None:
