@@ -244,8 +244,6 @@ class RNNBase(Module):
             "variational_dropout": 0, "residual": False, "return_states": True, "return_cells": False,
             "forget_bias": None, "checkpoint": None,
         }  # fmt: skip
-        if self.mode == "RNN_RELU":
-            words.append("nonlinearity=relu")
         words += [f"{key}={getattr(self, key)}" for key, default in defaults.items() if getattr(self, key) != default]
         return ", ".join([*words, *words_of_equations(self.layers[0])])
 
