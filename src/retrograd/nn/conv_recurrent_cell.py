@@ -131,6 +131,7 @@ class ConvCell(Module):
         usual = {
             "state_kernel_size": self.kernel_size, "padding": "same", "dilation": ones, "state_dilation": ones,
             "activation": "tanh", "peephole": False, "reset_after": True, "batch_first": False, "reverse": False,
+            "checkpoint": None,
         }  # fmt: skip
         for key, value in usual.items():
             own = getattr(self, key, value)
