@@ -164,7 +164,8 @@ class RNNBase(Module):
             no influence; there y is 0, and the states are those of the last step that counts.
         """
         name = type(self).__name__
-        several = all(what.fused for what in self.layers)  # operators take as long for few sequences as for many
+        # operators take as long for few sequences as for many
+        several = isinstance(input, PackedSequence) and all(what.fused for what in self.layers)
         layout, batches = time_first(name, input, self.input_size, self.batch_first, lengths, several)
         h0, c0 = self._states(hx, sum(batch.x.data.shape[1] for batch in batches), layout.alone)
         weights = [
@@ -177,16 +178,16 @@ class RNNBase(Module):
         how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint, masks)
         found = []
         for batch in batches:
-            h, c = [layout.given(state, batch) for state in h0], [layout.given(state, batch) for state in c0]
+            if batch.sequences is not None:
+                h, c = [layout.given(state, batch) for state in h0], [layout.given(state, batch) for state in c0]
+            else:
+                h, c = h0, c0
             found.append(run(how, self.layers, weights, batch.x, h, c, batch.lengths, self.return_cells))
         ys, hns, cns, cells = zip(*found, strict=True)
         result = [layout.back(ys)]
         if self.return_states:
-            last = self._joined([layout.together(of_layer) for of_layer in zip(*hns, strict=True)], layout.alone)
-            if self.mode == "LSTM":
-                cells_of = [layout.together(of_layer) for of_layer in zip(*cns, strict=True)]
-                last = last, self._joined(cells_of, layout.alone)
-            result.append(last)
+            last = self._joined(layout.together(hns), layout.alone)
+            result.append((last, self._joined(layout.together(cns), layout.alone)) if self.mode == "LSTM" else last)
         if self.return_cells:
             result.append(layout.back(cells))
         return result[0] if len(result) == 1 else tuple(result)

@@ -55,19 +55,19 @@ class Layout(NamedTuple):
 
     def given(self, state: Any, of: Batch) -> Any:
         """The part (D, n, H) of a state (D, N, H) or None that belongs to a batch."""
-        if state is None or of.sequences is None:
-            return state
+        if state is None:
+            return None
         if self.packed is not None and self.packed.sorted_indices is not None:
             return state[:, self.packed.sorted_indices[of.sequences]]
         return state[:, of.sequences]
 
-    def together(self, states: Sequence[Tensor]) -> Tensor:
-        """The states (D, n, H) of all batches as (D, N, H)."""
+    def together(self, states: Sequence[list[Tensor]]) -> list[Tensor]:
+        """For each layer the state (D, N, H) of the whole batch, from (D, n, H) of all layers of each batch."""
         if len(states) == 1:
             return states[0]
-        joined = cat(list(states), 1)
+        joined = [cat(list(of_layer), 1) for of_layer in zip(*states, strict=True)]
         if self.packed is not None and self.packed.unsorted_indices is not None:
-            return joined[:, self.packed.unsorted_indices]
+            joined = [state[:, self.packed.unsorted_indices] for state in joined]
         return joined
 
 
