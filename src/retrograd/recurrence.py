@@ -138,8 +138,8 @@ def recurrence(
         raise ValueError(f"{name}: layer normalisation and peepholes together are not defined; choose one of them")
     chances = {"zoneout of the cell": zoneout[0], "zoneout": zoneout[1], "recurrent dropout": recurrent_dropout}
     for label, p in chances.items():
-        if not 0 <= p < 1:
-            raise ValueError(f"{name}: {label} has probability {p}; it must be 0 <= p < 1")
+        if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
+            raise ValueError(f"{name}: {label} has probability {p!r}; it must be 0 <= p < 1")
     if algorithm not in ALGORITHMS:
         raise ValueError(f"{name}: algorithm={algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS)}")
     what = Recurrence(

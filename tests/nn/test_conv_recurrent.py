@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
+import retrograd
 from retrograd import nn
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
@@ -62,6 +64,8 @@ CASES: list[tuple[str, int, dict[str, Any]]] = [
     ("RNN", 3, {"kernel_size": (1, 2, 2), "state_kernel_size": (1, 3, 1)}),
     ("LSTM", 1, {"dilation": 2}),
     ("LSTM", 2, {"peephole": True}),
+    ("LSTM", 2, {"peephole": (4, 3)}),
+    ("LSTM", 1, {"peephole": 4}),
     ("LSTM", 3, {"kernel_size": 1}),
     ("GRU", 1, {"state_dilation": 2}),
     ("GRU", 2, {"reset_after": False}),
@@ -122,6 +126,60 @@ def test_gradients(kind: str) -> None:
     gradgradcheck(lambda x: layer(x, None, [1, 2])[0].cos().sum(), [x])
 
 
+@pytest.mark.parametrize("every", [1, 2, 9, "auto"])
+def test_segments_that_are_computed_again(every: Any) -> None:
+    """Values, gradients and second gradients as without, and an activation may draw."""
+    for kind, options in (
+        ("LSTM", {"peephole": True}),
+        ("GRU", {"reverse": True, "batch_first": True}),
+        ("RNN", {"activation": lambda a: nn.functional.rrelu(a, 0.1, 0.9, training=True)}),
+    ):
+        layer = getattr(nn, f"Conv{kind}1d")(2, 3, 3, **options).double()
+        x, h = normal(*((2, 5) if layer.batch_first else (5, 2)), 2, 4, requires_grad=True), normal(2, 3, 4)
+        h.requires_grad = True
+        hx: Any = (h, normal(2, 3, 4, seed=1)) if kind == "LSTM" else h
+        leaves = [x, h, *layer.parameters()]
+        found = []
+        for layer.checkpoint in (None, every):
+            retrograd.manual_seed(1)
+            y, state = layer(x, hx, [3, 5])
+            last = state[1] if kind == "LSTM" else state
+            retrograd.manual_seed(2)
+            loss = (y * normal(*y.shape, seed=3)).sum() + (last * normal(*last.shape, seed=4)).sum()
+            gs = retrograd.autograd.grad(loss, leaves, create_graph=True)
+            seconds = retrograd.autograd.grad(sum((g * g).sum() for g in gs), leaves)
+            found.append([y, last, *gs, *seconds])
+        for plain, again in zip(*found, strict=True):
+            np.testing.assert_allclose(again.data, plain.data, rtol=1e-9, atol=1e-11)
+
+
+def test_a_state_that_changes_before_its_second_run() -> None:
+    layer = nn.ConvLSTM1d(2, 3, 3, checkpoint=2).double()
+    h, c = normal(2, 3, 4), normal(2, 3, 4, seed=1)
+    y, _ = layer(normal(4, 2, 2, 4), (h, c))
+    c.mul_(2.0)
+    with pytest.raises(RuntimeError, match="was changed in place after it had been saved"):
+        y.sum().backward()
+
+
+def test_segments_take_memory_like_the_square_root_of_the_steps() -> None:
+    layer = nn.ConvLSTM1d(4, 8, 3)
+
+    def peak(steps: int, checkpoint: Any) -> int:
+        layer.checkpoint = checkpoint
+        x = normal(steps, 4, 4, 200).float()
+        tracemalloc.start()
+        y, _ = layer(x)
+        y[-1].sum().backward()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most - 2 * y.data.nbytes
+
+    peak(16, "auto")  # kernels are compiled, and scratch memory is there
+    few, many = peak(16, "auto"), peak(64, "auto")
+    assert many < 3 * few and many < peak(64, None) / 3
+
+
 def test_an_activation_with_parameters_is_there_once() -> None:
     layer = nn.ConvGRU1d(1, 2, 3, activation=nn.PReLU())
     names = [name for name, _ in layer.named_parameters()]
@@ -143,12 +201,15 @@ def test_reprs() -> None:
     text = repr(nn.ConvLSTMCell2d(2, 3, 3, 1, peephole=True, bias=False, activation="relu"))
     for part in ("state_kernel_size=(1, 1)", "peephole=True", "bias=False", "activation='relu'"):
         assert part in text
+    assert "peephole=(4, 5)" in repr(nn.ConvLSTM2d(2, 3, 3, peephole=(4, 5)))
+    assert nn.ConvLSTM2d(2, 3, 3, peephole=(4, 5)).weight_ch.shape == (3, 3, 4, 5)
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda: nn.ConvRNN1d(0, 2, 3), ValueError, "ConvRNN1d: in_channels=0 must be an int of at least 1"),
+        (lambda: nn.ConvRNN1d(1, 2, 3, checkpoint=0), ValueError, "ConvRNN1d: checkpoint=0 must be an int of at least"),
         (lambda: nn.ConvRNN1d(1, 2, 2), ValueError, "ConvRNN1d: state_kernel_size=(2,) must be odd"),
         (lambda: nn.ConvRNN2d(1, 2, 3, (3, 4)), ValueError, "state_kernel_size=(3, 4) must be odd"),
         (lambda: nn.ConvRNN1d(1, 2, 3, activation="tan"), ValueError, "activation='tan' must be a function, or one of"),
@@ -170,6 +231,12 @@ def test_reprs() -> None:
             ValueError,
             "ConvLSTM1d: hx is Tensor, needs a pair of states (h, c)",
         ),
+        (
+            lambda: nn.ConvLSTM1d(1, 2, 3, peephole=4).double()(normal(4, 2, 1, 3)),
+            ValueError,
+            "ConvLSTM1d: the state has extents (3,), and peephole=(4,) has a weight for each place of others",
+        ),
+        (lambda: nn.ConvLSTM2d(1, 2, 3, peephole=(4, 3, 2)), ValueError, "peephole=(4, 3, 2) has 3 entries"),
         (lambda: nn.ConvRNN1d(1, 2, 3).double()(normal(4, 2, 1, 3), None, [1]), ValueError, "lengths.shape=(1,)"),
         (lambda: nn.ConvRNN1d(1, 2, 3).double()(normal(0, 2, 1, 3)), ValueError, "has no steps"),
     ],

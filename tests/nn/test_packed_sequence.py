@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import retrograd
+from ops.battery import recorded_kernels
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
+from retrograd.nn.sequence_layout import _cuts
 from retrograd.nn.utils.rnn import (
     PackedSequence,
     detached,
@@ -227,3 +229,51 @@ def test_truncated_begins_with_states_and_refuses_what_reads_from_the_end() -> N
             truncated(Sum(**options), x, 2)
     with pytest.raises(ValueError, match="returns no states to go on with"):
         truncated(Sum(return_states=False), x, 2)
+
+
+@pytest.mark.parametrize("enforce_sorted", [True, False])
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_a_layer_runs_shorter_batches_of_the_shorter_sequences(kind: str, enforce_sorted: bool) -> None:
+    """Values, states and gradients are those of one padded batch with lengths."""
+    rng = np.random.default_rng(3)
+    lengths = np.array([1, 1, 20, 2, 9, 1, 19, 18, 20, 3, 2, 1, 1, 19, 17, 20, 2, 1, 8, 1, 2, 20, 1, 3])
+    if enforce_sorted:
+        lengths = np.sort(lengths)[::-1].copy()
+    options: dict[str, Any] = {"proj_size": 2, "return_cells": True} if kind == "LSTM" else {}
+    layer = getattr(retrograd.nn, kind)(3, [4, 3], 2, bidirectional=True, dtype=np.float64, **options)
+    x = Tensor(np.where(np.arange(20)[:, None, None] < lengths[:, None], rng.standard_normal((20, 24, 3)), 0))
+    x.requires_grad = True
+    widths = [(2, 2), (4, 3)] if kind == "LSTM" else [(4, 3)]
+    states = [tuple(Tensor(rng.standard_normal((2, 24, w)), requires_grad=True) for w in of) for of in widths]
+    hx: Any = tuple(states) if kind == "LSTM" else states[0]
+    leaves = [x, *(s for state in states for s in state), *layer.parameters()]
+
+    def outputs(result: Any) -> list[Tensor]:
+        y, last, *cells = result
+        return [y, *cells, *(s for state in (last if kind == "LSTM" else [last]) for s in state)]
+
+    with recorded_kernels() as ran:
+        y, last, *cells = layer(pack_padded_sequence(x, lengths, enforce_sorted=enforce_sorted), hx)
+    assert ran.count("recurrent") == 2 * (len(_cuts(np.sort(lengths)[::-1])) - 1) > 2  # each through two layers
+    found = outputs((pad_packed_sequence(y)[0], last, *[pad_packed_sequence(c)[0] for c in cells]))
+    expected = outputs(layer(x, hx, lengths))
+    gs = [Tensor(rng.standard_normal(one.shape)) for one in expected]
+    for one, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.data, wanted.data, rtol=1e-12, atol=1e-14)
+    pairs = zip(retrograd.autograd.grad(found, leaves, gs), retrograd.autograd.grad(expected, leaves, gs), strict=True)
+    for one, wanted in pairs:
+        np.testing.assert_allclose(one.data, wanted.data, rtol=1e-10, atol=1e-12)
+
+
+def test_where_a_batch_is_cut() -> None:
+    assert _cuts(np.full(64, 9)) == [0, 64]
+    assert _cuts(np.array([9, 1, 1])) == [0, 3]
+    assert _cuts(np.repeat([100, 10], [16, 48])) == [0, 16, 64]
+    assert _cuts(np.repeat([100, 40, 5], [16, 32, 64])) == [0, 16, 48, 112]
+    assert _cuts(np.arange(400, 0, -1)) == [0, 104, 200, 304, 400]
+
+
+def test_other_values_for_the_same_sequences() -> None:
+    packed = pack_padded_sequence(normal(3, 2, 1), [3, 1])
+    with pytest.raises(ValueError, match=re.escape("with_data got data.shape=(3, 1), needs 4 rows")):
+        packed.with_data(normal(3, 1))

@@ -10,6 +10,7 @@ import pytest
 from retrograd import nn
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.utils import per_sample_gradients
+from retrograd.nn.utils.rnn import pack_padded_sequence
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -68,17 +69,51 @@ def test_cells_inside_a_loop() -> None:
         agree(Network(nn.Unroll(cell), 1, 0, None, [5, 2, 3]), normal(5, 3, 2), 1)
 
 
-def test_convolutional_layers() -> None:
-    layer = nn.ConvLSTM1d(1, 2, 3, peephole=True).double()
-    agree(Network(layer, 1, 0, None, [2, 3]), normal(3, 2, 1, 4), 1)
+CONVOLUTIONAL: list[tuple[str, dict[str, Any]]] = [
+    ("RNN", {}),
+    ("LSTM", {"peephole": True}),
+    ("LSTM", {"peephole": 4, "batch_first": True}),
+    ("GRU", {"reset_after": False, "reverse": True}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), CONVOLUTIONAL, ids=str)
+def test_convolutional_layers_and_cells(kind: str, options: dict[str, Any]) -> None:
+    """y is made of the states and h of c: each output counts once."""
+    layer = getattr(nn, f"Conv{kind}1d")(1, 2, 3, **options).double()
+    axis, h = int(not layer.batch_first), normal(3, 2, 4)
+    hx = (h, normal(3, 2, 4, seed=1)) if kind == "LSTM" else h
+    for lengths in (None, [2, 1, 2]):
+        x = normal(2, 3, 1, 4) if axis else normal(3, 2, 1, 4)
+        agree(Network(layer, axis, 0, hx=hx, lengths=lengths), x, axis)
+    own = {key: value for key, value in options.items() if key in ("peephole", "reset_after")}
+    cell = getattr(nn, f"Conv{kind}Cell1d")(1, 2, 3, **own).double()
+
+    class Step(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = cell
+
+        def forward(self, x: Tensor) -> Tensor:
+            state = self.cell(x, hx)
+            parts: Any = [state] if isinstance(state, Tensor) else state
+            return sum((t * normal(3, 2, 4, seed=n)).sum((1, 2)) for n, t in enumerate(parts))  # type: ignore[return-value]
+
+    agree(Step(), normal(3, 1, 4), 0)
 
 
 def test_refusals() -> None:
     layer = nn.GRU(2, 3, 2, dropout=0.5)
     with pytest.raises(ValueError, match="draws by dropout in training, which is not drawn again"):
         per_sample_gradients(layer, lambda: layer(normal(4, 3, 2).float())[0].sum((0, 2)))
+    cell = nn.GRUCell(2, 3, zoneout=0.1)
+    with pytest.raises(ValueError, match="draws by zoneout in training"):
+        per_sample_gradients(cell, lambda: cell(normal(4, 2).float()).sum(1))
     layer.eval()
     found = per_sample_gradients(layer, lambda: layer(normal(4, 3, 2).float())[0].sum((0, 2)))
     assert found["bias_hh_l0"].shape == (3, 9)
+    packed = pack_padded_sequence(normal(4, 3, 2).float(), [4, 2, 1])
+    with pytest.raises(ValueError, match="was called with a PackedSequence, which has no axis for the samples"):
+        per_sample_gradients(layer, lambda: layer(packed)[1].sum((0, 2)))
     with pytest.raises(ValueError, match="was called without a batch axis"):
         per_sample_gradients(layer, lambda: layer(normal(4, 2).float())[0].sum(1))

@@ -15,7 +15,6 @@ import pytest
 
 import retrograd
 from retrograd import nn
-from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, truncated
 
@@ -201,75 +200,6 @@ def test_residual() -> None:
     assert not y.data[np.arange(5)[:, None] >= LENGTHS].any()
 
 
-def test_gradients_to_inputs_states_and_weights() -> None:
-    """Through layers, directions, lengths and a projection."""
-    layer = made("LSTM", 2, 3, 2, bidirectional=True, proj_size=2)
-    inputs = [normal(3, 2, 2), normal(4, 2, 2, seed=1), normal(4, 2, 3, seed=2)]
-    leaves = [Tensor(t.data, requires_grad=True) for t in inputs]
-
-    def outputs(x: Tensor, h: Tensor, c: Tensor) -> list[Tensor]:
-        y, (h, c) = layer(x, (h, c), [2, 3])
-        return [y, h, c]
-
-    def combined(*inputs: Tensor) -> Tensor:
-        return sum((t * normal(*t.data.shape, seed=9)).sum() for t in outputs(*inputs))  # type: ignore[return-value]
-
-    gradcheck(combined, leaves)
-    ups = [normal(*t.data.shape, seed=9) for t in outputs(*leaves)]
-    for name in ("weight_hh_l0", "weight_hr_l1_reverse", "bias_ih_l1"):
-        p, loss = getattr(layer, name), lambda: sum((t * u).sum() for t, u in zip(outputs(*inputs), ups, strict=True))
-        layer.zero_grad()
-        loss().backward()
-        direction = normal(*p.data.shape, seed=3).data
-        values = []
-        for sign in (1, -1):
-            p.data += sign * 1e-6 * direction
-            values.append(loss().item())
-            p.data -= sign * 1e-6 * direction
-        slope = (values[0] - values[1]) / 2e-6
-        assert abs((p.grad.data * direction).sum() - slope) <= 1e-6 * max(1, abs(slope)), name
-
-
-def test_second_order() -> None:
-    layer = made("LSTM", 2, 3, bidirectional=True, proj_size=2)
-    inputs = [normal(2, 2, 2), normal(2, 2, 2, seed=1), normal(2, 2, 3, seed=2)]
-    leaves = [Tensor(t.data, requires_grad=True) for t in inputs]
-    gradgradcheck(lambda x, h, c: layer(x, (h, c), [2, 1])[0].cos().sum(), leaves)
-
-
-def test_frozen_weights_do_not_cut_the_gradient() -> None:
-    """MXNet's GRU and RNN stopped at one step when the weights wanted none; lower layers got none for a frozen x."""
-    for kind in KINDS:
-        layer, x = made(kind, 3, 4, 2), normal(5, 2, 3, requires_grad=True)
-        y = layer(x)[0]
-        g = normal(*y.shape, seed=4)
-        y.backward(g)
-        wanted, of_weights = x.grad.data.copy(), layer.weight_ih_l0.grad.data.copy()
-        x.grad = None
-        layer.requires_grad_(False)
-        layer(x)[0].backward(g)
-        close(x.grad, wanted)
-        layer.requires_grad_(True)
-        layer.zero_grad()
-        layer(x.detach())[0].backward(g)
-        close(layer.weight_ih_l0.grad, of_weights)
-
-
-def test_several_forwards_are_outstanding() -> None:
-    layer = made("LSTM", 3, 4).eval()
-    one, two = normal(5, 2, 3), normal(4, 3, 3, seed=1)
-    a, b = layer(one)[0], layer(two)[0]
-    a.backward(normal(*a.shape))
-    first = layer.weight_hh_l0.grad.data.copy()
-    b.backward(normal(*b.shape))
-    both = layer.weight_hh_l0.grad.data.copy()
-    layer.zero_grad()
-    layer(one)[0].backward(normal(*a.shape))
-    close(layer.weight_hh_l0.grad, first)
-    layer(two)[0].backward(normal(*b.shape))
-    close(layer.weight_hh_l0.grad, both)
-
-
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("LSTM", {"clip": (-0.1, 0.2)}),
     ("LSTM", {"coupled": True}),
@@ -328,22 +258,6 @@ def test_variational_dropout_has_one_mask_for_all_steps() -> None:
     y = layer(x)[0].data
     np.testing.assert_array_equal(y, np.broadcast_to(y[:1], y.shape))
     assert np.abs(y[0] - layer(x)[0].data[0]).max() > 1e-4
-
-
-def test_checkpoint_keeps_values_and_gradients() -> None:
-    for kind in KINDS:
-        plain = made(kind, 3, 4, 2, bidirectional=True)
-        x = normal(7, 2, 3, requires_grad=True)
-        y = plain(x)[0]
-        y.backward(normal(*y.shape, seed=2))
-        for every in (1, 3, "auto"):
-            layer, z = made(kind, 3, 4, 2, bidirectional=True, checkpoint=every), Tensor(x.data, requires_grad=True)
-            out = layer(z)[0]
-            np.testing.assert_array_equal(out.data, y.data)
-            out.backward(normal(*y.shape, seed=2))
-            close(z.grad, x.grad.data)
-            for a, b in zip(layer.parameters(), plain.parameters(), strict=True):
-                close(a.grad, b.grad.data)
 
 
 def test_a_pickled_layer_is_the_same() -> None:
@@ -437,7 +351,6 @@ X = normal(5, 4, 3)
             "data of the PackedSequence has shape (14, 3), needs (*, 4)",
         ),
         (lambda: made("GRU", 3, 2, checkpoint=0)(X), ValueError, "checkpoint=0 must be an int of at least 1"),
-        (lambda: made("GRU", 3, 2, reset_after=False, checkpoint=2)(X), ValueError, "checkpoint=2 works on the fused"),
     ],
 )
 def test_refusals(call: Any, error: type[Exception], message: str) -> None:

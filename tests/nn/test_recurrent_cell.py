@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +13,10 @@ import retrograd
 from retrograd import nn
 from retrograd.autograd import gradgradcheck
 from retrograd.engine.tensor import Tensor
+from retrograd.nn.utils.rnn import truncated
+from retrograd.ops.recurrent import recurrent_layer
+from retrograd.ops.recurrent_composed import draw_masks
+from retrograd.recurrence import Weights
 
 LENGTHS = [2, 4, 1]
 
@@ -39,6 +44,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("LSTM", {"layer_norm": True}),
     ("GRU", {}),
     ("GRU", {"reset_after": False}),
+    ("GRU", {"layer_norm": True}),
 ]
 
 
@@ -73,6 +79,68 @@ def test_cells_are_the_steps_of_a_layer(kind: str, options: dict[str, Any]) -> N
             close(z.transpose(0, 1) if number else z, expected[:, :, width:] if reverse else expected[:, :, :width])
             for a, b in zip(flat(end), flat(states), strict=True):
                 close(a, b[int(reverse)])
+
+
+DRAWN: list[tuple[str, dict[str, Any]]] = [
+    ("RNN", {"zoneout": 0.4}),
+    ("RNN", {"recurrent_dropout": 0.5}),
+    ("LSTM", {"zoneout": (0.3, 0.0)}),
+    ("LSTM", {"zoneout": (0.0, 0.3), "recurrent_dropout": 0.4, "proj_size": 2}),
+    ("LSTM", {"recurrent_dropout": 0.4, "layer_norm": True, "peephole": False}),
+    ("GRU", {"zoneout": 0.3, "reset_after": False}),
+    ("GRU", {"recurrent_dropout": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), DRAWN, ids=str)
+def test_what_cells_draw(kind: str, options: dict[str, Any]) -> None:
+    """In eval mode the layer's expectation; in training steps of the operator with masks that are looked up."""
+    layer = getattr(nn, kind)(3, 4, **options, dtype=np.float64).eval()
+    cell = getattr(nn, f"{kind}Cell")(3, 4, **options, dtype=np.float64).eval()
+    cell.load_state_dict({name.removesuffix("_l0"): value for name, value in layer.state_dict().items()})
+    x = normal(5, 3, 3)
+    close(nn.Unroll(cell)(x, None, [5, 2, 3])[0], layer(x, None, [5, 2, 3])[0])
+    cell.train()
+    y, _ = nn.Unroll(cell)(x)
+    assert np.abs(y.data - layer(x)[0].data).max() > 1e-3
+    weights = [Weights(*[None if name is None else getattr(cell, name) for name in cell._names])]
+    retrograd.manual_seed(4)
+    y, _ = nn.Unroll(cell)(x)
+    retrograd.manual_seed(4)
+    h: Any = None
+    c: Any = None
+    recurrent: Any = None
+    for t in range(5):
+        masks = draw_masks(x[t : t + 1], cell.what, recurrent)
+        assert masks is not None
+        recurrent = masks.recurrent  # one for all steps
+        _, h, c, _ = recurrent_layer(x[t : t + 1], h, c, weights, cell.what, masks=masks)
+        close(y[t], h[0])
+    for key in set(options) & {"zoneout", "recurrent_dropout"}:
+        assert f"{key}=" in repr(cell)
+
+
+def test_the_mask_of_a_cell_begins_with_a_sequence() -> None:
+    cell = nn.GRUCell(3, 30, recurrent_dropout=0.5, dtype=np.float64)
+    x, h = normal(2, 3), normal(2, 30)
+
+    def last() -> np.ndarray:
+        return cell(x, h).data
+
+    first = last()
+    np.testing.assert_array_equal(last(), first)
+    cell.eval()
+    cell(x)
+    np.testing.assert_array_equal(cell.train()(x, h).data, first)  # a sequence in eval mode draws nothing
+    cell(x)
+    assert (last() != first).any()
+    first = last()
+    cell.reset()
+    assert (last() != first).any()
+    copied = copy.deepcopy(cell)
+    np.testing.assert_array_equal(copied(x, h).data, last())
+    with pytest.raises(ValueError, match="a step of 1 sequences after the mask of recurrent dropout was drawn for 2"):
+        cell(x[:1], h[:1])
 
 
 def test_padding_has_no_influence() -> None:
@@ -139,6 +207,28 @@ def test_a_cell_of_ones_own() -> None:
     z, _ = nn.Unroll(lambda x, h: x if h is None else x + h)(x)
     close(z, np.cumsum(x.data, 0))
     close(nn.Unroll(lambda x, h: x if h is None else x + h)(x[:, 0])[0], np.cumsum(x.data[:, 0], 0))
+
+
+class State(NamedTuple):
+    h: Tensor
+    steps: Tensor
+
+
+def test_a_state_with_names() -> None:
+    cell = nn.GRUCell(2, 3, dtype=np.float64)
+
+    def named(x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        h = cell(x, None if state is None else state.h)
+        return h, State(h, Tensor(np.ones(len(h))) if state is None else state.steps + 1.0)
+
+    x = normal(4, 3, 2)
+    for wrapped in (named, nn.ZoneoutCell(named), nn.VariationalDropoutCell(named)):
+        y, state = nn.Unroll(wrapped)(x, None, LENGTHS)
+        close(y, nn.Unroll(cell)(x, None, LENGTHS)[0])
+        assert type(state) is State and state.steps.tolist() == LENGTHS
+        for _, state in truncated(nn.Unroll(wrapped), x, 3, lengths=LENGTHS):
+            assert type(state) is State
+        assert state.steps.tolist() == LENGTHS
 
 
 def test_residual_cell() -> None:
@@ -216,6 +306,17 @@ def cell_of(kind: str, *sizes: int, **options: Any) -> Any:
         (lambda: nn.GRUCell(2, True), ValueError, "GRUCell: hidden_size=True must be"),
         (lambda: nn.RNNCell(2, 2, nonlinearity="sin"), ValueError, "RNNCell: nonlinearity='sin' must be"),
         (lambda: nn.LSTMCell(2, 2, False, forget_bias=1.0), ValueError, "forget_bias=1.0 is a part of the bias"),
+        (lambda: nn.LSTMCell(2, 2, zoneout=(0.1, 0.2, 0.3)), ValueError, "LSTMCell: zoneout=(0.1, 0.2, 0.3) must be"),
+        (lambda: nn.GRUCell(2, 2, zoneout=(0.1, 0.2)), ValueError, "GRUCell: zoneout of the cell needs a cell state"),
+        (lambda: nn.RNNCell(2, 2, recurrent_dropout=1.0), ValueError, "recurrent dropout has probability 1.0"),
+        (lambda: nn.LSTM(2, 2, zoneout="0.1"), ValueError, "LSTM: zoneout='0.1' must be a probability"),
+        (lambda: nn.LSTMCell(2, 2, clip=0.5), ValueError, "LSTMCell: clip=0.5 must be a pair of numbers"),
+        (lambda: nn.LSTM(2, 2, clip=(1,)), ValueError, "LSTM: clip=(1,) must be a pair of numbers"),
+        (lambda: nn.LSTM(2, 2, clip=(0, "1")), ValueError, "LSTM: clip=(0, '1') must be a pair of numbers"),
+        (lambda: nn.LSTM(2, 2, recurrent_dropout="a"), ValueError, "recurrent dropout has probability 'a'"),
+        (lambda: nn.LSTM(2, 2, zoneout=(0.1, True)), ValueError, "LSTM: zoneout has probability True"),
+        (lambda: nn.LSTM(2, 2, forget_bias=float("nan")), ValueError, "LSTM: forget_bias=nan must be a number"),
+        (lambda: nn.GRU(2, 2, checkpoint=0), ValueError, "GRU: checkpoint=0 must be an int of at least 1, 'auto'"),
         (lambda: nn.LSTMCell(2, 2, clip=(2, 1)), ValueError, "LSTMCell: the cell state is clipped to (2, 1)"),
         (lambda: cell_of("RNN", 2, 4)(X), ValueError, "RNNCell: input.shape=(4, 3, 2), needs (N, 2), or without"),
         (lambda: cell_of("RNN", 2, 4)(X.data), TypeError, "RNNCell: input is ndarray, needs a Tensor"),

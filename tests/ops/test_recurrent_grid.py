@@ -1,9 +1,10 @@
 """Generated recurrent layers: of each, everything that must hold of it, on both kernel sets.
 
-Modes, directions, projection, lengths, clipping, peepholes, coupled gates, biases, states, cell states, checkpoints:
-all allowed combinations occur. Checked of every layer are
+Modes, directions, projection, lengths, clipping, peepholes, coupled gates, biases, states, cell states, checkpoints,
+normalisation, zoneout and recurrent dropout in training and evaluation, the reset gate before or after: all allowed
+combinations occur. Checked of every layer are
 
-- the fused outputs, and the composed ones, against the oracle;
+- the outputs, fused where they can be, and the composed ones, against the oracle;
 - the fused gradients to what is wanted, of the outputs that have an upstream gradient, against the composed ones;
 - the slope along a random direction against the oracle;
 - the contract of ``grad_req``.
@@ -40,11 +41,18 @@ def layers(draw: Any) -> tuple[Case, Any, int]:
         options["clip"] = draw(st.sampled_from((None, (-0.3, 0.3), (-0.1, 0.5), (0.0, 0.0))))
         options["clip_nan"] = options["clip"] is not None and draw(st.booleans())
         options["peephole"], options["coupled"] = draw(st.booleans()), draw(st.booleans())
+    if draw(st.booleans()):  # what operators compute
+        if not options.get("peephole"):
+            options["norm"] = draw(st.sampled_from((0.0, 1e-2)))
+        of_cell = draw(st.sampled_from((0.0, 0.4))) if mode == "lstm" else 0.0
+        options["zoneout"] = (of_cell, draw(st.sampled_from((0.0, 0.3))))
+        options["recurrent_dropout"] = draw(st.sampled_from((0.0, 0.5)))
+        options["reset_after"] = mode != "gru" or draw(st.booleans())
     steps, batch = draw(st.integers(1, 5)), draw(st.integers(1, 4))
     lengths = draw(st.none() | st.lists(st.integers(1, steps), min_size=batch, max_size=batch))
     seed = draw(st.integers(0, 10_000))
     what = described(mode, draw(st.sampled_from(SIZES)), hidden, **options)
-    one = case(what, steps, batch, lengths, draw(st.booleans()), draw(st.booleans()), seed)
+    one = case(what, steps, batch, lengths, draw(st.booleans()), draw(st.booleans()), seed, draw(st.booleans()))
     return one, draw(st.sampled_from((None, None, 1, 2, "auto"))), seed
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,14 @@ import pytest
 
 import naive_recurrent
 from ops.battery import numbers, recorded_kernels
-from ops.recurrents import BOTH, COMPOSED, FORWARD, case, check_slopes, check_values, described, of, upstream
+from ops.recurrents import BOTH, COMPOSED, FORWARD, case, check_slopes, check_values, described, of
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor, wrap
 from retrograd.ops.cells import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 from retrograd.ops.random import manual_seed
 from retrograd.ops.recurrent import recurrent_layer
 from retrograd.ops.recurrent_composed import draw_masks
-from retrograd.recurrence import GATES, Recurrence, Weights
+from retrograd.recurrence import Recurrence, Weights
 
 
 @pytest.mark.parametrize("masks", [True, False], ids=["training", "evaluation"])
@@ -70,68 +69,6 @@ def test_dropout_is_fused_when_nothing_is_dropped() -> None:
     with recorded_kernels() as ran:
         one.run(one.leaves(wanted=False))
     assert ran == ["recurrent"]
-
-
-# ---------------------------------------------------------------- segments
-
-
-@pytest.mark.parametrize("every", [1, 2, 5, 9, "auto"])
-@pytest.mark.parametrize(
-    "options",
-    [{"mode": "lstm", "projection": 2, "clip": (-0.4, 0.3)}, {"mode": "gru"}, {"mode": "rnn_tanh"}],
-    ids=["lstm", "gru", "tanh"],
-)
-def test_segments_change_no_bit_of_the_outputs(options: dict[str, Any], every: Any) -> None:
-    for lengths in (None, (1, 5, 3)):
-        one = of(options, steps=5, lengths=lengths)
-        for plain, kept in zip(one.run(one.leaves()), one.run(one.leaves(), checkpoint=every), strict=True):
-            np.testing.assert_array_equal(kept.data, plain.data)
-        check_slopes(one, checkpoint=every)
-
-
-def test_segments_give_each_gradient_alone_and_null_for_the_others() -> None:
-    one = of({}, steps=5, lengths=(3, 5, 1))
-    leaves = one.leaves()
-    outputs = one.run(leaves)
-    gs = [Tensor(g) for g in upstream(outputs)]
-    expected = grad(outputs, leaves, gs)
-    for place in range(len(leaves)):
-        again = [Tensor(a, requires_grad=i == place) for i, a in enumerate(one.arrays)]
-        (found,) = grad(one.run(again, checkpoint=2), [again[place]], gs)
-        np.testing.assert_allclose(found.data, expected[place].data, rtol=1e-11, atol=1e-13)
-
-
-def test_segments_without_initial_states() -> None:
-    for mode in GATES:
-        one = case(described(mode, reverse=BOTH), states=False)
-        check_slopes(one, checkpoint=3)
-
-
-def test_segments_take_memory_like_the_square_root_of_the_steps() -> None:
-    """Beside y and gx. Constant memory is left out: the growth from 64 to 256 steps counts."""
-    what = described("lstm", input=16, hidden=16)
-
-    def peak(steps: int, checkpoint: Any) -> int:
-        one = case(what, steps=steps, batch=4, states=False, cells=False)
-        leaves = one.leaves()
-        tracemalloc.start()
-        _, hn, _ = one.run(leaves, checkpoint=checkpoint)
-        grad(hn, leaves, Tensor(numbers(*hn.shape)))
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return most - 2 * steps * 4 * 16 * 8
-
-    for checkpoint in (None, "auto"):
-        peak(256, checkpoint)  # kernels are compiled, and scratch memory is there
-    whole, kept = (peak(256, checkpoint) - peak(64, checkpoint) for checkpoint in (None, "auto"))
-    assert kept < whole / 4
-
-
-@pytest.mark.parametrize("options", [{"norm": 1e-3}, {"algorithm": "composed"}], ids=["normalised", "composed"])
-def test_segments_of_a_composed_layer_are_refused(options: dict[str, Any]) -> None:
-    one = of(options)
-    with pytest.raises(ValueError, match=re.escape("recurrent_layer: checkpoint=2 works on the fused kernels")):
-        one.run(one.leaves(), checkpoint=2)
 
 
 # ---------------------------------------------------------------- cells

@@ -8,10 +8,20 @@ T steps, N sequences, Ci input channels, C hidden channels, I and O extents of i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from ..engine.grad_mode import is_grad_enabled
+from ..engine.recompute import Region
 from ..engine.tensor import Tensor
 from ..ops.dtype import require_tensor
+from ..ops.join import cat
+from ..ops.random import fork_rng, get_rng_state, set_rng_state
+from ..ops.recurrent_arguments import checked_interval
 from ..ops.shape import reshape, transpose
 from ..ops.splitting import unbind
 from .conv_recurrent_cell import ConvCell, ConvGRUCell, ConvLSTMCell, ConvRNNCell, described
@@ -30,6 +40,12 @@ class _OverTime(ConvCell):
 
     batch_first: bool
     reverse: bool
+    checkpoint: int | str | None
+
+    def _set(self, batch_first: bool, reverse: bool, checkpoint: int | str | None) -> None:
+        if checkpoint is not None:
+            checked_interval(type(self).__name__, checkpoint, 1)
+        self.batch_first, self.reverse, self.checkpoint = batch_first, reverse, checkpoint
 
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
         """(y, state); hx: the state before the first step; lengths: (N,), 1 to T, beyond which y is 0."""
@@ -39,19 +55,49 @@ class _OverTime(ConvCell):
             first = "N, T" if self.batch_first else "T, N"
             wanted = f"({first}, {self.in_channels}, {self.ndim} extents)"
             raise ValueError(f"{name}: input.shape={input.data.shape}, needs {wanted}")
-        xs, counts = sequence(name, input, self.batch_first, lengths)
-        batch = xs[0].data.shape[0]
-        x = transpose(input, 0, 1) if self.batch_first else input
-        # one convolution for all steps
-        ax = self._of_input(reshape(x, len(xs) * batch, *x.data.shape[2:]))
-        parts = list(unbind(reshape(ax, len(xs), batch, *ax.data.shape[1:]), 0))
-        y, state = over_time(self._step, parts, hx, counts, self.reverse)
+        x, counts = sequence(name, input, self.batch_first, lengths)
+        if self.checkpoint is None or not is_grad_enabled():
+            y, state = self._steps(x, hx, counts)
+        else:
+            y, state = self._segments(x, hx, counts, checked_interval(name, self.checkpoint, len(x.data)))
         return transpose(y, 0, 1) if self.batch_first else y, state
+
+    def _steps(self, x: Tensor, state: Any, counts: np.ndarray | None) -> tuple[Tensor, Any]:
+        """y and the last state of x (T, N, Ci, *I)."""
+        steps, batch, *rest = x.data.shape
+        ax = self._of_input(reshape(x, steps * batch, *rest))  # one convolution for all steps
+        parts = unbind(reshape(ax, steps, batch, *ax.data.shape[1:]), 0)
+        return over_time(self._step, parts, state, counts, self.reverse)
+
+    def _segment(self, x: Tensor, counts: np.ndarray | None, pair: bool, *states: Any) -> tuple[Tensor, Any]:
+        """Of Tensors one by one, which are watched for changes."""
+        return self._steps(x, states if pair else states[0], counts)
+
+    def _segments(self, x: Tensor, state: Any, counts: np.ndarray | None, every: int) -> tuple[Tensor, Any]:
+        """The same, ``every`` steps at a time, of which nothing but the states between is kept."""
+        starts, ys = range(0, len(x.data), every), []
+        for start in reversed(starts) if self.reverse else starts:
+            left = None if counts is None else counts - start
+            pair = isinstance(state, (tuple, list))
+            given = (x[start : start + every], left, pair, *(state if pair else [state]))
+            y, state = Region(self._segment, given, {}, partial(_drawing, get_rng_state())).run()
+            ys.append(y)
+        return cat(ys[::-1] if self.reverse else ys, 0), state
+
+
+@contextmanager
+def _drawing(state: dict[str, Any]) -> Iterator[None]:
+    """Random numbers as at a state: an activation may draw some."""
+    with fork_rng():
+        set_rng_state(state)
+        yield
 
 
 _OF_LAYER = """
     batch_first: the batch is the first axis of x and y.
-    reverse: the sequence is read from its end; y stays in the order of time."""
+    reverse: the sequence is read from its end; y stays in the order of time.
+    checkpoint: keep the states of every so many steps only, and compute what lies between again in backward; "auto":
+        the square root of T steps, with which memory then grows beside x and y."""
 
 
 def _of_layer(cls: type[ConvCell], axes: str) -> str:
@@ -64,42 +110,42 @@ class _ConvRNN(_OverTime, ConvRNNCell):
     def __init__(
         self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
         padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        activation: Activation = "tanh", batch_first: bool = False,
-        reverse: bool = False, dtype: Any = None,
+        activation: Activation = "tanh", batch_first: bool = False, reverse: bool = False,
+        checkpoint: int | str | None = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
             activation=activation, dtype=dtype,
         )  # fmt: skip
-        self.batch_first, self.reverse = batch_first, reverse
+        self._set(batch_first, reverse, checkpoint)
 
 
 class _ConvLSTM(_OverTime, ConvLSTMCell):
     def __init__(
         self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
         padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        peephole: bool = False, activation: Activation = "tanh", batch_first: bool = False,
-        reverse: bool = False, dtype: Any = None,
+        peephole: bool | Extents = False, activation: Activation = "tanh", batch_first: bool = False,
+        reverse: bool = False, checkpoint: int | str | None = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
             peephole=peephole, activation=activation, dtype=dtype,
         )  # fmt: skip
-        self.batch_first, self.reverse = batch_first, reverse
+        self._set(batch_first, reverse, checkpoint)
 
 
 class _ConvGRU(_OverTime, ConvGRUCell):
     def __init__(
         self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
         padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        reset_after: bool = True, activation: Activation = "tanh", batch_first: bool = False,
-        reverse: bool = False, dtype: Any = None,
+        reset_after: bool = True, activation: Activation = "tanh", batch_first: bool = False, reverse: bool = False,
+        checkpoint: int | str | None = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
             reset_after=reset_after, activation=activation, dtype=dtype,
         )  # fmt: skip
-        self.batch_first, self.reverse = batch_first, reverse
+        self._set(batch_first, reverse, checkpoint)
 
 
 class ConvRNN1d(_ConvRNN):

@@ -44,7 +44,7 @@ class ConvCell(Module):
     def __init__(
         self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None,
         padding: Padding, dilation: Extents, state_dilation: Extents, bias: bool, activation: Activation,
-        peephole: bool, dtype: Any,
+        peephole: bool | Extents, dtype: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
@@ -62,7 +62,9 @@ class ConvCell(Module):
         self.dilation = as_tuple(dilation, self.ndim, f"{name}: dilation", 1)
         self.state_dilation = as_tuple(state_dilation, self.ndim, f"{name}: state_dilation", 1)
         self.activation: Any = activation
-        self.peephole = peephole
+        self.peephole: Any = peephole
+        if not isinstance(peephole, bool):
+            self.peephole = as_tuple(peephole, self.ndim, f"{name}: peephole", 1)
         folded(name, activation)
         rows = self.gates * hidden_channels
         self.weight_ih = empty_weight((rows, in_channels, *self.kernel_size), dtype)
@@ -71,7 +73,8 @@ class ConvCell(Module):
         for key in ("bias_ih", "bias_hh"):
             self.register_parameter(key, Parameter(np.empty(rows, kind)) if bias else None)
         if peephole:
-            self.weight_ch = Parameter(np.empty((3, hidden_channels, *(1,) * self.ndim), kind))
+            places = (1,) * self.ndim if self.peephole is True else self.peephole
+            self.weight_ch = Parameter(np.empty((3, hidden_channels, *places), kind))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -128,6 +131,7 @@ class ConvCell(Module):
         usual = {
             "state_kernel_size": self.kernel_size, "padding": "same", "dilation": ones, "state_dilation": ones,
             "activation": "tanh", "peephole": False, "reset_after": True, "batch_first": False, "reverse": False,
+            "checkpoint": None,
         }  # fmt: skip
         for key, value in usual.items():
             own = getattr(self, key, value)
@@ -162,7 +166,7 @@ class ConvLSTMCell(ConvCell):
     def __init__(
         self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
         padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        peephole: bool = False, activation: Activation = "tanh", dtype: Any = None,
+        peephole: bool | Extents = False, activation: Activation = "tanh", dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
@@ -175,6 +179,11 @@ class ConvLSTMCell(ConvCell):
         h, c = (None, None) if state is None else state
         h, c = self._state(ax, h, "hx[0]"), self._state(ax, c, "hx[1]")
         i, f, g, o = self._cut(ax + self._of_state(h), 4)
+        if self.peephole not in (False, True) and c.data.shape[2:] != self.peephole:
+            raise ValueError(
+                f"{type(self).__name__}: the state has extents {c.data.shape[2:]}, and peephole={self.peephole} has a "
+                "weight for each place of others; give it the state's, or True for a weight for each channel"
+            )
         of_i, of_f, of_o = unbind(self.weight_ch, 0) if self.peephole else (None, None, None)
         if of_i is not None:
             i, f = i + of_i * c, f + of_f * c
@@ -241,7 +250,8 @@ _RNN = {"gates": "1", "equations": "h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)
 _LSTM = {
     "gates": "4",
     "equations": "c' = f c + i g, h' = o tanh(c')",
-    "own": "\n    peephole: i and f see c, and o sees c', channel by channel, through weight_ch (3, C, 1, ..).",
+    "own": "\n    peephole: i and f see c, and o sees c', through weight_ch. True: channel by channel, (3, C, 1, ..);"
+    "\n        the state's extents: place by place as well, (3, C, *O), as in the paper.",
 }
 _GRU = {
     "gates": "3",

@@ -13,14 +13,15 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from ..ops.join import cat
-from ..ops.recurrent_arguments import weight_shapes
+from ..ops.recurrent_arguments import checked_interval, weight_shapes
 from ..ops.shape import reshape
 from ..recurrence import Weights
 from .module import Module
 from .parameter import Parameter, as_float_dtype
-from .recurrent_cell import init_weights, words_of_equations
+from .recurrent_cell import check_forget_bias, init_weights, pair_of_clip, pair_of_zoneout, words_of_equations
 from .recurrent_stack import Run, check_number, parameter_name, run, stack
 from .sequence_layout import time_first
+from .sequence_masks import begun, masks_of
 from .utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
@@ -42,8 +43,9 @@ _DOC = """{equations}
     dropout: probability with which, in training, an output is dropped, of each layer but the last.
     bidirectional: a second direction reads the sequence from its end; its outputs stand beside those of the first.
     {own}
-    variational_dropout: of what each layer reads, by one mask for all steps (Gal & Ghahramani, 2016).
-    recurrent_dropout: of h' on its way into W_hh, by one mask for all steps.
+    variational_dropout: of what each layer reads, by one mask for all steps (Gal & Ghahramani, 2016); in the pieces of
+        ``nn.utils.rnn.truncated`` it is one for the whole sequence.
+    recurrent_dropout: of h' on its way into W_hh, by one mask like that.
     zoneout: probability with which, in training, a unit keeps its value (Krueger et al., 2016); in eval mode the old
         and the new value are mixed in that proportion. Of an LSTM for c and h, or a pair for each of them.
     layer_norm: W_ih x and W_hh h' are normalised over the gates and multiplied by norm_ih and norm_hh before the biases
@@ -51,7 +53,8 @@ _DOC = """{equations}
     residual: every layer adds what it reads to what it puts out; I must be D*O.
     return_states: False leaves the states out of the result.
     checkpoint: keep the states of every so many steps only, and compute what lies between again in backward; "auto":
-        the square root of T steps. Needs a layer that is fused.
+        the square root of T steps, with which memory then grows beside x and y (and a byte for each unit and step that
+        zoneout drew).
     algorithm: "fused", one kernel for all steps; "composed", of operators, step by step; or "auto", fused where it can
         be. layer_norm, zoneout, recurrent_dropout, reset_after=False and derivatives of second order are composed.
 
@@ -104,8 +107,6 @@ class RNNBase(Module):
             )
         if return_cells and mode != "LSTM":
             raise ValueError(f"{name}: return_cells=True needs cell states, which {mode} has not; use LSTM")
-        if isinstance(zoneout, (int, float)):
-            zoneout = (float(zoneout) if mode == "LSTM" else 0.0, float(zoneout))
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
         self.proj_size, self.variational_dropout, self.residual = proj_size, variational_dropout, residual
@@ -113,11 +114,14 @@ class RNNBase(Module):
         self.checkpoint = checkpoint
         self.layers = stack(
             name, mode.lower(), input_size, hidden, projected, bidirectional, bias=bias,
-            norm=1e-5 if layer_norm else 0.0, zoneout=tuple(zoneout), recurrent_dropout=recurrent_dropout,
-            algorithm=algorithm, **equations,
+            norm=1e-5 if layer_norm else 0.0, zoneout=pair_of_zoneout(name, mode.lower(), zoneout),
+            recurrent_dropout=recurrent_dropout, algorithm=algorithm, **equations,
         )  # fmt: skip
-        if forget_bias is not None and not bias:
-            raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
+        # whether all layers have states of one width, which stand in one Tensor
+        self.has_even_states = len({(what.hidden, what.output) for what in self.layers}) == 1
+        check_forget_bias(name, forget_bias, bias)
+        if checkpoint is not None:
+            checked_interval(name, checkpoint, 1)
         if residual:
             for number, what in enumerate(self.layers):
                 if what.input != what.directions * what.output:
@@ -162,26 +166,33 @@ class RNNBase(Module):
             no influence; there y is 0, and the states are those of the last step that counts.
         """
         name = type(self).__name__
-        layout, x, lengths = time_first(name, input, self.input_size, self.batch_first, lengths)
-        h0, c0 = self._states(hx, x.data.shape[1], layout.alone)
+        # operators take as long for few sequences as for many
+        several = isinstance(input, PackedSequence) and all(what.fused for what in self.layers)
+        layout, batches = time_first(name, input, self.input_size, self.batch_first, lengths, several)
+        h0, c0 = self._states(hx, sum(batch.x.data.shape[1] for batch in batches), layout.alone)
         weights = [
             [Weights(*[None if key is None else getattr(self, key) for key in names]) for names in directions]
             for directions in self._names
         ]
-        how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint)
-        y, hn, cn, cells = run(how, self.layers, weights, x, h0, c0, lengths, self.return_cells)
-        result = [layout.back(y)]
+        masks = None
+        if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and begun(self):
+            masks = masks_of(self, {})
+        how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint, masks)
+        found = []
+        for batch in batches:
+            if batch.sequences is not None:
+                h, c = [layout.given(state, batch) for state in h0], [layout.given(state, batch) for state in c0]
+            else:
+                h, c = h0, c0
+            found.append(run(how, self.layers, weights, batch.x, h, c, batch.lengths, self.return_cells))
+        ys, hns, cns, cells = zip(*found, strict=True)
+        result = [layout.back(ys)]
         if self.return_states:
-            h = self._joined(hn, layout.alone)
-            result.append((h, self._joined(cn, layout.alone)) if self.mode == "LSTM" else h)
-        if cells is not None:
+            last = self._joined(layout.together(hns), layout.alone)
+            result.append((last, self._joined(layout.together(cns), layout.alone)) if self.mode == "LSTM" else last)
+        if self.return_cells:
             result.append(layout.back(cells))
         return result[0] if len(result) == 1 else tuple(result)
-
-    @property
-    def has_even_states(self) -> bool:
-        """Whether all layers have states of one width, which stand in one Tensor."""
-        return len({(what.hidden, what.output) for what in self.layers}) == 1
 
     def _states(self, hx: Any, batch: int, alone: bool) -> tuple[list[Any], list[Any]]:
         """h0 and c0 of each layer, (D, N, O) and (D, N, H)."""
@@ -287,7 +298,7 @@ class LSTM(RNNBase):
     ) -> None:  # fmt: skip
         super().__init__(
             "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
-            clip=None if clip is None else tuple(clip), clip_nan=clip_nan, peephole=peephole, coupled=coupled,
+            clip=pair_of_clip("LSTM", clip), clip_nan=clip_nan, peephole=peephole, coupled=coupled,
             forget_bias=forget_bias, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout,
             zoneout=zoneout, layer_norm=layer_norm, residual=residual, return_states=return_states,
             return_cells=return_cells, checkpoint=checkpoint, algorithm=algorithm, dtype=dtype,

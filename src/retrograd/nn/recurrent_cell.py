@@ -8,6 +8,7 @@ N sequences, I inputs, H units, O outputs: H, or the width of a projection.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..ops.recurrent import recurrent_layer
 from ..ops.recurrent_arguments import weight_shapes
+from ..ops.recurrent_composed import Masks, draw_masks
 from ..ops.shape import reshape
 from ..recurrence import Recurrence, Weights, recurrence
 from . import init
 from .module import Module
 from .parameter import Parameter, as_float_dtype
 from .recurrent_stack import check_number, parameter_name
+from .sequence_masks import begun, masks_of
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
@@ -30,20 +33,27 @@ class RNNCellBase(Module):
 
     mode: "rnn_tanh", "rnn_relu", "lstm" or "gru". The other arguments are those of the cells; ``equations`` are the
     options of their equations: projection, clip, clip_nan, peephole, coupled, reset_after.
+
+    The mask of recurrent dropout is drawn at the first step of a sequence: where the states are None, after
+    ``reset()``, and where Unroll or Bidirectional begin one. In the pieces of ``nn.utils.rnn.truncated`` it lasts for
+    the whole sequence.
     """
 
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, bias: bool = True, *, layer_norm: bool = False,
-        forget_bias: float | None = None, dtype: Any = None, **equations: Any,
+        zoneout: float | tuple[float, float] = 0.0, recurrent_dropout: float = 0.0, forget_bias: float | None = None,
+        dtype: Any = None, **equations: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
         check_number(name, "input_size", input_size)
         check_number(name, "hidden_size", hidden_size)
-        if forget_bias is not None and not bias:
-            raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
-        norm = 1e-5 if layer_norm else 0.0
-        self.what: Recurrence = recurrence(name, mode, input_size, hidden_size, bias=bias, norm=norm, **equations)
+        check_forget_bias(name, forget_bias, bias)
+        self.what: Recurrence = recurrence(
+            name, mode, input_size, hidden_size, bias=bias, norm=1e-5 if layer_norm else 0.0,
+            zoneout=pair_of_zoneout(name, mode, zoneout), recurrent_dropout=recurrent_dropout, **equations,
+        )  # fmt: skip
+        self.__dict__["_masks"] = {}
         self.input_size, self.hidden_size, self.bias, self.forget_bias = input_size, hidden_size, bias, forget_bias
         kind = as_float_dtype(dtype)
         shapes = weight_shapes(self.what)._asdict()
@@ -56,6 +66,29 @@ class RNNCellBase(Module):
     def reset_parameters(self) -> None:
         """Draw new values: from U(-b, b), b = 1 / sqrt(H), as PyTorch does; gains of normalisation 1, its shift 0."""
         init_weights(self, self._names, self.what, self.forget_bias)
+
+    def reset(self) -> None:
+        """Draw a new mask of recurrent dropout at the next step."""
+        if not begun(self):
+            self.__dict__["_masks"] = {}
+
+    def _drawn(self, steps: Tensor, first: bool) -> Masks | None:
+        """What zoneout and recurrent dropout draw for a step (1, N, I)."""
+        if not self.training or self.what.fused:
+            return None
+        if first:
+            self.reset()
+        kept = masks_of(self, self._masks) if self.what.recurrent_dropout else {}
+        before = kept.get("recurrent")
+        if before is not None and before.data.shape[1] != steps.data.shape[1]:
+            raise ValueError(
+                f"{type(self).__name__}: a step of {steps.data.shape[1]} sequences after the mask of recurrent dropout "
+                f"was drawn for {before.data.shape[1]}; call reset() where a sequence begins"
+            )
+        masks = draw_masks(steps, self.what, before)
+        if masks is not None and masks.recurrent is not None:
+            kept["recurrent"] = masks.recurrent
+        return masks
 
     def _step(self, input: Tensor, states: list[Tensor | None]) -> tuple[Tensor, Tensor | None]:
         """h and c of (N, I) or (I,), without their axes of time and direction."""
@@ -79,9 +112,11 @@ class RNNCellBase(Module):
                 state = reshape(state, 1, batch, width)
             given.append(state)
         weights = Weights(*[None if key is None else getattr(self, key) for key in self._names])
+        steps = reshape(input, 1, batch, shape[-1])
         _, h, c, _ = recurrent_layer(
-            reshape(input, 1, batch, shape[-1]), given[0], given[1] if what.cells else None, [weights], what, name=name
-        )
+            steps, given[0], given[1] if what.cells else None, [weights], what,
+            masks=self._drawn(steps, states[0] is None), name=name,
+        )  # fmt: skip
         h = reshape(h, *shape[:-1], what.output)
         return h, None if c is None else reshape(c, *shape[:-1], what.hidden)
 
@@ -104,6 +139,7 @@ class RNNCell(RNNCellBase):
     nonlinearity: f, "tanh" or "relu".
     layer_norm: W_ih x and W_hh h are normalised over the units and multiplied by norm_ih and norm_hh before the biases
         are added.
+    zoneout, recurrent_dropout: as in the layer RNN; for the mask see RNNCellBase.
 
     Raises:
         ValueError: an argument is out of range, or a shape does not fit.
@@ -112,11 +148,14 @@ class RNNCell(RNNCellBase):
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", *,
-        layer_norm: bool = False, dtype: Any = None,
+        layer_norm: bool = False, zoneout: float = 0.0, recurrent_dropout: float = 0.0, dtype: Any = None,
     ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f'RNNCell: nonlinearity={nonlinearity!r} must be "tanh" or "relu"')
-        super().__init__(f"rnn_{nonlinearity}", input_size, hidden_size, bias, layer_norm=layer_norm, dtype=dtype)
+        super().__init__(
+            f"rnn_{nonlinearity}", input_size, hidden_size, bias, layer_norm=layer_norm, zoneout=zoneout,
+            recurrent_dropout=recurrent_dropout, dtype=dtype,
+        )  # fmt: skip
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
@@ -131,7 +170,8 @@ class LSTMCell(RNNCellBase):
 
     input_size, hidden_size: I and H.
     proj_size: O, below H: h' = weight_hr (o * tanh(c')).
-    clip, clip_nan, peephole, coupled, forget_bias, layer_norm: as in the layer LSTM.
+    clip, clip_nan, peephole, coupled, forget_bias, layer_norm, zoneout, recurrent_dropout: as in the layer LSTM; for
+        the mask of the last see RNNCellBase.
 
     Raises:
         ValueError: an argument is out of range, or a shape does not fit.
@@ -141,12 +181,13 @@ class LSTMCell(RNNCellBase):
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, *, proj_size: int = 0,
         clip: tuple[float, float] | None = None, clip_nan: bool = False, peephole: bool = False, coupled: bool = False,
-        forget_bias: float | None = None, layer_norm: bool = False, dtype: Any = None,
+        forget_bias: float | None = None, layer_norm: bool = False, zoneout: float | tuple[float, float] = 0.0,
+        recurrent_dropout: float = 0.0, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
-            "lstm", input_size, hidden_size, bias, projection=proj_size, clip=None if clip is None else tuple(clip),
+            "lstm", input_size, hidden_size, bias, projection=proj_size, clip=pair_of_clip("LSTMCell", clip),
             clip_nan=clip_nan, peephole=peephole, coupled=coupled, forget_bias=forget_bias, layer_norm=layer_norm,
-            dtype=dtype,
+            zoneout=zoneout, recurrent_dropout=recurrent_dropout, dtype=dtype,
         )  # fmt: skip
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -165,7 +206,7 @@ class GRUCell(RNNCellBase):
 
     input_size, hidden_size: I and H.
     reset_after: False puts the reset gate before the product: n = tanh(W_in x + b_in + W_hn (r * h) + b_hn).
-    layer_norm: as in the layer GRU.
+    layer_norm, zoneout, recurrent_dropout: as in the layer GRU; for the mask see RNNCellBase.
 
     Raises:
         ValueError: an argument is out of range, or a shape does not fit.
@@ -174,11 +215,12 @@ class GRUCell(RNNCellBase):
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, *, reset_after: bool = True,
-        layer_norm: bool = False, dtype: Any = None,
+        layer_norm: bool = False, zoneout: float = 0.0, recurrent_dropout: float = 0.0, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
-            "gru", input_size, hidden_size, bias, reset_after=reset_after, layer_norm=layer_norm, dtype=dtype
-        )
+            "gru", input_size, hidden_size, bias, reset_after=reset_after, layer_norm=layer_norm, zoneout=zoneout,
+            recurrent_dropout=recurrent_dropout, dtype=dtype,
+        )  # fmt: skip
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._step(input, [hx])[0]
@@ -201,6 +243,42 @@ def init_weights(module: Module, names: Weights, what: Recurrence, forget_bias: 
         gate = slice(what.hidden) if what.coupled else slice(what.hidden, 2 * what.hidden)
         getattr(module, names.b_ih).data[gate] = forget_bias
         getattr(module, names.b_hh).data[gate] = 0
+
+
+def pair_of_clip(name: str, clip: Any) -> tuple[float, float] | None:
+    """The range that holds the cell state, or None.
+
+    Raises:
+        ValueError: clip is no pair of numbers.
+    """
+    if clip is None:
+        return None
+    if not isinstance(clip, Sequence) or len(clip) != 2 or not all(isinstance(end, (int, float)) for end in clip):
+        raise ValueError(f"{name}: clip={clip!r} must be a pair of numbers, (low, high), or None")
+    return clip[0], clip[1]
+
+
+def check_forget_bias(name: str, forget_bias: Any, bias: bool) -> None:
+    """Raise unless it is None, or a number for a layer that has a bias."""
+    if forget_bias is None:
+        return
+    if isinstance(forget_bias, bool) or not isinstance(forget_bias, (int, float)) or not math.isfinite(forget_bias):
+        raise ValueError(f"{name}: forget_bias={forget_bias!r} must be a number, or None")
+    if not bias:
+        raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
+
+
+def pair_of_zoneout(name: str, mode: str, zoneout: Any) -> tuple[float, float]:
+    """The probabilities for c and h.
+
+    Raises:
+        ValueError: zoneout is neither a number nor a pair of them.
+    """
+    if isinstance(zoneout, (int, float)):
+        return (float(zoneout) if mode == "lstm" else 0.0, float(zoneout))
+    if not isinstance(zoneout, Sequence) or len(zoneout) != 2:
+        raise ValueError(f"{name}: zoneout={zoneout!r} must be a probability, or of an LSTM a pair, for c and h")
+    return zoneout[0], zoneout[1]
 
 
 def words_of_equations(what: Recurrence) -> list[str]:

@@ -66,6 +66,7 @@ class Run(NamedTuple):
     variational: float = 0.0  # of what each layer reads, by one mask for all steps
     residual: bool = False  # each layer adds its input to its output
     checkpoint: int | str | None = None  # as of ``recurrent_layer``
+    masks: dict[str, Any] | None = None  # what earlier pieces of the sequence drew; None: the sequence is whole
 
 
 def run(
@@ -77,15 +78,21 @@ def run(
     x (T, N, I); weights: of each layer one for each direction; h0, c0: of each layer a state or None.
     """
     if lengths is not None and how.residual:  # what is added to y must be 0 where y is
-        lengths = checked_lengths(how.name, lengths, *x.data.shape[:2])
-        x = masked_fill(x, wrap(np.arange(len(x.data))[:, None, None] >= lengths[:, None]), 0.0)
+        counts = checked_lengths(how.name, lengths, *x.data.shape[:2])
+        x = masked_fill(x, wrap(np.arange(len(x.data))[:, None, None] >= counts[:, None]), 0.0)
     hn, cn, states = [], [], None
-    last = len(layers) - 1
+    last, drawn = len(layers) - 1, {} if how.masks is None else how.masks
     for number, (what, own) in enumerate(zip(layers, weights, strict=True)):
         if how.training and how.variational:
-            mask = dropout(wrap(np.ones((1, *x.data.shape[1:]), x.data.dtype)), how.variational)
+            mask = drawn.get(f"variational{number}")
+            if mask is None:
+                mask = dropout(wrap(np.ones((1, *x.data.shape[1:]), x.data.dtype)), how.variational)
+                drawn[f"variational{number}"] = mask
             x = x * mask
-        masks = draw_masks(x, what) if how.training and not what.fused else None
+        masks = None
+        if how.training and not what.fused:
+            masks = draw_masks(x, what, drawn.get(f"recurrent{number}"))
+            drawn[f"recurrent{number}"] = masks and masks.recurrent
         y, h, c, states = recurrent_layer(
             x, h0[number], c0[number], own, what, lengths, cells and number == last, masks, how.checkpoint, how.name
         )

@@ -25,6 +25,9 @@ from ..ops.selection import masked_fill
 from ..ops.shape import transpose
 from ..ops.splitting import unbind
 from .module import Module
+from .recurrent_cell import RNNCellBase
+from .sequence_masks import begun, masks_of
+from .utils.truncation import like
 
 __all__ = ["Bidirectional", "ResidualCell", "Unroll", "VariationalDropoutCell", "ZoneoutCell"]
 
@@ -59,8 +62,8 @@ def over_time(
     return stack(ys, 0), state
 
 
-def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[list[Tensor], np.ndarray | None]:
-    """The steps of input (T, N, ...), with batch_first (N, T, ...), zero beyond the lengths, and these.
+def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[Tensor, np.ndarray | None]:
+    """input (T, N, ...), with batch_first (N, T, ...), as (T, N, ...) with zeros beyond the lengths, and these.
 
     Raises:
         TypeError: input is no Tensor, or lengths are no ints.
@@ -76,10 +79,10 @@ def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[li
     if not x.data.shape[0]:
         raise ValueError(f"{name}: input.shape={input.data.shape} has no steps; give at least 1")
     if lengths is None:
-        return list(unbind(x, 0)), None
+        return x, None
     counts = checked_lengths(name, lengths, *x.data.shape[:2])
     beyond = np.arange(x.data.shape[0])[:, None] >= counts
-    return list(unbind(masked_fill(x, wrap(_beside(beyond, x)), 0.0), 0)), counts
+    return masked_fill(x, wrap(_beside(beyond, x)), 0.0), counts
 
 
 def _beside(mask: np.ndarray, like: Tensor) -> np.ndarray:
@@ -93,7 +96,7 @@ def _carried(gone: np.ndarray, before: Any, after: Any) -> Any:
         before = wrap(np.zeros_like(after.data)) if before is None else before
         return where(wrap(_beside(gone, after)), before, after)
     older = [None] * len(after) if before is None else before
-    return type(after)(_carried(gone, old, new) for old, new in zip(older, after, strict=True))
+    return like(after, [_carried(gone, old, new) for old, new in zip(older, after, strict=True)])
 
 
 def _name(cell: Any) -> str:
@@ -121,9 +124,10 @@ class Unroll(Module):
 
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
         """hx: the state before the first step; lengths: (N,), 1 to T, beyond which y is 0 and the state stays."""
-        xs, counts = sequence("Unroll", input, self.batch_first, lengths)
+        x, counts = sequence("Unroll", input, self.batch_first, lengths)
         _begin(self.cell)
-        y, state = over_time(lambda x, h: output_and_state(self.cell, self.cell(x, h)), xs, hx, counts, self.reverse)
+        step = lambda x, h: output_and_state(self.cell, self.cell(x, h))  # noqa: E731
+        y, state = over_time(step, unbind(x, 0), hx, counts, self.reverse)
         return transpose(y, 0, 1) if self.batch_first else y, state
 
     def extra_repr(self) -> str:
@@ -133,7 +137,7 @@ class Unroll(Module):
 def _begin(cell: Any) -> None:
     """A sequence begins: what holds masks for a whole one forgets them."""
     for module in cell.modules() if isinstance(cell, Module) else ():
-        if isinstance(module, VariationalDropoutCell):
+        if isinstance(module, (VariationalDropoutCell, RNNCellBase)):
             module.reset()
 
 
@@ -259,7 +263,7 @@ class ZoneoutCell(_CellRound):
             if new is y:
                 y = result
                 break
-        return y, kept[0] if isinstance(after, Tensor) else type(after)(kept)
+        return y, kept[0] if isinstance(after, Tensor) else like(after, kept)
 
     def _kept(self, p: float, before: Tensor | None, after: Tensor) -> Tensor:
         if not p:
@@ -277,7 +281,7 @@ class VariationalDropoutCell(_CellRound):
     """Dropout whose masks are drawn once for a whole sequence, of a cell's inputs, state and outputs.
 
     The masks are drawn at the first step: where the state is None, after ``reset()``, and where Unroll or Bidirectional
-    begin a sequence.
+    begin a sequence. In the pieces of ``nn.utils.rnn.truncated`` they last for the whole sequence.
 
     cell: see Unroll.
     drop_inputs, drop_states, drop_outputs: probabilities, 0 <= p < 1. Of a state that is a tuple its first entry is
@@ -301,7 +305,8 @@ class VariationalDropoutCell(_CellRound):
 
     def reset(self) -> None:
         """Draw new masks at the next step."""
-        self.__dict__["_masks"] = {}
+        if not begun(self):
+            self.__dict__["_masks"] = {}
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         if hx is None:
@@ -311,7 +316,7 @@ class VariationalDropoutCell(_CellRound):
         if isinstance(hx, Tensor):
             hx = self._dropped("drop_states", hx)
         elif hx is not None:
-            hx = type(hx)([self._dropped("drop_states", hx[0]), *hx[1:]])
+            hx = like(hx, [self._dropped("drop_states", hx[0]), *hx[1:]])
         y, state = self._inner(self._dropped("drop_inputs", input), hx)
         return self._dropped("drop_outputs", y), state
 
@@ -319,9 +324,10 @@ class VariationalDropoutCell(_CellRound):
         p = getattr(self, what)
         if not p:
             return x
-        mask = self._masks.get(what)
+        masks = masks_of(self, self._masks)
+        mask = masks.get(what)
         if mask is None:
-            mask = self._masks[what] = dropout(wrap(np.ones_like(x.data)), p)
+            mask = masks[what] = dropout(wrap(np.ones_like(x.data)), p)
         if mask.data.shape != x.data.shape:
             raise ValueError(
                 f"VariationalDropoutCell: a step of shape {x.data.shape} after masks of shape {mask.data.shape} were "

@@ -36,9 +36,11 @@ class PlaceRows(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: np.ndarray, count: int, filling: float) -> Tensor:
         ctx.save_for_backward(rows)
-        shape = (count, *x.data.shape[1:])
-        y = np.zeros(shape, x.data.dtype) if filling == 0 else np.full(shape, filling, x.data.dtype)
+        y = np.empty((count, *x.data.shape[1:]), x.data.dtype)
         y[rows] = x.data
+        others = np.ones(count, bool)  # each row is written once
+        others[rows] = False
+        y[others] = filling
         return wrap(y)
 
     @staticmethod

@@ -40,22 +40,21 @@ def recurrent_layer(
 
     Raises:
         TypeError: types differ or are not floating point.
-        ValueError: a shape does not fit, or a length is not 1 to T; or ``checkpoint`` is not at least 1, or given
-            for a layer that the kernels do not compute.
+        ValueError: a shape does not fit, a length is not 1 to T, or ``checkpoint`` is not at least 1.
     """
     check_layer(name, x, h0, c0, weights, what)
     counts = None if lengths is None else checked_lengths(name, lengths, x.data.shape[0], x.data.shape[1])
     if masks is None:
         what = in_evaluation(what)
-    every = None if checkpoint is None else checked_interval(name, checkpoint, x.data.shape[0], what)
-    if not what.fused:
+    every = None if checkpoint is None else checked_interval(name, checkpoint, x.data.shape[0])
+    if every is None and not what.fused:
         return composed(x, h0, c0, weights, what, counts, cells, masks)
     flat = flattened(weights, what)
     arguments = (x, h0, c0, counts, what, cells and what.cells)
     if every is None:
         y, hn, *rest = RecurrentLayer.apply(*arguments, *flat)
     else:
-        y, hn, *rest = CheckpointedLayer.apply(*arguments, every, *flat)
+        y, hn, *rest = CheckpointedLayer.apply(*arguments, masks, every, *flat)
     if not what.cells:
         return y, hn, None, None
     return y, hn, rest[0], rest[1] if cells else None

@@ -13,7 +13,7 @@ from ..engine.tensor import Tensor
 from ..recurrence import Recurrence, Weights
 from .dtype import require_float, require_same
 
-__all__ = ["check_layer", "checked_interval", "checked_lengths", "weight_shapes"]
+__all__ = ["Rest", "check_layer", "checked_interval", "checked_lengths", "weight_shapes"]
 
 
 @lru_cache(maxsize=4096)
@@ -75,37 +75,38 @@ def check_layer(
                 raise ValueError(f"{name}: {label}.shape={weight.data.shape}, needs {expected_shape}")
 
 
+class Rest(list[int]):
+    """What is left of lengths in a piece of a long sequence: 0 for one that has ended, which keeps its state."""
+
+
 def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarray:
     """The lengths of N sequences as a copy of their own, int64.
 
     Raises:
         TypeError: they are not ints.
-        ValueError: there are not N of them, or one is not 1 to T.
+        ValueError: there are not N of them, or one is not 1 to T (of a ``Rest``: 0 to T).
     """
+    least = 0 if isinstance(lengths, Rest) else 1
     array = np.asarray(lengths.data if isinstance(lengths, Tensor) else lengths)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name}: lengths are {array.dtype}, they must be ints; convert them with .long()")
     if array.shape != (batch,):
         raise ValueError(f"{name}: lengths.shape={array.shape}, needs ({batch},): one length for each sequence")
-    wrong = np.flatnonzero((array < 1) | (array > steps))
+    wrong = np.flatnonzero((array < least) | (array > steps))
     if wrong.size:
         raise ValueError(
-            f"{name}: lengths[{wrong[0]}]={array[wrong[0]]}; a length must be 1 to {steps}, the steps of the input"
+            f"{name}: lengths[{wrong[0]}]={array[wrong[0]]}; a length must be {least} to {steps}, the steps of the "
+            "input"
         )
     return array.astype(np.int64)
 
 
-def checked_interval(name: str, checkpoint: Any, steps: int, what: Recurrence) -> int:
+def checked_interval(name: str, checkpoint: Any, steps: int) -> int:
     """How many steps lie between two states that are kept.
 
     Raises:
-        ValueError: it is neither "auto" nor an int of at least 1, or operators compute the layer.
+        ValueError: it is neither "auto" nor an int of at least 1.
     """
-    if not what.fused:
-        raise ValueError(
-            f"{name}: checkpoint={checkpoint!r} works on the fused kernels, which have no layer normalisation, "
-            "zoneout, recurrent dropout or reset_after=False, nor algorithm='composed'; leave it None"
-        )
     if checkpoint == "auto":
         return math.isqrt(steps - 1) + 1
     if isinstance(checkpoint, bool) or not isinstance(checkpoint, int) or checkpoint < 1:

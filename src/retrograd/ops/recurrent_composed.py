@@ -10,10 +10,11 @@ Application of Dropout in Recurrent Neural Networks", 2016 (one mask for all ste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,24 +41,31 @@ class Masks(NamedTuple):
     hidden: Tensor | None = None  # (D, T, N, O) bool: where the hidden state does
 
 
-def draw_masks(x: Tensor, what: Recurrence) -> Masks | None:
-    """The masks of zoneout and recurrent dropout for x (T, N, I) from the default generator; None without them."""
+def draw_masks(x: Tensor, what: Recurrence, recurrent: Tensor | None = None) -> Masks | None:
+    """The masks of zoneout and recurrent dropout for x (T, N, I) from the default generator; None without them.
+
+    recurrent: the mask of recurrent dropout, if steps before x drew it.
+    """
     steps, batch = x.data.shape[:2]
     p, (of_cell, of_hidden), dtype = what.recurrent_dropout, what.zoneout, x.data.dtype
 
     def drawn(chance: float, *shape: int) -> np.ndarray | None:
-        return default_generator.random(shape) < chance if chance else None
+        if not chance:
+            return None
+        found = np.empty(math.prod(shape), bool)
+        for begin in range(0, found.size, 1 << 16):  # not all at once: a number takes eight times what is kept of it
+            piece = found[begin : begin + (1 << 16)]
+            np.less(default_generator.random(piece.size), chance, out=piece)
+        return found.reshape(shape)
 
-    recurrent = drawn(p, what.directions, batch, what.output)
+    if recurrent is None and p:
+        dropped: Any = drawn(p, what.directions, batch, what.output)
+        recurrent = wrap(np.where(dropped, 0, 1 / (1 - p)).astype(dtype))
     cell = drawn(of_cell, what.directions, steps, batch, what.hidden)
     hidden = drawn(of_hidden, what.directions, steps, batch, what.output)
     if recurrent is None and cell is None and hidden is None:
         return None
-    return Masks(
-        None if recurrent is None else wrap(np.where(recurrent, 0, 1 / (1 - p)).astype(dtype)),
-        None if cell is None else wrap(cell),
-        None if hidden is None else wrap(hidden),
-    )
+    return Masks(recurrent, None if cell is None else wrap(cell), None if hidden is None else wrap(hidden))
 
 
 @lru_cache(maxsize=4096)

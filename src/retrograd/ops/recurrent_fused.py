@@ -18,10 +18,12 @@ from ..engine.tensor import Tensor, wrap
 from ..recurrence import Recurrence, Weights
 from .kernel_set import kernels
 from .recurrent_arguments import weight_shapes
-from .recurrent_composed import composed
+from .recurrent_composed import Masks, composed
 from .shape import Reshape
 
-__all__ = ["RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "named", "weight_arrays", "wrapped"]
+__all__ = [
+    "RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "named", "regrouped", "weight_arrays", "wrapped",
+]  # fmt: skip
 
 
 class RecurrentLayer(Function):
@@ -43,7 +45,9 @@ class RecurrentLayer(Function):
             x.data, array(h0), array(c0), weight_arrays(flat, what), lengths, what, save, cells
         )
         if save:
-            ctx.save_for_backward(x, h0, c0, boxed(saved), *flat)
+            # the kernels may give y out of what they keep: a change of it in place must be noticed
+            kept = outputs[0] if outputs[0].base is not None else None
+            ctx.save_for_backward(x, h0, c0, boxed(saved), kept, *flat)
             ctx.options = (lengths, what, cells)
             ctx.set_materialize_grads(False)
         return tuple(wrap(array) for array in outputs if array is not None)
@@ -51,7 +55,7 @@ class RecurrentLayer(Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
         """The fused gradient, or the composed one where it must be differentiable."""
-        x, h0, c0, saved, *flat = ctx.saved_tensors
+        x, h0, c0, saved, _, *flat = ctx.saved_tensors
         lengths, what, cells = ctx.options
         wanted = ctx.needs_input_grad
         if is_grad_enabled():
@@ -73,16 +77,16 @@ class RecurrentLayer(Function):
 
 def composed_grad(
     upstream: Sequence[Tensor | None], x: Tensor, h0: Tensor | None, c0: Tensor | None, flat: Sequence[Tensor],
-    what: Recurrence, lengths: np.ndarray | None, cells: bool, wanted: Sequence[bool],
+    what: Recurrence, lengths: np.ndarray | None, cells: bool, wanted: Sequence[bool], masks: Masks | None = None,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """The gradients of ``RecurrentLayer`` by running the composed layer again: they are differentiable themselves.
+    """The gradients of a layer by running the composed layer again: they are differentiable themselves.
 
     The layer runs on aliases of the arguments, so that where one depends on another (an initial state made from x) each
     gets its own gradient only.
     """
     arguments = [x, h0, c0, None, None, None, *flat]
     own: list[Any] = [t if t is None else Reshape.apply(t, t.data.shape) for t in arguments]
-    outputs = composed(own[0], own[1], own[2], _regrouped(own[6:], what), what, lengths, cells)
+    outputs = composed(own[0], own[1], own[2], regrouped(own[6:], what), what, lengths, cells, masks)
     some = [(y, g) for y, g in zip([y for y in outputs if y is not None], upstream, strict=True) if g is not None]
     places = [place for place, want in enumerate(wanted) if want]
     roots, gradients = [y for y, _ in some], [g for _, g in some]
@@ -120,7 +124,7 @@ def flattened(weights: Sequence[Weights], what: Recurrence) -> list[Any]:
     return [direction[place] for direction in weights for place in places]
 
 
-def _regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
+def regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
     """What was ``flattened``, of each direction."""
     places, weights = _places(what), []
     count = len(places)
@@ -136,7 +140,7 @@ def _regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
 
 def weight_arrays(flat: Sequence[Tensor], what: Recurrence) -> list[Weights]:
     """The weights of each direction as arrays."""
-    return _regrouped([piece.data for piece in flat], what)
+    return regrouped([piece.data for piece in flat], what)
 
 
 def named(upstream: Sequence[Tensor | None], what: Recurrence, cells: bool) -> tuple[Tensor | None, ...]:

@@ -21,7 +21,7 @@ from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ..module import Module
 from ..parameter import Parameter
-from .per_sample_recurrent import is_recurrent, tensors_in
+from .per_sample_recurrent import apart, is_recurrent, tensors_in
 from .per_sample_rules import Call, Prepare, Rule, register_per_sample_rule, rule_of
 
 __all__ = ["per_sample_gradients", "register_per_sample_rule"]
@@ -132,8 +132,16 @@ class _Watch:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         output: Any,
-    ) -> None:
+    ) -> Any:
+        if is_recurrent(layer):
+            # one output may be made of another, as y of the last state: each must get its own gradient only
+            output = apart(output)
         outputs = [output] if isinstance(output, Tensor) else tensors_in(output) if is_recurrent(layer) else []
+        if args and hasattr(args[0], "batch_sizes"):
+            raise ValueError(
+                f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) was called with a PackedSequence, "
+                "which has no axis for the samples; call it with x, lengths = pad_packed_sequence(..), lengths=lengths"
+            )
         if not (args and isinstance(args[0], Tensor) and outputs):
             raise ValueError(
                 f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) must be called with its input "
@@ -144,6 +152,7 @@ class _Watch:
                 # An alias: the model may change the output in place afterwards.
                 call = Call(layer, args[0], _result(one.data, one._edge), args=args, kwargs=kwargs, place=place)
                 self._watched_output(path, rule, call)
+        return output
 
     def _watched_output(self, path: str, rule: tuple[Rule, Prepare | None], call: Call) -> None:
         call.saved = rule[1](call) if rule[1] else None

@@ -14,10 +14,12 @@ import numpy as np
 from ...engine.grad_mode import enable_grad
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
+from ...ops.shape import Reshape
 from ..module import Module
 from .per_sample_rules import Call, register_named_rule
+from .truncation import like
 
-__all__ = ["is_recurrent", "tensors_in"]
+__all__ = ["apart", "is_recurrent", "tensors_in"]
 
 _KINDS = ("RNN", "LSTM", "GRU")
 _BASES = ("RNNBase", "RNNCellBase", "ConvCell")
@@ -36,11 +38,18 @@ def tensors_in(result: Any) -> list[Tensor]:
     return [result] if isinstance(result, Tensor) else []
 
 
+def apart(result: Any) -> Any:
+    """The same result in Tensors that nothing else is made of."""
+    if isinstance(result, (tuple, list)):
+        return like(result, [apart(item) for item in result])
+    return Reshape.apply(result, result.data.shape) if isinstance(result, Tensor) else result
+
+
 def _prepare(call: Call) -> None:
     layer, sequences = call.layer, hasattr(call.layer, "batch_first")
     if call.x.data.ndim != getattr(layer, "ndim", 0) + 2 + sequences:
         raise ValueError(f"per_sample_gradients: {layer.describe()} was called without a batch axis; call it with one")
-    what = layer.layers[0] if hasattr(layer, "layers") else None
+    what = layer.layers[0] if hasattr(layer, "layers") else getattr(layer, "what", None)
     drawn = [key for key in _CHANCES if np.any(getattr(layer, key, getattr(what, key, 0.0)))]
     if layer.training and drawn:
         raise ValueError(

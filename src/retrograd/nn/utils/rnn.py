@@ -9,7 +9,8 @@ Recurrent layers take ``lengths=`` as well, which asks for no order and copies n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from ...ops.dtype import require_tensor
 from ...ops.join import cat
 from ...ops.packed_rows import PickRows, PlaceRows
 from ...ops.shape import reshape, transpose
+from .truncation import detached, truncated
 
 __all__ = [
     "PackedSequence", "detached", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
@@ -76,17 +78,29 @@ class PackedSequence(_Fields):
     @property
     def lengths(self) -> np.ndarray:
         """(N,) of int64, in the order of the batch."""
-        sizes = self.batch_sizes.data
-        lengths = (sizes[:, None] > np.arange(sizes[0])).sum(0)
+        lengths = self.sorted_lengths()
         return lengths if self.unsorted_indices is None else lengths[self.unsorted_indices.data]
+
+    def sorted_lengths(self) -> np.ndarray:
+        """(N,) of int64, from the longest one, as the sequences stand here."""
+        sizes = self.batch_sizes.data
+        return np.searchsorted(-sizes, -np.arange(sizes[0]))  # how many steps have more sequences than that
 
     def rows(self, batch_first: bool = False) -> np.ndarray:
         """Where each row of data lies in a padded batch (T, N, \\*), or (N, T, \\*), whose first axes are joined."""
         return _rows(self.batch_sizes.data, self.sorted_indices, len(self.batch_sizes.data), batch_first)
 
     def with_data(self, data: Tensor) -> PackedSequence:
-        """The same sequences with other values, of any number of features."""
-        return PackedSequence(data, *self[1:])
+        """The same sequences with other values, of any number of features.
+
+        Raises:
+            ValueError: data has another number of rows.
+        """
+        if not data.data.ndim or len(data.data) != len(self.data.data):
+            raise ValueError(
+                f"PackedSequence: with_data got data.shape={data.data.shape}, needs {len(self.data.data)} rows"
+            )
+        return _Fields.__new__(type(self), data, *self[1:])  # the rest is checked
 
     def to(self, dtype: Any) -> PackedSequence:
         """With data converted to dtype; "cpu" changes nothing."""
@@ -108,10 +122,20 @@ class PackedSequence(_Fields):
 
 def _rows(sizes: np.ndarray, order: Tensor | None, steps: int, batch_first: bool) -> np.ndarray:
     count = int(sizes[0])
+    step, place = steps_and_places(sizes.tobytes())
+    sequence = place if order is None else order.data[place]
+    return sequence * steps + step if batch_first else step * count + sequence
+
+
+@lru_cache(maxsize=8)  # packing, a layer and padding ask for those of one batch
+def steps_and_places(batch_sizes: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Of every row of a PackedSequence its step, and which of the sorted sequences it belongs to; not to be changed."""
+    sizes = np.frombuffer(batch_sizes, np.int64)
     step = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    sequence = place if order is None else order.data[place]
-    return np.asarray(sequence * steps + step if batch_first else step * count + sequence, np.int64)
+    for array in (step, place):
+        array.flags.writeable = False
+    return step, place
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -167,7 +191,7 @@ def pack_padded_sequence(
     else:
         order = Tensor(np.argsort(-many, kind="stable"))
         many = many[order.data]
-    sizes = (many > np.arange(many[0])[:, None]).sum(1)
+    sizes = np.searchsorted(-many, -np.arange(many[0]))
     flat = reshape(input, count * steps, *shape[2:])
     data = PickRows.apply(flat, _rows(sizes, order, steps, batch_first))
     return PackedSequence(data, Tensor(sizes), order)
@@ -269,67 +293,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """
     _require_packed("unpack_sequence", packed_sequences)
     return unpad_sequence(*pad_packed_sequence(packed_sequences, True), batch_first=True)
-
-
-# ---- truncated backpropagation through time ---------------------------------------------------------------------
-
-
-def detached(states: Any) -> Any:
-    """The same states with no graph behind them: a Tensor, None, or tuples and lists of these.
-
-    Raises:
-        TypeError: something else is among them.
-    """
-    if states is None:
-        return None
-    if isinstance(states, Tensor):
-        return states.detach()
-    if isinstance(states, (tuple, list)):
-        return type(states)(detached(state) for state in states)
-    raise TypeError(f"detached: states hold {type(states).__name__}, expected Tensors, None, or tuples of these")
-
-
-def truncated(layer: Any, x: Tensor, steps: int, hx: Any = None) -> Iterator[tuple[Tensor, Any]]:
-    """Truncated backpropagation through time: (y, states) of pieces of x, ``steps`` steps each, the last one shorter.
-
-    Each piece begins with the values of the states that the one before ended with, but no gradient goes back there. A
-    piece is computed when it is asked for: between two of them there is time for backward() and a step of the
-    optimiser.
-
-        for y, states in truncated(lstm, x, 35):
-            loss(y).backward()
-
-    layer: layer(x, states) -> (y, states), such as RNN, LSTM, GRU, Unroll.
-    x: (T, N, I), with ``layer.batch_first`` (N, T, I), without a batch (T, I).
-    hx: the states before the first step.
-
-    Source: R. Williams, J. Peng, "An Efficient Gradient-Based Algorithm for On-Line Training of Recurrent Network
-    Trajectories", 1990.
-
-    Raises:
-        TypeError: x is no Tensor, or steps no int.
-        ValueError: steps is below 1, x has less than 2 axes, or the layer reads the sequence from its end as well or
-            returns no states.
-    """
-    require_tensor("truncated", x, "x")
-    if isinstance(steps, bool) or not isinstance(steps, int):
-        raise TypeError(f"truncated: steps={steps!r} must be an int")
-    if steps < 1 or x.data.ndim < 2:
-        raise ValueError(f"truncated: steps={steps} must be at least 1, and x.shape={x.data.shape} have a time axis")
-    if getattr(layer, "bidirectional", False) or getattr(layer, "reverse", False):
-        raise ValueError(f"truncated: {layer!r} reads from the end, which a piece does not know; use one direction")
-    if not getattr(layer, "return_states", True):
-        raise ValueError(f"truncated: {layer!r} returns no states to go on with; make it with return_states=True")
-    return _pieces(layer, x, steps, hx)
-
-
-def _pieces(layer: Any, x: Tensor, steps: int, states: Any) -> Iterator[tuple[Tensor, Any]]:
-    second = getattr(layer, "batch_first", False) and x.data.ndim > 2
-    for begin in range(0, x.data.shape[1 if second else 0], steps):
-        piece = slice(begin, begin + steps)
-        y, states, *_ = layer(x[:, piece] if second else x[piece], states)
-        yield y, states
-        states = detached(states)
 
 
 # ---- checks -----------------------------------------------------------------------------------------------------
