@@ -25,6 +25,8 @@ DOCS = Path(__file__).resolve().parent
 SOURCES = Path(retrograd.__file__).resolve().parent
 OPERATORS = DOCS / "operators"
 PACKAGES = ("retrograd.ops", "retrograd.nn.functional", "retrograd.nn.grad")
+_RESULTS = DOCS.parent / "benchmarks" / "RESULTS.md"
+_QUOTE = re.compile(r"^<!-- results: (.+) -->$", re.MULTILINE)
 _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -115,6 +117,16 @@ def write_pages() -> None:
             path.write_text(text, encoding="utf-8")
 
 
+# ---------------------------------------------------------------- what a page quotes
+
+
+def quoted(text: str) -> str:
+    """A page with the table of each ``<!-- results: GROUP -->``, as ``make bench`` wrote it into RESULTS.md."""
+    groups = re.split(r"^## (.+)\n", _RESULTS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    tables = dict(zip(groups[1::2], groups[2::2], strict=True))
+    return _QUOTE.sub(lambda match: tables.get(match[1], "Not measured yet.").strip(), text)
+
+
 # ---------------------------------------------------------------- running what a page shows
 
 
@@ -143,7 +155,7 @@ def run_page(text: str, name: str) -> list[str]:
 def _complete(app: Any, page: str, source: list[str]) -> None:
     from sphinx.errors import ExtensionError
 
-    source[0] = source[0].replace("<!-- coverage -->", migration.coverage())
+    source[0] = quoted(source[0].replace("<!-- coverage -->", migration.coverage()))
     faults = run_page(source[0], page)
     if faults:
         raise ExtensionError("\n".join(faults))

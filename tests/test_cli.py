@@ -207,7 +207,7 @@ def test_kill_9_at_any_moment_loses_nothing(whole):
     path, kills = Path("run/checkpoint.npz"), 0
     process = spawn(*QUICK, "--output", "run", "--checkpoint-every", "1")
     wait_for_checkpoint(path, process)
-    while kills < 3:
+    while kills < 2:
         time.sleep(chance.uniform(0.0, 0.15) if kills == 0 else chance.uniform(0.3, 1.5))
         process.kill()
         process.communicate()

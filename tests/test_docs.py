@@ -68,6 +68,23 @@ def test_what_a_written_page_includes_exists(page: str) -> None:
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
 
 
+def test_tables_are_those_of_the_last_benchmark() -> None:
+    """A page cannot differ from RESULTS.md: it names groups of rows, which a suite must have."""
+    results = (DOCS.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    suites = "".join(path.read_text(encoding="utf-8") for path in (DOCS.parent / "benchmarks/suites").glob("*.py"))
+    seen: set[str] = set()
+    for page in WRITTEN:
+        text = (DOCS / page).read_text(encoding="utf-8")
+        groups = set(re.findall(r"^<!-- results: (.+) -->$", text, re.MULTILINE))
+        seen |= groups
+        whole = pages.quoted(text)
+        assert "<!-- results" not in whole and all(f'"{group}"' in suites for group in groups)
+        for group in groups & set(re.findall(r"^## (.+)$", results, re.MULTILINE)):
+            rows = results.partition(f"\n## {group}\n")[2].partition("\n## ")[0].strip().splitlines()
+            assert len(rows) > 2 and "\n".join(rows) in whole
+    assert seen >= set(re.findall(r'"((?:recurrent|[^"]* recurrent) \w+)"', suites)), "quote them in docs/recurrent.md"
+
+
 def test_a_block_behind_an_included_one_runs() -> None:
     text = "```{literalinclude} file.py\n:pyobject: f\n```\n\n```pycon\n>>> 1 + 1\n3\n```\n"
     assert "Expected:\n    3" in "".join(pages.run_page(text, "page"))

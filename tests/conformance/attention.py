@@ -32,8 +32,8 @@ def attention(
     return y
 
 
-Q, K, V = normal(2, 3, 4, 5), normal(2, 3, 6, 5, seed=1), normal(2, 3, 6, 2, seed=2)
-SEES = np.random.default_rng(0).random((4, 6)) < 0.6
+Q, K, V = normal(2, 3, 3, 3), normal(2, 3, 4, 3, seed=1), normal(2, 3, 4, 2, seed=2)
+SEES = np.random.default_rng(0).random((3, 4)) < 0.6
 SEES[2] = False  # sees no key
 LARGE = (normal(2, 4, 70, 20), normal(2, 4, 130, 20, seed=1), normal(2, 4, 130, 33, seed=2))
 NAME = "scaled_dot_product_attention"
@@ -54,8 +54,8 @@ OPERATORS = [
         V,
         large=LARGE,
         errors=[
-            Refusal(ValueError, "query has 5 features in its last axis, key has 4", Q, K[..., :4], V),
-            Refusal(ValueError, "key has 6 rows in its last axis but one, value has 5", Q, K, V[:, :, :5]),
+            Refusal(ValueError, "query has 3 features in its last axis, key has 2", Q, K[..., :2], V),
+            Refusal(ValueError, "key has 4 rows in its last axis but one, value has 3", Q, K, V[:, :, :3]),
             Refusal(
                 ValueError, "the leading axes do not broadcast; heads that are shared need enable_gqa", Q[:, :2], K, V
             ),
@@ -65,27 +65,27 @@ OPERATORS = [
             Refusal(ValueError, "dropout_p=1.5 is a probability", Q, K, V, dropout_p=1.5),
             Refusal(ValueError, "attn_mask is given and is_causal=True", Q, K, V, SEES, is_causal=True),
             Refusal(
-                ValueError, "attn_mask.shape=(6, 4) does not broadcast to (..., L, S) = (2, 3, 4, 6)", Q, K, V, SEES.T
+                ValueError, "attn_mask.shape=(4, 3) does not broadcast to (..., L, S) = (2, 3, 3, 4)", Q, K, V, SEES.T
             ),
             Refusal(TypeError, "attn_mask is int64, needs bool", Q, K, V, SEES.astype(np.int64)),
             Refusal(TypeError, "attn_mask is list, needs a Tensor", Q, K, V, [1.0]),
         ],
     ),  # fmt: skip
     _case("causal", Q, K, V, is_causal=True, large=LARGE),
-    _case("more queries than keys", K, Q, normal(2, 3, 4, 7), is_causal=True, scale=0.3),
+    _case("more queries than keys", K, Q, normal(2, 3, 3, 5), is_causal=True, scale=0.3),
     _case("mask of truth values", Q, K, V, SEES, large=(*LARGE, normal(4, 1, 130, seed=4) < 0.5)),
     _case("mask of truth values per head", Q, K, V, np.stack([SEES, ~SEES, SEES])),
-    _case("mask of numbers", Q, K, V, normal(2, 1, 4, 6, seed=3), batch=(0, 1, 2, 3)),
+    _case("mask of numbers", Q, K, V, normal(2, 1, 3, 4, seed=3), batch=(0, 1, 2, 3)),
     _case(
         "shared heads",
-        normal(2, 4, 3, 5),
+        normal(2, 4, 3, 3),
         K[:, :2],
         V[:, :2],
         enable_gqa=True,
         large=(LARGE[0], *(a[:, :2] for a in LARGE[1:])),
     ),
     _case(
-        "shared heads, mask of numbers", normal(2, 4, 4, 5), K[:, :2], V[:, :2], normal(4, 6, seed=3), enable_gqa=True
+        "shared heads, mask of numbers", normal(2, 4, 3, 3), K[:, :2], V[:, :2], normal(3, 4, seed=3), enable_gqa=True
     ),
     _case("one head", Q[0], K[0], V[0]),
     _case("no leading axis", Q[0, 0], K[0, 0], V[0, 0], SEES, batch=()),
@@ -137,8 +137,8 @@ LAYERS = [
         "MultiheadAttention: one more key",
         lambda: nn.MultiheadAttention(4, 2, add_bias_kv=True, add_zero_attn=True, kdim=3, dropout=0.3),
         normal(3, 2, 4),
-        normal(5, 2, 3),
-        normal(5, 2, 4),
+        normal(3, 2, 3),
+        normal(3, 2, 4),
         batch=(),
         random=True,
     ),

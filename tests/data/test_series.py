@@ -57,6 +57,8 @@ def test_the_first_column_has_no_labels_beside_it(tmp_path: Path) -> None:
         (b"a,x\n1,2\n\n3,4\n", "line 3: it has 1 columns, the first line has 2"),
         (b"a,x\n1,2\n2,3,4\n", "line 3: it has 3 columns, the first line has 2"),
         (b"a,x\n1,2\n2,n.a.\n", "line 3: column 'x' holds 'n.a.', which is no number"),
+        (b"a;x\n1;2,5\n", "line 2: column 'x' holds '2,5', which is no number; decimals stand behind a point"),
+        (b"a,x\n\n", "there is no line behind the first one, which names the columns"),
         (b"x\n1_000\n", "line 2: column 'x' holds '1_000', which is no number"),
         (b"x\n1\nnan\n", "line 3: column 'x' holds 'nan'; values must be finite"),
         (b"x\n1\n1e999\n", "line 3: column 'x' holds '1e999'; values must be finite"),

@@ -43,9 +43,9 @@ def alive(process: int) -> bool:
 
 def test_any_number_of_workers_gives_the_same_batches_in_two_epochs():
     found = []
-    for workers in (0, 1, 3):
+    for workers in (0, 1, 2):
         manual_seed(7)
-        loader = DataLoader(Noisy(), 3, shuffle=True, num_workers=workers, persistent_workers=workers == 3)
+        loader = DataLoader(Noisy(), 3, shuffle=True, num_workers=workers, persistent_workers=workers == 2)
         epochs = []
         for _ in range(2):
             for batch in loader:
@@ -57,22 +57,22 @@ def test_any_number_of_workers_gives_the_same_batches_in_two_epochs():
     loader._workers.close()
 
 
-@pytest.mark.parametrize("stop", [1, 3])
-def test_a_loader_with_workers_is_taken_up_in_its_middle_by_one_without(stop):
+def test_a_loader_with_workers_is_taken_up_in_its_middle_by_one_without():
     manual_seed(5)
     whole = batches(loader := DataLoader(Noisy(), 3, shuffle=True)) + batches(loader)
     manual_seed(5)
     loader = DataLoader(Noisy(), 3, shuffle=True, num_workers=2)
-    running = iter(loader)
-    for _ in range(stop):
-        next(running)
-    state = loader.state_dict(), default_generator.bit_generator.state  # others are made already, and not counted
+    running, states = iter(loader), {}
+    for stop in (1, 2, 3):
+        next(running)  # others are made already, and not counted
+        states[stop] = loader.state_dict(), default_generator.bit_generator.state
     running.close()
-    fresh = DataLoader(Noisy(), 3, shuffle=True)
-    default_generator.random(3)
-    fresh.load_state_dict(state[0])
-    default_generator.bit_generator.state = state[1]
-    assert batches(fresh) + batches(fresh) == whole[stop:]
+    for stop, (state, random) in states.items():
+        fresh = DataLoader(Noisy(), 3, shuffle=True)
+        default_generator.random(3)
+        fresh.load_state_dict(state)
+        default_generator.bit_generator.state = random
+        assert batches(fresh) + batches(fresh) == whole[stop:]
 
 
 def test_who_works():
@@ -106,10 +106,9 @@ def test_an_iterable_dataset_is_shared_out():
     loader = DataLoader(Shared(9), 2, num_workers=2, prefetch_factor=3, persistent_workers=True)
     for _ in range(2):
         assert [batch.tolist() for batch in loader] == [[0, 2], [1, 3], [4, 6], [5, 7], [8]]
-    state = DataLoader(Shared(9), 2, num_workers=2)
-    running = iter(state)
+    running = iter(loader)
     next(running), next(running), next(running)
-    saved = state.state_dict()
+    saved = loader.state_dict()
     running.close()
     loader.load_state_dict(saved)
     assert [batch.tolist() for batch in loader] == [[5, 7], [8]]

@@ -7,12 +7,15 @@ import pytest
 
 import naive_attention as naive
 from comparison import assert_close
+from kernels.sets import textbook_at_night
 from strategies import DTYPES
 
 # batch, heads, heads that share one of the keys, queries, keys, features, features of the values
 SHAPES = [
     (1, 1, 1, 1, 1, 1, 1),
     (2, 2, 2, 3, 5, 4, 3),
+]
+BLOCKS = [
     (1, 2, 2, 70, 100, 16, 20),
     (1, 1, 1, 20, 97, 70, 33),
 ]
@@ -41,6 +44,19 @@ def a_bias(shape: tuple[int, ...], dtype: type, kind: str) -> np.ndarray | None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_against_the_definition(kernel_set: Any, shape: tuple[int, ...], dtype: type, causal: bool, kind: str) -> None:
+    check(kernel_set, shape, dtype, causal, kind)
+
+
+@textbook_at_night
+@pytest.mark.parametrize("kind", ["none", "per key", "full"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", BLOCKS, ids=str)
+def test_of_several_blocks(kernel_set: Any, shape: tuple[int, ...], dtype: type, causal: bool, kind: str) -> None:
+    check(kernel_set, shape, dtype, causal, kind)
+
+
+def check(kernel_set: Any, shape: tuple[int, ...], dtype: type, causal: bool, kind: str) -> None:
     q, k, v, g = operands(shape, dtype)
     bias = a_bias(shape, dtype, kind)
     y, log_sum = kernel_set.attention(q, k, v, bias, 0.3, causal)

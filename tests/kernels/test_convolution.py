@@ -9,6 +9,7 @@ import pytest
 
 from comparison import assert_close, run
 from kernels.convolutions import check, forward, input_grad, weight_grad
+from kernels.sets import textbook_at_night
 from retrograd import kernels
 from retrograd.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
@@ -32,6 +33,7 @@ def plain(window: Window, batch: int, inputs: int, outputs: int, dtype: type, se
     return Case(window, batch, inputs, outputs, False), source
 
 
+@textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [7, 16, 19, 33])
 @pytest.mark.parametrize("channels", range(1, 10))
@@ -42,6 +44,7 @@ def test_few_channels_on_lines(kernel_set: Any, channels: int, width: int, dtype
         check(kernel_set, *plain(window, 2, channels, 10 - channels, dtype, width))
 
 
+@textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [8, 10, 11, 18, 27])
 @pytest.mark.parametrize("channels", [16, 19])
@@ -92,6 +95,7 @@ def test_layouts(kernel_set: Any, ndim: int, layout: str) -> None:
         check(kernel_set, Case(window, 2, 6, 10, True), source)
 
 
+@textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_larger_than_one_task(kernel_set: Any, dtype: type) -> None:
     window = conv_window((20, 23), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
@@ -123,6 +127,7 @@ WAYS = {
 }
 
 
+@textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way(kernel_set: Any, way: str, dtype: type) -> None:

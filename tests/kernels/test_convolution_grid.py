@@ -160,7 +160,7 @@ def with_two_threads(waiting: list[Again]) -> None:
         set_num_threads(before)
 
 
-@pytest.mark.parametrize("tens", range(40))
+@pytest.mark.parametrize("tens", [pytest.param(n, marks=pytest.mark.nightly) if n >= 20 else n for n in range(40)])
 def test_geometries(tens: int) -> None:
     check_all(10 * tens, 10, 100)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import naive
 from comparison import assert_close, assert_equal, assert_ulps, run
+from kernels.sets import textbook_at_night
 from strategies import DTYPES, LAYOUTS, Source, broadcastable, examples, many_examples, numbers, shapes, sources
 
 ARITHMETIC = ("add", "sub", "mul", "div")
@@ -204,6 +205,7 @@ def test_gradients_of_special_numbers(kernel_set: Any, dtype: type) -> None:
         check_gradient(kernel_set, name, g, y)
 
 
+@textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_larger_than_one_task(kernel_set: Any, dtype: type) -> None:
     """Tasks share an array: every element is computed once, at every cut."""

@@ -13,6 +13,7 @@ import pytest
 import retrograd.kernels
 import retrograd.textbook
 from comparison import bits
+from kernels.sets import textbook_at_night
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.launch import get_num_threads, set_num_threads
 from retrograd.recurrence import Weights, recurrence
@@ -481,6 +482,7 @@ def test_same_bits_on_every_number_of_threads(
         assert not differing(alone, outcome(retrograd.kernels, family, dtype, layout)), f"with {count} threads"
 
 
+@textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_same_bits_again(kernel_set: Any, family: str, dtype: type) -> None:

@@ -164,9 +164,9 @@ def test_threads_from_the_environment() -> None:
 
 _USE = """
 import numpy as np
-from retrograd.kernels import relu
-x = np.array([-1, 2], np.float32)
-assert relu(x).tolist() == [0, 2]
+from retrograd.kernels import relu, sqrt
+x = np.array([-1, 4], np.float32)
+assert relu(x).tolist() == [0, 4] and sqrt(x[1:]).tolist() == [2]
 """
 
 
@@ -180,15 +180,15 @@ def _run(folder: Path, **more: str) -> str:
 
 def test_cache_is_filled_used_and_repaired(tmp_path: Path) -> None:
     assert "compiling kernels for this CPU" in _run(tmp_path)
-    assert _run(tmp_path) == ""  # everything was found
-    (stored,) = tmp_path.rglob("activation_relu_f")
-    stored.write_bytes(stored.read_bytes()[:-100])  # truncated
-    assert "compiling kernels" in _run(tmp_path)
-    assert _run(tmp_path) == ""
-    content = bytearray(stored.read_bytes())
+    one, other = (next(tmp_path.rglob(name)) for name in ("activation_relu_f", "elementwise_sqrt_f"))
+    content = bytearray(other.read_bytes())
     content[-50] ^= 1
-    stored.write_bytes(content)
+    damaged = {one: one.read_bytes()[:-100], other: bytes(content)}
+    for path, body in damaged.items():
+        path.write_bytes(body)
     assert "compiling kernels" in _run(tmp_path)
+    assert all(path.read_bytes() != body for path, body in damaged.items())  # both were noticed
+    assert _run(tmp_path) == ""  # everything was found
 
 
 def test_cache_folder_that_cannot_be_written(tmp_path: Path) -> None:

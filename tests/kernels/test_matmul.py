@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import naive
 from comparison import assert_close, assert_equal, assert_sums, run
+from kernels.sets import textbook_at_night
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, broadcastable, examples, many_examples, numbers, sources
 
 extents = st.one_of(st.integers(0, 30), st.sampled_from(CHANNELS))
@@ -76,6 +77,7 @@ def test_one_row_or_column(kernel_set: Any, layout: str) -> None:
             check(kernel_set, source, (N, 1), (1, K))
 
 
+@textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("M", "K", "N"), [(65, 700, 90), (200, 130, 257), (3, 1500, 520), (300, 2, 300), (70, 1700, 330)]

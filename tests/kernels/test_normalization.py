@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import naive
 from comparison import assert_close, assert_equal, run
+from kernels.sets import textbook_at_night
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, examples, many_examples, numbers, sources
 
 EPS = 1e-5
@@ -96,6 +97,7 @@ def test_extents(kernel_set: Any, extent: int, dtype: type) -> None:
     check(kernel_set, source, (2, 1, extent, 3))
 
 
+@textbook_at_night
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [(np.float32, "contiguous"), (np.float32, "channels_last"), (np.float64, "channels_last")],

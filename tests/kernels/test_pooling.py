@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import naive
 from comparison import assert_close, assert_equal, assert_sums, run
+from kernels.sets import textbook_at_night
 from retrograd.geometry import Window, pool_window
 from strategies import (
     CHANNELS,
@@ -162,6 +163,7 @@ def test_empty_batch(kernel_set: Any, channels: int, dtype: type) -> None:
     check(kernel_set, (pool_window((4, 4), 2), (0, channels)), source, True)
 
 
+@textbook_at_night
 @pytest.mark.parametrize(("dtype", "layout"), [(np.float32, "channels_last"), (np.float64, "contiguous")])
 def test_larger_than_one_task(kernel_set: Any, layout: str, dtype: type) -> None:
     window = pool_window((23, 22), 3, 2, 1)

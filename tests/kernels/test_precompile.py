@@ -45,18 +45,19 @@ def _stored(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def _symbols(dtypes: str) -> set[str]:
-    return {Kernel(path).symbol(dtype) for path in PATHS for dtype in dtypes}
+def _symbols(dtypes: str, paths: tuple[str, ...] = PATHS) -> set[str]:
+    return {Kernel(path).symbol(dtype) for path in paths for dtype in dtypes}
 
 
 def test_all_are_compiled_and_only_once(folder: Path, helpers: list[subprocess.Popen[str]]) -> None:
     told: list[str] = []
-    precompile.compile_ahead(PATHS, "fd", told.append)
-    assert _stored(folder) == _symbols("fd")
-    assert sorted(told) == sorted(f"{path} {name}" for path in PATHS for name in ("float32", "float64"))
+    paths = PATHS[:2]
+    precompile.compile_ahead(paths, "fd", told.append)
+    assert _stored(folder) == _symbols("fd", paths)
+    assert sorted(told) == sorted(f"{path} {name}" for path in paths for name in ("float32", "float64"))
     assert [helper.poll() for helper in helpers] == [0]
-    precompile.compile_ahead(PATHS, "fd", told.append)
-    assert len(helpers) == 1 and len(told) == 8
+    precompile.compile_ahead(paths, "fd", told.append)
+    assert len(helpers) == 1 and len(told) == 4
 
 
 def test_helper_process_compiles(folder: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from comparison import run
+from kernels.sets import textbook_at_night
 from strategies import DTYPES, LAYOUTS, numbers
 
 
@@ -58,6 +59,7 @@ def test_dropout(kernel_set: Any, shape: tuple[int, ...], dtype: type) -> None:
         assert gx.dtype == x.dtype
 
 
+@textbook_at_night
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_several_tasks(kernel_set: Any, layout: str) -> None:
     x = LAYOUTS[layout](numbers(np.random.default_rng(0), (3, 35, 20, 21), np.float32))

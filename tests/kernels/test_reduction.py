@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import naive
 import retrograd.kernels
 from comparison import assert_close, assert_equal, assert_sums, run
+from kernels.sets import textbook_at_night
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, examples, many_examples, numbers, shapes, sources
 
 
@@ -203,6 +204,7 @@ def test_max_of_many(kernel_set: Any, shape: tuple[int, ...], axis: int) -> None
     check_max(kernel_set, rounded(numbers(np.random.default_rng(0), shape, np.float32), 50), axis)
 
 
+@textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(33, 5), (17, 1), (16, 70), (3, 40001), (0, 3), (3, 0), (9, 2, 77), (21, 130)])
 def test_rows_that_share_registers(kernel_set: Any, shape: tuple[int, ...], dtype: type) -> None:

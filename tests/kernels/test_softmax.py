@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import naive
 from comparison import assert_close, assert_equal, run
+from kernels.sets import textbook_at_night
 from strategies import DTYPES, LAYOUTS, Source, examples, many_examples, numbers, shapes, sources
 
 
@@ -131,6 +132,7 @@ def test_no_rows(kernel_set: Any, shape: tuple[int, ...], dtype: type) -> None:
         assert_equal(run(getattr(kernel_set, f"{name}_grad"), x, x, axis), x.astype(np.float64))
 
 
+@textbook_at_night
 @pytest.mark.parametrize(("axis", "layout"), [(1, "channels_last"), (2, "channels_last"), (3, "contiguous")])
 def test_larger_than_one_task(kernel_set: Any, axis: int, layout: str) -> None:
     shape = [21, 22, 20, 24]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comparison import assert_sums, run
+from kernels.sets import textbook_at_night
 from strategies import DTYPES, LAYOUTS, Source, examples, numbers, shapes, sources
 
 
@@ -45,6 +46,7 @@ def test_csr_product(kernel_set: Any, shape: Any, source: Source, counts: list[i
     check(kernel_set, np.random.default_rng(len(counts)), x, axis, counts)
 
 
+@textbook_at_night
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_several_tasks(kernel_set: Any, layout: str, dtype: type) -> None:

@@ -104,7 +104,7 @@ def peak(run: Callable[[Window], np.ndarray], window: Window) -> int:
 
 # arrays beside which Python's own objects, some tens of bytes for each unit and tap, count little
 LARGE = {
-    "plane": Case(conv_window((41, 50), 3, 1, 1), 5, 16, 20, True),
+    "plane": Case(conv_window((31, 40), 3, 1, 1), 3, 16, 20, True),
     "strided groups": Case(conv_window((64, 60), 4, 2, ((1, 1), (0, 2)), 1, 2), 3, 16, 24, True),
     "line": Case(conv_window((3000,), 9, 1, ((8, 0),)), 4, 12, 16, False),
     "space": Case(conv_window((9, 20, 21), (3, 2, 2), (2, 1, 1), 1), 3, 10, 8, True),

@@ -126,7 +126,8 @@ def test_the_sunspots() -> None:
         (range(33), {"period": 8, "horizon": 6}, "choose a --horizon of 3 at most"),
         ([1, 2] * 90 + [3] * 20, {"period": 2, "horizon": 41}, "choose a --horizon of 40 at most"),
         ([5] * 100, {"period": 8}, "the first 80 values are all 5; there is nothing to learn"),
-        ([5] * 100, {}, "it is like itself at no distance, so no period was found; give one with --period"),
+        ([5.1] * 100, {}, "the first 80 values are all 5.1; there is nothing to learn"),
+        (range(1, 7), {}, "the 5 values to train on are like themselves at no distance, so no period was found; give"),
     ],
 )
 def test_series_that_cannot_be_learned(tmp_path: Path, values: Any, options: dict[str, int], message: str) -> None:

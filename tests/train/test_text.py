@@ -109,7 +109,18 @@ def test_it_learns(whole: Trainer) -> None:
     assert isinstance(task, TextTask)
     losses = whole.history.column("held_out_loss")
     assert losses[-1] < losses[0] and task.bits(whole) < 0.9 * math.log2(len(task.corpus.alphabet))
-    assert "bits per character on the last 5 % of the text after 2 epochs; 6-grams" in task.result(whole)
+    result = task.result(whole)
+    assert "bits per character on the last 5 % of the text after 2 epochs; 5-grams, the best of 1 to 6" in result
+
+
+def test_a_network_behind_the_n_grams_is_said_to_be(whole: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = whole.task
+    assert isinstance(task, TextTask)
+    assert task.shortfall(whole, 0.5 * min(task.baselines)) == ""
+    assert "the held-out loss was still falling, so more --epochs help" in task.shortfall(whole, 9.0)
+    records = [{"held_out_loss": loss} for loss in (1.0, 0.8, 0.9)]
+    monkeypatch.setattr(whole, "history", type(whole.history)(records))
+    assert "lowest after epoch 2, so the network knows by heart what it has read" in task.shortfall(whole, 9.0)
 
 
 def test_the_baseline_is_measured_on_the_same_characters(whole: Trainer) -> None:

@@ -40,8 +40,8 @@ def add_command(commands: Any) -> None:
     train.add_argument("task", nargs="?", choices=_TASKS, metavar="TASK", help="digits, mnist5k, text or series")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
     add = train.add_argument_group("training").add_argument
-    add("--epochs", type=int, metavar="N", help="how often all is seen (digits, text, series 20; others 30)")
-    add("--batch-size", type=int, metavar="N", help="samples per step (64; 32 for --images and text)")
+    add("--epochs", type=int, metavar="N", help="how often all is seen (digits and series 20, text 10; others 30)")
+    add("--batch-size", type=int, metavar="N", help="samples per step (64; 32 for --images, 16 for text)")
     add("--lr", type=float, metavar="X", help="Adam's highest learning rate; it falls to 0 (0.003; 0.002 for --images)")
     add("--seed", type=int, metavar="N", help="start of all random numbers (0)")
     add("--kernels", choices=("compiled", "textbook"), help="fast kernels, or plain NumPy (compiled)")

@@ -78,8 +78,8 @@ def read_series(path: str | Path, column: str) -> Series:
     column: its name, as in the first line.
 
     Raises:
-        SeriesError: the file cannot be read or is no text; there is no such column, or two; a value is missing, is no
-            number or not finite; says in which line.
+        SeriesError: the file cannot be read or is no text; there is no such column, or two; there is no value, or one
+            is missing, no number or not finite; says in which line.
     """
     path = Path(path)
     text = read_utf8(path, SeriesError)
@@ -108,6 +108,8 @@ def _parsed(text: str, column: str, name: str) -> Series:
             )
         values.append(_value(cells[place].strip(), f"{name}, line {number}: column {column!r}"))
         labels.append(cells[0].strip()[:_LONGEST_LABEL])
+    if not values:
+        raise SeriesError(f"{name}: there is no line behind the first one, which names the columns")
     return Series(np.array(values, np.float64), tuple(labels) if place else (), column)
 
 
@@ -130,7 +132,8 @@ def _value(cell: str, where: str) -> float:
     try:
         value = float(cell.replace("_", "no"))  # Python reads 1_000 as a number, nobody else does
     except ValueError:
-        raise SeriesError(f"{where} holds {cell[:_LONGEST_LABEL]!r}, which is no number") from None
+        remedy = "; decimals stand behind a point" if "," in cell else ""
+        raise SeriesError(f"{where} holds {cell[:_LONGEST_LABEL]!r}, which is no number{remedy}") from None
     if not math.isfinite(value):
         raise SeriesError(f"{where} holds {cell[:_LONGEST_LABEL]!r}; values must be finite")
     return value

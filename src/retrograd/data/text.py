@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +40,11 @@ class Corpus:
 
 
 def load_pydoc() -> Corpus:
-    """The text of ``pydoc_data.topics``: what Python's ``help()`` says about the language, almost half a million
-    characters. It comes with Python and differs from version to version.
+    """The text of ``pydoc_data.topics``: what Python's ``help()`` says about the language, in about 375,000 characters.
+    It comes with Python and differs from version to version.
+
+    Many paragraphs stand there under several topics. Each is taken once, so that the end of the text is not known from
+    its beginning.
 
     Raises:
         TextError: this Python comes without it.
@@ -51,8 +55,7 @@ def load_pydoc() -> Corpus:
         raise TextError("this Python comes without pydoc_data.topics; give a text of your own with --text") from None
     import platform
 
-    text = "".join(topics[name] for name in sorted(topics))
-    return _corpus(text, f"pydoc_data.topics of Python {platform.python_version()}", "pydoc_data.topics")
+    return _corpus(_each_once(topics), f"pydoc_data.topics of Python {platform.python_version()}", "pydoc_data.topics")
 
 
 def read_text(path: str | Path) -> Corpus:
@@ -83,6 +86,19 @@ def encoded(text: str, alphabet: str) -> np.ndarray:
 def decoded(codes: np.ndarray, alphabet: str) -> str:
     """The text that has these codes."""
     return "".join([alphabet[code] for code in codes])
+
+
+def _each_once(topics: Mapping[str, str]) -> str:
+    """The topics in the order of their names, each paragraph where it stands first; titles with nothing new below them
+    are left out."""
+    seen: set[str] = set()
+    kept: list[str] = []
+    for name in sorted(topics):
+        title, *paragraphs = topics[name].strip("\n").split("\n\n")
+        new = [paragraph for paragraph in dict.fromkeys(paragraphs) if paragraph not in seen]
+        seen.update(new)
+        kept += [title, *new] if new else []
+    return "\n\n".join(kept) + "\n"
 
 
 def _corpus(text: str, source: str, name: str) -> Corpus:

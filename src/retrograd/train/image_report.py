@@ -12,7 +12,7 @@ from ..nn.module import Module
 from .leaves import leaves
 from .page import Page, filled
 from .pictures import colour, curves, diverging, grey, png_uri
-from .progress import duration
+from .progress import counted, duration
 
 if TYPE_CHECKING:
     from .image_task import ImageTask
@@ -35,7 +35,7 @@ def image_page(task: ImageTask, trainer: Trainer) -> Page:
     filters, filters_text = _filters(trainer.model)
     return Page(
         headline=accuracy,
-        subtitle=f"{len(task.train):,} images to train on, {len(truth):,} held out, {len(history)} epochs, "
+        subtitle=f"{len(task.train):,} images to train on, {len(truth):,} held out, {counted(len(history), 'epoch')}, "
         f"seed {trainer.settings.seed}",
         facts={
             "right on held-out images": accuracy,

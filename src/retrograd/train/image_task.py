@@ -11,6 +11,7 @@ import numpy as np
 from ..data.dataset import TensorDataset
 from ..engine.tensor import Tensor
 from .faults import TrainingError
+from .progress import counted
 from .task import Task
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class ImageTask(Task):
 
     def result(self, trainer: Trainer) -> str:
         accuracy, total = trainer.history[-1]["held_out_accuracy"], len(self.held_out)
-        return f"held-out accuracy {accuracy:.2%} ({round(accuracy * total)} of {total}) after {trainer.epoch} epochs"
+        right = f"{accuracy:.2%} ({round(accuracy * total)} of {total})"
+        return f"held-out accuracy {right} after {counted(trainer.epoch, 'epoch')}"
 
     def page(self, trainer: Trainer) -> Page:
         from .image_report import image_page  # Matplotlib and what goes with it, only for a report

@@ -68,5 +68,5 @@ def report_page(trainer: Trainer) -> str:
 
 def _more_settings(task: Task) -> dict[str, Any]:
     rising = f"rising in the first {task.warmup:.0%} of the steps, then " if task.warmup else ""
-    own = {name.replace("_", " "): value for name, value in task.options.items()}
+    own = {name.replace("_", " "): value for name, value in task.options.items() if value is not None}
     return {**own, "optimizer": f"Adam, learning rate {rising}along half a cosine to 0"}

@@ -28,7 +28,7 @@ class TextNetwork(nn.Module):
     c: Tensor
 
     def __init__(
-        self, characters: int, streams: int, width: int = 64, hidden: int = 256, layers: int = 2, dropout: float = 0.2
+        self, characters: int, streams: int, width: int = 64, hidden: int = 256, layers: int = 2, dropout: float = 0.3
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(characters, width)

@@ -18,6 +18,7 @@ from ..nn.functional import mse_loss
 from .faults import TrainingError
 from .forecast import Autoregression, errors, period_of, seasonal_naive
 from .networks import build_network
+from .progress import counted
 from .task import Task
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class SeriesTask(Task):
         others = "; ".join(f"{name} {errors(found, self.truth)[0]:.4g}" for name, found in self.baselines.items())
         return (
             f"mean absolute error {errors(self.forecasts(trainer), self.truth)[0]:.4g} over the next {self.horizon} "
-            f"values of the held-out part, after {trainer.epoch} epochs; {others}"
+            f"values of the held-out part, after {counted(trainer.epoch, 'epoch')}; {others}"
         )
 
     def page(self, trainer: Trainer) -> Page:
@@ -144,13 +145,13 @@ def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
     except SeriesError as error:
         raise TrainingError(str(error)) from None
     name = f"{series.name} of {path.name}" if path is not None else "monthly sunspot numbers, 1749 to 1980"
-    first = len(series.values) - int(len(series.values) * _HELD_OUT)
-    period = options.period or (_SUNSPOTS if path is None else _found_period(name, series.values[:first]))
-    _check_length(name, len(series.values), first, period, options.horizon)
     values = series.values
-    mean, deviation = float(values[:first].mean()), float(values[:first].std())
-    if deviation == 0:
+    first = len(values) - int(len(values) * _HELD_OUT)
+    if values[:first].min() == values[:first].max():
         raise TrainingError(f"{name}: the first {first:,} values are all {values[0]:g}; there is nothing to learn")
+    period = options.period or (_SUNSPOTS if path is None else _found_period(name, values[:first]))
+    _check_length(name, len(values), first, period, options.horizon)
+    mean, deviation = float(values[:first].mean()), float(values[:first].std())
     scaled = ((values - mean) / deviation).astype(np.float32)
     look = _PERIODS * period
     network = {"name": "series", "arguments": {"horizon": options.horizon}}
@@ -178,7 +179,10 @@ def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
 def _found_period(name: str, values: np.ndarray) -> int:
     found = period_of(values)
     if found is None:
-        raise TrainingError(f"{name}: it is like itself at no distance, so no period was found; give one with --period")
+        raise TrainingError(
+            f"{name}: the {len(values):,} values to train on are like themselves at no distance, so no period was "
+            "found; give one with --period, or a longer series"
+        )
     return max(found, 2)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .forecast import errors
 from .page import Page, filled
 from .pictures import curves, forecasts
-from .progress import duration
+from .progress import counted, duration
 
 if TYPE_CHECKING:
     from .series import SeriesTask
@@ -38,7 +38,7 @@ def series_page(task: SeriesTask, trainer: Trainer) -> Page:
     return Page(
         headline=f"mean absolute error {off['the network'][0]:.4g}",
         subtitle=f"{task.first:,} values to train on, {len(values) - task.first:,} held out, a period of "
-        f"{task.period}, {len(history)} epochs, seed {trainer.settings.seed}",
+        f"{task.period}, {counted(len(history), 'epoch')}, seed {trainer.settings.seed}",
         facts={
             f"mean absolute error, next {task.horizon}": f"{off['the network'][0]:.4g}",
             regression: f"{off[regression][0]:.4g}",

@@ -24,7 +24,7 @@ DEFAULTS = {
     "digits": Settings(epochs=20, batch_size=64, lr=3e-3),
     "mnist5k": Settings(epochs=30, batch_size=64, lr=3e-3),
     "images": Settings(epochs=30, batch_size=32, lr=2e-3),
-    "text": Settings(epochs=20, batch_size=32, lr=3e-3),
+    "text": Settings(epochs=10, batch_size=16, lr=3e-3),
     "series": Settings(epochs=20, batch_size=64, lr=3e-3),
 }
 

@@ -17,6 +17,7 @@ from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy
 from .faults import TrainingError
 from .ngram import bits, witten_bell
+from .progress import counted
 from .sequence_networks import TextNetwork
 from .task import Task
 
@@ -85,9 +86,14 @@ class TextTask(Task):
         told = slice(1, 1 + data.tensors[1].numel())  # the targets of the samples
         return [bits(row[told]) for row in witten_bell(parts[0], parts[part], len(self.corpus.alphabet), _ORDER)]
 
+    @property
+    def best_grams(self) -> int:
+        """The n whose n-grams need the fewest bits."""
+        return 1 + min(range(_ORDER), key=self.baselines.__getitem__)
+
     def held_out_baseline(self) -> float:
-        """Bits per character of 6-grams on the held-out samples."""
-        return self._grams(1, self.held_out)[-1]
+        """Bits per character of the best n-grams on the held-out samples."""
+        return self._grams(1, self.held_out)[self.best_grams - 1]
 
     def bits(self, trainer: Trainer) -> float:
         """Bits per character of the network on the last part of the text."""
@@ -98,9 +104,23 @@ class TextTask(Task):
         return DataLoader(self.test, min(_READERS, len(self.test)))
 
     def result(self, trainer: Trainer) -> str:
+        found, best = self.bits(trainer), self.best_grams
         return (
-            f"{self.bits(trainer):.3f} bits per character on the last 5 % of the text after {trainer.epoch} epochs; "
-            f"{_ORDER}-grams {self.baselines[-1]:.3f}"
+            f"{found:.3f} bits per character on the last 5 % of the text after {counted(trainer.epoch, 'epoch')}; "
+            f"{best}-grams, the best of 1 to {_ORDER}, {self.baselines[best - 1]:.3f}{self.shortfall(trainer, found)}"
+        )
+
+    def shortfall(self, trainer: Trainer, found: float) -> str:
+        """Where the network needs no fewer bits than n-grams, why, and what helps; else nothing."""
+        if found < self.baselines[self.best_grams - 1]:
+            return ""
+        losses = trainer.history.column("held_out_loss")
+        lowest = 1 + min(range(len(losses)), key=losses.__getitem__)
+        if lowest == len(losses):
+            return ". The n-grams are ahead: the held-out loss was still falling, so more --epochs help"
+        return (
+            f". The n-grams are ahead: the held-out loss was lowest after epoch {lowest}, so the network knows by "
+            "heart what it has read; fewer --epochs or a longer text help"
         )
 
     def page(self, trainer: Trainer) -> Page:

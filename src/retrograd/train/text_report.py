@@ -12,7 +12,7 @@ from ..data.text import decoded, encoded
 from ..engine.grad_mode import no_grad
 from .page import Page, bars_table, filled
 from .pictures import curves
-from .progress import duration
+from .progress import counted, duration
 from .sample import beginning, sampled
 
 if TYPE_CHECKING:
@@ -36,27 +36,28 @@ def text_page(task: TextTask, trainer: Trainer) -> Page:
     """Reads the last part of the text, and writes some."""
     history, found, grams = trainer.history, task.bits(trainer), task.baselines
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    level = "6-grams, held out", task.held_out_baseline()
+    best, behind = task.best_grams, task.shortfall(trainer, found).removeprefix(". ")
+    level = f"{best}-grams, held out", task.held_out_baseline()
     lines = {
         "training": [record["loss"] / math.log(2) for record in history],
         "held out": [record["held_out_loss"] / math.log(2) for record in history],
     }
-    best = min(range(len(grams)), key=grams.__getitem__)
     rows = {"all characters alike": math.log2(len(task.corpus.alphabet))}
     rows |= {f"{n}-grams" if n > 1 else "characters by how frequent they are": b for n, b in enumerate(grams, 1)}
     rows |= {"the network": found}
     return Page(
         headline=f"{found:.3f} bits per character",
         subtitle=f"{len(task.corpus.codes):,} characters, {len(task.corpus.alphabet)} different ones, "
-        f"{len(history)} epochs, seed {trainer.settings.seed}",
+        f"{counted(len(history), 'epoch')}, seed {trainer.settings.seed}",
         facts={
             "bits per character": f"{found:.3f}",
-            f"with {best + 1}-grams": f"{grams[best]:.3f}",
+            f"with {best}-grams": f"{grams[best - 1]:.3f}",
             "training time": duration(trainer.seconds),
             "parameters": f"{parameters:,}",
         },
         curves=f"<div>{curves('Bits per character', lines, level=level)}</div>"
-        f"<div><h2>The last 5 % of the text</h2>{bars_table(rows, '{:.3f}', 'bits')}</div>",
+        f"<div><h2>The last 5 % of the text</h2>{bars_table(rows, '{:.3f}', 'bits')}"
+        f"{f'<p>{escape(behind)}.</p>' if behind else ''}</div>",
         body=filled("report_text.html", surprise=_surprise(task, trainer), samples=_samples(task, trainer)),
         style=_STYLE,
     )

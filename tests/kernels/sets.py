@@ -1,0 +1,18 @@
+"""Which kernel set a test runs on, where that is not both of them every time."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrograd.kernels
+import retrograd.textbook
+
+# For tests of how the compiled kernels cut their work into tasks, blocks and forms, which NumPy does not: of the
+# textbook set they show little, and take as long.
+textbook_at_night = pytest.mark.parametrize(
+    "kernel_set",
+    [
+        pytest.param(retrograd.kernels, id="compiled"),
+        pytest.param(retrograd.textbook, id="textbook", marks=pytest.mark.nightly),
+    ],
+)
