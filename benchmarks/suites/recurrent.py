@@ -46,6 +46,7 @@ SHAPES = (
     Shape(20, 16, 1024, 1024, 1.3),
 )
 MIDDLE = SHAPES[2]
+LONG = Shape(396, 64, 1, 32, 1.0)
 MODES = ("LSTM", "GRU", "RNN")
 INFERENCE = 1.2  # the goal of an LSTM's inference, everywhere
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -61,6 +62,8 @@ def rows(quick: bool, compile: bool) -> Rows:
             yield from _pair(mode, shape, {})
     for name, options in VARIANTS.items():
         yield from _pair("LSTM", MIDDLE, options, name, 1.2)
+    for mode in MODES:
+        yield _last_step(mode)
     yield from _lengths(MIDDLE)
     yield _characters()
 
@@ -93,6 +96,19 @@ def _pair(mode: str, shape: Shape, options: dict[str, Any], name: str = "", goal
     step = partial(_step, retrograd.autograd.grad, lambda: ours(x)[0], [x, *ours.parameters()], retrograd.Tensor(g))
     peer = partial(_step, torch.autograd.grad, lambda: theirs(px)[0], [px, *theirs.parameters()], torch.tensor(g))
     yield Row("recurrent training", label, step, {PEER: peer}, goal or shape.goal, _gradients(step, peer))
+
+
+def _last_step(mode: str) -> Row:
+    """A training step with a loss on the last step alone, as of a forecast or a class: the gradients fade away on their
+    way through many steps, into denormal numbers where nobody prevents it."""
+    ours, theirs = _layers(mode, LONG, {})
+    data, g = lib.random(*LONG[:3]), lib.random(LONG.batch, LONG.units, seed=9) * np.float32(1e-3)
+    x, px = retrograd.Tensor(data.copy(), requires_grad=True), lib.theirs(data, requires_grad=True)
+    step = partial(
+        _step, retrograd.autograd.grad, lambda: ours(x)[0][-1], [x, *ours.parameters()], retrograd.Tensor(g)
+    )
+    peer = partial(_step, torch.autograd.grad, lambda: theirs(px)[0][-1], [px, *theirs.parameters()], torch.tensor(g))
+    return Row("recurrent training", f"{mode} last step {LONG}", step, {PEER: peer}, None, _gradients(step, peer))
 
 
 def _read(no_grad: Any, layer: Any, x: Any) -> Any:
@@ -143,7 +159,7 @@ def _lengths(shape: Shape) -> Iterator[Row]:
 
 def _characters() -> Row:
     """A training step, with Adam, of the network of ``retrograd train text``."""
-    steps, batch, characters = 64, 32, 103
+    steps, batch, characters = 64, 16, 103
     codes = np.random.default_rng(0).integers(0, characters, (steps, batch))
     target = np.random.default_rng(1).integers(0, characters, steps * batch)
 
