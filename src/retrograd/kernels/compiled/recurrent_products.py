@@ -252,7 +252,8 @@ def _weight_grad(task, a, b, gw, zero, plan, table, block):  # type: ignore[no-u
                         table[0] = address(offset(a, begin + i))
                         brgemm(
                             plan[micro + r], address(table), 1, some, a_step * size, 0, 0, width * size,
-                            rows_at + 8 * i, sub * width * size, lanes_in(plan, at, sub), address(zero), 0 if first == 0 else 1,
+                            rows_at + 8 * i, sub * width * size, lanes_in(plan, at, sub), address(zero),
+                            0 if first == 0 else 1,
                         )  # fmt: skip
                         i += r
 
