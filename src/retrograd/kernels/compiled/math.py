@@ -267,10 +267,8 @@ _far = number(16.0, 36.0)  # 1 + 2^n is exact up to here
 
 
 @helper
-def sigmoid(x: Any) -> Any:
+def _sigmoid_near(x: Any) -> Any:
     """1 / d with d = 1 + exp(-x), where the mantissa holds both."""
-    if not all_lanes(absolute(x) < _far(x)):
-        return _sigmoid_of_any(x)
     shifted = x * -1.4426950408889634 + biased(x)
     n = shifted - biased(x)
     r = (-x - n * ln2_high(x)) - n * ln2_low(x)
@@ -281,3 +279,11 @@ def sigmoid(x: Any) -> Any:
     if _compensated(x):
         y = y - y * y * fma(rest, power, power + 1.0 - d)
     return y
+
+
+@helper
+def sigmoid(x: Any) -> Any:
+    near = absolute(x) < _far(x)
+    if all_lanes(near):
+        return _sigmoid_near(x)
+    return select(near, _sigmoid_near(x), _sigmoid_of_any(x))  # whatever number stands beside another
