@@ -13,6 +13,7 @@ import pytest
 import retrograd.kernels
 import retrograd.textbook
 from comparison import bits
+from kernels.garbage import fill_memory_with_garbage
 from kernels.sets import textbook_at_night
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.launch import get_num_threads, set_num_threads
@@ -485,9 +486,10 @@ def test_same_bits_on_every_number_of_threads(
 @textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_same_bits_again(kernel_set: Any, family: str, dtype: type) -> None:
+def test_same_bits_again(kernel_set: Any, family: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What memory held before is not seen: whatever was not written, or read before it was, would show now."""
     first = outcome(kernel_set, family, dtype, "contiguous")
-    outcome(kernel_set, "broadcasting", dtype, "channels_last")  # leaves other numbers in the memory that is used again
+    fill_memory_with_garbage(monkeypatch)
     assert not differing(first, outcome(kernel_set, family, dtype, "contiguous"))
 
 

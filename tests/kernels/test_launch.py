@@ -62,6 +62,27 @@ def test_launches_from_several_python_threads() -> None:
     assert not wrong
 
 
+def test_a_thread_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launch says so; the next one starts those that are missing, and no number twice."""
+    start = threading.Thread.start
+
+    def fail(thread: threading.Thread) -> None:
+        if thread.name == "retrograd-2":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    x = _array()
+    launch.set_num_threads(1)
+    launch.set_num_threads(3)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        relu(x)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(relu(x), np.maximum(x, 0))
+    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("retrograd-")]
+    assert sorted(names) == ["retrograd-1", "retrograd-2"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """

@@ -13,24 +13,16 @@ import pytest
 
 import naive
 from comparison import assert_sums
+from kernels.garbage import fill_memory_with_garbage
 from retrograd import kernels
 from retrograd.geometry import conv_window
 from retrograd.kernels import scratch
 from strategies import DTYPES
 
 
-class Garbage:
-    """Stands for what a thread has kept."""
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        size = 1 << 20
-        return {"f": np.full(size, np.nan, "f"), "d": np.full(size, np.nan, "d"), "q": np.full(size, 1 << 40)}
-
-
 @pytest.fixture
 def full_of_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scratch, "_kept", Garbage())
+    fill_memory_with_garbage(monkeypatch)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -25,8 +25,7 @@ from .target import target_machine
 
 Launch = Callable[..., Any]
 _PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
-_SHARES, _STOP, _THREADS, _READY, _MUTEX, _CONDITION = 4, 32, 41, 42, 48, 64  # compiled/pool.py, as the next line
-_MOST_SHARES, _WORDS = 64, 80 + 8 * 64
+_STOP, _THREADS, _READY, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in compiled/pool.py
 _CPYTHON = (  # what its machine code calls
     "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs", "Py_IncRef",
     "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
@@ -245,12 +244,11 @@ class _Pool:
                 return
             serve = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.native("serve", 4))
             self._words[_STOP] = 0
-            for worker in range(1, self.threads):
+            for worker in range(len(self._workers) + 1, self.threads):  # the last start may have failed half-way
                 arguments = self.address, worker, _PATIENCE, time.CLOCK_MONOTONIC
                 thread = threading.Thread(target=serve, args=arguments, name=f"retrograd-{worker}", daemon=True)
                 thread.start()
                 self._workers.append(thread)
-            self._words[_SHARES] = min(self.threads, _MOST_SHARES)
             self._words[_THREADS] = self.threads
             self._words[_READY] = 1
 
@@ -308,6 +306,8 @@ def get_num_threads() -> int:
 
 def set_num_threads(count: int) -> None:
     """Use ``count`` threads from now on. Results do not depend on it, bit for bit.
+
+    Not while another thread of Python computes: its operators have memory for as many threads as there were.
 
     Raises:
         ValueError: ``count`` is not a positive integer.

@@ -183,15 +183,15 @@ def pause(typing: Any) -> Any:
 @helper
 def _work(pool: int, worker: int) -> None:
     """Do what is left of the own share, then of the others'."""
-    shares = get(pool, SHARES)
+    tickets = get(pool, SHARES)  # maybe of an earlier launch: says where to look, never what a ticket stands for
     done = 0
-    for turn in range(shares):
-        share = (worker + turn) % shares
+    for turn in range(tickets):
+        share = (worker + turn) % tickets
         place = TICKETS + LINE * share
         ticket = get(pool, place)
         while ticket & LEFT != 0:
             if exchange_if(pool, place, ticket, ticket - 1):
-                end = (share + 1) * get(pool, TASKS) // shares
+                end = (share + 1) * get(pool, TASKS) // get(pool, SHARES)
                 call(get(pool, ENTRY), end - (ticket & LEFT), worker, get(pool, RECORD))
                 done += 1
             ticket = get(pool, place)
@@ -211,7 +211,8 @@ def run(pool: int, entry: int, tasks: int, record: int) -> None:
     put(pool, TASKS, tasks)
     put(pool, COMPLETED, 0)
     number = get(pool, LAUNCHES) + 1
-    shares = get(pool, SHARES)
+    shares = min(get(pool, THREADS), MOST_SHARES)
+    put(pool, SHARES, shares)
     for share in range(shares):
         left = (share + 1) * tasks // shares - share * tasks // shares
         put(pool, TICKETS + LINE * share, number << 32 | left)
