@@ -54,12 +54,12 @@ A_PANELS, GROUPS, A_BEGIN = 11, 12, 13
 A_GATES = 14
 B_BEGIN = 18  # a word for each direction
 A_ALL_GATES = 20  # of a direction's weights
-COPIED, PIECE = 21, 22  # sub-panels of b that are copied together; rows that all tiles of a panel go through
-TASKS = 23  # of this matrix; those of the next one follow
+COPIED = 21  # sub-panels of b that are copied together
+TASKS = 22  # of this matrix; those of the next one follow
 DENSE = 24  # a product, whose rows are the units of the slots
 WEIGHT_SIZE = DENSE + 80
-_COPY_BYTES, _PIECE_BYTES = 512 << 10, 24 << 10
-_CHUNK, _LEAST_PANELS = 192, 8  # rows; what a copy is to be worth
+_COPY_BYTES = 512 << 10
+_CHUNK, _LEAST_PANELS = 512, 8  # rows; what a copy is to be worth
 
 _SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half a second-level cache
 _LEAST_WORK = 60_000  # multiply-adds of a column block in a step
@@ -278,13 +278,13 @@ def _matrix_plan(what: Recurrence, steps: int, rows: int, dtype: str, matrix: st
     vectors = _vectors(across, 64)
     tall = count * per_panel
     across_bytes, subs = vectors * lanes * size, ceil(across / vectors)
-    chunk, piece = min(_CHUNK, total), max(1, _PIECE_BYTES // across_bytes)
+    chunk = min(_CHUNK, total)
     copied = max(1, min(subs, _COPY_BYTES // (chunk * across_bytes)))
     work = what.directions * total * count * units * columns
     groups = max(1, min(panels // _LEAST_PANELS, work // TASK_WORK, 8))
     words = [direction, panel, step, per_panel, units, count, columns, b_direction, b_step, total, chunk]
     words += [panels, groups, begin, *(int(gate) for gate in gates[:4]), *b_begin]
-    words += [1 if matrix == "output" else what.gates, copied, piece, what.directions * groups]
+    words += [1 if matrix == "output" else what.gates, copied, what.directions * groups]
     words += [0] * (DENSE - len(words))
     tail = (columns - 1) % lanes + 1
     dense = [tile(dtype, "dense", vectors * lanes).rows, vectors * lanes * size, subs, tail, 0, lanes, 1, 0]

@@ -207,7 +207,7 @@ def _weight_grad(task, a, b, gw, zero, plan, table, block):  # type: ignore[no-u
 
     The rows come in chunks, one after the other, whatever the groups are: so the bits depend on the shape alone. Some
     columns of a chunk of b are copied, register by register, since its rows may be as far apart as the sets of a cache
-    repeat; a panel of a goes through them in pieces that the first cache holds.
+    repeat; then each panel of a, which the second-level cache holds beside the copy, meets all of them.
     """
     L = lanes(a)
     size = address(offset(gw, 1)) - address(gw)
@@ -225,7 +225,6 @@ def _weight_grad(task, a, b, gw, zero, plan, table, block):  # type: ignore[no-u
     a_step = plan[word.A_STEP]
     for first in range(0, depth, chunk):
         some = min(chunk, depth - first)
-        pieces = (some + plan[word.PIECE] - 1) // plan[word.PIECE]
         for sub_0 in range(0, subs, most):
             for sub in range(sub_0, min(subs, sub_0 + most)):
                 target, column = (sub - sub_0) * chunk * width, sub * width
@@ -246,19 +245,17 @@ def _weight_grad(task, a, b, gw, zero, plan, table, block):  # type: ignore[no-u
                 begin = d * plan[word.A_DIRECTION] + p * plan[word.A_PANEL] + plan[word.A_BEGIN] + first * a_step
                 for sub in range(sub_0, min(subs, sub_0 + most)):
                     micro = at + (word.LAST_MICRO if sub == subs - 1 else word.MICRO)
-                    for piece in range(pieces):
-                        row = piece * some // pieces
-                        table[1] = address(offset(block, ((sub - sub_0) * chunk + row) * width))
-                        i = 0
-                        for tile in range(tiles):
-                            r = least + (1 if tile < extra else 0)
-                            table[0] = address(offset(a, begin + row * a_step + i))
-                            brgemm(
-                                plan[micro + r], address(table), 1, (piece + 1) * some // pieces - row, a_step * size,
-                                0, 0, width * size, rows_at + 8 * i, sub * width * size, lanes_in(plan, at, sub),
-                                address(zero), 0 if first + piece == 0 else 1,
-                            )  # fmt: skip
-                            i += r
+                    table[1] = address(offset(block, (sub - sub_0) * chunk * width))
+                    i = 0
+                    for tile in range(tiles):
+                        r = least + (1 if tile < extra else 0)
+                        table[0] = address(offset(a, begin + i))
+                        brgemm(
+                            plan[micro + r], address(table), 1, some, a_step * size, 0, 0, width * size,
+                            rows_at + 8 * i, sub * width * size, lanes_in(plan, at, sub), address(zero),
+                            0 if first == 0 else 1,
+                        )  # fmt: skip
+                        i += r
 
 
 @helper
