@@ -181,6 +181,23 @@ def test_a_broadcast_gradient_becomes_an_array_of_its_own() -> None:
     assert array(x.grad).flags.writeable and 0 not in array(x.grad).strides
 
 
+def test_a_gradient_that_shows_an_element_several_times_becomes_an_array_of_its_own() -> None:
+    class Repeated(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return wrap(x.data.copy())
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            repeated: np.ndarray = np.ndarray((2,), g.data.dtype, np.ones(1), 0, (0,))
+            return wrap(repeated)  # and may be written to
+
+    x = leaf(1, 2)
+    Repeated.apply(x).backward(Tensor(np.ones(2)))
+    Mul.apply(x, x).backward(Tensor(np.ones(2)))
+    assert array(x.grad).tolist() == [3, 5]
+
+
 def test_a_saved_tensor_returned_as_gradient_is_not_shared() -> None:
     class Forgetful(Function):
         @staticmethod

@@ -82,6 +82,19 @@ def test_several_forwards_are_outstanding() -> None:
     close(layer.weight_hh_l0.grad, both)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sweep_that_failed_behind_the_layer_leaves_no_wrong_gradients(kind: str) -> None:
+    """The kernels write over what they saved where the graph is not kept."""
+    layer, x = made(kind, 3, 4), normal(5, 2, 3, requires_grad=True)
+    y, g = layer(x)[0], normal(5, 2, 4, seed=1)
+    g.data[0, 0, 0] = np.nan
+    with retrograd.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="has NaN"):
+        y.backward(g)
+    with pytest.raises(RuntimeError, match="the saved tensors were freed by an earlier backward"):
+        y.backward(normal(5, 2, 4, seed=1))
+    assert x.grad is None
+
+
 CHANGED: list[dict[str, Any]] = [{}, {"bidirectional": True}, {"checkpoint": 2}, {"algorithm": "composed"}]
 
 

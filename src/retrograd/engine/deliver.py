@@ -98,7 +98,7 @@ def _array_is_whole(array: np.ndarray) -> bool:
     """
     base = array.base
     if base is not None:
-        if type(base) is not np.ndarray or base.base is not None or base.nbytes - array.nbytes > _LINE:
+        if type(base) is not np.ndarray or base.base is not None or not 0 <= base.nbytes - array.nbytes <= _LINE:
             return False
         base = None
         if _base_references(array) != _ALONE_BASE:

@@ -106,6 +106,10 @@ class Node:
             return tuple([_restore(self, item) for item in saved])
         return saved
 
+    def free(self) -> None:
+        """Let go of what was saved; a further backward raises. For a backward that writes over it."""
+        self.saved = FREED
+
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Declare outputs that carry no gradient; backward still gets a (zero) gradient for each."""
         self.outputs = tensors  # until forward has returned

@@ -33,9 +33,7 @@ ROW_BLOCKS, COLUMN_BLOCKS = 20, 21
 FORWARD_BLOCK, BACKWARD_BLOCK = 22, 23  # units that a column block takes, forward and backward: all but the last one
 X_GATES, H_GATES = 24, 28  # which gate, in the order of the weights, each slot of W_ih and of W_hh is
 ROW = 32  # elements of a row of a panel: all its slots
-PACKED_H, PACKED_OUTPUT, PACKED_GATES, PACKED_FROM_OUTPUT = range(
-    33, 37
-)  # elements of a packed matrix, see Plan.packed
+PACKED_H, PACKED_OUTPUT, PACKED_GATES, PACKED_FROM_OUTPUT = range(33, 37)  # a direction of it, in elements
 BY_X, BY_H, TO_OUTPUT, FROM_GATES, FROM_OUTPUT, TO_X = (40 + 80 * i for i in range(6))  # products, see below
 MOST_COLUMN_BLOCKS = 8
 

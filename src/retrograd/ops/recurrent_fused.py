@@ -63,7 +63,7 @@ class RecurrentLayer(Function):
         gy, ghn, gcn, gcells = named(upstream, what, cells)
         of_weights, forward = any(wanted[6:]), saved[0]
         if last := not is_graph_kept():
-            saved[0] = None  # it will be written over
+            ctx.free()  # now, since the sweep may fail before it does: what was saved will be written over
         gx, gh0, gc0, found = kernels.recurrent_grad(
             array(gy), array(ghn), array(gcn), array(gcells), x.data, array(h0), array(c0), weight_arrays(flat, what),
             lengths, what, forward, (wanted[0], wanted[1], wanted[2], of_weights), last,

@@ -2,7 +2,7 @@
 
 ``q``: where the slots of the first row begin, ``before`` and ``after``: its states of the step before and of this one,
 ``count``: the units of the panel that exist where nothing is filled up. Rows whose sequence is over, or has not begun,
-are left out here: ``rest`` and ``rest_grad`` are for them.
+are left out here: ``rest`` and ``emptied`` are for them.
 """
 
 from __future__ import annotations
@@ -159,10 +159,10 @@ def shown(y, y_at, y_step, h, at, step, count, lengths, t, n0, n1):  # type: ign
 
 @helper
 def lstm_grad(  # type: ignore[no-untyped-def]
-    plan, a, da, q, next_q, c, before, after, gh, gh_at, gh_step, gc, gc_at, holes, hole, low, high, emptied, lengths,
+    plan, a, da, q, next_q, c, before, after, gh, gh_at, gh_step, gc, gc_at, holes, hole, low, high, leave_0, lengths,
     t, n0, n1,
 ):  # fmt: skip
-    """``emptied``: 1 leaves zeros in gh, to which the step before adds its own. What stands ``next_q`` behind q, and
+    """``leave_0``: 1 leaves zeros in gh, to which the step before adds its own. What stands ``next_q`` behind q, and
     behind ``before``, is asked for: it is what comes next, and not in the cache."""
     L, U, padded, step = lanes(a), plan[word.UNITS_PER_PANEL], plan[word.PADDED], plan[word.ROW]
     coupled, clip, peephole = plan[word.COUPLED], plan[word.CLIP], plan[word.PEEPHOLE]
@@ -197,7 +197,7 @@ def lstm_grad(  # type: ignore[no-untyped-def]
                 store(da, row + o_slot - U + j, ag)
                 store(da, row + o_slot + j, ao)
                 store(gc, of_c + j, back)
-                if emptied == 1:
+                if leave_0 == 1:
                     store(gh, of_h + j, zero)
         row, old, new, of_h, of_c = row + step, old + padded, new + padded, of_h + gh_step, of_c + padded
 
