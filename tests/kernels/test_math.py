@@ -75,6 +75,20 @@ def test_float64_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh"])
+def test_a_number_does_not_depend_on_its_neighbours(name: str, dtype: type[np.floating]) -> None:
+    """Extreme ones take another way, and with them stand others in one register: these keep their bits."""
+    x = (np.random.default_rng(0).standard_normal(500) * 8).astype(dtype)
+    x[::37], x[7::53], x[5::91] = 300, -30, np.nan
+    function = getattr(kernels, name)
+    together = function(x)
+    for first in range(1, 17):
+        np.testing.assert_array_equal(function(x[first:].copy()), together[first:])
+    alone = np.concatenate([function(x[i : i + 1].copy()) for i in range(len(x))])
+    np.testing.assert_array_equal(alone, together)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_multiples_of_a_quarter_turn(name: str, dtype: type[np.floating]) -> None:
     """Next to their zeros and poles, where a reduction with too few digits leaves nothing."""
