@@ -48,16 +48,16 @@ def recurrent(
     panel_row = plan.panels * plan.slots * plan.units_per_panel
     gates_kept, u_kept = save and not what.mode.startswith("rnn"), save and projected
     count, u_count = D * T * N * panel_row, projected * D * u_ring * N * plan.padded
-    init, by_x, by_h, to_output, gates, u = carved(
-        dtype, D * panel_row, plan.x.elements, plan.h.elements, projected * plan.output.elements,
+    init, packed, to_output, gates, u = carved(
+        dtype, D * panel_row, max(plan.x.elements, plan.h.elements), projected * plan.output.elements,
         0 if gates_kept else count, 0 if u_kept else u_count,
     )  # fmt: skip
     if gates_kept:
         gates = aligned(count, dtype)
     if u_kept:
         u = aligned(u_count, dtype)
-    _begin(np.ascontiguousarray(x), weights, what, plan, init, by_x, gates)
-    pack_columns([weight.w_hh for weight in weights], plan.h, by_h, words)
+    _begin(np.ascontiguousarray(x), weights, what, plan, init, packed, gates)
+    pack_columns([weight.w_hh for weight in weights], plan.h, packed, words)
     if projected:
         pack_columns([weight.w_hr for weight in weights], plan.output, to_output, words)
     h = np.empty((D, h_ring, N, P), dtype)
@@ -71,7 +71,7 @@ def recurrent(
     y = np.empty((T, N, D * P), dtype) if own_y else h[0, :-1] if what.reverse[0] else h[0, 1:]
     low, high = what.clip or (0.0, 0.0)
     _FORWARD[dtype](
-        plan.tasks, gates, by_h, to_output, u, h, c, y, holes(weights, what, plan, dtype),
+        plan.tasks, gates, packed, to_output, u, h, c, y, holes(weights, what, plan, dtype),
         zeros_of(plan.padded + 128, dtype), all_steps(T, N) if lengths is None else lengths, words, low, high,
         h_ring, c_ring, u_ring, int(own_y), per_thread(plan.scratch, "q"), plan.scratch, shared_state(plan),
     )  # fmt: skip

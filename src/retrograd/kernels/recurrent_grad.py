@@ -47,12 +47,12 @@ def recurrent_grad(
     words, projected = plan.words, what.projection > 0
     weights = [contiguous(w) for w in weights]
     memory = weight_plan(what, T, N, dtype).memory if wanted[3] else 0
-    gh, gc, gu, from_gates, from_output, to_x, g_out, memories = carved(
+    gh, gc, gu, packed, from_output, g_out, memories = carved(
         dtype, D * N * plan.output_padded, what.cells * D * N * plan.padded, projected * D * N * plan.padded,
-        plan.from_gates.elements, projected * plan.from_output.elements, wanted[0] * plan.to_x.elements,
+        max(plan.from_gates.elements, wanted[0] * plan.to_x.elements), projected * plan.from_output.elements,
         projected * D * T * N * plan.output_padded, max(memory, _SUMS) * get_num_threads(),
     )  # fmt: skip
-    pack_rows([weight.w_hh for weight in weights], plan.from_gates, from_gates, words)
+    pack_rows([weight.w_hh for weight in weights], plan.from_gates, packed, words)
     if projected:
         pack_rows([weight.w_hr for weight in weights], plan.from_output, from_output, words)
     gh_rows = _begun(gh, ghn, D, N, plan.output_padded, P)
@@ -65,17 +65,17 @@ def recurrent_grad(
     _BACKWARD[dtype](
         plan.tasks, gh if gy is None else np.ascontiguousarray(gy), int(gy is not None),
         gh if gcells is None else np.ascontiguousarray(gcells), int(gcells is not None),
-        da if saved.gates is None else saved.gates, da, saved.h, gh if saved.c is None else saved.c, from_gates,
+        da if saved.gates is None else saved.gates, da, saved.h, gh if saved.c is None else saved.c, packed,
         from_output, g_out, gh, gu, gc, holes(weights, what, plan, dtype), zeros_of(plan.padded + 128, dtype),
         all_steps(T, N) if lengths is None else lengths, words, low, high, int(wanted[1]),
         per_thread(plan.scratch, "q"), plan.scratch, shared_state(plan),
     )  # fmt: skip
     gx = gw = None
     if wanted[0]:
-        pack_rows([weight.w_ih for weight in weights], plan.to_x, to_x, words)
+        pack_rows([weight.w_ih for weight in weights], plan.to_x, packed, words)
         gx, (tasks, piece) = np.empty(x.shape, dtype), plan.to_x_tasks
         _TO_X[dtype](
-            tasks, da, to_x, gx, zeros_of(what.input + 128, dtype), words, what.input, piece,
+            tasks, da, packed, gx, zeros_of(what.input + 128, dtype), words, what.input, piece,
             per_thread(plan.scratch, "q"), plan.scratch,
         )  # fmt: skip
     if wanted[3]:
