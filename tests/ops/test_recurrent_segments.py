@@ -41,6 +41,19 @@ def test_segments_give_each_gradient_alone_and_null_for_the_others() -> None:
         np.testing.assert_allclose(found.data, expected[place].data, rtol=1e-11, atol=1e-13)
 
 
+def test_segments_of_operators_give_each_gradient_alone() -> None:
+    """Of the other direction nothing is wanted then, and the first segment begins without states."""
+    one = case(described("lstm", reverse=BOTH, norm=1e-2), steps=3, states=False)
+    leaves = one.leaves()
+    outputs = one.run(leaves)
+    gs = [Tensor(g) for g in upstream(outputs)]
+    expected = grad(outputs, leaves, gs)
+    for place in range(len(leaves)):
+        again = [Tensor(a, requires_grad=i == place) for i, a in enumerate(one.arrays)]
+        (found,) = grad(one.run(again, checkpoint=2), [again[place]], gs)
+        np.testing.assert_allclose(found.data, expected[place].data, rtol=1e-11, atol=1e-13)
+
+
 def test_segments_without_initial_states() -> None:
     for mode in GATES:
         one = case(described(mode, reverse=BOTH), states=False)
