@@ -54,6 +54,24 @@ def test_segments_of_operators_give_each_gradient_alone() -> None:
         np.testing.assert_allclose(found.data, expected[place].data, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("options", [{"norm": 1e-2}, {"projection": 2}], ids=["norm_c", "w_hr"])
+@pytest.mark.parametrize("checkpoint", [None, 1])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_an_output_that_does_not_depend_on_what_is_wanted(
+    options: dict[str, Any], checkpoint: Any, create_graph: bool
+) -> None:
+    """In a single step the cell state does not depend on the last weight, which acts on its way out."""
+    one = case(described("lstm", **options), steps=1, states=False)
+    gs = [Tensor(g) for g in upstream(one.run(one.leaves()))]
+    leaves = one.leaves()
+    expected = grad(one.run(leaves), leaves, gs)[-1]
+    alone = [Tensor(a, requires_grad=a is one.arrays[-1]) for a in one.arrays]
+    outputs = one.run(alone, checkpoint=checkpoint)
+    heard = [place for place, y in enumerate(outputs) if y.requires_grad]
+    (found,) = grad([outputs[n] for n in heard], [alone[-1]], [gs[n] for n in heard], create_graph=create_graph)
+    np.testing.assert_allclose(found.data, expected.data, rtol=1e-11, atol=1e-13)
+
+
 def test_segments_without_initial_states() -> None:
     for mode in GATES:
         one = case(described(mode, reverse=BOTH), states=False)

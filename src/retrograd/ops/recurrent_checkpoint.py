@@ -24,7 +24,7 @@ from ..engine.tensor import Tensor, wrap
 from ..recurrence import Recurrence, Weights
 from .kernel_set import kernels
 from .recurrent_composed import Masks, composed
-from .recurrent_fused import array, boxed, composed_grad, flattened, named, regrouped, weight_arrays, wrapped
+from .recurrent_fused import array, boxed, composed_grad, flattened, heard, named, regrouped, weight_arrays, wrapped
 
 __all__ = ["CheckpointedLayer"]
 
@@ -70,12 +70,12 @@ class _Segment(NamedTuple):
                 leaf.requires_grad = want
         with enable_grad():
             outputs = composed(leaves[0], leaves[1], leaves[2], [Weights(*leaves[3:])], what, lengths, cells, masks)
-        pairs = [(y, wrap(g)) for y, g in zip(outputs, upstream, strict=True) if y is not None and g is not None]
+        pairs = heard(outputs, [wrapped(g) for g in upstream])
         places = [n for n, leaf in enumerate(leaves) if leaf is not None and leaf.requires_grad]
         result: list[Array] = [None] * len(leaves)
-        if not places:  # of this direction nothing is wanted, and the first segment begins without states
-            return *result[:3], Weights(*result[3:])
-        gs = grad([y for y, _ in pairs], [leaves[n] for n in places], [g for _, g in pairs], allow_unused=True)
+        gs: Sequence[Tensor | None] = [None] * len(places)
+        if pairs:
+            gs = grad([y for y, _ in pairs], [leaves[n] for n in places], [g for _, g in pairs], allow_unused=True)
         for n, g in zip(places, gs, strict=True):
             result[n] = np.zeros_like(leaves[n].data) if g is None else g.data
         return *result[:3], Weights(*result[3:])

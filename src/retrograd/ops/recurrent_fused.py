@@ -22,7 +22,7 @@ from .recurrent_composed import Masks, composed
 from .shape import Reshape
 
 __all__ = [
-    "RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "named", "regrouped", "weight_arrays", "wrapped",
+    "RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "heard", "named", "regrouped", "weight_arrays", "wrapped",
 ]  # fmt: skip
 
 
@@ -87,14 +87,23 @@ def composed_grad(
     arguments = [x, h0, c0, None, None, None, *flat]
     own: list[Any] = [t if t is None else Reshape.apply(t, t.data.shape) for t in arguments]
     outputs = composed(own[0], own[1], own[2], regrouped(own[6:], what), what, lengths, cells, masks)
-    some = [(y, g) for y, g in zip([y for y in outputs if y is not None], upstream, strict=True) if g is not None]
+    some = heard([y for y in outputs if y is not None], upstream)
     places = [place for place, want in enumerate(wanted) if want]
-    roots, gradients = [y for y, _ in some], [g for _, g in some]
-    found = grad(roots, [own[place] for place in places], gradients, create_graph=True, allow_unused=True)
     result: list[Tensor | None] = [None] * len(arguments)
-    for place, gradient in zip(places, found, strict=True):
-        result[place] = gradient
+    if some:
+        roots, gradients = [y for y, _ in some], [g for _, g in some]
+        found = grad(roots, [own[place] for place in places], gradients, create_graph=True, allow_unused=True)
+        for place, gradient in zip(places, found, strict=True):
+            result[place] = gradient
     return tuple(result)
+
+
+def heard(
+    outputs: Sequence[Tensor | None], upstream: Sequence[Tensor | None]
+) -> list[tuple[Tensor, Tensor]]:
+    """The outputs that have an upstream gradient and depend on what is wanted."""
+    pairs = zip(outputs, upstream, strict=True)
+    return [(y, g) for y, g in pairs if y is not None and g is not None and y.requires_grad]
 
 
 def boxed(saved: Any) -> np.ndarray:
