@@ -22,7 +22,8 @@ from .recurrent_composed import Masks, composed
 from .shape import Reshape
 
 __all__ = [
-    "RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "heard", "named", "regrouped", "weight_arrays", "wrapped",
+    "RecurrentLayer", "array", "boxed", "composed_grad", "flattened", "heard", "named", "regrouped",
+    "weight_arrays", "wrapped",
 ]  # fmt: skip
 
 
