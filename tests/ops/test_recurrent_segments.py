@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ops.battery import numbers
-from ops.recurrents import BOTH, COMPOSED, case, check_second, check_slopes, check_values, described, of, upstream
+from ops.recurrents import BOTH, COMPOSED, Case, case, check_second, check_slopes, check_values, described, of, upstream
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.recurrence import GATES
@@ -29,21 +29,16 @@ def test_segments_change_no_bit_of_the_outputs(options: dict[str, Any], every: A
         check_slopes(one, checkpoint=every)
 
 
-def test_segments_give_each_gradient_alone_and_null_for_the_others() -> None:
-    one = of({}, steps=5, lengths=(3, 5, 1))
-    leaves = one.leaves()
-    outputs = one.run(leaves)
-    gs = [Tensor(g) for g in upstream(outputs)]
-    expected = grad(outputs, leaves, gs)
-    for place in range(len(leaves)):
-        again = [Tensor(a, requires_grad=i == place) for i, a in enumerate(one.arrays)]
-        (found,) = grad(one.run(again, checkpoint=2), [again[place]], gs)
-        np.testing.assert_allclose(found.data, expected[place].data, rtol=1e-11, atol=1e-13)
-
-
-def test_segments_of_operators_give_each_gradient_alone() -> None:
-    """Of the other direction nothing is wanted then, and the first segment begins without states."""
-    one = case(described("lstm", reverse=BOTH, norm=1e-2), steps=3, states=False)
+@pytest.mark.parametrize(
+    "one",
+    [
+        of({}, steps=5, lengths=(3, 5, 1)),
+        # of the other direction nothing is wanted, and the first segment begins without states
+        case(described("lstm", reverse=BOTH, norm=1e-2), steps=3, states=False),
+    ],
+    ids=["fused", "operators"],
+)
+def test_segments_give_each_gradient_alone_and_null_for_the_others(one: Case) -> None:
     leaves = one.leaves()
     outputs = one.run(leaves)
     gs = [Tensor(g) for g in upstream(outputs)]

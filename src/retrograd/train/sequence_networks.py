@@ -7,8 +7,21 @@ import numpy as np
 from .. import nn
 from ..engine.tensor import Tensor
 
-__all__ = ["SeriesNetwork", "TextNetwork"]
+__all__ = ["RECURRENT_KERNELS", "SeriesNetwork", "TextNetwork"]
 
+# what both run in training
+RECURRENT_KERNELS = (
+    "recurrent.forward",
+    "recurrent.backward",
+    "recurrent_products.by_x",
+    "recurrent_products.pack_columns",
+    "recurrent_products.pack_rows",
+    "recurrent_products.bias_grad",
+    "recurrent_products.weight_grads",
+    "matmul.multiply",
+    "optimizer.adam",
+    "reduction.sum_columns",
+)
 States = tuple[Tensor, Tensor]
 
 

@@ -19,6 +19,7 @@ from .faults import TrainingError
 from .forecast import Autoregression, errors, period_of, seasonal_naive
 from .networks import build_network
 from .progress import counted
+from .sequence_networks import RECURRENT_KERNELS
 from .task import Task
 
 if TYPE_CHECKING:
@@ -33,20 +34,11 @@ _HELD_OUT = 0.2
 _SUNSPOTS = 132  # months: eleven years
 
 _KERNELS = (
-    "recurrent.forward",
-    "recurrent.backward",
-    "recurrent_products.by_x",
-    "recurrent_products.pack_columns",
-    "recurrent_products.pack_rows",
-    "recurrent_products.bias_grad",
-    "recurrent_products.weight_grads",
-    "matmul.multiply",
+    *RECURRENT_KERNELS,
     "elementwise.add",
     "elementwise.add_broadcast",
     "loss.distance",
     "loss.distance_grad",
-    "optimizer.adam",
-    "reduction.sum_columns",
 )
 
 

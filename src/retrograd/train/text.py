@@ -18,7 +18,7 @@ from ..nn.functional import cross_entropy
 from .faults import TrainingError
 from .ngram import bits, witten_bell
 from .progress import counted
-from .sequence_networks import TextNetwork
+from .sequence_networks import RECURRENT_KERNELS, TextNetwork
 from .task import Task
 
 if TYPE_CHECKING:
@@ -32,21 +32,12 @@ _READERS = 8  # streams of held-out text: the fewer, the less often the network 
 _ORDER = 6
 
 _KERNELS = (
-    "recurrent.forward",
-    "recurrent.backward",
-    "recurrent_products.by_x",
-    "recurrent_products.pack_columns",
-    "recurrent_products.pack_rows",
-    "recurrent_products.bias_grad",
+    *RECURRENT_KERNELS,
     "recurrent_products.to_x",
-    "recurrent_products.weight_grads",
-    "matmul.multiply",
     "cross_entropy.rows",
     "cross_entropy.rows_grad",
-    "optimizer.adam",
     "random.dropout",
     "random.dropout_grad",
-    "reduction.sum_columns",
     "sparse.csr_product",
     "sparse.lines",
 )
