@@ -24,6 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from numbers import Real
 from typing import Any, NamedTuple
 
 __all__ = ["GATES", "Parameter", "Recurrence", "Weights", "packed_layout", "recurrence"]
@@ -138,13 +139,13 @@ def recurrence(
         raise ValueError(f"{name}: layer normalisation and peepholes together are not defined; choose one of them")
     chances = {"zoneout of the cell": zoneout[0], "zoneout": zoneout[1], "recurrent dropout": recurrent_dropout}
     for label, p in chances.items():
-        if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
+        if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p < 1:
             raise ValueError(f"{name}: {label} has probability {p!r}; it must be 0 <= p < 1")
     if algorithm not in ALGORITHMS:
         raise ValueError(f"{name}: algorithm={algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS)}")
     what = Recurrence(
         mode, input, hidden, projection, reverse, bias, range_of_cells, clip_nan, reset_after, peephole, coupled, norm,
-        zoneout, recurrent_dropout, algorithm,
+        (float(zoneout[0]), float(zoneout[1])), float(recurrent_dropout), algorithm,
     )  # fmt: skip
     if algorithm == "fused" and not what.fused:
         raise ValueError(

@@ -283,6 +283,7 @@ def _sparse(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Itera
         starts = np.concatenate([[0], ends])
         indices = rng.integers(0, x.shape[axis], int(ends[-1]))
         yield "lines", k.lines(x, indices, axis)
+        yield "lines", k.lines(x, rng.integers(-1, x.shape[axis], 60), axis, 0.5)
         matrix = starts, indices, numbers(rng, (indices.size,), dtype)
         yield "csr_product", k.csr_product(x, axis, *matrix)
         if axis < 3:

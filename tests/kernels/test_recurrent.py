@@ -274,3 +274,28 @@ def test_nan_in_the_cell_state_becomes_the_upper_end() -> None:
     given[2][0, 1, 2] = np.nan
     _, _, cn, _, _ = kernels.recurrent(*given, what, False, False)
     assert cn[0, 1, 2] == 0.25 and np.isfinite(cn).all()
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "lengths", "states", "cells"), [each for each in LAYERS if each[0] != "rnn_relu"]
+)
+def test_an_infinite_input_saturates_the_gates(
+    mode: str, options: dict[str, Any], lengths: bool, states: bool, cells: bool
+) -> None:
+    """The units that fill a panel up, whose weights are 0, see 0 * inf: that stays with them."""
+    for shape in ((4, 3, 4, 17), (3, 1, 4, 33), (3, 7, 5, 5)):
+        what, given, gradients = layer(mode, options, shape, np.float64, lengths, states, cells)
+        given[0][1, 0, 2] = np.inf
+        *outputs, saved = kernels.recurrent(*given, what, True, cells)
+        *expected_outputs, expected_saved = textbook.recurrent(*given, what, True, cells)
+        *found, of_weights = kernels.recurrent_grad(*gradients, *given, what, saved, (True,) * 4)
+        *expected, expected_weights = textbook.recurrent_grad(*gradients, *given, what, expected_saved, (True,) * 4)
+        pairs = zip(
+            [*outputs, *found, *_flat(of_weights)],
+            [*expected_outputs, *expected, *_flat(expected_weights)],
+            strict=True,
+        )
+        for one, other in pairs:
+            if one is not None:
+                np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+        assert np.isfinite(expected_outputs[0]).all() and np.isfinite(expected[0]).all()

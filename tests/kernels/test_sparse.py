@@ -32,6 +32,9 @@ def check(kernels: Any, rng: np.random.Generator, x: np.ndarray, axis: int, coun
     weights = numbers(rng, (total,), x.dtype.type)
     picked = np.stack([np.moveaxis(x, axis, 0)[i] for i in indices], axis) if total else x.take([], axis)
     np.testing.assert_array_equal(run(kernels.lines, x, indices, axis), picked)
+    gaps = np.where(rng.integers(0, 3, total) == 0, -1, indices)
+    np.moveaxis(picked, axis, 0)[gaps < 0] = -2.5
+    np.testing.assert_array_equal(run(kernels.lines, x, gaps, axis, -2.5), picked)
     found = run(kernels.csr_product, x, axis, starts, indices, weights)
     assert_sums(found, product(x, axis, starts, indices, weights), max([1, *counts]))
 

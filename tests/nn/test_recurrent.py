@@ -361,3 +361,14 @@ def test_refusals(call: Any, error: type[Exception], message: str) -> None:
 def test_dropout_of_one_layer_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="LSTM: dropout=0.5 stands between layers"):
         nn.LSTM(3, 2, dropout=0.5)
+
+
+def test_options_may_be_numbers_of_numpy() -> None:
+    """As they come out of an array or a search over settings."""
+    p = np.float32(0.25)
+    options: dict[str, Any] = {
+        "zoneout": (p, p), "recurrent_dropout": p, "clip": (np.float32(-1), np.int64(1)), "forget_bias": p,
+    }  # fmt: skip
+    layer = nn.LSTM(3, 4, 2, dropout=p, **options)
+    usual = nn.LSTM(3, 4, 2, dropout=0.25, zoneout=0.25, recurrent_dropout=0.25, clip=(-1.0, 1.0), forget_bias=0.25)
+    assert repr(layer) == repr(usual) and layer.layers == usual.layers

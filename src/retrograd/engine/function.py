@@ -220,13 +220,16 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
     node.edges = (*edges,)
     node.outputs = tuple([(item.data.shape, item.data.dtype) for item in outputs])
     for method, tensors in (("mark_non_differentiable", marked), ("mark_dirty", dirty)):
-        if not all(_is_in(item, originals) for item in tensors):
-            raise ValueError(f"{cls.__name__}: {method} was given a tensor that forward does not return")
+        for item in tensors:
+            if not _is_in(item, originals):
+                raise ValueError(f"{cls.__name__}: {method} was given a tensor that forward does not return")
     changed: list[tuple[Tensor, Any]] = []
-    for index, (item, original) in enumerate(zip(outputs, originals, strict=True)):
-        if item.data.dtype.kind == "f" and not _is_in(original, marked):
-            edge = (node, index, item.data.shape, item.data.dtype)
-            if _is_in(item, dirty):
+    for index, item in enumerate(outputs):
+        data = item.data
+        dtype = data.dtype
+        if dtype.kind == "f" and not (marked and _is_in(originals[index], marked)):
+            edge = (node, index, data.shape, dtype)
+            if dirty and _is_in(item, dirty):
                 changed.append((item, edge))
                 continue
             if item._edge is not None:

@@ -151,36 +151,35 @@ def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...
     """Replace saved outputs and intermediates by their stand-ins."""
     saved = node.saved
     kept: list[Any] | None = None
+    given = {id(arg) for arg in args}
     for position, item in enumerate(saved):
         if isinstance(item, Tensor) and item._grad_req is INFERENCE:
             raise RuntimeError(
                 f"{node.function.__name__}: a tensor made in inference_mode cannot be saved for a backward; use "
                 "tensor.clone() outside inference_mode, or no_grad instead of inference_mode"
             )
-        for arg in args:
-            if arg is item:
-                break
-        else:
-            if isinstance(item, Tensor):
-                stand_in: Any = None
-                for index, output in enumerate(outputs):
-                    if output is item:
-                        if node.outputs is None or output._edge is not None:
-                            stand_in = SavedOutput(item.data, index)
-                        break
-                else:
-                    # One that requires a gradient came from outside forward and has its own history.
-                    if not item._requires_grad and item.data.dtype.kind == "f":
-                        stand_in = SavedIntermediate(item.data)
-                if stand_in is not None:
-                    if kept is None:
-                        kept = list(saved)
-                    kept[position] = stand_in
-            elif item is not None and not isinstance(item, np.ndarray):
-                raise TypeError(
-                    f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
-                    f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"
-                )
+        if id(item) in given:
+            continue
+        if isinstance(item, Tensor):
+            stand_in: Any = None
+            for index, output in enumerate(outputs):
+                if output is item:
+                    if node.outputs is None or output._edge is not None:
+                        stand_in = SavedOutput(item.data, index)
+                    break
+            else:
+                # One that requires a gradient came from outside forward and has its own history.
+                if not item._requires_grad and item.data.dtype.kind == "f":
+                    stand_in = SavedIntermediate(item.data)
+            if stand_in is not None:
+                if kept is None:
+                    kept = list(saved)
+                kept[position] = stand_in
+        elif item is not None and not isinstance(item, np.ndarray):
+            raise TypeError(
+                f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
+                f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"
+            )
     if kept is not None:
         node.saved = kept
 

@@ -52,8 +52,10 @@ def recurrent(
         dtype, D * panel_row, max(plan.x.elements, plan.h.elements), projected * plan.output.elements,
         0 if gates_kept else count, 0 if u_kept else u_count,
     )  # fmt: skip
+    c_count = what.cells * D * c_ring * N * plan.padded
+    kept = aligned(gates_kept * count + c_count, dtype)  # what backward reads
     if gates_kept:
-        gates = aligned(count, dtype)
+        gates = kept[c_count:]
     if u_kept:
         u = aligned(u_count, dtype)
     _begin(np.ascontiguousarray(x), weights, what, plan, init, packed, gates)
@@ -61,7 +63,7 @@ def recurrent(
     if projected:
         pack_columns([weight.w_hr for weight in weights], plan.output, to_output, words)
     h = np.empty((D, h_ring, N, P), dtype)
-    c = aligned(D * c_ring * N * plan.padded, dtype).reshape(D, c_ring, N, plan.padded) if what.cells else h
+    c = kept[:c_count].reshape(D, c_ring, N, plan.padded) if what.cells else h
     for d, reverse in enumerate(what.reverse):
         first = T if reverse else 0
         h[d, first % h_ring] = 0 if h0 is None else h0[d]

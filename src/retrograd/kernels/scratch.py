@@ -17,12 +17,14 @@ from .launch import get_num_threads
 _MOST = 8 << 20  # bytes kept for each element type
 _LINE = 64  # bytes
 _DATA, _address = object.__basicsize__, ctypes.c_int64.from_address  # of an array, see launch.py
+_MOST_PIECES = 256
 _WORTH = 16 << 10  # bytes from which the place of an array matters more than the time to choose it
 
 
 class _Kept(local):  # a second thread that calls kernels has its own
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
+        self.pieces: dict[tuple[str, tuple[int, ...]], list[np.ndarray]] = {}  # of them, as ``carved`` gave them
 
 
 _kept = _Kept()
@@ -41,6 +43,7 @@ def aligned(count: int, dtype: str) -> np.ndarray:
 def forget() -> None:
     """Let go of the memory that this thread keeps."""
     _kept.arrays.clear()
+    _kept.pieces.clear()
 
 
 def per_thread(count: int, dtype: str) -> np.ndarray:
@@ -51,17 +54,23 @@ def per_thread(count: int, dtype: str) -> np.ndarray:
 def carved(dtype: str, *counts: int) -> list[np.ndarray]:
     """Arrays of at least so many elements, each from a cache line on, for one operator: of memory that is kept, unless
     it is large. As ``shared``, which may give the same memory."""
+    pieces = _kept.pieces.get((dtype, counts))
+    if pieces is not None:
+        return pieces
     line = _LINE // (4 if dtype == "f" else 8)
     sizes = [-(-count // line) * line for count in counts]
     total = sum(sizes)
     if total * (4 if dtype == "f" else 8) > _MOST:  # one piece of them all would come fresh from the system
         return [aligned(size, dtype) for size in sizes]
     memory = shared(total, dtype)
-    arrays, begin = [], 0
+    pieces, begin = [], 0
     for size in sizes:
-        arrays.append(memory[begin : begin + size])
+        pieces.append(memory[begin : begin + size])
         begin += size
-    return arrays
+    if len(_kept.pieces) >= _MOST_PIECES:
+        _kept.pieces.clear()
+    _kept.pieces[dtype, counts] = pieces
+    return pieces
 
 
 def cores() -> int:
@@ -79,4 +88,5 @@ def shared(count: int, dtype: str) -> np.ndarray:
         array.fill(0)
         if array.nbytes <= _MOST:
             arrays[dtype] = array
+            _kept.pieces.clear()  # they hold the memory that was kept before
     return array

@@ -17,8 +17,8 @@ _LINES, _PRODUCT, _PAIR = kernel("sparse.lines"), kernel("sparse.csr_product"), 
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def lines(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64"""
+def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -> np.ndarray:
+    """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64, -1 for a line of ``filling``"""
     x = dense(x)
     order = memory_axes(x.shape, x.strides)
     outer, extent, inner = around(x.shape, x.strides, axis)
@@ -27,8 +27,9 @@ def lines(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     if y.size:
         total, per_task = outer * indices.size, CHUNK // inner or 1
         _LINES[x.dtype.char](
-            -(-total // per_task), x, np.ascontiguousarray(indices), y, indices.size, extent, inner, total, per_task
-        )
+            -(-total // per_task), x, np.ascontiguousarray(indices), y, indices.size, extent, inner, total, per_task,
+            filling,
+        )  # fmt: skip
     return y.transpose(back) if back else y
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class RNNBase(Module):
             if width >= units:
                 raise ValueError(f"{name}: proj_size={proj_size} must be below hidden_size={hidden_size}; 0: none")
         for label, p in (("dropout", dropout), ("variational_dropout", variational_dropout)):
-            if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
+            if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
                 raise ValueError(f"{name}: {label}={p!r} is a probability and must lie in [0, 1]")
         if dropout and variational_dropout:
             raise ValueError(

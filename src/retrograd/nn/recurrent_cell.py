@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -253,16 +254,16 @@ def pair_of_clip(name: str, clip: Any) -> tuple[float, float] | None:
     """
     if clip is None:
         return None
-    if not isinstance(clip, Sequence) or len(clip) != 2 or not all(isinstance(end, (int, float)) for end in clip):
+    if not isinstance(clip, Sequence) or len(clip) != 2 or not all(isinstance(end, Real) for end in clip):
         raise ValueError(f"{name}: clip={clip!r} must be a pair of numbers, (low, high), or None")
-    return clip[0], clip[1]
+    return float(clip[0]), float(clip[1])
 
 
 def check_forget_bias(name: str, forget_bias: Any, bias: bool) -> None:
     """Raise unless it is None, or a number for a layer that has a bias."""
     if forget_bias is None:
         return
-    if isinstance(forget_bias, bool) or not isinstance(forget_bias, (int, float)) or not math.isfinite(forget_bias):
+    if isinstance(forget_bias, bool) or not isinstance(forget_bias, Real) or not math.isfinite(forget_bias):
         raise ValueError(f"{name}: forget_bias={forget_bias!r} must be a number, or None")
     if not bias:
         raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
@@ -274,7 +275,7 @@ def pair_of_zoneout(name: str, mode: str, zoneout: Any) -> tuple[float, float]:
     Raises:
         ValueError: zoneout is neither a number nor a pair of them.
     """
-    if isinstance(zoneout, (int, float)):
+    if isinstance(zoneout, Real):
         return (float(zoneout) if mode == "lstm" else 0.0, float(zoneout))
     if not isinstance(zoneout, Sequence) or len(zoneout) != 2:
         raise ValueError(f"{name}: zoneout={zoneout!r} must be a probability, or of an LSTM a pair, for c and h")

@@ -11,6 +11,7 @@ every state. It returns
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -341,5 +342,5 @@ class VariationalDropoutCell(_CellRound):
 
 
 def _check_chance(name: str, label: str, p: Any) -> None:
-    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= float(p) < 1:
         raise ValueError(f"{name}: {label}={p!r} is a probability and must be 0 <= p < 1")

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
+from .kernel_set import kernels
 
 __all__: list[str] = []
 
@@ -22,7 +23,7 @@ class PickRows(Function):
     def forward(ctx: Any, x: Tensor, rows: np.ndarray) -> Tensor:
         ctx.save_for_backward(rows)
         ctx.count = len(x.data)
-        return wrap(x.data.take(rows, 0))
+        return wrap(_lines(x.data, rows))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -36,14 +37,21 @@ class PlaceRows(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: np.ndarray, count: int, filling: float) -> Tensor:
         ctx.save_for_backward(rows)
-        y = np.empty((count, *x.data.shape[1:]), x.data.dtype)
-        y[rows] = x.data
-        others = np.ones(count, bool)  # each row is written once
-        others[rows] = False
-        y[others] = filling
-        return wrap(y)
+        source = np.full(count, -1)
+        source[rows] = np.arange(len(rows))
+        return wrap(_lines(x.data, source, filling))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (rows,) = ctx.saved_tensors
         return PickRows.apply(g, rows), None, None, None
+
+
+def _lines(x: np.ndarray, indices: np.ndarray, filling: float = 0.0) -> np.ndarray:
+    """x[indices], and ``filling`` where the index is -1; the kernels know floating-point numbers only."""
+    if x.dtype.kind == "f":
+        return kernels.lines(x, indices, 0, filling)
+    y = np.full((len(indices), *x.shape[1:]), filling, x.dtype)
+    there = indices >= 0
+    y[there] = x[indices[there]]
+    return y

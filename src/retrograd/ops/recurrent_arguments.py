@@ -63,16 +63,29 @@ def check_layer(
     if len(weights) != what.directions:
         raise ValueError(f"{name}: weights of {len(weights)} directions, and the layer has {what.directions}")
     shapes = weight_shapes(what)
+    dtype = x.data.dtype
     for given in weights:
-        for label, weight, expected_shape in zip(Weights._fields, given, shapes, strict=True):
-            if weight is None and expected_shape is None:
-                continue
-            if weight is None or expected_shape is None:
-                there = "missing" if weight is None else "given, and the layer has none"
-                raise ValueError(f"{name}: {label} is {there}; the layer is {what}")
-            require_same(name, "input", x, label, weight)
-            if weight.data.shape != expected_shape:
-                raise ValueError(f"{name}: {label}.shape={weight.data.shape}, needs {expected_shape}")
+        for weight, expected in zip(given, shapes, strict=True):
+            if weight is None:
+                if expected is not None:
+                    break
+            elif not isinstance(weight, Tensor) or weight.data.shape != expected or weight.data.dtype is not dtype:
+                break
+        else:
+            continue
+        _check_weights(name, x, given, shapes, what)  # something may be wrong: says what
+
+
+def _check_weights(name: str, x: Tensor, given: Weights, shapes: Weights, what: Recurrence) -> None:
+    for label, weight, expected in zip(Weights._fields, given, shapes, strict=True):
+        if weight is None and expected is None:
+            continue
+        if weight is None or expected is None:
+            there = "missing" if weight is None else "given, and the layer has none"
+            raise ValueError(f"{name}: {label} is {there}; the layer is {what}")
+        require_same(name, "input", x, label, weight)
+        if weight.data.shape != expected:
+            raise ValueError(f"{name}: {label}.shape={weight.data.shape}, needs {expected}")
 
 
 class Rest(list[int]):

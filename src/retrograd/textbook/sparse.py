@@ -11,9 +11,12 @@ __all__ = ["csr_product", "csr_product_pair", "lines"]
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def lines(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64"""
-    return x.take(indices, axis)
+def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -> np.ndarray:
+    """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64, -1 for a line of ``filling``"""
+    y = np.full((indices.size, *np.moveaxis(x, axis, 0).shape[1:]), filling, x.dtype)
+    there = indices >= 0
+    y[there] = np.moveaxis(x, axis, 0)[indices[there]]
+    return np.moveaxis(y, 0, axis)
 
 
 @ieee

@@ -230,6 +230,9 @@ def backward(
                             of_rows.rnn_grad(
                                 plan, da, q, h, after * P + unit, gh, gh_0 + unit, wide, count, lengths, t, n0, n1
                             )
+                        if count < U and t < longest:
+                            for n in range(n1 - n0):
+                                of_rows.without_filling(da, q + n * step, step, U, count)
                 if columns > 1:
                     add(shared, 0, 1)
             if columns > 1:

@@ -238,6 +238,20 @@ def rnn_grad(plan, da, q, h, after, gh, gh_at, gh_step, count, lengths, t, n0, n
 
 
 @helper
+def without_filling(da, q, step, units, count):  # type: ignore[no-untyped-def]
+    """0 for the units of a row that are not there: what an infinite x makes of them, times weights of 0, is NaN."""
+    L = lanes(da)
+    zero = full(da, 0.0)
+    for slot in range(q, q + step, units):
+        first = slot + count // L * L
+        if count % L > 0:
+            store(da, first, load_first(da, first, count % L))
+            first += L
+        for at in range(first, slot + units, L):
+            store(da, at, zero)
+
+
+@helper
 def add_rows(target, at, step, source, begin, source_step, count, lengths, t, n0, n1):  # type: ignore[no-untyped-def]
     """Upstream gradients of this step: to h or to the cells."""
     to, of = at, begin

@@ -59,13 +59,22 @@ def _line(
 
 def lines(
     task: int, worker: int, x: Array, indices: Table, y: Array, rows: int, extent: int, inner: int, total_rows: int,
-    per_task: int,
+    per_task: int, filling: float,
 ) -> None:  # fmt: skip
-    """y[o, r, i] = x[o, indices[r], i]"""
+    """y[o, r, i] = x[o, indices[r], i], and ``filling`` where the index is -1"""
+    nothing = full(y, filling)
     for row in range(task * per_task, min(total_rows, (task + 1) * per_task)):
         o = row // rows
         k = row * inner
-        last, source = k + inner, (o * extent + indices[row - o * rows]) * inner - k
+        index = indices[row - o * rows]
+        last, source = k + inner, (o * extent + index) * inner - k
+        if index < 0:
+            while k + lanes(y) <= last:
+                ahead(y, k)
+                store(y, k, nothing)
+                k += lanes(y)
+            store_first(y, k, nothing, last - k)
+            continue
         if inner == 1:
             y[k] = x[source + k]
             continue
