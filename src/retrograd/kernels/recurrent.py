@@ -58,7 +58,8 @@ def recurrent(
         gates = kept[c_count:]
     if u_kept:
         u = aligned(u_count, dtype)
-    _begin(np.ascontiguousarray(x), weights, what, plan, init, packed, gates)
+    scratch = per_thread(plan.scratch, "q")
+    _begin(np.ascontiguousarray(x), weights, what, plan, init, packed, gates, scratch)
     pack_columns([weight.w_hh for weight in weights], plan.h, packed, words)
     if projected:
         pack_columns([weight.w_hr for weight in weights], plan.output, to_output, words)
@@ -75,7 +76,7 @@ def recurrent(
     _FORWARD[dtype](
         plan.tasks, gates, packed, to_output, u, h, c, y, holes(weights, what, plan, dtype),
         zeros_of(plan.padded + 128, dtype), all_steps(T, N) if lengths is None else lengths, words, low, high,
-        h_ring, c_ring, u_ring, int(own_y), per_thread(plan.scratch, "q"), plan.scratch, shared_state(plan),
+        h_ring, c_ring, u_ring, int(own_y), scratch, plan.scratch, shared_state(plan),
     )  # fmt: skip
     hn = np.empty((D, N, P), dtype)
     cn = np.empty((D, N, H), dtype) if what.cells else None
@@ -93,7 +94,7 @@ def recurrent(
 
 def _begin(
     x: np.ndarray, weights: Sequence[Weights], what: Recurrence, plan: Plan, init: np.ndarray, by_x: np.ndarray,
-    gates: np.ndarray,
+    gates: np.ndarray, scratch: np.ndarray,
 ) -> None:  # fmt: skip
     """Fill ``gates`` with x W_ih^T and the biases."""
     matrices = [weight.w_ih for weight in weights]
@@ -105,9 +106,19 @@ def _begin(
         pack_columns(matrices, plan.x, by_x, plan.words)
     tasks, piece, groups = plan.by_x
     _BY_X[x.dtype.char](
-        tasks, x, by_x, init, gates, plan.words, what.input, plan.x.step, piece, groups, per_thread(plan.scratch, "q"),
+        tasks,
+        x,
+        by_x,
+        init,
+        gates,
+        plan.words,
+        what.input,
+        plan.x.step,
+        piece,
+        groups,
+        scratch,
         plan.scratch,
-    )  # fmt: skip
+    )
 
 
 def _all_cells(c: np.ndarray, lengths: np.ndarray | None, what: Recurrence) -> np.ndarray:

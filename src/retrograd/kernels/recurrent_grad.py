@@ -52,6 +52,7 @@ def recurrent_grad(
         max(plan.from_gates.elements, wanted[0] * plan.to_x.elements), projected * plan.from_output.elements,
         projected * D * T * N * plan.output_padded, max(memory, _SUMS) * get_num_threads(),
     )  # fmt: skip
+    scratch = per_thread(plan.scratch, "q")
     pack_rows([weight.w_hh for weight in weights], plan.from_gates, packed, words)
     if projected:
         pack_rows([weight.w_hr for weight in weights], plan.from_output, from_output, words)
@@ -67,21 +68,20 @@ def recurrent_grad(
         gh if gcells is None else np.ascontiguousarray(gcells), int(gcells is not None),
         da if saved.gates is None else saved.gates, da, saved.h, gh if saved.c is None else saved.c, packed,
         from_output, g_out, gh, gu, gc, holes(weights, what, plan, dtype), zeros_of(plan.padded + 128, dtype),
-        all_steps(T, N) if lengths is None else lengths, words, low, high, int(wanted[1]),
-        per_thread(plan.scratch, "q"), plan.scratch, shared_state(plan),
+        all_steps(T, N) if lengths is None else lengths, words, low, high, int(wanted[1]), scratch, plan.scratch,
+        shared_state(plan),
     )  # fmt: skip
     gx = gw = None
     if wanted[0]:
         pack_rows([weight.w_ih for weight in weights], plan.to_x, packed, words)
         gx, (tasks, piece) = np.empty(x.shape, dtype), plan.to_x_tasks
         _TO_X[dtype](
-            tasks, da, packed, gx, zeros_of(what.input + 128, dtype), words, what.input, piece,
-            per_thread(plan.scratch, "q"), plan.scratch,
-        )  # fmt: skip
+            tasks, da, packed, gx, zeros_of(what.input + 128, dtype), words, what.input, piece, scratch, plan.scratch
+        )
     if wanted[3]:
         if lengths is not None:  # the rest of a sequence may hold anything, and 0 times NaN is NaN
             x = np.where((np.arange(T)[:, None] < lengths)[:, :, None], x, x.dtype.type(0))
-        gw = _weight_grads(da, np.ascontiguousarray(x), saved, g_out, what, plan, memories)
+        gw = _weight_grads(da, np.ascontiguousarray(x), saved, g_out, what, plan, memories, scratch)
     gh0 = gh_rows[:, :, :P].copy() if wanted[1] else None
     gc0 = gc_rows[:, :, :H].copy() if wanted[2] and what.cells else None
     return gx, gh0, gc0, gw
@@ -99,8 +99,9 @@ def _begun(
 
 
 def _weight_grads(
-    da: np.ndarray, x: np.ndarray, saved: Saved, g_out: np.ndarray, what: Recurrence, plan: Plan, memories: np.ndarray
-) -> list[Weights]:
+    da: np.ndarray, x: np.ndarray, saved: Saved, g_out: np.ndarray, what: Recurrence, plan: Plan,
+    memories: np.ndarray, scratch: np.ndarray,
+) -> list[Weights]:  # fmt: skip
     T, N, _ = x.shape
     D, P, H, rows, dtype = len(what.reverse), what.output, what.hidden, what.gates * what.hidden, x.dtype.char
     w_ih, w_hh = _matrices(D, rows, what.input, dtype), _matrices(D, rows, P, dtype)
@@ -108,7 +109,7 @@ def _weight_grads(
     words, tasks, memory = weight_plan(what, T, N, dtype)
     _WEIGHT_GRADS[dtype](
         tasks, da, x, saved.h, g_out, g_out if saved.u is None else saved.u, w_ih, w_hh, w_ih if w_hr is None else w_hr,
-        zeros_of(max(H, what.input) + 128, dtype), words, memories, memory, per_thread(plan.scratch, "q"), plan.scratch,
+        zeros_of(max(H, what.input) + 128, dtype), words, memories, memory, scratch, plan.scratch,
     )  # fmt: skip
     b_ih = b_hh = peephole = None
     if what.bias:

@@ -51,7 +51,7 @@ class RecurrentLayer(Function):
             ctx.save_for_backward(x, h0, c0, boxed(saved), kept, *flat)
             ctx.options = (lengths, what, cells)
             ctx.set_materialize_grads(False)
-        return tuple(wrap(array) for array in outputs if array is not None)
+        return tuple([wrap(array) for array in outputs if array is not None])
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
