@@ -125,6 +125,39 @@ def test_large_ones_in_pieces(mode: str, shape: tuple[int, ...]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "order", ["falling", "rising", "one goes on", "all end at once", "some have ended", "all have"]
+)
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [("lstm", {"reverse": BOTH}), ("lstm", {"projection": 3, "reverse": (True,)}), ("gru", {}), ("rnn_relu", {})],
+    ids=str,
+)
+def test_lengths_in_every_order(mode: str, options: dict[str, Any], order: str) -> None:
+    """What a step leaves out: nothing, its last sequences, or all of them; 600 rows are more than one chunk."""
+    for T, N, inputs, H in ((60, 27, 5, 17), (9, 13, 3, 40), (4, 1, 2, 3), (7, 2, 20, 5)):
+        what, given, gradients = layer(mode, options, (T, N, inputs, H), np.float64, True, True, False)
+        ends = given[4]
+        ends.sort()
+        if order == "falling":
+            ends[:] = ends[::-1].copy()
+        elif order == "one goes on":
+            ends[:], ends[N // 2] = 1, T
+        elif order == "all end at once":
+            ends[:] = T // 2
+        elif order == "some have ended":  # as in the pieces of a long sequence
+            ends[N // 2 :] = 0
+        elif order == "all have":
+            ends[:] = 0
+        given[0][...] = np.random.default_rng(T).standard_normal((T, N, inputs))
+        given[0][np.arange(T)[:, None] >= ends] = np.nan  # whoever reads it shows it
+        assert_equal(
+            results(kernels, what, given, gradients, False),
+            results(textbook, what, given, gradients, False),
+            np.float64,
+        )
+
+
 def test_some_are_cut_into_rows_and_some_into_columns() -> None:
     cuts = set()
     for T, N, inputs, H in LARGE:

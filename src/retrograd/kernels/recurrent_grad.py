@@ -43,16 +43,17 @@ def recurrent_grad(
         raise TypeError(
             "recurrent_grad: the forward pass ran on another kernel set; run forward and backward on the same one"
         )
-    plan = recurrent_plan(what, T, N, dtype)
+    ragged = lengths is not None
+    plan = recurrent_plan(what, T, N, dtype, ragged)
     words, projected = plan.words, what.projection > 0
     weights = [contiguous(w) for w in weights]
-    memory = weight_plan(what, T, N, dtype).memory if wanted[3] else 0
+    memory = weight_plan(what, T, N, dtype, ragged).memory if wanted[3] else 0
     gh, gc, gu, packed, from_output, g_out, memories = carved(
         dtype, D * N * plan.output_padded, what.cells * D * N * plan.padded, projected * D * N * plan.padded,
         max(plan.from_gates.elements, wanted[0] * plan.to_x.elements), projected * plan.from_output.elements,
         projected * D * T * N * plan.output_padded, max(memory, _SUMS) * get_num_threads(),
     )  # fmt: skip
-    scratch = per_thread(plan.scratch, "q")
+    scratch, ends = per_thread(plan.scratch, "q"), all_steps(T, N) if lengths is None else lengths
     pack_rows([weight.w_hh for weight in weights], plan.from_gates, packed, words)
     if projected:
         pack_rows([weight.w_hr for weight in weights], plan.from_output, from_output, words)
@@ -68,20 +69,18 @@ def recurrent_grad(
         gh if gcells is None else np.ascontiguousarray(gcells), int(gcells is not None),
         da if saved.gates is None else saved.gates, da, saved.h, gh if saved.c is None else saved.c, packed,
         from_output, g_out, gh, gu, gc, holes(weights, what, plan, dtype), zeros_of(plan.padded + 128, dtype),
-        all_steps(T, N) if lengths is None else lengths, words, low, high, int(wanted[1]), scratch, plan.scratch,
-        shared_state(plan),
+        ends, words, low, high, int(wanted[1]), scratch, plan.scratch, shared_state(plan),
     )  # fmt: skip
     gx = gw = None
     if wanted[0]:
         pack_rows([weight.w_ih for weight in weights], plan.to_x, packed, words)
         gx, (tasks, piece) = np.empty(x.shape, dtype), plan.to_x_tasks
         _TO_X[dtype](
-            tasks, da, packed, gx, zeros_of(what.input + 128, dtype), words, what.input, piece, scratch, plan.scratch
-        )
+            tasks, da, packed, gx, zeros_of(what.input + 128, dtype), words, what.input, piece, ends, scratch,
+            plan.scratch,
+        )  # fmt: skip
     if wanted[3]:
-        if lengths is not None:  # the rest of a sequence may hold anything, and 0 times NaN is NaN
-            x = np.where((np.arange(T)[:, None] < lengths)[:, :, None], x, x.dtype.type(0))
-        gw = _weight_grads(da, np.ascontiguousarray(x), saved, g_out, what, plan, memories, scratch)
+        gw = _weight_grads(da, np.ascontiguousarray(x), saved, g_out, lengths, what, plan, memories, scratch)
     gh0 = gh_rows[:, :, :P].copy() if wanted[1] else None
     gc0 = gc_rows[:, :, :H].copy() if wanted[2] and what.cells else None
     return gx, gh0, gc0, gw
@@ -99,18 +98,26 @@ def _begun(
 
 
 def _weight_grads(
-    da: np.ndarray, x: np.ndarray, saved: Saved, g_out: np.ndarray, what: Recurrence, plan: Plan,
-    memories: np.ndarray, scratch: np.ndarray,
+    da: np.ndarray, x: np.ndarray, saved: Saved, g_out: np.ndarray, lengths: np.ndarray | None, what: Recurrence,
+    plan: Plan, memories: np.ndarray, scratch: np.ndarray,
 ) -> list[Weights]:  # fmt: skip
     T, N, _ = x.shape
     D, P, H, rows, dtype = len(what.reverse), what.output, what.hidden, what.gates * what.hidden, x.dtype.char
     w_ih, w_hh = _matrices(D, rows, what.input, dtype), _matrices(D, rows, P, dtype)
     w_hr = np.empty((D, P, H), dtype) if what.projection else None
-    words, tasks, memory = weight_plan(what, T, N, dtype)
+    words, tasks, memory = weight_plan(what, T, N, dtype, lengths is not None)
+    some, count = words, T * N
+    if lengths is not None:  # what stands behind the end of a sequence may be anything
+        some = np.flatnonzero(np.arange(T)[:, None] < lengths)
+        count = some.size
     _WEIGHT_GRADS[dtype](
         tasks, da, x, saved.h, g_out, g_out if saved.u is None else saved.u, w_ih, w_hh, w_ih if w_hr is None else w_hr,
-        zeros_of(max(H, what.input) + 128, dtype), words, memories, memory, scratch, plan.scratch,
+        zeros_of(max(H, what.input) + 128, dtype), words, some, count, memories, memory, scratch, plan.scratch,
     )  # fmt: skip
+    if count == 0:
+        for matrix in (w_ih, w_hh, w_hr):
+            if matrix is not None:
+                matrix.fill(0)
     b_ih = b_hh = peephole = None
     if what.bias:
         b_ih, b_hh = np.empty((D, rows), dtype), np.empty((D, rows), dtype)

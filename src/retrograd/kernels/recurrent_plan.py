@@ -47,7 +47,7 @@ _FEW = 4  # rows, up to which the operands are in the first cache and nothing is
 # ---- words of a weight gradient
 A_DIRECTION, A_PANEL, A_STEP = range(3)  # from direction to direction, panel to panel, row to row, in elements
 A_UNITS, A_TOTAL, A_SLOTS = 3, 4, 5  # units of a panel and of all; how many slots
-COLUMNS, B_DIRECTION, B_STEP, DEPTH, CHUNK = 6, 7, 8, 9, 10
+COLUMNS, B_DIRECTION, B_STEP, ALL_ROWS, CHUNK = 6, 7, 8, 9, 10
 A_PANELS, GROUPS, A_BEGIN = 11, 12, 13
 A_GATES = 14
 B_BEGIN = 18  # a word for each direction
@@ -142,8 +142,13 @@ def _pieces(total: int, piece: int) -> set[int]:
     return {min(piece, total - first) for first in range(0, total, piece)}
 
 
+def _counts(counts: set[int], ragged: bool) -> set[int]:
+    return set(range(1, max(counts) + 1)) if ragged else counts
+
+
 @lru_cache(maxsize=1024)
-def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
+def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str, ragged: bool = False) -> Plan:
+    """``ragged``: sequences end before the last step, so that there may be fewer rows than a block or piece has."""
     lanes, size = lanes_of(dtype), 4 if dtype == "f" else 8
     mode, units, output = MODES[what.mode], what.hidden, what.output
     slots = 4 if mode == GRU else what.gates
@@ -160,7 +165,7 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
         row_blocks = max(1, min(2, rows // _LEAST_ROWS), min(16, rows // _ROWS_OF_BLOCK))
     else:
         column_blocks = max(1, min(MOST_COLUMN_BLOCKS, panels, rows * work // _LEAST_WORK))
-    blocks = _cut(rows, row_blocks)
+    blocks = _counts(_cut(rows, row_blocks), ragged)
     of_h = _vectors(h_slots * per_panel // lanes, rows)
     back = _vectors(output_padded // lanes, rows)
     over_units = _vectors(padded // lanes, rows)
@@ -173,6 +178,7 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
     wanted = min(MOST_TASKS, what.directions * total * what.gates * units * what.input // TASK_WORK)
     groups = max(1, min(panels, ceil(wanted / max(1, what.directions * ceil(total / piece)))))
     gradient_piece = min(192, max(48, ceil(ceil(total / max(1, min(wanted, 8))) / 12) * 12))
+    pieces, gradient_pieces = (_counts(_pieces(total, each), ragged) for each in (piece, gradient_piece))
     far = _vectors(ceil(what.input / lanes), total)
     words = [steps, rows, units, output, what.directions, mode]
     words += [int(what.projection > 0), int(what.peephole), int(what.coupled)]
@@ -181,12 +187,12 @@ def recurrent_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> Plan:
     words += [int(each) for each in (*what.reverse, False)[:2]]
     words += [row_blocks, column_blocks, forward_block, backward_block, *x_gates, *([0, 1, 2, 3])]
     products = (
-        (_pieces(total, piece), _vectors(x_slots * per_panel // lanes, total), x_slots * per_panel, what.input),
+        (pieces, _vectors(x_slots * per_panel // lanes, total), x_slots * per_panel, what.input),
         (blocks, of_h, h_slots * per_panel, output),
         (blocks, _vectors(ceil(output / lanes), rows), output, units),
         (blocks, back, output_padded, h_slots * per_panel),
         (blocks, over_units, padded, output),
-        (_pieces(total, gradient_piece), far, what.input, x_slots * per_panel),
+        (gradient_pieces, far, what.input, x_slots * per_panel),
     )
     x_width, h_width, output_width, gates_width, units_width, to_x_width = (width * lanes for _, width, *_ in products)
     slots_of_x, slots_of_h = (per_panel, x_slots, X_GATES), (per_panel, h_slots, H_GATES)
@@ -239,19 +245,19 @@ def _registers_of_units(slots: int, rows: int, total: int) -> int:
 class WeightPlan(NamedTuple):
     words: np.ndarray
     tasks: int
-    memory: int  # elements for each thread: a block of b, and a row that nobody asked for
+    memory: int  # elements for each thread: a block of b, a row that nobody asked for, and if ragged a block of a
 
 
 @lru_cache(maxsize=1024)
-def weight_plan(what: Recurrence, steps: int, rows: int, dtype: str) -> WeightPlan:
+def weight_plan(what: Recurrence, steps: int, rows: int, dtype: str, ragged: bool = False) -> WeightPlan:
     """The gradients of all weight matrices, one plan behind the other: of W_ih, W_hh and, with a projection, W_hr."""
     matrices = ("x", "h", "output") if what.projection else ("x", "h")
-    plans = [_matrix_plan(what, steps, rows, dtype, matrix) for matrix in matrices]
+    plans = [_matrix_plan(what, steps, rows, dtype, matrix, ragged) for matrix in matrices]
     words = [plan.words for plan in plans]
     return WeightPlan(np.concatenate(words), sum(plan.tasks for plan in plans), max(plan.memory for plan in plans))
 
 
-def _matrix_plan(what: Recurrence, steps: int, rows: int, dtype: str, matrix: str) -> WeightPlan:
+def _matrix_plan(what: Recurrence, steps: int, rows: int, dtype: str, matrix: str, ragged: bool) -> WeightPlan:
     """The gradient of a matrix: "x" W_ih, "h" W_hh, "output" W_hr."""
     plan = recurrent_plan(what, steps, rows, dtype)
     layer, lanes, size, total = plan.words, lanes_of(dtype), 4 if dtype == "f" else 8, steps * rows
@@ -287,5 +293,5 @@ def _matrix_plan(what: Recurrence, steps: int, rows: int, dtype: str, matrix: st
     tail = (columns - 1) % lanes + 1
     dense = [tile(dtype, "dense", vectors * lanes).rows, vectors * lanes * size, subs, tail, 0, lanes, 1, 0]
     words += _with_micros(dense, dtype, "dense", {tall}, vectors, across - (subs - 1) * vectors)
-    memory = (copied * chunk + subs) * vectors * lanes
+    memory = (copied * chunk + subs) * vectors * lanes + ragged * chunk * tall
     return WeightPlan(np.array(words, np.int64), what.directions * groups, memory)

@@ -164,13 +164,12 @@ class RNNBase(Module):
         input: (T, N, I), (N, T, I) or (T, I), or a PackedSequence, for which y is one, too.
         hx: the initial states; h, of an LSTM (h, c).
         lengths: N ints, 1 to T: how many steps of each sequence count, in any order. What input holds beyond them has
-            no influence; there y is 0, and the states are those of the last step that counts.
+            no influence; there y is 0, and the states are those of the last step that counts. With the longest
+            sequence first, nothing is computed beyond them.
         """
         name = type(self).__name__
-        # operators take as long for few sequences as for many
-        several = isinstance(input, PackedSequence) and all(what.fused for what in self.layers)
-        layout, batches = time_first(name, input, self.input_size, self.batch_first, lengths, several)
-        h0, c0 = self._states(hx, sum(batch.x.data.shape[1] for batch in batches), layout.alone)
+        layout, x, ends = time_first(name, input, self.input_size, self.batch_first, lengths)
+        h0, c0 = self._states(hx, x.data.shape[1], layout.alone)
         weights = [
             [Weights(*[None if key is None else getattr(self, key) for key in names]) for names in directions]
             for directions in self._names
@@ -179,19 +178,15 @@ class RNNBase(Module):
         if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and begun(self):
             masks = masks_of(self, {})
         how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint, masks)
-        found = []
-        for batch in batches:
-            if batch.sequences is not None:
-                h, c = [layout.given(state, batch) for state in h0], [layout.given(state, batch) for state in c0]
-            else:
-                h, c = h0, c0
-            found.append(run(how, self.layers, weights, batch.x, h, c, batch.lengths, self.return_cells))
-        ys, hns, cns, cells = zip(*found, strict=True)
-        result = [layout.back(ys)]
+        y, hn, cn, cells = run(
+            how, self.layers, weights, x, layout.given(h0), layout.given(c0), ends, self.return_cells
+        )
+        result = [layout.back(y)]
         if self.return_states:
-            last = self._joined(layout.together(hns), layout.alone)
-            result.append((last, self._joined(layout.together(cns), layout.alone)) if self.mode == "LSTM" else last)
+            last = self._joined(layout.returned(hn), layout.alone)
+            result.append((last, self._joined(layout.returned(cn), layout.alone)) if self.mode == "LSTM" else last)
         if self.return_cells:
+            assert cells is not None
             result.append(layout.back(cells))
         return result[0] if len(result) == 1 else tuple(result)
 

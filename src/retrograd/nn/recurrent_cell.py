@@ -256,7 +256,7 @@ def pair_of_clip(name: str, clip: Any) -> tuple[float, float] | None:
         return None
     if not isinstance(clip, Sequence) or len(clip) != 2 or not all(isinstance(end, Real) for end in clip):
         raise ValueError(f"{name}: clip={clip!r} must be a pair of numbers, (low, high), or None")
-    return float(clip[0]), float(clip[1])
+    return clip[0], clip[1]
 
 
 def check_forget_bias(name: str, forget_bias: Any, bias: bool) -> None:

@@ -14,7 +14,7 @@ from ..compiler import helper
 from ..simd import address, offset, with_denormals_as, without_denormals
 from . import recurrent_rows as of_rows
 from .pool import add, exchange_if, get, pause
-from .recurrent_products import rows_product
+from .recurrent_products import last_row, rows_product
 
 _yield = types.ExternalFunction("sched_yield", types.int32())
 _LINE = 8  # words of a cache line: one for the count of what is done, one for each column block
@@ -35,14 +35,6 @@ def _wait(state, done):  # type: ignore[no-untyped-def]
         if spins > 20000:  # the thread that holds the last block may wait for this core
             _yield()
         pause()
-
-
-@helper
-def _longest(lengths, n0, n1):  # type: ignore[no-untyped-def]
-    most = 0
-    for n in range(n0, n1):
-        most = max(most, lengths[n])
-    return most
 
 
 def forward(
@@ -66,11 +58,11 @@ def forward(
     d, block = chain // blocks, chain % blocks
     reverse, width = plan[word.REVERSE + d], plan[word.DIRECTIONS] * P
     n0, n1 = block * N // blocks, (block + 1) * N // blocks
-    longest = _longest(lengths, n0, n1)
     shared = address(offset(state, _LINE * chain * (columns + 1)))
     phases = 1 + projected
     for s in range(steps):
         t = steps - 1 - s if reverse == 1 else s
+        last_n = last_row(lengths, t, n0, n1)
         h_before = ((d * h_ring + (t + reverse) % h_ring) * N + n0) * P
         h_after = ((d * h_ring + (t + 1 - reverse) % h_ring) * N + n0) * P
         c_before = ((d * c_ring + (t + reverse) % c_ring) * N + n0) * padded
@@ -86,12 +78,12 @@ def forward(
                 if phase == 0:
                     for p in range(b * block_units // U, min(panels, (b + 1) * block_units // U)):
                         unit, count, q = p * U, min(U, H - p * U), (((d * panels + p) * steps + t) * N + n0) * step
-                        if t < longest:
+                        if last_n > n0:
                             rows_product(
                                 plan, word.BY_H, table, address(offset(h, h_before)), P * size, 0, 1, P,
                                 address(offset(w, d * packed + p * (packed // panels))),
                                 address(offset(a, q + plan[word.H_SLOT] * U)), step * size, 0,
-                                plan[word.BY_H + word.SUB_PANELS], n1 - n0, 0, 2,
+                                plan[word.BY_H + word.SUB_PANELS], last_n - n0, 0, 2,
                             )  # fmt: skip
                             if mode == word.LSTM:
                                 target, target_step, own_count = h_after + unit, P, count
@@ -99,23 +91,24 @@ def forward(
                                     target, target_step, own_count = u_now + unit, padded, U
                                 of_rows.lstm(
                                     plan, a, q, c, c_before + unit, c_after + unit, u if projected == 1 else h, target,
-                                    target_step, own_count, holes, 3 * d * padded + unit, low, high, lengths, t, n0, n1,
+                                    target_step, own_count, holes, 3 * d * padded + unit, low, high, lengths, t, n0,
+                                    last_n,
                                 )  # fmt: skip
                             elif mode == word.GRU:
-                                of_rows.gru(plan, a, q, h, h_before + unit, h_after + unit, count, lengths, t, n0, n1)
+                                of_rows.gru(
+                                    plan, a, q, h, h_before + unit, h_after + unit, count, lengths, t, n0, last_n
+                                )
                             else:
-                                of_rows.rnn(plan, a, q, h, h_after + unit, count, lengths, t, n0, n1)
+                                of_rows.rnn(plan, a, q, h, h_after + unit, count, lengths, t, n0, last_n)
                         if own_y == 1 and mode == word.LSTM:
                             of_rows.rest(c, c_before + unit, c_after + unit, padded, U, lengths, t, n0, n1)
-                        if own_y == 1 and projected == 1:
-                            of_rows.emptied(u, u_now + unit, padded, U, lengths, t, n0, n1)
                     first, last = b * block_units, min(H, (b + 1) * block_units)
                 else:
                     first, last = b * subs // columns, (b + 1) * subs // columns
                     rows_product(
                         plan, word.TO_OUTPUT, table, address(offset(u, u_now)), padded * size, 0, 1, H,
                         address(offset(w_out, d * packed_out)), address(offset(h, h_after)), P * size, first, last,
-                        n1 - n0, address(zero), 0,
+                        last_n - n0, address(zero), 0,
                     )  # fmt: skip
                     first = first * plan[word.TO_OUTPUT + word.WIDTH] // size
                     last = min(P, last * plan[word.TO_OUTPUT + word.WIDTH] // size)
@@ -153,13 +146,14 @@ def backward(
     d, block = chain // blocks, chain % blocks
     reverse, directions = plan[word.REVERSE + d], plan[word.DIRECTIONS]
     n0, n1 = block * N // blocks, (block + 1) * N // blocks
-    longest = _longest(lengths, n0, n1)
     shared = address(offset(state, _LINE * chain * (columns + 1)))
     phases = 1 + projected
     gh_0, gc_0 = (d * N + n0) * wide, (d * N + n0) * padded
+    last_n = n0
     for s in range(steps + to_start):
         t = s if reverse == 1 else steps - 1 - s
-        later = t - 1 if reverse == 1 else t + 1
+        later, last_later = t - 1 if reverse == 1 else t + 1, last_n
+        last_n = last_row(lengths, t, n0, n1)
         before = (d * (steps + 1) + t + reverse) * N + n0
         after = (d * (steps + 1) + t + 1 - reverse) * N + n0
         out_now = (d * steps + t) * N + n0
@@ -181,31 +175,32 @@ def backward(
                             gh, gh_0 + begin, wide, gy, upstream * P + begin, directions * P,
                             min(P, last * sub_width) - begin, lengths, t, n0, n1,
                         )  # fmt: skip
-                    if s > 0 and later < longest:
+                    if last_later > n0:
                         source = ((d * panels * steps + later) * N + n0) * step + plan[word.H_SLOT] * U
                         rows_product(
                             plan, word.FROM_GATES, table, address(offset(da, source)), step * size,
                             steps * N * step * size, panels, plan[word.H_SLOTS] * U,
                             address(offset(w, d * packed)), address(offset(gh, gh_0)), wide * size,
-                            first, last, n1 - n0, address(zero), 1,
+                            first, last, last_later - n0, address(zero), 1,
                         )  # fmt: skip
                     if projected == 1 and s < steps:
                         of_rows.taken(
                             g_out, out_now * wide + begin, gh, gh_0 + begin, wide, min(wide, last * sub_width) - begin,
                             lengths, t, n0, n1,
                         )  # fmt: skip
-                elif s < steps and t < longest:
+                elif s < steps and last_n > n0:
                     width = plan[word.FROM_OUTPUT + word.WIDTH] // size
                     rows_product(
                         plan, word.FROM_OUTPUT, table, address(offset(g_out, out_now * wide)), wide * size, 0, 1,
                         P, address(offset(w_out, d * packed_out)), address(offset(gu, gc_0)),
-                        padded * size, low_unit // width, (high_unit + width - 1) // width, n1 - n0, address(zero), 0,
+                        padded * size, low_unit // width, (high_unit + width - 1) // width, last_n - n0,
+                        address(zero), 0,
                     )  # fmt: skip
                 if phase == projected and s < steps:
                     for p in range(low_unit // U, (high_unit + U - 1) // U):
                         unit, count, q = p * U, min(U, H - p * U), (((d * panels + p) * steps + t) * N + n0) * step
                         of_rows.emptied(da, q, step, step, lengths, t, n0, n1)
-                        if t < longest and mode == word.LSTM:
+                        if last_n > n0 and mode == word.LSTM:
                             if gcells_given == 1:
                                 of_rows.add_rows(
                                     gc, gc_0 + unit, padded, gcells, upstream * H + unit, directions * H, count,
@@ -220,18 +215,19 @@ def backward(
                             of_rows.lstm_grad(
                                 plan, a, da, q, next_q, c, before * padded + unit, after * padded + unit, g, g_at,
                                 g_step, gc, gc_0 + unit, holes, 3 * d * padded + unit, low, high, 1 - projected,
-                                lengths, t, n0, n1,
+                                lengths, t, n0, last_n,
                             )  # fmt: skip
-                        elif t < longest and mode == word.GRU:
+                        elif last_n > n0 and mode == word.GRU:
                             of_rows.gru_grad(
-                                plan, a, da, q, h, before * P + unit, gh, gh_0 + unit, wide, count, lengths, t, n0, n1
-                            )
-                        elif t < longest:
+                                plan, a, da, q, h, before * P + unit, gh, gh_0 + unit, wide, count, lengths, t, n0,
+                                last_n,
+                            )  # fmt: skip
+                        elif last_n > n0:
                             of_rows.rnn_grad(
-                                plan, da, q, h, after * P + unit, gh, gh_0 + unit, wide, count, lengths, t, n0, n1
+                                plan, da, q, h, after * P + unit, gh, gh_0 + unit, wide, count, lengths, t, n0, last_n
                             )
-                        if count < U and t < longest:
-                            for n in range(n1 - n0):
+                        if count < U:
+                            for n in range(last_n - n0):
                                 of_rows.without_filling(da, q + n * step, step, U, count)
                 if columns > 1:
                     add(shared, 0, 1)

@@ -25,6 +25,8 @@ def rows_product(  # type: ignore[no-untyped-def]
         plan[at + word.TALLEST], plan[at + word.WIDTH], plan[at + word.SUB_PANELS], plan[at + word.NEAR],
         plan[at + word.GROUP],
     )  # fmt: skip
+    if rows == 0:
+        return
     tiles = (rows + tallest - 1) // tallest
     least, extra = rows // tiles, rows % tiles
     table_at, rows_at = address(table), address(offset(table, ROW_SLOTS * most))
@@ -139,9 +141,29 @@ def pack_rows(
                 target += width
 
 
+@helper
+def last_row(lengths, t, n0, n1):  # type: ignore[no-untyped-def]
+    """Behind which row of n0..n1 no sequence goes on at step t: all that a step computes, if the longest come first."""
+    n = n1
+    while n > n0 and lengths[n - 1] <= t:
+        n -= 1
+    return n
+
+
+@helper
+def _run_of_rows(lengths, rows, row, end):  # type: ignore[no-untyped-def]
+    """Where the rows from ``row`` on, of all steps, end that are computed together, before ``end``."""
+    t = row // rows
+    stop = t * rows + last_row(lengths, t, 0, rows)
+    while stop == (t + 1) * rows and stop < end:
+        t += 1
+        stop = t * rows + last_row(lengths, t, 0, rows)
+    return max(row, min(stop, end))
+
+
 def by_x(
     task: int, worker: int, x: Array, w: Array, init: Array, a: Array, plan: Table, inputs: int, packed: int,
-    piece: int, groups: int, scratch: Table, scratch_words: int,
+    piece: int, groups: int, lengths: Table, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """Pre-activations begin: ``a = init + x @ W_ih^T`` for a piece of the rows of all steps and a group of panels."""
     L = lanes(a)
@@ -151,90 +173,109 @@ def by_x(
     pieces = (total + piece - 1) // piece
     d, rest = task // (pieces * groups), task % (pieces * groups)
     first, group = rest // groups * piece, rest % groups
-    rows = min(piece, total - first)
+    end, of_step = min(total, first + piece), plan[word.ROWS]
     panels, slots, per_panel = plan[word.PANELS], plan[word.SLOTS], plan[word.UNITS_PER_PANEL]
     step = slots * per_panel
     for p in range(group * panels // groups, (group + 1) * panels // groups):
         begin = (d * panels + p) * step
-        target = (begin * total) + first * step
-        rows_product(
-            plan, word.BY_X, table, address(offset(x, first * inputs)), inputs * size, 0, 1, inputs,
-            address(offset(w, d * packed + p * (packed // panels))), address(offset(a, target)), step * size, 0,
-            plan[word.BY_X + word.SUB_PANELS], rows, address(offset(init, begin)), 0,
-        )  # fmt: skip
-        for slot in range(plan[word.X_SLOTS], slots):  # of a GRU: m
-            for j in range(slot * per_panel, (slot + 1) * per_panel, L):
-                value = load(init, begin + j)
-                for row in range(rows):
-                    store(a, target + row * step + j, value)
+        row = first
+        while row < end:
+            stop = _run_of_rows(lengths, of_step, row, end)
+            target = begin * total + row * step
+            rows_product(
+                plan, word.BY_X, table, address(offset(x, row * inputs)), inputs * size, 0, 1, inputs,
+                address(offset(w, d * packed + p * (packed // panels))), address(offset(a, target)), step * size, 0,
+                plan[word.BY_X + word.SUB_PANELS], stop - row, address(offset(init, begin)), 0,
+            )  # fmt: skip
+            for slot in range(plan[word.X_SLOTS], slots):  # of a GRU: m
+                for j in range(slot * per_panel, (slot + 1) * per_panel, L):
+                    value = load(init, begin + j)
+                    for at in range(target + j, target + j + (stop - row) * step, step):
+                        store(a, at, value)
+            row = stop if stop == end else (stop // of_step + 1) * of_step
 
 
 def to_x(
     task: int, worker: int, da: Array, w: Array, gx: Array, zero: Array, plan: Table, inputs: int, piece: int,
-    scratch: Table, scratch_words: int,
+    lengths: Table, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """``gx = da @ W_ih`` for a piece of the rows of all steps: all panels of all directions are one long sum."""
+    L = lanes(gx)
     size = address(offset(gx, 1)) - address(gx)
     total, step = plan[word.STEPS] * plan[word.ROWS], plan[word.SLOTS] * plan[word.UNITS_PER_PANEL]
-    first = task * piece
-    rows_product(
-        plan, word.TO_X, offset(scratch, worker * scratch_words), address(offset(da, first * step)), step * size,
-        total * step * size, plan[word.DIRECTIONS] * plan[word.PANELS], plan[word.X_SLOTS] * plan[word.UNITS_PER_PANEL],
-        address(w), address(offset(gx, first * inputs)), inputs * size, 0, plan[word.TO_X + word.SUB_PANELS],
-        min(piece, total - first), address(zero), 0,
-    )  # fmt: skip
+    row, of_step = task * piece, plan[word.ROWS]
+    end = min(total, row + piece)
+    while row < end:
+        stop = _run_of_rows(lengths, of_step, row, end)
+        rows_product(
+            plan, word.TO_X, offset(scratch, worker * scratch_words), address(offset(da, row * step)), step * size,
+            total * step * size, plan[word.DIRECTIONS] * plan[word.PANELS],
+            plan[word.X_SLOTS] * plan[word.UNITS_PER_PANEL], address(w), address(offset(gx, row * inputs)),
+            inputs * size, 0, plan[word.TO_X + word.SUB_PANELS], stop - row, address(zero), 0,
+        )  # fmt: skip
+        row = stop if stop == end else min(end, (stop // of_step + 1) * of_step)
+        for at in range(stop * inputs, row * inputs, L):
+            store_first(gx, at, full(gx, 0.0), min(L, row * inputs - at))
 
 
 def weight_grads(
     task: int, worker: int, da: Array, x: Array, h: Array, g_out: Array, u: Array, g_ih: Array, g_hh: Array,
-    g_hr: Array, zero: Array, plan: Table, memory: Array, memory_count: int, scratch: Table, scratch_words: int,
+    g_hr: Array, zero: Array, plan: Table, rows: Table, count: int, memory: Array, memory_count: int, scratch: Table,
+    scratch_words: int,
 ) -> None:  # fmt: skip
-    """Gradients of the weight matrices; a task is a group of panels of one of them."""
+    """Gradients of the weight matrices; a task is a group of panels of one of them.
+
+    ``rows``: those, ``count`` of all steps', that are a part of a sequence; it is not read where all of them are.
+    """
     table, block = offset(scratch, worker * scratch_words), offset(memory, worker * memory_count)
     of_h = offset(plan, word.WEIGHT_SIZE)
     to_h, to_hr = task - plan[word.TASKS], task - plan[word.TASKS] - of_h[word.TASKS]
     if to_h < 0:
-        _weight_grad(task, da, x, g_ih, zero, plan, table, block)
+        _weight_grad(task, da, x, g_ih, zero, plan, rows, count, table, block)
     elif to_hr < 0:
-        _weight_grad(to_h, da, h, g_hh, zero, of_h, table, block)
+        _weight_grad(to_h, da, h, g_hh, zero, of_h, rows, count, table, block)
     else:
-        _weight_grad(to_hr, g_out, u, g_hr, zero, offset(of_h, word.WEIGHT_SIZE), table, block)
+        _weight_grad(to_hr, g_out, u, g_hr, zero, offset(of_h, word.WEIGHT_SIZE), rows, count, table, block)
 
 
 @helper
-def _weight_grad(task, a, b, gw, zero, plan, table, block):  # type: ignore[no-untyped-def]
+def _weight_grad(task, a, b, gw, zero, plan, rows, depth, table, block):  # type: ignore[no-untyped-def]
     """``gw[gate, unit] = sum over the rows of all steps of a[row, slot, unit] b[row]`` for a group of panels.
 
     The rows come in chunks, one after the other, whatever the groups are: so the bits depend on the shape alone. Some
     columns of a chunk of b are copied, register by register, since its rows may be as far apart as the sets of a cache
-    repeat; then each panel of a, which the second-level cache holds beside the copy, meets all of them.
+    repeat; then each panel of a, which the second-level cache holds beside the copy, meets all of them. Where some
+    rows are left out, what is needed of a is copied, too.
     """
     L = lanes(a)
     size = address(offset(gw, 1)) - address(gw)
     panels, groups, units, per_panel = (
         plan[word.A_PANELS], plan[word.GROUPS], plan[word.A_TOTAL], plan[word.A_UNITS],
     )  # fmt: skip
-    columns, depth, chunk, at = plan[word.COLUMNS], plan[word.DEPTH], plan[word.CHUNK], word.DENSE
+    columns, chunk, at = plan[word.COLUMNS], plan[word.CHUNK], word.DENSE
     d, group = task // groups, task % groups
     slots, subs, most = plan[word.A_SLOTS], plan[at + word.SUB_PANELS], plan[word.COPIED]
     tall, tallest, width = slots * per_panel, plan[at + word.TALLEST], plan[at + word.WIDTH] // size
     tiles = (tall + tallest - 1) // tallest
     least, extra = tall // tiles, tall % tiles
     lost = address(offset(block, most * chunk * width))  # a row for what nobody asked for
+    copy_of_a = offset(block, (most * chunk + subs) * width)
     rows_at = address(offset(table, 2))
-    a_step = plan[word.A_STEP]
+    some_left_out, a_step = depth < plan[word.ALL_ROWS], plan[word.A_STEP]
+    between = tall if some_left_out else a_step  # rows of what is multiplied
     for first in range(0, depth, chunk):
         some = min(chunk, depth - first)
         for sub_0 in range(0, subs, most):
             for sub in range(sub_0, min(subs, sub_0 + most)):
                 target, column = (sub - sub_0) * chunk * width, sub * width
-                source = d * plan[word.B_DIRECTION] + plan[word.B_BEGIN + d] + first * plan[word.B_STEP] + column
-                for _ in range(some):
+                begin = d * plan[word.B_DIRECTION] + plan[word.B_BEGIN + d] + column
+                for row in range(first, first + some):
+                    source = begin + (rows[row] if some_left_out else row) * plan[word.B_STEP]
                     for j in range(0, min(width, columns - column), L):
                         count = columns - column - j
                         value = load(b, source + j) if count >= L else load_first(b, source + j, count)
                         store(block, target + j, value)
-                    source, target = source + plan[word.B_STEP], target + width
+                    target += width
             for p in range(group * panels // groups, (group + 1) * panels // groups):
                 place = 2
                 for slot in range(slots):
@@ -242,16 +283,22 @@ def _weight_grad(task, a, b, gw, zero, plan, table, block):  # type: ignore[no-u
                     for unit in range(p * per_panel, (p + 1) * per_panel):
                         table[place] = address(offset(gw, (gate * units + unit) * columns)) if unit < units else lost
                         place += 1
-                begin = d * plan[word.A_DIRECTION] + p * plan[word.A_PANEL] + plan[word.A_BEGIN] + first * a_step
+                begin = d * plan[word.A_DIRECTION] + p * plan[word.A_PANEL] + plan[word.A_BEGIN]
+                source_of_a = address(offset(a, begin + first * a_step))
+                if some_left_out:
+                    source_of_a = address(copy_of_a)
+                    for row in range(some):
+                        for j in range(0, tall, L):
+                            store(copy_of_a, row * tall + j, load(a, begin + rows[first + row] * a_step + j))
                 for sub in range(sub_0, min(subs, sub_0 + most)):
                     micro = at + (word.LAST_MICRO if sub == subs - 1 else word.MICRO)
                     table[1] = address(offset(block, (sub - sub_0) * chunk * width))
                     i = 0
                     for tile in range(tiles):
                         r = least + (1 if tile < extra else 0)
-                        table[0] = address(offset(a, begin + i))
+                        table[0] = source_of_a + i * size
                         brgemm(
-                            plan[micro + r], address(table), 1, some, a_step * size, 0, 0, width * size,
+                            plan[micro + r], address(table), 1, some, between * size, 0, 0, width * size,
                             rows_at + 8 * i, sub * width * size, lanes_in(plan, at, sub), address(zero),
                             0 if first == 0 else 1,
                         )  # fmt: skip

@@ -86,10 +86,6 @@ class PackedSequence(_Fields):
         sizes = self.batch_sizes.data
         return np.searchsorted(-sizes, -np.arange(sizes[0]))  # how many steps have more sequences than that
 
-    def rows(self, batch_first: bool = False) -> np.ndarray:
-        """Where each row of data lies in a padded batch (T, N, \\*), or (N, T, \\*), whose first axes are joined."""
-        return _rows(self.batch_sizes.data, self.sorted_indices, len(self.batch_sizes.data), batch_first)
-
     def with_data(self, data: Tensor) -> PackedSequence:
         """The same sequences with other values, of any number of features.
 
