@@ -28,6 +28,13 @@ class _Kept(dict[str, np.ndarray]):
         return spoil(self[dtype]) if dtype in self else default
 
 
+class _Nothing(dict[Any, Any]):
+    """Parts of what a thread keeps are cut anew each time."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return default
+
+
 def fill_memory_with_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     """For arrays of ``np.empty`` and ``np.empty_like``, and for those that kernels keep."""
 
@@ -35,6 +42,6 @@ def fill_memory_with_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
         return lambda *arguments, **options: spoil(make(*arguments, **options))
 
     kept = _Kept({dtype: np.empty(_KEPT, dtype) for dtype in "fdq"})
-    monkeypatch.setattr(scratch, "_kept", SimpleNamespace(arrays=kept))
+    monkeypatch.setattr(scratch, "_kept", SimpleNamespace(arrays=kept, pieces=_Nothing()))
     for name in ("empty", "empty_like"):
         monkeypatch.setattr(np, name, spoilt(getattr(np, name)))

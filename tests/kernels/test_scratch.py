@@ -98,3 +98,22 @@ print(min(faults))
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert int(result.stdout) < 100  # each array has 1,568 pages
+
+
+def test_parts_of_what_is_kept() -> None:
+    """They are a cache line apart, and those of the memory that is kept now."""
+    scratch.forget()
+    before = scratch.carved("f", 5, 0, 70)
+    assert [part.size for part in before] == [16, 0, 80]
+    places = [part.__array_interface__["data"][0] for part in before]
+    assert places[2] == places[0] + 64 and not np.shares_memory(before[0], before[2])
+    again = scratch.carved("f", 5, 0, 70)
+    assert all(one is other for one, other in zip(before, again, strict=True))
+    kept = scratch.shared(1 << 16, "f")
+    after = scratch.carved("f", 5, 0, 70)
+    assert all(np.shares_memory(part, kept) for part in after if part.size)
+    assert not any(np.shares_memory(part, kept) for part in before)
+    for count in range(1000):  # of many shapes only some are remembered
+        scratch.carved("f", count, 3)
+    large = scratch.carved("f", 1 << 22)[0]
+    assert not np.shares_memory(large, scratch.carved("f", 1 << 22)[0])
