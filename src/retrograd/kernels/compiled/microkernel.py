@@ -9,13 +9,14 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..microkernel import ARGUMENTS, ROW_SLOTS, registers
+from ..microkernel import ARGUMENTS, ROW_SLOTS
 from ..simd import I32, I64, declare, first_lanes, masked_load, masked_store, splat, suffix
 from ..target import vector_bytes
 
 _BYTE = ir.IntType(8).as_pointer()
 # Rows of B (and of a dense A) that are asked for ahead of use. Without it a panel that comes from L2 costs a quarter.
 _AHEAD = 16
+_POINTERS = 8  # rows of A, at most, whose addresses fit the registers
 _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
 
 
@@ -29,7 +30,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)), name)
     by_rows, by_line, near = form.endswith("rows"), form == "line", form.startswith("near")
-    in_pairs = by_line and (rows + 2) * vectors < registers()  # two steps of k to a turn
+    by_pointer = by_rows or (by_line and rows <= _POINTERS)  # a register for each row of A
     table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     table = builder.inttoptr(table, _BYTE)
@@ -43,6 +44,10 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
 
     def at(base: ir.Value, offset: ir.Value | int) -> ir.Value:
         return builder.gep(base, [I64(offset) if isinstance(offset, int) else offset], inbounds=True)
+
+    def hidden(address: ir.Value) -> ir.Value:
+        """No instruction, but it hides the sum from LLVM: the addresses of the loads stay simple."""
+        return builder.asm(opaque, "", "=r,0", [address], False)
 
     def pointer(base: ir.Value, offset: ir.Value | int) -> ir.Value:
         return builder.load(builder.bitcast(at(base, offset), _BYTE.as_pointer()))
@@ -81,7 +86,6 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         start[i, j].add_incoming(from_row[j], given)
     b_pointer = builder.inttoptr(b, _BYTE)
 
-    behind = builder.add(lda, depth)  # rows: lda elements stand in front
     ahead_of_a, ahead_of_b = builder.mul(lda, I64(_AHEAD)), builder.mul(ldb, I64(_AHEAD))
     entry, end = function.append_basic_block("entry"), function.append_basic_block("end")
     builder.branch(entry)
@@ -100,95 +104,99 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         b_entry = at(b_pointer, builder.mul(e, b_step))
     elif by_line:
         a_entry, b_entry = pointer(table, builder.mul(e, I64(8))), at(b_pointer, builder.mul(e, b_step))
+        a_rows = [hidden(at(a_entry, builder.mul(lda, I64(i)))) for i in range(rows)] if by_pointer else []
     else:
         row = at(table, builder.mul(e, I64(16)))
         a_entry, b_entry = at(pointer(row, 0), b_step), at(pointer(row, 8), b)
 
-    # ---- for each k: one row of B, one scalar of each row of A. One step to a turn: more made it slower, but for the
-    # line form, which computes the addresses of its rows once for two steps.
-    def multiply(a_column: ir.Value, k: ir.Value, b_row: ir.Value, sums: Any, steps: int = 1) -> dict[Any, ir.Value]:
-        b_rows = [b_row] + [at(b_row, ldb) for _ in range(steps - 1)]
-        b_values = [[read(b_row, j, masked) for j in range(vectors)] for b_row in b_rows]
-        if not near:
-            for b_row in b_rows:
-                ahead = builder.gep(b_row, [ahead_of_b])  # may lie outside of the array
+    # ---- for each k: one row of B, one scalar of each row of A. Two steps of k to a turn: what is no product takes a
+    # place of the four instructions that the CPU begins in a cycle, and less of it makes up to an eighth.
+    def multiply(a_column: ir.Value, k: ir.Value, b_row: ir.Value, sums: Any, steps: int) -> dict[Any, ir.Value]:
+        sums, rows_of_b = dict(sums), []
+
+        def add_row(i: int, place: ir.Value, b_values: list[ir.Value]) -> None:
+            scalar = builder.load(builder.bitcast(place, element.as_pointer()))
+            scalar.align = size
+            a_value = splat(builder, scalar, vector)
+            for j in range(vectors):
+                sums[i, j] = builder.call(fma, [a_value, b_values[j], sums[i, j]])
+
+        for later in range(steps):
+            row_of_b = at(b_row, ldb) if later else b_row
+            column = at(a_column, lda) if later else a_column  # of the dense form
+            rows_of_b.append([read(row_of_b, j, masked) for j in range(vectors)])
+            if not near:
+                ahead = builder.gep(row_of_b, [ahead_of_b])  # may lie outside of the array
                 for j in range(vectors):
                     builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
-        if not by_rows and not by_line and not near:
-            ahead = builder.gep(a_column, [ahead_of_a])
-            builder.call(prefetch, [ahead, *_SOON])
-            if rows > 1:
-                builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
-        if by_line:  # the rows of the next tile, piece by piece
-            ahead = builder.add(builder.mul(lda, I64(rows)), builder.mul(k, I64((rows - 1) * size)))
-            builder.call(prefetch, [builder.gep(a_column, [ahead]), *_SOON])
-        for i in range(rows):
-            if by_line and i > 0:  # no instruction, but it hides the sum: the addresses of the loads stay simple
-                a_column = builder.asm(opaque, "", "=r,0", [at(a_column, lda)], False)
-            for step in range(steps):
-                if by_rows:
-                    place = at(a_rows[i], builder.mul(k, I64(size)))
-                else:
-                    place = at(a_column, step * size if by_line else i * size)
-                scalar = builder.load(builder.bitcast(place, element.as_pointer()))
-                scalar.align = size
-                a_value = splat(builder, scalar, vector)
-                for j in range(vectors):
-                    sums = sums | {(i, j): builder.call(fma, [a_value, b_values[step][j], sums[i, j]])}
+            if not by_rows and not by_line and not near:
+                ahead = builder.gep(column, [ahead_of_a])
+                builder.call(prefetch, [ahead, *_SOON])
+                if rows > 1:
+                    builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
+            if by_line and not later:  # the rows of the next tile, piece by piece
+                ahead = builder.add(builder.mul(lda, I64(rows)), builder.mul(k, I64(rows * size)))
+                builder.call(prefetch, [builder.gep(a_entry, [ahead]), *_SOON])
+            for i in range(rows if by_pointer or not by_line else 0):
+                place = at(column, i * size)
+                if by_pointer:
+                    place = at(a_rows[i], builder.mul(builder.add(k, I64(later)), I64(size)))
+                add_row(i, place, rows_of_b[later])
+        for i in range(0 if by_pointer or not by_line else rows):  # the address of a row once for both steps
+            if i > 0:
+                a_column = hidden(at(a_column, lda))
+            for later in range(steps):
+                add_row(i, at(a_column, later * size), rows_of_b[later])
         return sums
 
     after = function.append_basic_block("after")
     step = function.append_basic_block("step")
-    if in_pairs:
-        steps, odd = builder.and_(depth, I64(-2)), builder.and_(depth, I64(1))
-        pairs = function.append_basic_block("pairs")
-        last_one = function.append_basic_block("last")
-        builder.cbranch(builder.icmp_signed(">", steps, I64(0)), step, pairs)
-    else:
-        builder.branch(step)
-    step_of_a = lda if not by_line else 2 * size if in_pairs else size
+    pairs = function.append_basic_block("pairs")
+    last_one = function.append_basic_block("last")
+    step_of_a = 2 * size if by_line else builder.mul(lda, I64(2))
+    odd = builder.and_(depth, I64(1))
+    begin_k, end_k = (lda, builder.add(lda, depth)) if by_rows else (I64(0), depth)  # rows: lda elements stand in front
+    whole = builder.sub(end_k, odd)
+    builder.cbranch(builder.icmp_signed(">", whole, begin_k), step, pairs)
     builder.position_at_end(step)
     k, b_row = builder.phi(I64), builder.phi(_BYTE)
     a_column = builder.phi(_BYTE)
     sums = {cell: builder.phi(vector) for cell in tile}
-    k.add_incoming(lda if by_rows else I64(0), entry)
+    k.add_incoming(begin_k, entry)
     b_row.add_incoming(b_entry, entry)
     a_column.add_incoming(a_entry, entry)
     for cell in tile:
         sums[cell].add_incoming(at_entry[cell], entry)
-    new = multiply(a_column, k, b_row, sums, 2 if in_pairs else 1)
-    next_k = builder.add(k, I64(2 if in_pairs else 1))
-    next_b = at(at(b_row, ldb), ldb) if in_pairs else at(b_row, ldb)
-    next_a = a_column if by_rows else at(a_column, step_of_a)
+    new = multiply(a_column, k, b_row, sums, 2)
+    next_k = builder.add(k, I64(2))
+    next_b = at(b_row, builder.mul(ldb, I64(2)))
+    next_a = a_column if by_pointer else at(a_column, step_of_a)
     k.add_incoming(next_k, step)
     b_row.add_incoming(next_b, step)
     a_column.add_incoming(next_a, step)
     for cell in tile:
         sums[cell].add_incoming(new[cell], step)
-    if in_pairs:
-        builder.cbranch(builder.icmp_signed("<", next_k, steps), step, pairs)
-        builder.position_at_end(pairs)
-        a_last, b_last = builder.phi(_BYTE), builder.phi(_BYTE)
-        even = {cell: builder.phi(vector) for cell in tile}
-        for value, without, behind_pairs in ((a_last, a_entry, next_a), (b_last, b_entry, next_b)):
-            value.add_incoming(without, entry)
-            value.add_incoming(behind_pairs, step)
-        for cell in tile:
-            even[cell].add_incoming(at_entry[cell], entry)
-            even[cell].add_incoming(new[cell], step)
-        builder.cbranch(builder.icmp_signed("!=", odd, I64(0)), last_one, after)
-        builder.position_at_end(last_one)
-        one_more = multiply(a_last, steps, b_last, even)
-        builder.branch(after)
-        builder.position_at_end(after)
-        new = {cell: builder.phi(vector) for cell in tile}
-        for cell in tile:
-            new[cell].add_incoming(even[cell], pairs)
-            new[cell].add_incoming(one_more[cell], last_one)
-    else:
-        builder.cbranch(builder.icmp_signed("<", next_k, behind if by_rows else depth), step, after)
+    builder.cbranch(builder.icmp_signed("<", next_k, whole), step, pairs)
 
+    builder.position_at_end(pairs)
+    a_last, b_last = builder.phi(_BYTE), builder.phi(_BYTE)
+    even = {cell: builder.phi(vector) for cell in tile}
+    for value, without, behind_pairs in ((a_last, a_entry, next_a), (b_last, b_entry, next_b)):
+        value.add_incoming(without, entry)
+        value.add_incoming(behind_pairs, step)
+    for cell in tile:
+        even[cell].add_incoming(at_entry[cell], entry)
+        even[cell].add_incoming(new[cell], step)
+    builder.cbranch(builder.icmp_signed("!=", odd, I64(0)), last_one, after)
+    builder.position_at_end(last_one)
+    one_more = multiply(a_last, whole, b_last, even, 1)
+    builder.branch(after)
     builder.position_at_end(after)
+    new = {cell: builder.phi(vector) for cell in tile}
+    for cell in tile:
+        new[cell].add_incoming(even[cell], pairs)
+        new[cell].add_incoming(one_more[cell], last_one)
+
     e_next = builder.add(e, I64(1))
     e.add_incoming(e_next, after)
     for cell in tile:
