@@ -14,7 +14,7 @@ It comes in three forms, which differ in how the table finds A:
   transposed matrix.)
 
 - ``line``: rows that are equally far apart, as the pixels of a line are: entry e is the address of A_e, B_e stands at
-  ``b + e*b_step``. It needs no register for a row, so that narrow tiles can be tall.
+  ``b + e*b_step``. With more than eight rows it needs no register for each, so that narrow tiles can be tall.
 
 ``near_rows`` and ``near`` are the first two for operands in the first cache: nothing is asked for ahead.
 
