@@ -187,11 +187,12 @@ def _recurrent(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> It
             x, gy = numbers(rng, (3, batch, 30), dtype), numbers(rng, (3, batch, 2 * hidden), dtype)
             w_ih, w_hh = (numbers(rng, (gates * hidden, width), dtype) * dtype(0.1) for width in (30, hidden))
             b = numbers(rng, (gates * hidden,), dtype)
-            given = x, None, None, [Weights(w_ih, w_hh, b, b)] * 2, None
-            y, hn, cn, _, saved = k.recurrent(*given, what, True, False)
-            yield "recurrent", tuple(array for array in (y, hn, cn) if array is not None)
-            gx, gh0, _, found = k.recurrent_grad(gy, hn, cn, None, *given, what, saved, (True,) * 4)
-            yield "recurrent_grad", (gx, gh0, *(array for w in found for array in w if array is not None))
+            for lengths in (None, np.sort(rng.integers(0, 4, batch))[::-1].copy(), rng.integers(1, 4, batch)):
+                given = x, None, None, [Weights(w_ih, w_hh, b, b)] * 2, lengths
+                y, hn, cn, _, saved = k.recurrent(*given, what, True, False)
+                yield "recurrent", tuple(array for array in (y, hn, cn) if array is not None)
+                gx, gh0, _, found = k.recurrent_grad(gy, hn, cn, None, *given, what, saved, (True,) * 4)
+                yield "recurrent_grad", (gx, gh0, *(array for w in found for array in w if array is not None))
 
 
 def _reductions(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:

@@ -166,12 +166,15 @@ def test_some_are_cut_into_rows_and_some_into_columns() -> None:
     assert cuts == {(True, False), (False, True)}
 
 
+@pytest.mark.parametrize("lengths", [False, True], ids=["all steps", "lengths"])
 @pytest.mark.parametrize("options", [{}, {"projection": 150, "reverse": BOTH}], ids=str)
 @pytest.mark.parametrize("shape", LARGE, ids=str)
-def test_the_bits_do_not_depend_on_threads(options: dict[str, Any], shape: tuple[int, ...], threads: None) -> None:
+def test_the_bits_do_not_depend_on_threads(
+    options: dict[str, Any], shape: tuple[int, ...], lengths: bool, threads: None
+) -> None:
     if options.get("projection", 0) > shape[3]:
         options = {**options, "projection": shape[3] - 1}
-    what, given, gradients = layer("lstm", options, shape, np.float32, False, True, False)
+    what, given, gradients = layer("lstm", options, shape, np.float32, lengths, True, False)
     found = []
     for count in (1, 2, 2):
         kernels.set_num_threads(count)
