@@ -125,7 +125,10 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         ((1, np.float32(3)), "expected tasks and 5 arguments"),
         ((1, np.float32(3), np.zeros(1), 1, 1, 1), "expected an ndarray, got another object"),
         ((1, None, np.zeros(1), 1, 1, 1), "expected an ndarray, got another object"),
-        (("one", np.zeros(1), np.zeros(1), 1, 1, 1), "cannot be interpreted as an integer"),
+        (("one", _array(1), _array(1), 1, 1, 1), "cannot be interpreted as an integer"),
+        ((1, _array(1), np.zeros(1), 1, 1, 1), r"another dtype than expected: \(tasks, float32, float32, int, int, int\)"),
+        ((1, _array(1), np.zeros(1, ">f4"), 1, 1, 1), "add_partials_f: an array has another dtype than expected"),
+        ((1, np.zeros(1, np.int64), _array(1), 1, 1, 1), "an array has another dtype than expected"),
     ],
 )
 def test_wrong_arguments_of_a_launch(arguments: tuple[object, ...], message: str) -> None:
@@ -141,11 +144,21 @@ def test_wrong_arguments_of_a_launch(arguments: tuple[object, ...], message: str
         ("elementwise.mul", (_array(8), _array(8), 1.0), "expected tasks and 4 arguments"),
         ("elementwise.mul", (_array(8), [1.0]), "expected an ndarray, got another object"),
         ("elementwise.scale", (_array(8), "two"), "must be real number, not str"),
+        ("elementwise.mul", (np.zeros(8), np.zeros(8)), "elementwise_mul_f: an array has another dtype than expected"),
+        ("elementwise.mul", (_array(8), np.zeros(8)), "an array has another dtype than expected"),
+        ("elementwise.scale", (np.zeros(8, ">f4"), 2.0), "an array has another dtype than expected"),
     ],
 )
 def test_wrong_arguments_of_an_elementwise_launch(name: str, arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         launch.Kernel(name)["f"](*arguments)
+
+
+def test_a_dtype_that_is_another_object_is_the_same_dtype() -> None:
+    named = np.dtype("f4", metadata={"unit": "m"})
+    assert named is not np.dtype("f4")
+    x = np.ones(8, named)
+    np.testing.assert_array_equal(launch.Kernel("elementwise.scale")["f"](x, 2.0), np.full(8, 2.0))
 
 
 def test_an_elementwise_launch_makes_its_result() -> None:

@@ -63,6 +63,13 @@ def _forget(key: int, _: Any) -> None:
     _changes.pop(key, None)
 
 
+def saved_array(item: Any) -> np.ndarray | None:
+    """The array of an entry of `saved`."""
+    if type(item) is tuple:
+        item = item[1]
+    return item if isinstance(item, np.ndarray) else getattr(item, "data", None)
+
+
 def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None) -> None:
     """Note that `operator` has changed the memory of `arrays`, called from the user's line `place`."""
     place = user_place() if place is None else place
@@ -93,7 +100,7 @@ def check(node: Node, saved: Iterable[Any]) -> None:
         RuntimeError: it was; names the operator and both lines. Or the sweep is recorded and it was detached.
     """
     for item in saved:
-        detached = _detached.get(id(item)) if thread.mode.enabled else None
+        detached = _detached.get(id(item[0])) if type(item) is tuple and thread.mode.enabled else None
         if detached is not None and detached[1] < node.order:
             raise RuntimeError(
                 f"{node.function.__name__}: a second derivative needs the history of a tensor that was detached "
@@ -102,8 +109,8 @@ def check(node: Node, saved: Iterable[Any]) -> None:
                 f"  changed by detach_ at {words(detached[2])}\n"
                 "Use tensor.detach() instead"
             )
-        array = item if isinstance(item, np.ndarray) else getattr(item, "data", None)
-        if isinstance(array, np.ndarray):
+        array = saved_array(item)
+        if array is not None:
             change = _changes.get(id(memory(array)))
             if change is not None and change[1] < node.order:
                 raise RuntimeError(

@@ -144,17 +144,20 @@ class Function:
             return output
         node.order = next_order()
         node.edges = (*edges,)
-        kept: list[Any] | None = None
-        for position, item in enumerate(saved):  # as classify_saved does it, for what is usual
-            if item is output:
-                kept = kept or [*saved]
-                kept[position] = SavedOutput(data, 0)
-            # an array is a constant, and what requires a gradient is an argument
-            elif type(item) is not ndarray and (not isinstance(item, Tensor) or not item._requires_grad):
-                classify_saved(node, args, (output,))
-                break
-        else:
-            node.saved = kept or saved
+        if saved:
+            kept: list[Any] = []
+            for item in saved:  # as classify_saved does it, for what is usual
+                if item is output:
+                    kept.append(SavedOutput(data, 0))
+                elif type(item) is ndarray:  # a constant
+                    kept.append(item)
+                elif isinstance(item, Tensor) and item._requires_grad:  # an argument
+                    kept.append((item, item.data))
+                else:
+                    classify_saved(node, args, (output,))
+                    break
+            else:
+                node.saved = kept
         output._requires_grad = True
         output._edge = (node, 0, data.shape, dtype)
         return output

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .changes import mark, memory, next_order
+from .changes import mark, memory, next_order, saved_array
 from .function import Function
 from .grad_mode import INFERENCE, enable_grad, thread
 from .node import Node
@@ -188,25 +188,26 @@ def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
         seen.add(node.order)
         waiting.extend(edge[0] for edge in node.edges if type(edge) is tuple)
         saved = node.saved
-        if type(saved) in (tuple, list) and any(_lies_in(item, owner) for item in saved):
-            node.saved = type(saved)([_copied(item) if _lies_in(item, owner) else item for item in saved])
+        if type(saved) is list:
+            node.saved = [_copied(item) if _lies_in(item, owner) else item for item in saved]
 
 
 def _lies_in(item: Any, owner: np.ndarray) -> bool:
-    if isinstance(item, Tensor) and item._requires_grad and item._edge is None:
+    if type(item) is tuple and item[0]._requires_grad and item[0]._edge is None:
         return False  # a leaf has no copy with its place in the graph; the backward will refuse it
-    array = item if isinstance(item, np.ndarray) else getattr(item, "data", None)
-    return isinstance(array, np.ndarray) and memory(array) is owner
+    array = saved_array(item)
+    return array is not None and memory(array) is owner
 
 
 def _copied(item: Any) -> Any:
     """A saved item with an array of its own."""
     if isinstance(item, np.ndarray):
         return item.copy(order="K")
-    if isinstance(item, Tensor):
-        copy = wrap(item.data.copy(order="K"))
-        copy._requires_grad, copy._edge = item._requires_grad, item._edge
-        return copy
+    if type(item) is tuple:
+        tensor, array = item
+        copy = wrap(array.copy(order="K"))
+        copy._requires_grad, copy._edge = tensor._requires_grad, tensor._edge
+        return copy, copy.data
     item.data = item.data.copy(order="K")  # a stand-in, which the node alone holds
     return item
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy import ndarray
 
 from .changes import check, clock, mark
 from .grad_mode import INFERENCE, thread
@@ -25,7 +25,7 @@ class SavedOutput:
 
     __slots__ = ("data", "index")
 
-    def __init__(self, data: np.ndarray, index: int) -> None:
+    def __init__(self, data: ndarray, index: int) -> None:
         self.data = data
         self.index = index
 
@@ -35,7 +35,7 @@ class SavedIntermediate:
 
     __slots__ = ("data",)
 
-    def __init__(self, data: np.ndarray) -> None:
+    def __init__(self, data: ndarray) -> None:
         self.data = data
 
 
@@ -69,9 +69,11 @@ class Node:
     edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
     outputs: Any  # shape and dtype of each; None if there is one and nothing is special about it
     place: Place  # the user's line; set if anything was saved
-    saved: Any  # a tuple; a list if it holds stand-ins; FREED, or a Deferred
+    # What `save_for_backward` was given; once forward has returned, a list in which a Tensor of the caller is a pair with
+    # the array that it held then (`x.data = other` does not reach it) and others are stand-ins; FREED, or a Deferred
+    saved: Any
 
-    def save_for_backward(self, *tensors: Tensor | np.ndarray | None) -> None:
+    def save_for_backward(self, *tensors: Tensor | ndarray | None) -> None:
         """Keep inputs, outputs or constants for backward; call once, in forward or setup_context.
 
         Inputs and outputs are tracked: a second derivative flows through them. An ndarray (or an int64 or
@@ -103,7 +105,16 @@ class Node:
         if late:  # something was changed in place since
             check(self, saved)
         if type(saved) is list:
-            return tuple([_restore(self, item) for item in saved])
+            return tuple(
+                [
+                    item[0]
+                    if type(item) is tuple and item[0].data is item[1]
+                    else item
+                    if type(item) is ndarray
+                    else _restore(self, item)
+                    for item in saved
+                ]
+            )
         return saved
 
     def free(self) -> None:
@@ -148,45 +159,44 @@ class Node:
 
 
 def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> None:
-    """Replace saved outputs and intermediates by their stand-ins."""
-    saved = node.saved
-    kept: list[Any] | None = None
+    """Replace saved tensors by pairs with their arrays, or by stand-ins."""
+    kept: list[Any] = []
     given = {id(arg) for arg in args}
-    for position, item in enumerate(saved):
-        if isinstance(item, Tensor) and item._grad_req is INFERENCE:
-            raise RuntimeError(
-                f"{node.function.__name__}: a tensor made in inference_mode cannot be saved for a backward; use "
-                "tensor.clone() outside inference_mode, or no_grad instead of inference_mode"
-            )
-        if id(item) in given:
-            continue
+    for position, item in enumerate(node.saved):
+        stand_in: Any = item
         if isinstance(item, Tensor):
-            stand_in: Any = None
-            for index, output in enumerate(outputs):
-                if output is item:
-                    if node.outputs is None or output._edge is not None:
-                        stand_in = SavedOutput(item.data, index)
-                    break
-            else:
-                # One that requires a gradient came from outside forward and has its own history.
-                if not item._requires_grad and item.data.dtype.kind == "f":
-                    stand_in = SavedIntermediate(item.data)
-            if stand_in is not None:
-                if kept is None:
-                    kept = list(saved)
-                kept[position] = stand_in
-        elif item is not None and not isinstance(item, np.ndarray):
+            if item._grad_req is INFERENCE:
+                raise RuntimeError(
+                    f"{node.function.__name__}: a tensor made in inference_mode cannot be saved for a backward; use "
+                    "tensor.clone() outside inference_mode, or no_grad instead of inference_mode"
+                )
+            stand_in = item, item.data
+            if id(item) not in given:
+                for index, output in enumerate(outputs):
+                    if output is item:
+                        if node.outputs is None or output._edge is not None:
+                            stand_in = SavedOutput(item.data, index)
+                        break
+                else:
+                    # One that requires a gradient came from outside forward and has its own history.
+                    if not item._requires_grad and item.data.dtype.kind == "f":
+                        stand_in = SavedIntermediate(item.data)
+        elif item is not None and not isinstance(item, ndarray):
             raise TypeError(
                 f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
                 f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"
             )
-    if kept is not None:
-        node.saved = kept
+        kept.append(stand_in)
+    node.saved = kept
 
 
 def _restore(node: Node, item: Any) -> Any:
-    """The saved tensor for a stand-in."""
+    """The saved tensor for a stand-in, or for one that holds another array by now."""
     kind = type(item)
+    if kind is tuple:
+        from .kept import Kept  # it is a Function, which is made of Nodes
+
+        return Kept.apply(*item)
     if kind is SavedOutput:
         tensor = wrap(item.data)
         tensor._requires_grad = True

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .changes import check, next_order
+from .changes import check, next_order, saved_array
 from .function import Function
 from .grad_mode import enable_grad, thread
 from .line import user_place
@@ -59,19 +59,20 @@ class _Hole:
     __slots__ = ("dtype", "edge", "index", "kind", "requires_grad", "shape")
 
     def __init__(self, item: Any) -> None:
-        array = item if isinstance(item, np.ndarray) else item.data
+        array = saved_array(item)
+        assert array is not None
         self.shape, self.dtype, self.kind = array.shape, array.dtype, type(item)
         self.edge: Any = None
         self.index = -1
         self.requires_grad = False
-        if isinstance(item, Tensor):
-            self.edge, self.requires_grad = item._edge, item._requires_grad
+        if self.kind is tuple:
+            self.edge, self.requires_grad = item[0]._edge, item[0]._requires_grad
         elif self.kind is SavedOutput:
             self.index = item.index
 
     def fill(self, item: Any) -> Any:
         """The item with the array of another run; None if it is not the same kind of thing."""
-        array = item if isinstance(item, np.ndarray) else getattr(item, "data", None)
+        array = saved_array(item)
         if type(item) is not self.kind or array is None or array.shape != self.shape or array.dtype != self.dtype:
             return None
         if self.kind is np.ndarray:
@@ -82,12 +83,12 @@ class _Hole:
             return SavedIntermediate(array)
         tensor = wrap(array)
         tensor._edge, tensor._requires_grad = self.edge, self.requires_grad
-        return tensor
+        return tensor, array
 
 
 def _template(item: Any) -> Any:
     """A leaf that requires a gradient is a parameter and lives anyway; the rest is computed again."""
-    if item is None or (isinstance(item, Tensor) and item._requires_grad and item._edge is None):
+    if item is None or (type(item) is tuple and item[0]._requires_grad and item[0]._edge is None):
         return item
     return _Hole(item)
 
@@ -142,12 +143,12 @@ class Region:
         self.others = [None if isinstance(value, Tensor) else value for value in values]
         self.node = Node()
         self.node.function = Checkpoint
-        self.node.saved = tuple([value if isinstance(value, Tensor) else None for value in values])
+        self.node.saved = [(value, value.data) if isinstance(value, Tensor) else None for value in values]
         self.node.place = user_place()
 
     def run(self) -> Any:
         """The first run: the function's result."""
-        args, kwargs = self._arguments(self.node.saved)
+        args, kwargs = self._arguments(self.node.saved_tensors)
         mode = thread.mode
         outer, self.algorithm = mode.watch, mode.algorithm
         mode.watch = Watch(self._hide, outer)
@@ -178,7 +179,6 @@ class Region:
         self.count += 1
 
     def _run_again(self) -> None:
-        args, kwargs = self._arguments(self.node.saved_tensors)
         nodes: list[Node] = []
 
         def collect(node: Node) -> None:
@@ -191,6 +191,7 @@ class Region:
         mode.site, mode.algorithm = self.node.place, self.algorithm
         try:
             with enable_grad(), self.around():
+                args, kwargs = self._arguments(self.node.saved_tensors)
                 mode.watch = Watch(collect, outer)
                 self.function(*args, **kwargs)
         except _Complete:

@@ -47,7 +47,7 @@ def attention(
     )
     _FORWARD[q.dtype.char](
         batch * heads * plan.blocks, q, k, v, bias, y, log_sum, plan.words, per_thread(plan.scratch, q.dtype.char),
-        plan.scratch, per_thread(2 * MOST_ROWS, "q"), zeros_of(plan.widest, q.dtype.char), scale,
+        plan.scratch, per_thread(2 * MOST_ROWS, "i8"), zeros_of(plan.widest, q.dtype.char), scale,
     )  # fmt: skip
     return y, log_sum
 
@@ -72,7 +72,7 @@ def attention_grad(
         plan = plan_attention(q.shape, k.shape, v.shape, steps, bias_steps, causal, q.dtype.char, wanted)
         _BACKWARD[q.dtype.char](
             k.shape[0] * k.shape[1], q, k, v, bias, y, np.ascontiguousarray(log_sum), g, *gradients, plan.words,
-            per_thread(plan.scratch, q.dtype.char), plan.scratch, per_thread(2 * MOST_ROWS, "q"),
+            per_thread(plan.scratch, q.dtype.char), plan.scratch, per_thread(2 * MOST_ROWS, "i8"),
             zeros_of(plan.widest, q.dtype.char), scale,
         )  # fmt: skip
     gq, gk, gv = (gradient if want else None for gradient, want in zip(gradients, wanted, strict=True))

@@ -60,7 +60,7 @@ def conv(
     if packing:
         w = pack_weights(w, taps, *packing)
     words_per_thread = 2 * len(taps) + 16
-    scratch, segments = per_thread(words_per_thread, "q"), per_thread(len(taps) * int(words[SEGMENT]), dtype)
+    scratch, segments = per_thread(words_per_thread, "i8"), per_thread(len(taps) * int(words[SEGMENT]), dtype)
     init = zeros if bias is None else bias
     _conv[dtype](int(words[TASKS]), x, w, init, y, zeros, segments, words, scratch, words_per_thread)
     return y

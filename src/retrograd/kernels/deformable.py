@@ -45,7 +45,7 @@ def deform_conv(
     )
     zeros = _zeros(x, len(w))
     init = zeros if bias is None else np.ascontiguousarray(bias)
-    columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "q")
+    columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
     _FORWARD[x.dtype.char](
         plan.tasks, x, offset, offset if mask is None else mask, packed, init, y, zeros, columns, plan.columns,
         plan.words, scratch, plan.scratch, y.size // len(w),
@@ -78,7 +78,7 @@ def deform_conv_grad(
         whole = plan.parts == 1
         to_offset = goffset if whole else np.empty((plan.parts, goffset.size), x.dtype)
         to_mask = gmask if whole else np.empty((plan.parts, gmask.size), x.dtype)
-        columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "q")
+        columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
         _GRAD[x.dtype.char](
             plan.tasks, g, x, offset, offset if mask is None else mask, packed, gx, to_offset, to_mask,
             _zeros(x, len(w)), columns, plan.columns, plan.words, scratch, plan.scratch, int(wanted[0]), int(places),
@@ -103,7 +103,7 @@ def deform_conv_weight_grad(
     x, offset, mask, g = channels_last(x), _readable(offset), _given(mask), channels_last(g)
     plan = _plan_of("weight_grad", x, offset, mask, g.shape[1], window)
     target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype)
-    columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "q")
+    columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
     _WEIGHT_GRAD[x.dtype.char](
         plan.tasks, x, offset, offset if mask is None else mask, g, target, _zeros(x, g.shape[1]), columns,
         plan.columns, plan.words, scratch, plan.scratch,

@@ -47,7 +47,7 @@ def gather(
     channels, dtype = source.shape[1], source.dtype.char
     plan = _plan(window, gradient, source.shape[0], channels, dtype, source.strides, target.strides)
     by_tap = np.ascontiguousarray(w.reshape(channels, -1).T)  # (taps, C)
-    scratch = per_thread(plan.scratch, "q")
+    scratch = per_thread(plan.scratch, "i8")
     _gather[dtype](plan.tasks, source, by_tap, init, target, plan.words, plan.taps, scratch, plan.scratch)
     return target
 
@@ -66,7 +66,7 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
     gw = np.empty((window.taps, channels), x.dtype)
     some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
     partials = np.empty((some, window.taps, channels), x.dtype)
-    scratch = per_thread(plan.scratch, "q")
+    scratch = per_thread(plan.scratch, "i8")
     if some == plan.parts:
         _weight_grad[dtype](plan.tasks, x, g, partials, plan.words, scratch, plan.scratch)
         return sum_parts(partials, gw)

@@ -69,7 +69,7 @@ def gather(
     )
     if packing:
         w = pack_weights(w, plan.taps, *packing)
-    scratch, packed = per_thread(plan.scratch, "q"), per_thread(plan.packed, dtype)
+    scratch, packed = per_thread(plan.scratch, "i8"), per_thread(plan.packed, dtype)
     init = zeros if bias is None else bias
     _gather[dtype](
         plan.tasks, source, w, plan.taps, init, target, zeros, packed, plan.packed, plan.words, scratch, plan.scratch
@@ -108,7 +108,7 @@ def row_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
 
 def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: int | None) -> np.ndarray:
     dtype = x.dtype.char
-    scratch, zeros = per_thread(plan.scratch, "q"), zeros_of(plan.zeros, dtype)
+    scratch, zeros = per_thread(plan.scratch, "i8"), zeros_of(plan.zeros, dtype)
     copies = per_thread(plan.copies, dtype)
     some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
     if plan.parts == 1 or some == plan.parts:

@@ -40,7 +40,7 @@ def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.nda
     matrix = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim])).reshape(-1, outputs)  # (taps*I, O)
     packed = pack_weights(matrix, NO_TAPS, outputs, matrix.shape[0], 1, outputs, 1, 0)
     zeros = zeros_of(max(64, inputs), dtype)
-    products, scratch = per_thread(int(words[PRODUCTS]), dtype), per_thread(2 * ROW_SLOTS, "q")
+    products, scratch = per_thread(int(words[PRODUCTS]), dtype), per_thread(2 * ROW_SLOTS, "i8")
     init = zeros if bias is None else bias
     _input_grad[dtype](g.shape[0], g, packed, init, gx, zeros, products, words, scratch)
     return gx

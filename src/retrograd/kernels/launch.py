@@ -110,7 +110,7 @@ class Kernel(dict[str, Launch]):
     def _load(self, dtype: str) -> Launch:
         name = self.symbol(dtype)
         entry, note = load(name, lambda: self.compile(dtype))
-        return _launcher(name, entry, note.decode().split(","))
+        return _launcher(name, dtype, entry, note.decode().split(","))
 
 
 _registry: list[Kernel] = []
@@ -150,11 +150,11 @@ def _new_like() -> int:
 
 
 _METH_FASTCALL = 0x80
-_KINDS = {"Array": 0, "Table": 0, "Truth": 0, "int": 1, "float": 2}  # compiled/pool.py
+_KINDS = {"int": 1, "float": 2}  # compiled/pool.py
 _forever: list[Any] = []  # what machine code holds addresses of
 
 
-def _launcher(name: str, entry: int, kinds: list[str]) -> Launch:
+def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     """``launch(tasks, ...)``: pack the parameter record and run the tasks.
 
     A built-in function in machine code (``launch`` of compiled/pool.py), because it runs once or more per operator: a
@@ -164,6 +164,11 @@ def _launcher(name: str, entry: int, kinds: list[str]) -> Launch:
     new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
     message = ctypes.create_string_buffer(f"launch of {name}: expected tasks and {len(kinds)} arguments".encode())
     no_array = ctypes.create_string_buffer(f"launch of {name}: expected an ndarray, got another object".encode())
+    dtypes = {"Array": np.dtype(dtype), "Table": np.dtype(np.int64), "Truth": np.dtype(np.bool_)}
+    expected = ", ".join(str(dtypes.get(kind, kind)) for kind in kinds)
+    wrong_dtype = ctypes.create_string_buffer(
+        f"launch of {name}: an array has another dtype than expected: (tasks, {expected})".encode()
+    )
     start = _pool.start
     words = np.array(
         [
@@ -176,13 +181,14 @@ def _launcher(name: str, entry: int, kinds: list[str]) -> Launch:
             ctypes.addressof(message),
             id(np.ndarray),
             ctypes.addressof(no_array),
+            ctypes.addressof(wrong_dtype),
             _new_like(),
-            *(_KINDS[kind] for kind in kinds),
+            *(id(dtypes[kind]) if kind in dtypes else _KINDS[kind] for kind in kinds),
         ],
         np.int64,
     )
     method = _Method(name.encode(), _pool.launch, _METH_FASTCALL, None)
-    _forever.extend((message, no_array, start, words, method))
+    _forever.extend((message, no_array, wrong_dtype, dtypes, start, words, method))
     launch: Launch = new_function(ctypes.addressof(method), words.ctypes.data, None)
     return launch
 
@@ -208,8 +214,12 @@ class _Pool:
         probe = np.zeros((3, 5, 2), np.float32).transpose(1, 0, 2)
         data, axes, extents, strides, _, dtype = (ctypes.c_int64 * 6).from_address(id(probe) + object.__basicsize__)
         three = ctypes.c_int64 * 3
-        if (data, axes & 0xFFFFFFFF, dtype) != (probe.ctypes.data, 3, id(probe.dtype)) or (
-            tuple(three.from_address(extents)) != probe.shape or tuple(three.from_address(strides)) != probe.strides
+        known = [np.dtype(name) for name in ("f4", "f8", "i8", "?")]
+        numbers = [ctypes.c_int.from_address(id(kind) + object.__basicsize__ + 12).value for kind in known]
+        if (
+            (data, axes & 0xFFFFFFFF, dtype) != (probe.ctypes.data, 3, id(probe.dtype))
+            or (tuple(three.from_address(extents)) != probe.shape or tuple(three.from_address(strides)) != probe.strides)
+            or numbers != [kind.num for kind in known]
         ):
             raise RuntimeError(
                 f"retrograd: this Python ({sys.version.split()[0]}, NumPy {np.__version__}) lays out arrays in an "

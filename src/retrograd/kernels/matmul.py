@@ -89,7 +89,7 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
         init = np.ascontiguousarray(bias)
     tasks, packed = plan.tasks, plan.packed
     panels = per_thread(packed, c.dtype.char) if packed else c
-    launch(tasks, a, b, init, c, panels, packed, plan.words, per_thread(2 * MOST_ROWS, "q"))
+    launch(tasks, a, b, init, c, panels, packed, plan.words, per_thread(2 * MOST_ROWS, "i8"))
     return c
 
 

@@ -82,7 +82,7 @@ def max_pool(x: np.ndarray, window: Window | AdaptiveWindow) -> tuple[np.ndarray
     words, tasks, scratch, memory = _plan(window, x.shape, False, True)
     y, indices = empty(memory, x.dtype), empty(memory, _INT64)
     if tasks:
-        _MAX[x.dtype.char](tasks, x, y, indices, words, per_thread(scratch, "q"), scratch)
+        _MAX[x.dtype.char](tasks, x, y, indices, words, per_thread(scratch, "i8"), scratch)
     return y, indices
 
 
@@ -95,7 +95,7 @@ def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveW
     words, tasks, scratch, memory = _plan(window, g.shape, True, True)
     gx = empty(memory, g.dtype)
     if tasks:
-        _MAX_GRAD[g.dtype.char](tasks, g, indices, gx, words, per_thread(scratch, "q"), scratch)
+        _MAX_GRAD[g.dtype.char](tasks, g, indices, gx, words, per_thread(scratch, "i8"), scratch)
     return gx
 
 
@@ -128,7 +128,7 @@ def avg_pool(x: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: 
     words, tasks, scratch, memory = _plan(window, x.shape, False, count_include_pad)
     y = empty(memory, x.dtype)
     if tasks:
-        _AVG[x.dtype.char](tasks, x, y, words, per_thread(scratch, "q"), scratch)
+        _AVG[x.dtype.char](tasks, x, y, words, per_thread(scratch, "i8"), scratch)
     return y
 
 
@@ -138,7 +138,7 @@ def avg_pool_grad(g: np.ndarray, window: Window | AdaptiveWindow, count_include_
     words, tasks, scratch, memory = _plan(window, g.shape, True, count_include_pad)
     gx = empty(memory, g.dtype)
     if tasks:
-        _AVG_GRAD[g.dtype.char](tasks, g, gx, words, per_thread(scratch, "q"), scratch)
+        _AVG_GRAD[g.dtype.char](tasks, g, gx, words, per_thread(scratch, "i8"), scratch)
     return gx
 
 

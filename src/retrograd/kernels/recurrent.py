@@ -58,7 +58,7 @@ def recurrent(
         gates = kept[c_count:]
     if u_kept:
         u = aligned(u_count, dtype)
-    scratch, ends = per_thread(plan.scratch, "q"), all_steps(T, N) if lengths is None else lengths
+    scratch, ends = per_thread(plan.scratch, "i8"), all_steps(T, N) if lengths is None else lengths
     _begin(np.ascontiguousarray(x), weights, what, plan, init, packed, gates, ends, scratch)
     pack_columns([weight.w_hh for weight in weights], plan.h, packed, words)
     if projected:

@@ -53,7 +53,7 @@ def recurrent_grad(
         max(plan.from_gates.elements, wanted[0] * plan.to_x.elements), projected * plan.from_output.elements,
         projected * D * T * N * plan.output_padded, max(memory, _SUMS) * get_num_threads(),
     )  # fmt: skip
-    scratch, ends = per_thread(plan.scratch, "q"), all_steps(T, N) if lengths is None else lengths
+    scratch, ends = per_thread(plan.scratch, "i8"), all_steps(T, N) if lengths is None else lengths
     pack_rows([weight.w_hh for weight in weights], plan.from_gates, packed, words)
     if projected:
         pack_rows([weight.w_hr for weight in weights], plan.from_output, from_output, words)

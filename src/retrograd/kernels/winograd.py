@@ -159,7 +159,7 @@ def _transformed(
         _two_weights[dtype](depth, w, transformed, depth, columns, width, panels)
     else:
         _weights[dtype](taps * depth, w, transformed, depth, columns, width, panels, taps, turned)
-    table = per_thread(plan.table, "q")
+    table = per_thread(plan.table, "i8")
     init = zeros if bias is None else bias
     if not plan.shared:
         work = per_thread(plan.work, dtype)
@@ -181,7 +181,7 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     plan, zeros, taps, _, _, step, _ = _call(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
     partials, gw = aligned(plan.weights, dtype), np.empty((*window.kernel, depth, columns), x.dtype)
     elements = plan.weights // len(plan.parts)
-    table = per_thread(plan.table, "q")
+    table = per_thread(plan.table, "i8")
     if not plan.shared:
         work = per_thread(plan.work, dtype)
         _weight_grad[dtype](

@@ -42,12 +42,15 @@ LINE = 8  # words from one ticket to the next
 MOST_SHARES = 64  # where there are more threads, several have a share in common
 WORDS = TICKETS + LINE * MOST_SHARES
 LEFT = (1 << 32) - 1
-# words of what ``launch`` must know of its kernel; behind them, one word for each parameter: what its argument is
-STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, NO_ARRAY, NEW_LIKE, KINDS = range(11)
-ARRAY, INT, FLOAT = range(3)
+# words of what ``launch`` must know of its kernel; after them one word for each parameter: INT, FLOAT, or of an array the
+# address of its dtype
+STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, NO_ARRAY, WRONG_DTYPE, NEW_LIKE, KINDS = range(12)
+INT, FLOAT = 1, 2
 TYPE = object.__basicsize__ // 8 - 1  # of an object: where the address of its type stands
 DATA = DATA_OFFSET // 8  # of NumPy's array: where the address of its elements stands, and what stands behind it
 AXES, EXTENTS, STRIDES, DTYPE = DATA + 1, DATA + 2, DATA + 3, DATA + 5
+# of NumPy's dtype: the word with its kind, type, byte order, flags (a byte each) and number (four bytes)
+SIGNATURE, SIGNATURE_FLAGS = TYPE + 2, 0xFF << 24
 PARAMETERS = 64  # of a kernel, at most
 
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
@@ -247,6 +250,13 @@ def _alike(x: int, y: int) -> bool:
 
 
 @helper
+def _is_of(x: int, dtype: int) -> bool:
+    """Whether the elements of an array have a type; two objects may describe the same one."""
+    found = word(x, DTYPE)
+    return found == dtype or (word(found, SIGNATURE) ^ word(dtype, SIGNATURE)) & ~SIGNATURE_FLAGS == 0
+
+
+@helper
 def _size(x: int) -> int:
     size = 1
     for axis in range(word(x, AXES) & 0xFFFFFFFF):
@@ -275,9 +285,9 @@ def _map(kernel: int, arguments: int, count: int) -> int:
     Makes the result and returns it. Returns None where the arrays do not lie alike in memory, without gaps.
     """
     arrays = 1
-    while arrays < count and word(kernel, KINDS + arrays + 1) == ARRAY:
+    while arrays < count and word(kernel, KINDS + arrays + 1) > FLOAT:
         arrays += 1
-    if count + 2 != word(kernel, COUNT) or word(kernel, KINDS + arrays) != ARRAY:
+    if count + 2 != word(kernel, COUNT) or word(kernel, KINDS + arrays) <= FLOAT:
         _set_error(word(kernel, ERROR), word(kernel, MESSAGE))
         return 0
     record = new_record()
@@ -286,6 +296,9 @@ def _map(kernel: int, arguments: int, count: int) -> int:
         value = word(arguments, slot)
         if word(value, TYPE) != word(kernel, ARRAY_TYPE):
             _set_error(word(kernel, ERROR), word(kernel, NO_ARRAY))
+            return 0
+        if not _is_of(value, word(kernel, KINDS + slot)):
+            _set_error(word(kernel, ERROR), word(kernel, WRONG_DTYPE))
             return 0
         if slot > 0 and not _alike(first, value):
             _take(word(kernel, NONE))
@@ -336,11 +349,14 @@ def launch(owner: int, arguments: int, count: int) -> int:
             number = _to_float(value)
             value = bits(number)
             failed = failed or number == -1.0
-        elif word(value, TYPE) == word(kernel, ARRAY_TYPE):
-            value = word(value, DATA)
-        else:
+        elif word(value, TYPE) != word(kernel, ARRAY_TYPE):
             _set_error(word(kernel, ERROR), word(kernel, NO_ARRAY))
             return 0
+        elif not _is_of(value, kind):
+            _set_error(word(kernel, ERROR), word(kernel, WRONG_DTYPE))
+            return 0
+        else:
+            value = word(value, DATA)
         set_word(record, slot, value)
     if failed and _error() != 0:
         return 0
