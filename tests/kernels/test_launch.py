@@ -126,7 +126,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         ((1, np.float32(3), np.zeros(1), 1, 1, 1), "expected an ndarray, got another object"),
         ((1, None, np.zeros(1), 1, 1, 1), "expected an ndarray, got another object"),
         (("one", _array(1), _array(1), 1, 1, 1), "cannot be interpreted as an integer"),
-        ((1, _array(1), np.zeros(1), 1, 1, 1), r"another dtype than expected: \(tasks, float32, float32, int, int, int\)"),
+        ((1, _array(1), np.zeros(1), 1, 1, 1), r"expected: \(tasks, float32, float32, int, int, int\)"),
         ((1, _array(1), np.zeros(1, ">f4"), 1, 1, 1), "add_partials_f: an array has another dtype than expected"),
         ((1, np.zeros(1, np.int64), _array(1), 1, 1, 1), "an array has another dtype than expected"),
     ],

@@ -21,6 +21,7 @@ import numpy as np
 
 from .grad_mode import thread
 from .line import Place, user_place, words
+from .shared import shared
 
 if TYPE_CHECKING:
     from .node import Node
@@ -73,24 +74,27 @@ def saved_array(item: Any) -> np.ndarray | None:
 def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None) -> None:
     """Note that `operator` has changed the memory of `arrays`, called from the user's line `place`."""
     place = user_place() if place is None else place
-    order = next_order()
-    for array in arrays:
-        owner = memory(array)
-        key = id(owner)
-        change = _changes.get(key)
-        if change is None:
-            _changes[key] = [weakref.ref(owner, partial(_forget, key)), order, operator, place]
-        else:
-            change[1:] = order, operator, place
-    clock.latest = order
+    with shared.lock:  # so that `latest` never goes back
+        order = next_order()
+        for array in arrays:
+            owner = memory(array)
+            key = id(owner)
+            change = _changes.get(key)
+            if change is None:
+                _changes[key] = [weakref.ref(owner, partial(_forget, key)), order, operator, place]
+            else:
+                change[1:] = order, operator, place
+        clock.latest = order
 
 
 def mark_detached(tensor: Tensor) -> None:
     """Note that `tensor` is about to lose its history, through which a second derivative may have to flow."""
     if tensor._edge is not None:
-        key, order = id(tensor), next_order()
-        _detached[key] = weakref.ref(tensor, lambda _: _detached.pop(key, None)), order, user_place()
-        clock.latest = order
+        key, place = id(tensor), user_place()
+        with shared.lock:
+            order = next_order()
+            _detached[key] = weakref.ref(tensor, lambda _: _detached.pop(key, None)), order, place
+            clock.latest = order
 
 
 def check(node: Node, saved: Iterable[Any]) -> None:

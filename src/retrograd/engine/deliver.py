@@ -17,6 +17,7 @@ import numpy as np
 from .arithmetic import arithmetic
 from .function import Function
 from .grad_mode import enable_grad
+from .shared import shared
 from .tensor import Tensor, wrap
 
 _LINE = 64  # bytes of a cache line
@@ -26,9 +27,16 @@ Entry = list[Any]  # [tensor, its gradient, whether the sweep made the gradient'
 def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     """Store the gradients in `grad`: "add" adds to what is there, "write" replaces it.
 
+    Threads may have leaves in common: no gradient is lost.
+
     Raises:
         RuntimeError: `grad` does not fit its tensor any more; nothing has been stored.
     """
+    with shared.lock:
+        _deliver(entries, create_graph)
+
+
+def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     for entry in entries:
         previous = entry[0]._grad
         if previous is not None and entry[0]._grad_req == "add":

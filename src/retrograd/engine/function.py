@@ -70,11 +70,13 @@ class Function:
         )
 
     _depth = 1  # callers of apply that are surely inside this package
+    _foreign = True  # its text is the user's
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if inside[sys._getframe(1).f_code.co_filename]:
             cls._depth = 2  # a public function calls apply
+            cls._foreign = False
         if cls.setup_context is not Function.setup_context and "_joined" not in cls.__dict__:
             _join(cls)
 
@@ -180,6 +182,7 @@ def _join(cls: type[Function]) -> None:
     }
     joined = type(cls.__name__, (cls,), members)
     joined._depth = 1 if cls._depth == 1 else 2  # type: ignore[attr-defined]
+    joined._foreign = cls._foreign  # type: ignore[attr-defined]
     # A base that was joined has an apply bound to its own; the classmethod behind it is further up.
     found = (base.__dict__.get("apply") for base in cls.__mro__)
     apply: Any = next(item for item in found if isinstance(item, classmethod))

@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from .node import Node
-from .tensor import Tensor
+from .tensor import Tensor, alias
 
 _next_id = itertools.count().__next__
 
@@ -146,19 +148,28 @@ def run_post_hooks(entries: Iterable[list[Any]]) -> None:
 
 
 def _through(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> Tensor:
+    """The gradient after the hooks. Each gets a tensor of its own: what it assigns to its data reaches nothing else."""
     for hook in list(hooks.values()):
-        result = hook(gradient)
+        given = alias(gradient)
+        result = hook(given)
         if result is None:
-            continue
+            result = given
         if not isinstance(result, Tensor):
             raise TypeError(
                 f"register_hook: the hook returned {type(result).__name__}, expected a Tensor, or None to leave the "
                 "gradient as it is"
             )
-        if result.data.shape != gradient.data.shape or result.data.dtype != gradient.data.dtype:
-            raise RuntimeError(
-                f"register_hook: the hook returned {result.data.dtype} of shape {result.data.shape}, the gradient is "
-                f"{gradient.data.dtype} of shape {gradient.data.shape}"
-            )
-        gradient = result
+        gradient = checked_like(result, gradient, "register_hook: the hook returned")
     return gradient
+
+
+def checked_like(result: Tensor, gradient: Tensor, what: str) -> Tensor:
+    """The result, as an object that its giver does not hold, if it has the type and shape of the gradient."""
+    found, expected = result.data, gradient.data
+    if not isinstance(found, np.ndarray):
+        raise TypeError(f"{what} a Tensor whose data is {type(found).__name__}, expected an ndarray")
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        raise RuntimeError(
+            f"{what} {found.dtype} of shape {found.shape}, the gradient is {expected.dtype} of shape {expected.shape}"
+        )
+    return alias(result)

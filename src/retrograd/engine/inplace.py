@@ -19,7 +19,7 @@ from .changes import mark, memory, next_order, saved_array
 from .function import Function
 from .grad_mode import INFERENCE, enable_grad, thread
 from .node import Node
-from .tensor import Tensor, wrap
+from .tensor import Tensor, alias, wrap
 from .views import UNTRACKED, Overwrite, replay, views_of
 
 
@@ -60,7 +60,7 @@ def modify(
         mark((array,), operator)
         return x
     before = next_order()  # what compute makes is younger
-    value = compute(_alias(x))
+    value = compute(alias(x))
     if value.data.shape != array.shape or value.data.dtype != array.dtype:
         raise ValueError(
             f"{operator}: the result is {value.data.dtype} of shape {value.data.shape}, x is {array.dtype} of shape "
@@ -69,7 +69,7 @@ def modify(
     recorded = enabled and (x._requires_grad or value._requires_grad)
     if recorded:
         if value._edge is None:
-            value = Replaced.apply(_alias(x), value)
+            value = Replaced.apply(alias(x), value)
         _check_family(x, operator)
         _rescue(value, before, memory(array))
     np.copyto(array, value.data)
@@ -132,7 +132,7 @@ def rebase(x: Tensor, edge: Any) -> None:
         value = wrap(x.data)
         value._requires_grad, value._edge = True, edge
         with enable_grad():
-            changed = Overwrite.apply(_alias(root), value, view, True)
+            changed = Overwrite.apply(alias(root), value, view, True)
         _set_edge(root, changed._edge)
     for other in views_of(root):
         if other is not x:
@@ -155,15 +155,6 @@ def _check_family(x: Tensor, operator: str) -> None:
                 f"{operator}: another view of this memory was made a leaf that requires a gradient, which cannot get "
                 "the history of this change; call requires_grad_() on a clone()"
             )
-
-
-def _alias(x: Tensor) -> Tensor:
-    """x as it is now, as another object: what is recorded with it does not move on with x."""
-    if x._requires_grad and x._edge is None:
-        return x  # a leaf is its own place in the graph
-    alias = wrap(x.data)
-    alias._requires_grad, alias._edge = x._requires_grad, x._edge
-    return alias
 
 
 def _set_edge(x: Tensor, edge: Any) -> None:

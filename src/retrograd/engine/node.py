@@ -69,8 +69,8 @@ class Node:
     edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
     outputs: Any  # shape and dtype of each; None if there is one and nothing is special about it
     place: Place  # the user's line; set if anything was saved
-    # What `save_for_backward` was given; once forward has returned, a list in which a Tensor of the caller is a pair with
-    # the array that it held then (`x.data = other` does not reach it) and others are stand-ins; FREED, or a Deferred
+    # What `save_for_backward` was given. Once forward has returned, a list: a Tensor of the caller stands there with
+    # the array that it held then (`x.data = other` does not reach that), others have stand-ins. FREED, a Deferred.
     saved: Any
 
     def save_for_backward(self, *tensors: Tensor | ndarray | None) -> None:

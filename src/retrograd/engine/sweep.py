@@ -8,6 +8,7 @@ is used. One graph is swept by one thread at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ from .deliver import Entry, deliver, own
 from .grad_mode import set_grad_enabled, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
-from .tensor import Tensor, wrap
+from .tensor import Tensor, alias, wrap
 
 # order of a node that has to wait for a gradient -> the needs_input_grad it gets; None: only its gradient is
 # wanted
@@ -168,8 +169,9 @@ def _sweep(
     grads: Any = upstream
     mode = thread.mode
     found = mode.enabled, mode.watch, mode.sweeping, mode.keeping
+    inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
+    # No call between this line and the next: Python may raise KeyboardInterrupt after one.
     mode.enabled, mode.watch, mode.sweeping, mode.keeping = create_graph, None, not create_graph, keep
-    inspect = getattr(found[1], "after_backward", None)  # anomaly detection
     try:
         while True:
             # Hand the gradients on. Extra ones were checked to be None, missing ones to be unneeded.
@@ -235,7 +237,10 @@ def _sweep(
                     grads = _run_narrowed(node, entry, needs)
                     edges = [edge if need else None for edge, need in zip(edges, needs, strict=True)]
                 elif node.outputs is None:
-                    grads = node.function.backward(node, entry[1])
+                    if node.function._foreign:
+                        grads = _run_foreign(node, entry[1:])
+                    else:
+                        grads = node.function.backward(node, entry[1])
                 else:
                     if node.hooks:
                         run_hooks(node, entry)
@@ -243,7 +248,7 @@ def _sweep(
                         result = keeper()
                         if result is not None and entry[output + 1] is not None:
                             retained.append([result, entry[output + 1], False])
-                    grads = node.function.backward(node, *_all_outputs(node, entry))
+                    grads = _run(node, entry)
                 if inspect is not None:
                     inspect(node, entry, grads)
             except Exception as error:
@@ -267,9 +272,22 @@ def _run_narrowed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:
     found = node.needs_input_grad
     node.needs_input_grad = needs
     try:
-        return node.function.backward(node, *_all_outputs(node, entry))
+        return _run(node, entry)
     finally:
         node.needs_input_grad = found
+
+
+def _run(node: Node, entry: list[Any]) -> Any:
+    """Run a node with a gradient for each of its outputs."""
+    grads = _all_outputs(node, entry)
+    return _run_foreign(node, grads) if node.function._foreign else node.function.backward(node, *grads)
+
+
+def _run_foreign(node: Node, grads: list[Any]) -> Any:
+    """Run a backward of the user. What it keeps of its tensors and assigns to their `data` reaches nothing here."""
+    results = node.function.backward(node, *[alias(g) if isinstance(g, Tensor) else g for g in grads])
+    several = results if isinstance(results, (tuple, list)) else (results,)
+    return tuple([alias(item) if type(item) is Tensor else item for item in several])
 
 
 def _all_outputs(node: Node, entry: list[Any]) -> list[Any]:
@@ -350,27 +368,27 @@ def _upstream(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph: 
                 f"{caller}: tensor {position} does not require grad and has no grad_fn; "
                 "no input required a gradient, or it was computed under no_grad"
             )
-        data = root.data
+        shape, dtype = (root.data.shape, root.data.dtype) if root._edge is None else root._edge[2:]
         if gradient is None:
-            if data.size != 1:
+            if math.prod(shape) != 1:
                 raise RuntimeError(
-                    f"{caller}: tensor {position} has shape {data.shape}, and a gradient is implied only "
+                    f"{caller}: tensor {position} has shape {shape}, and a gradient is implied only "
                     f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
                     "first, for example with sum()"
                 )
-            result.append(wrap(np.ones(data.shape, data.dtype) if data.ndim else np.array(1, data.dtype)))
+            result.append(wrap(np.ones(shape, dtype)))
             continue
         if not isinstance(gradient, Tensor):
             raise TypeError(
                 f"{caller}: {argument} of tensor {position} is {type(gradient).__name__}, expected a Tensor; "
                 "wrap it: Tensor(array)"
             )
-        if gradient.data.shape != data.shape or gradient.data.dtype != data.dtype:
+        if gradient.data.shape != shape or gradient.data.dtype != dtype:
             raise RuntimeError(
                 f"{caller}: {argument} of tensor {position} is {gradient.data.dtype} of shape "
-                f"{gradient.data.shape}, expected {data.dtype} of shape {data.shape} as the tensor itself"
+                f"{gradient.data.shape}, expected {dtype} of shape {shape} as the tensor itself"
             )
-        result.append(wrap(gradient.data) if gradient._requires_grad and not create_graph else gradient)
+        result.append(alias(gradient) if create_graph else wrap(gradient.data))
     return result
 
 
@@ -403,4 +421,5 @@ def _refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoRetu
         f"{name}: backward returned a gradient of the wrong {rule} for argument {position}: got "
         f"{gradient.data.dtype} of shape {gradient.data.shape}, expected {dtype} of shape {shape} as the "
         "argument itself"
+        + ("" if type(edge) is tuple else "; if other data was assigned to it after forward, run forward again")
     )

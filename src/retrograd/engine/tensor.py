@@ -398,3 +398,12 @@ def wrap(array: np.ndarray) -> Tensor:
     tensor._edge = None
     tensor._grad_req = "add"
     return tensor
+
+
+def alias(x: Tensor) -> Tensor:
+    """x as it is now, as another object: neither a change of x's history nor ``x.data = other`` reaches it."""
+    if x._requires_grad and x._edge is None:
+        return x  # a leaf is its own place in the graph
+    result = wrap(x.data)
+    result._requires_grad, result._edge = x._requires_grad, x._edge
+    return result

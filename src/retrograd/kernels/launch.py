@@ -218,7 +218,8 @@ class _Pool:
         numbers = [ctypes.c_int.from_address(id(kind) + object.__basicsize__ + 12).value for kind in known]
         if (
             (data, axes & 0xFFFFFFFF, dtype) != (probe.ctypes.data, 3, id(probe.dtype))
-            or (tuple(three.from_address(extents)) != probe.shape or tuple(three.from_address(strides)) != probe.strides)
+            or tuple(three.from_address(extents)) != probe.shape
+            or tuple(three.from_address(strides)) != probe.strides
             or numbers != [kind.num for kind in known]
         ):
             raise RuntimeError(

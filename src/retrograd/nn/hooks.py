@@ -13,7 +13,7 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled, thread
 from ..engine.hooks import HookDict, RemovableHandle
 from ..engine.line import inside
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import Tensor, alias, wrap
 from ..engine.views import UNTRACKED
 
 __all__: list[str] = []
@@ -163,7 +163,8 @@ class _Passage(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
-        return None, *ctx.receive(grads)
+        # a hook may hold the tensors that it was given or returned
+        return None, *[alias(g) if isinstance(g, Tensor) else g for g in ctx.receive(grads)]
 
 
 class _BackwardCall:

@@ -67,14 +67,20 @@ class Call:
         """The outputs, and the gradients of all floating-point inputs for random upstream gradients."""
         tensors = self.tensors(arrays, dtype, requires_grad=differentiable)
         outputs = self.outputs(tensors)
-        roots = [y for y in outputs if y.requires_grad and differentiable]
-        gradients: Arrays = []
-        if roots:
-            upstream = [Tensor(numbers(y.shape, 5 + k).astype(y.dtype)) for k, y in enumerate(roots)]
-            wanted = [tensors[k] for k in self.floating]
-            found = grad(roots, wanted, upstream, allow_unused=True)
-            gradients = [np.zeros_like(t.data) if g is None else g.data for t, g in zip(wanted, found, strict=True)]
-        return [y.data for y in outputs], gradients
+        return [y.data for y in outputs], self.gradients(outputs, tensors) if differentiable else []
+
+    def gradients(
+        self, outputs: Sequence[Tensor], tensors: Sequence[Tensor], between: Callable[[], object] = lambda: None
+    ) -> Arrays:
+        """The gradients of all floating-point tensors for random upstream gradients; before that, ``between()``."""
+        roots = [y for y in outputs if y.requires_grad]
+        if not roots:
+            return []
+        upstream = [Tensor(numbers(y.shape, 5 + k).astype(y.dtype)) for k, y in enumerate(roots)]
+        wanted = [tensors[k] for k in self.floating]
+        between()
+        found = grad(roots, wanted, upstream, allow_unused=True)
+        return [np.zeros_like(t.data) if g is None else g.data for t, g in zip(wanted, found, strict=True)]
 
 
 class _Place:

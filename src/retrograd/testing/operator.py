@@ -50,8 +50,9 @@ def check_op(
     """Check one call, ``function(*args, **kwargs)``, and what follows from it; arrays are given as Tensors.
 
     Checked are: values against the oracle; float32 and float64; other strides; that no input is changed; the first and
-    second derivatives with irregular upstream gradients (gradcheck); the contract of ``grad_req``; an empty batch;
-    broadcasting; that the two kernel sets agree; the same bits with 1 and 2 threads; error messages.
+    second derivatives with irregular upstream gradients (gradcheck); the contract of ``grad_req``; that a gradient
+    stays the same when other arrays are assigned to the tensors after forward; an empty batch; broadcasting; that the
+    two kernel sets agree; the same bits with 1 and 2 threads; error messages.
 
     Args:
         function: returns a Tensor or a tuple of them.
@@ -105,6 +106,7 @@ def check_op(
         if order > 1:
             checks["second derivative"] = lambda: check.derivative(gradgradcheck, tolerances)
         checks["grad_req"] = check.requests
+        checks["data replaced"] = check.replaced
     if batch:
         checks["empty batch"] = lambda: check.empty(batch)
     if broadcast:
@@ -207,6 +209,21 @@ class _Operator:
                 slack = 0.0 if k == null else self.rounding * float(np.abs(w).max(initial=0))
                 if not np.allclose(f, wanted, rtol=0, atol=slack, equal_nan=True):
                     yield f'input {k} with grad_req="null" of input {null}: another gradient'
+
+    def replaced(self) -> Iterator[str]:
+        """What is assigned to the data of inputs and outputs after forward does not reach the backward."""
+        leaves = self.call.tensors(self.call.arrays, requires_grad=True)
+        wanted = self.call.gradients(self.call.outputs(leaves), leaves)
+        # a leaf that is replaced by another shape could not take its gradient
+        inputs = [t.clone() if t.requires_grad else Tensor(t.data.copy()) for t in leaves]
+        outputs = self.call.outputs(inputs)
+
+        def replace() -> None:
+            for tensor in (*inputs, *outputs):
+                tensor.data = np.full((1,) * (tensor.ndim + 1), 7, np.int64)
+
+        found = self.call.gradients(outputs, leaves, replace)
+        yield from differences(found, wanted, 1e-12, "with other data", "without", "gradient")
 
     def _delivered(self, wishes: list[str], previous: Arrays) -> Arrays:
         tensors = self.call.tensors([a.copy() for a in self.call.arrays], requires_grad=True)

@@ -42,8 +42,8 @@ LINE = 8  # words from one ticket to the next
 MOST_SHARES = 64  # where there are more threads, several have a share in common
 WORDS = TICKETS + LINE * MOST_SHARES
 LEFT = (1 << 32) - 1
-# words of what ``launch`` must know of its kernel; after them one word for each parameter: INT, FLOAT, or of an array the
-# address of its dtype
+# words of what ``launch`` must know of its kernel; after them one word for each parameter: INT, FLOAT, or the address
+# of the dtype that an array must have
 STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, NO_ARRAY, WRONG_DTYPE, NEW_LIKE, KINDS = range(12)
 INT, FLOAT = 1, 2
 TYPE = object.__basicsize__ // 8 - 1  # of an object: where the address of its type stands
