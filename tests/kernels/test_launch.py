@@ -167,7 +167,7 @@ def test_an_elementwise_launch_makes_its_result() -> None:
     z = mul(x, y)
     np.testing.assert_array_equal(z, x * y)
     assert z.flags.f_contiguous and z.flags.owndata and not np.shares_memory(z, x)
-    for first, second in ((x, y[:, :200]), (x, y.ravel()), (x, y.astype(np.float64)), (x, np.ascontiguousarray(y))):
+    for first, second in ((x, y[:, :200]), (x, y.ravel()), (x, np.ascontiguousarray(y))):
         assert mul(first, second) is None  # not the same places in memory
     assert mul(x[::2], y[::2]) is None  # gaps
     long_steps = np.lib.stride_tricks.as_strided(x, (200, 1), (4, 4096))

@@ -27,6 +27,8 @@ def copy(y: np.ndarray, x: np.ndarray) -> None:
     if y.size >= _SMALL and (form := _FORM.get(y.itemsize)):
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, True)
         if plan is not None:
+            if y.dtype.char != form:  # integers
+                x, y = x.view(form), y.view(form)
             _COPY[plan.kind][form](plan.tasks, x, y, plan.words)
             return
     np.copyto(y, x)
