@@ -80,7 +80,8 @@ class _Setting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        thread.mode.enabled = self._found.pop()
+        thread.mode.enabled = self._found[-1]  # Python may raise KeyboardInterrupt after a call: none comes before
+        self._found.pop()
 
     def __call__(self, function: _F) -> _F:
         return _decorate(function, functools.partial(_Setting, self._enabled), type(self).__name__)
@@ -205,7 +206,8 @@ class inference_mode:  # noqa: N801
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         mode = thread.mode
-        mode.enabled, mode.inference = self._found.pop()
+        mode.enabled, mode.inference = self._found[-1]
+        self._found.pop()
 
     def __call__(self, function: _F) -> _F:
         return _decorate(function, functools.partial(inference_mode, self._mode), "inference_mode")
