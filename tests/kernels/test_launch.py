@@ -37,9 +37,9 @@ def test_every_number_of_threads_gives_the_same(count: int) -> None:
         np.testing.assert_array_equal(relu(x), np.maximum(x, 0))
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, "2", None])
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2", None, True, 1025, 100_000, 10**30])
 def test_wrong_number_of_threads(count: object) -> None:
-    with pytest.raises(ValueError, match="set_num_threads: count must be a positive integer, got"):
+    with pytest.raises(ValueError, match="set_num_threads: count must be an integer from 1 to 1024, got"):
         launch.set_num_threads(count)  # type: ignore[arg-type]
 
 
@@ -191,9 +191,10 @@ def test_threads_from_the_environment() -> None:
     environment = {**os.environ, "RETROGRAD_NUM_THREADS": "3"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "3"
-    environment["RETROGRAD_NUM_THREADS"] = "many"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert "RETROGRAD_NUM_THREADS must be a positive integer, got 'many'" in done.stderr
+    for wrong in ("many", "1025", "9" * 5000, "²"):
+        environment["RETROGRAD_NUM_THREADS"] = wrong
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert f"RETROGRAD_NUM_THREADS must be an integer from 1 to 1024, got '{wrong}'" in done.stderr
 
 
 _USE = """

@@ -24,6 +24,7 @@ from . import cache
 from .target import target_machine
 
 Launch = Callable[..., Any]
+MOST_THREADS = 1024
 _PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
 _STOP, _THREADS, _READY, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in compiled/pool.py
 _CPYTHON = (  # what its machine code calls
@@ -295,10 +296,10 @@ class _Pool:
 
 def _default_threads() -> int:
     chosen = os.environ.get("RETROGRAD_NUM_THREADS", "")
-    if chosen.isdigit() and int(chosen) > 0:
+    if chosen.isdecimal() and len(chosen) <= len(str(MOST_THREADS)) and 0 < int(chosen) <= MOST_THREADS:
         return int(chosen)
     if chosen:
-        raise ValueError(f"RETROGRAD_NUM_THREADS must be a positive integer, got {chosen!r}")
+        raise ValueError(f"RETROGRAD_NUM_THREADS must be an integer from 1 to {MOST_THREADS}, got {chosen!r}")
     if sys.platform == "win32":  # the pool waits with pthreads
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -321,10 +322,10 @@ def set_num_threads(count: int) -> None:
     Not while another thread of Python computes: its operators have memory for as many threads as there were.
 
     Raises:
-        ValueError: ``count`` is not a positive integer.
+        ValueError: ``count`` is not an integer from 1 to 1,024.
     """
-    if not isinstance(count, int) or count < 1:
-        raise ValueError(f"set_num_threads: count must be a positive integer, got {count!r}")
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= MOST_THREADS:
+        raise ValueError(f"set_num_threads: count must be an integer from 1 to {MOST_THREADS}, got {count!r}")
     if count != _pool.threads:
         _pool.stop()
         _pool.use(count)
