@@ -1,4 +1,4 @@
-"""Loading, launching and caching of compiled kernels: threads, forks, wrong arguments, damaged files."""
+"""Loading and launching of compiled kernels: threads, forks, wrong arguments."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from retrograd.geometry import conv_window
-from retrograd.kernels import cache, conv, launch, relu
+from retrograd.kernels import conv, launch, relu
 
 
 @pytest.fixture(autouse=True)
@@ -195,52 +194,6 @@ def test_threads_from_the_environment() -> None:
         environment["RETROGRAD_NUM_THREADS"] = wrong
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         assert f"RETROGRAD_NUM_THREADS must be an integer from 1 to 1024, got '{wrong}'" in done.stderr
-
-
-_USE = """
-import numpy as np
-from retrograd.kernels import relu, sqrt
-x = np.array([-1, 4], np.float32)
-assert relu(x).tolist() == [0, 4] and sqrt(x[1:]).tolist() == [2]
-"""
-
-
-def _run(folder: Path, **more: str) -> str:
-    environment = {**os.environ, "RETROGRAD_CACHE_DIR": str(folder), **more}
-    done = subprocess.run(
-        [sys.executable, "-c", _USE], env=environment, capture_output=True, text=True, check=True, timeout=300
-    )
-    return done.stderr
-
-
-def test_cache_is_filled_used_and_repaired(tmp_path: Path) -> None:
-    assert "compiling kernels for this CPU" in _run(tmp_path)
-    one, other = (next(tmp_path.rglob(name)) for name in ("activation_relu_f", "elementwise_sqrt_f"))
-    content = bytearray(other.read_bytes())
-    content[-50] ^= 1
-    damaged = {one: one.read_bytes()[:-100], other: bytes(content)}
-    for path, body in damaged.items():
-        path.write_bytes(body)
-    assert "compiling kernels" in _run(tmp_path)
-    assert all(path.read_bytes() != body for path, body in damaged.items())  # both were noticed
-    assert _run(tmp_path) == ""  # everything was found
-
-
-def test_cache_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
-    assert "compiling kernels" in _run(blocked, TMPDIR=str(tmp_path))  # kept in the folder for temporary files
-    assert _run(blocked, TMPDIR=str(tmp_path)) == ""
-
-
-def test_key_depends_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = cache.key()
-    cache.key.cache_clear()
-    monkeypatch.setattr(cache, "cpu", lambda: ("another", "+features"))
-    try:
-        assert cache.key() != before
-    finally:
-        cache.key.cache_clear()
 
 
 def test_one_task_and_many_give_the_same_bits() -> None:

@@ -21,9 +21,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("RETROGRAD_CACHE_DIR", str(tmp_path))
     before = launch.get_num_threads()
     launch.set_num_threads(2)
-    cache._writable.cache_clear()
+    cache._place.cache_clear()
     yield tmp_path / cache.key()
-    cache._writable.cache_clear()
+    cache._place.cache_clear()
     launch.set_num_threads(before)
 
 

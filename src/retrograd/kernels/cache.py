@@ -4,26 +4,40 @@ The folder is ``$RETROGRAD_CACHE_DIR``, else ``retrograd`` in the user's cache f
 Below it, one folder per key: a hash of the sources of this package, of the versions of Python, Numba and llvmlite and
 of the CPU. (Numba's own cache does not see an edit in another file or in an intrinsic.) A file that is damaged is not
 used.
+
+What lies there is run, so it must be our own: a folder that others could change, or have changed, is not used, which
+is said on stderr.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
+import stat
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
+from .access import is_own, way_in
 from .target import cpu
 
 _DIGEST = hashlib.sha256().digest_size
+_ABANDONED = 3600  # seconds after which a temporary file is what a killed process left
+_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no link; a pipe without a writer is no wait
 
 
 def folder() -> Path:
-    """The cache folder, whether or not it exists yet."""
+    """The cache folder in use: what lies below it belongs to one key each."""
+    return _place().parent
+
+
+def _wanted() -> Path:
     if chosen := os.environ.get("RETROGRAD_CACHE_DIR"):
         return Path(chosen)
     if sys.platform == "darwin":
@@ -44,41 +58,85 @@ def key() -> str:
 
 
 @lru_cache(maxsize=1)
-def _writable() -> Path:
-    for base in (
-        folder(),
-        Path(tempfile.gettempdir()) / f"retrograd-{os.getuid() if hasattr(os, 'getuid') else 'cache'}",
-    ):
-        path = base / key()
+def _place() -> Path:
+    """The folder with the files of this key, made and checked."""
+    own = f"retrograd-{os.geteuid() if hasattr(os, 'geteuid') else 'cache'}"
+    refused = ""
+    for base in (_wanted(), Path(tempfile.gettempdir()) / own):
         with suppress(OSError):
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if os.access(path, os.W_OK):
-                return path
-    return Path(tempfile.mkdtemp(prefix="retrograd-"))
+            base.parent.mkdir(parents=True, exist_ok=True)
+            base.mkdir(mode=0o700, exist_ok=True)
+            path = base.absolute() / key()
+            path.mkdir(mode=0o700, exist_ok=True)
+            if fault := way_in(path):
+                refused = refused or fault
+            elif os.access(path, os.W_OK):
+                return _told(path, refused)
+    base = Path(tempfile.mkdtemp(prefix="retrograd-")).absolute()
+    atexit.register(_remove, base, os.getpid())
+    path = base / key()
+    path.mkdir(mode=0o700)
+    return _told(path, refused)
+
+
+def _told(path: Path, refused: str) -> Path:
+    if refused:
+        print(
+            f"retrograd: the cache folder is not used: {refused}, so that others could have their own machine code run "
+            f"here; compiled kernels are kept in {path.parent} instead. Make it yours alone (chmod go-w), or name "
+            "another folder by RETROGRAD_CACHE_DIR",
+            file=sys.stderr,
+            flush=True,
+        )
+    return path
+
+
+def _remove(base: Path, process: int) -> None:
+    if os.getpid() == process:  # not in a forked child
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _digest(name: str, body: bytes) -> bytes:
+    """Of a file's content and its place: a copy of another kernel's file, or of one for another CPU, is damage too."""
+    return hashlib.sha256(f"{key()}/{name}\n".encode() + body).digest()
 
 
 def read(name: str) -> bytes | None:
-    """The content stored under ``name``, or None when there is none or it is damaged."""
+    """The content stored under ``name``, or None when there is none, or it is damaged or not ours alone."""
     try:
-        content = (_writable() / name).read_bytes()
+        with open(_place() / name, "rb", opener=lambda path, flags: os.open(path, flags | _CAREFULLY)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or not is_own(status):
+                return None
+            content = file.read()
     except OSError:
         return None
     body = content[_DIGEST:]
-    return body if hashlib.sha256(body).digest() == content[:_DIGEST] else None
+    return body if _digest(name, body) == content[:_DIGEST] else None
 
 
 def write(name: str, body: bytes) -> None:
     """Store ``body``; other processes see all of it or nothing. A full disk only means compiling again next time."""
     with suppress(OSError):
-        handle, temporary = tempfile.mkstemp(dir=_writable(), suffix=".tmp")
+        _sweep()
+        handle, temporary = tempfile.mkstemp(dir=_place(), suffix=".tmp")  # a new file, never a link
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(body).digest() + body)
-            os.replace(temporary, _writable() / name)
-        except OSError:
+                file.write(_digest(name, body) + body)
+            os.replace(temporary, _place() / name)
+        except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+@lru_cache(maxsize=1)
+def _sweep() -> None:
+    """Remove what killed processes left."""
+    for path in _place().glob("*.tmp"):
+        with suppress(OSError):
+            if time.time() - path.lstat().st_mtime > _ABANDONED:
+                path.unlink()
 
 
 def size() -> int:

@@ -21,6 +21,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from . import cache
+from .object_file import is_sound
 from .target import target_machine
 
 Launch = Callable[..., Any]
@@ -60,14 +61,14 @@ def load(name: str, compile: Callable[[], bytes]) -> tuple[int, bytes]:
     """
     global _engine
     with _loading:
-        content = cache.read(name)
-        if content is None:
+        if _engine is None:
+            _engine = _Engine()
+        note, _, code = (cache.read(name) or b"").partition(b"\n")
+        if not is_sound(code, name):
             announce()
             content = compile()
             cache.write(name, content)
-        note, _, code = content.partition(b"\n")
-        if _engine is None:
-            _engine = _Engine()
+            note, _, code = content.partition(b"\n")
         return _engine.add(code, name), note
 
 

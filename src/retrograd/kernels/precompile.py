@@ -7,6 +7,7 @@ for whatever reason, is still missing there and is compiled when it is needed.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -91,8 +92,11 @@ def _start() -> subprocess.Popen[str] | None:
         return None
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    place = {**os.environ, "RETROGRAD_CACHE_DIR": str(cache.folder())}  # it may be a folder of this process alone
     try:
-        return subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=nothing, text=True)
+        return subprocess.Popen(
+            [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=nothing, text=True, env=place
+        )
     except OSError:
         return None
 
