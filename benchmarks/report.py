@@ -6,8 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
+from operator import methodcaller
 from pathlib import Path
 from statistics import geometric_mean
+
+from retrograd.atomic import write_atomically
 
 from .harness import Result
 
@@ -34,10 +37,10 @@ def merged(folder: Path, results: Sequence[Result]) -> list[Result]:
 
 
 def save(folder: Path, machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine, "failures": list(failures), "results": [asdict(result) for result in results]}
-    (folder / "results.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "RESULTS.md").write_text(markdown(machine, results, failures), encoding="utf-8")
+    data = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    for name, text in (("results.json", data), ("RESULTS.md", markdown(machine, results, failures))):
+        write_atomically(folder / name, methodcaller("write", text.encode()))
 
 
 def markdown(machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> str:

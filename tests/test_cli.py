@@ -18,6 +18,7 @@ import retrograd
 from retrograd.cli import main
 from retrograd.ops.kernel_set import active_kernels
 from retrograd.train import load_checkpoint
+from retrograd.train.lock import RunLock
 
 TEXTBOOK = ("--kernels", "textbook")
 QUICK = (*TEXTBOOK, "--epochs", "2", "--batch-size", "256")  # 2 epochs of 6 steps
@@ -91,6 +92,26 @@ def test_no_run_overwrites_another(capsys, finished):
     assert train("--resume") == 0  # the latest, which is finished: only the report is written
     _, err = capsys.readouterr()
     assert "digits-2/checkpoint.npz holds a finished run" in err and os.path.exists("runs/digits-2/report.html")
+
+
+def test_two_runs_do_not_share_a_folder(capsys):
+    endless = (*TEXTBOOK, "--epochs", "100000")
+    first = spawn(*endless, "--output", "run")
+    try:
+        while not os.path.exists("run/checkpoint.npz"):
+            assert first.poll() is None
+            time.sleep(0.02)
+        for arguments in ((), ("--resume",)):
+            assert train(*endless, "--output", "run", *arguments) == 1
+            assert f"run is in use by another run, process {first.pid} on " in capsys.readouterr().err
+    finally:
+        first.kill()
+        first.communicate()
+    shutil.rmtree("run")
+    with RunLock("runs/digits"):  # a run that has just begun
+        assert train(*QUICK, "--epochs", "1") == 0
+        assert sorted(os.listdir("runs/digits-2")) == ["checkpoint.npz", "report.html"]
+    assert os.listdir("runs") == ["digits-2"]
 
 
 def test_a_resumed_run_keeps_its_settings(capsys, finished):

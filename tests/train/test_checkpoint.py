@@ -199,12 +199,6 @@ def test_an_interrupted_write_leaves_the_earlier_checkpoint(path, monkeypatch):
     assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
 
 
-def test_a_stale_temporary_file_does_no_harm(path):
-    path.with_name(path.name + ".tmp").write_bytes(b"left by a killed process")
-    save_checkpoint(path, {"x": 2})
-    assert load_checkpoint(path) == {"x": 2} and os.listdir(path.parent) == [path.name]
-
-
 def test_a_folder_that_cannot_be_made(path):
     with pytest.raises(CheckpointError, match="was not written"):
         save_checkpoint(path / "below" / "checkpoint.npz", {"x": 1})

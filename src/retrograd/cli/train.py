@@ -13,6 +13,7 @@ from .answers import UsageError, complain, given, option
 
 if TYPE_CHECKING:
     from ..train import Progress, Settings, Task, Trainer
+    from ..train.lock import RunLock
 
 __all__ = ["add_command"]
 
@@ -66,13 +67,25 @@ def add_command(commands: Any) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    from ..train import CheckpointError, Stopped, Trainer, TrainingError, make_progress
+    from ..train import CheckpointError
 
     if (arguments.task is None) == (arguments.images is None):
         arguments.usage_error(f"give one TASK ({', '.join(_TASKS[:-1])} or {_TASKS[-1]}), or --images DIR")
     name = arguments.task or "images"
     _check_own(arguments)
-    output = _output(arguments, name)
+    try:
+        lock = _output(arguments, name)
+    except CheckpointError as error:
+        return complain(str(error), 1)
+    with lock:
+        return _train_in(lock, arguments, name)
+
+
+def _train_in(lock: RunLock, arguments: argparse.Namespace, name: str) -> int:
+    """Train in the folder that the lock is for."""
+    from ..train import CheckpointError, Stopped, Trainer, TrainingError, make_progress
+
+    output = lock.folder
     files = given(arguments, ("images", "held_out_images", "text", "csv"))
     words = [f"{option(key, path)} {shlex.quote(str(path))}" for key, path in files.items()]
     what = " ".join([*([name] if arguments.task else []), *words])
@@ -87,7 +100,7 @@ def _train(arguments: argparse.Namespace) -> int:
         _use(arguments, settings)
         task = _seeded_task(arguments, name, settings, saved, progress)
         try:
-            trainer = Trainer(task, settings, output, arguments.checkpoint_every, progress)
+            trainer = Trainer(task, settings, output, arguments.checkpoint_every, progress, lock)
         except ValueError as error:
             raise UsageError(str(error)) from None
         if arguments.resume:
@@ -106,31 +119,49 @@ def _train(arguments: argparse.Namespace) -> int:
         return complain(f"interrupted; {trainer.path} holds the last checkpoint. Go on with: {command}", 130)
 
 
-def _output(arguments: argparse.Namespace, name: str) -> Path:
-    """The run's folder: as asked for, else the latest one to resume, else a new one. A checkpoint is never overwritten
-    by another run."""
+def _output(arguments: argparse.Namespace, name: str) -> RunLock:
+    """The run's folder, with no other run in it: as asked for, else the latest one to resume, else a new one. A
+    checkpoint is never overwritten by another run."""
+    from ..train.lock import RunLock
     from ..train.trainer import CHECKPOINT
 
     if arguments.output is not None:
         output: Path = arguments.output
-        exists = (output / CHECKPOINT).exists()
-        if arguments.resume and not exists:
+        if arguments.resume and not (output / CHECKPOINT).exists():
             raise UsageError(f"{output} holds no checkpoint to resume; leave out --resume to start a run there")
-        if exists and not arguments.resume:
+        lock = RunLock(output)
+        if not arguments.resume and (output / CHECKPOINT).exists():
+            lock.close()
             raise UsageError(
                 f"{output} holds the checkpoint of another run; go on with it by --resume, or choose another --output"
             )
-        return output
-    runs = sorted(_RUNS.glob(f"{name}*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
+        return lock
     if arguments.resume:
+        runs = sorted(_RUNS.glob(f"{name}*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
         if not runs:
             raise UsageError(f"there is no run below {_RUNS.absolute()} to resume; name its folder with --output")
-        return runs[-1].parent
-    number, output = 1, _RUNS / name
-    while (output / CHECKPOINT).exists():
+        return RunLock(runs[-1].parent)
+    number = 1
+    while (new := _new(_RUNS / (name if number == 1 else f"{name}-{number}"))) is None:
         number += 1
-        output = _RUNS / f"{name}-{number}"
-    return output
+    return new
+
+
+def _new(output: Path) -> RunLock | None:
+    """The lock of a folder without a run, or None if there is one in it, begun or ended."""
+    from ..train.lock import InUseError, RunLock
+    from ..train.trainer import CHECKPOINT
+
+    if (output / CHECKPOINT).exists():
+        return None
+    try:
+        lock = RunLock(output)
+    except InUseError:
+        return None
+    if (output / CHECKPOINT).exists():  # written by one that has just ended
+        lock.close()
+        return None
+    return lock
 
 
 def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, Any] | None:

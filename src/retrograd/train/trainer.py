@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from .faults import TrainingError, bad_parameter
 from .fit import Fit, History
 from .interrupt import Stopped, StopRequest
+from .lock import RunLock
 from .progress import Progress
 from .task import Settings, Task
 
@@ -32,6 +34,7 @@ class Trainer(Fit):
     output: the folder that gets ``checkpoint.npz``.
     checkpoint_every: steps between checkpoints; None writes one after every epoch. There is always one before the first
         step and one after the last.
+    lock: the lock of ``output``, if the caller has it; else ``run`` takes it.
 
     ``run()`` trains until the last epoch is done, ``load_checkpoint()`` before it takes up a run that was stopped or
     killed: the weights it ends with are bit for bit those of a run that was not. ``history`` has one dict per epoch.
@@ -47,10 +50,11 @@ class Trainer(Fit):
         output: str | Path,
         checkpoint_every: int | None = None,
         progress: Progress | None = None,
+        lock: RunLock | None = None,
     ) -> None:
         if checkpoint_every is not None and checkpoint_every < 1:
             raise ValueError(f"checkpoint-every={checkpoint_every} must be at least 1")
-        self.task, self.settings, self.output = task, settings, Path(output)
+        self.task, self.settings, self.output, self.lock = task, settings, Path(output), lock
         super().__init__(
             task.model,
             DataLoader(task.train, settings.batch_size, shuffle=task.shuffle),
@@ -69,11 +73,12 @@ class Trainer(Fit):
 
         Raises:
             TrainingError: bad data, or a loss that is NaN or infinite; says where. No checkpoint holds such numbers.
-            CheckpointError: a checkpoint could not be written; the earlier one is unchanged.
+            CheckpointError: a checkpoint could not be written, the earlier one is unchanged; or another run is under
+                way in this folder.
             Stopped: on Ctrl-C or SIGTERM, after the step under way and with a checkpoint.
         """
         self.task.check()
-        with use_kernels(self.settings.kernels):
+        with RunLock(self.output) if self.lock is None else nullcontext(), use_kernels(self.settings.kernels):
             compile_ahead(self.task.kernels)  # there is nothing to save yet: Ctrl-C ends it at once
             with StopRequest() as self.stop_request:
                 self.train(self.settings.epochs)

@@ -1,0 +1,134 @@
+"""One run at a time in a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from ..atomic import NO_LINK, lock
+from .checkpoint import CheckpointError
+
+__all__ = ["InUseError", "RunLock"]
+
+_NAME = "run.lock"
+_HOLDER = re.compile(rb"process \d{1,10} on [\w.-]{1,100}\n")
+
+
+class InUseError(CheckpointError):
+    """Another run has the folder."""
+
+
+class RunLock:
+    """Keeps other runs out of ``folder`` until ``close``, or until this process ends, in whatever way.
+
+    The system holds the lock and gives it back; its file, ``run.lock``, says for the error message of others who has
+    it. ``close`` removes it, and the folder if it was made for it and nothing came into it. On a file system without
+    locks this does nothing.
+
+    Raises:
+        InUseError: another run has the folder; says which process.
+        CheckpointError: the lock's file cannot be made.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._path = self.folder / _NAME
+        self._made = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
+        self._handle: int | None = None
+        try:
+            self._take()
+        except OSError as error:
+            self.close()
+            raise CheckpointError(
+                f"{self._path} was not written: {error.strerror or error}; choose another folder for the run"
+            ) from error
+        except InUseError:
+            self.close()
+            raise
+        _held.add(self)
+
+    def _take(self) -> None:
+        while self._handle is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                handle = os.open(self._path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
+            except FileNotFoundError:  # another run removed the folder that it had made
+                continue
+            try:
+                if not _lock(handle):
+                    raise InUseError(
+                        f"{self.folder} is in use by another run, {_holder(handle)}; wait until it ends, or choose "
+                        "another folder"
+                    )
+                status = os.fstat(handle)
+                if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+                    raise OSError("it is no file, or has another name elsewhere")
+                if self._is_there(handle):
+                    self._handle = handle
+            finally:
+                if self._handle is None:
+                    os.close(handle)
+        with suppress(OSError):  # a full disk
+            os.ftruncate(self._handle, 0)
+            os.write(self._handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def _is_there(self, handle: int) -> bool:
+        """Whether the locked file is still the one with the name: who ends takes the name away."""
+        try:
+            return os.path.samestat(os.fstat(handle), os.stat(self._path))
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        """Let others in."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            with suppress(OSError):
+                if self._is_there(handle):
+                    self._path.unlink()
+            os.close(handle)
+        for each in self._made:
+            with suppress(OSError):  # it is not empty
+                each.rmdir()
+
+    def abandon(self) -> None:
+        """In a forked child: the lock is the parent's."""
+        if self._handle is not None:
+            os.close(self._handle)
+        self._handle, self._made = None, []
+
+    def __enter__(self) -> RunLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _lock(handle: int) -> bool:
+    try:
+        return lock(handle)
+    except OSError:  # there are no locks here
+        return True
+
+
+def _holder(handle: int) -> str:
+    text = os.read(handle, 200)
+    return text.decode().strip() if _HOLDER.fullmatch(text) else "another process"
+
+
+def _abandon_all() -> None:
+    for each in list(_held):
+        each.abandon()
+
+
+_held: weakref.WeakSet[RunLock] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
