@@ -74,6 +74,18 @@ def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert _run(blocked, TMPDIR=str(tmp_path)) == ""
 
 
+def test_user_without_a_home(place: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    place(tmp_path)
+    for name in ("RETROGRAD_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "expanduser", none)
+    cache._place.cache_clear()
+    assert cache.folder().parent == tmp_path / "tmp"
+
+
 def test_key_depends_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     before = cache.key()
     cache.key.cache_clear()

@@ -41,9 +41,13 @@ def _wanted() -> Path:
     if chosen := os.environ.get("RETROGRAD_CACHE_DIR"):
         return Path(chosen)
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "retrograd"
+        return Path("~/Library/Caches/retrograd").expanduser()
     base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "retrograd"
+    return Path(base, "retrograd") if base else Path("~/.cache/retrograd").expanduser()
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir()) / f"retrograd-{os.geteuid() if hasattr(os, 'geteuid') else 'cache'}"
 
 
 @lru_cache(maxsize=1)
@@ -60,10 +64,10 @@ def key() -> str:
 @lru_cache(maxsize=1)
 def _place() -> Path:
     """The folder with the files of this key, made and checked."""
-    own = f"retrograd-{os.geteuid() if hasattr(os, 'geteuid') else 'cache'}"
     refused = ""
-    for base in (_wanted(), Path(tempfile.gettempdir()) / own):
-        with suppress(OSError):
+    for name in (_wanted, _temporary):
+        with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+            base = name()
             base.parent.mkdir(parents=True, exist_ok=True)
             base.mkdir(mode=0o700, exist_ok=True)
             path = base.absolute() / key()
