@@ -11,7 +11,7 @@ import pytest
 
 import retrograd
 from retrograd import Tensor
-from retrograd.nn import functional as F
+from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 # float64 holds none of the products of these exactly
 LARGE = 2**53 + 1
@@ -116,6 +116,17 @@ def test_convolution_is_exact(transposed: bool) -> None:
                     else:
                         small[to] += factor * big[at]
     same(y, wanted)
+
+
+def test_convolution_in_every_form() -> None:
+    """Algorithms say how, not what; other paddings come before."""
+    x, w = large(2, 3, 6, 5), large(4, 3, 3, 3)
+    plain = F.conv2d(Tensor(x), Tensor(w), padding=1)
+    for algorithm in ("winograd", "direct", "pytorch"):
+        same(F.conv2d(Tensor(x), Tensor(w), padding=1, algorithm=algorithm), exactly(plain.data))
+    around = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "reflect")
+    wanted = F.conv2d(Tensor(around), Tensor(w))
+    same(F.conv2d(Tensor(x), Tensor(w), padding=1, padding_mode="reflect"), exactly(wanted.data))
 
 
 @pytest.mark.parametrize("inside", [False, True])

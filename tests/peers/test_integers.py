@@ -220,6 +220,7 @@ CALLS: dict[str, tuple[Call, tuple[Any, ...]]] = {
     "hinge_embedding_loss, bool": (lambda lib, f: f.hinge_embedding_loss, (HALF["float"], SIGNS > 0)),
     "soft_margin_loss, bool": (lambda lib, f: f.soft_margin_loss, (HALF["float"], SIGNS > 0)),
     "multilabel_soft_margin_loss": (lambda lib, f: f.multilabel_soft_margin_loss, (HALF["float"], np.abs(SIGNS))),
+    "diff, mixed": (lambda lib, f: lambda x, y: lib.diff(x, prepend=y, append=x > 0), (A, HALF["double"])),
     "max": (lambda lib, f: lib.max, (A, A[::-1])),
     "min": (lambda lib, f: lambda x, y: x.min(y), (A, HALF["float"])),
     "max, other": (lambda lib, f: lambda x, y: lib.max(x, other=y), (A > 0, np.array(2))),

@@ -44,9 +44,9 @@ def check_operands(name: str, x: Tensor, w: Tensor, b: Tensor | None) -> tuple[S
     except AttributeError:
         fits = False
     if not fits:
-        require_same(name, "x", x, "w", w, integers=True)
+        require_same(name, "x", x, "w", w, True)
         if b is not None:
-            require_same(name, "w", w, "b", b, integers=True)
+            require_same(name, "w", w, "b", b, True)
     return x.data.shape, None if b is None else b.data.shape
 
 

@@ -11,7 +11,7 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, expand
-from .dtype import are_integers, as_float, float32, floats, require_number
+from .dtype import are_floats, are_integers, as_float, float32, floats, require_number
 from .kernel_set import kernels
 from .powers import sqrt
 from .reduction import sum
@@ -153,7 +153,8 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
         ValueError: p is not above 0, or the shapes do not broadcast or have no axes.
     """
     name = "pairwise_distance"
-    x1, x2 = differing(name, x1=x1, x2=x2)
+    if not are_floats(x1, x2):
+        x1, x2 = differing(name, x1=x1, x2=x2)
     if not p > 0:
         raise ValueError(f"{name}: p={p} must be above 0")
     shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
@@ -193,7 +194,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         IndexError: there is no axis ``dim``.
     """
     name = "cosine_similarity"
-    x1, x2 = floats(name, x1=x1, x2=x2)
+    if not are_floats(x1, x2):
+        x1, x2 = floats(name, x1=x1, x2=x2)
     shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
     along = axis(name, "dim", dim, len(shape))
     x1, x2 = expand(x1, shape), expand(x2, shape)

@@ -110,6 +110,14 @@ def as_float(name: str, x: Any, label: str = "input") -> Tensor:
     return x if x.data.dtype.kind == "f" else cast(x, float32)
 
 
+def are_floats(x: Any, y: Any) -> bool:
+    """Whether both are floating-point Tensors of one type, as nearly always."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        dtype = x.data.dtype
+        return dtype is y.data.dtype and dtype.kind == "f"
+    return False
+
+
 def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tensor, ...]:
     """The operands, under the caller's names for them, in the floating-point type in which they meet.
 
@@ -118,13 +126,6 @@ def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tenso
     Raises:
         TypeError: an operand is no Tensor, or they do not meet in a floating-point type.
     """
-    same: Any = None
-    for x in operands.values():
-        if not isinstance(x, Tensor) or x.data.dtype.kind != "f" or x.data.dtype is not (same or x.data.dtype):
-            break
-        same = x.data.dtype
-    else:
-        return (*operands.values(),)
     for label, x in operands.items():
         require_tensor(name, x, label)
     dtype = meeting(*[x.data for x in operands.values()])

@@ -71,7 +71,7 @@ def _product(
     plan = _grouped(word_x, word_y, frozenset(needed), x.data.shape, y.data.shape)
     left, right = _in_form(x, *plan.left), _in_form(y, *plan.right)
     if plan.summed:
-        require_same("einsum", word_x, left, word_y, right, integers=True)
+        require_same("einsum", word_x, left, word_y, right, True)
     product = MatMul.apply(left, right) if plan.summed else left * right
     return product if product.data.shape == plan.shape else Reshape.apply(product, plan.shape), plan.word
 

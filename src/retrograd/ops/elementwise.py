@@ -13,6 +13,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, sum_to
 from .dtype import (
+    are_floats,
     cast,
     is_number,
     meeting,
@@ -346,8 +347,9 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
 
 def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     """The operands in one type, once they are known to broadcast."""
-    for label, operand in (("input", x), ("tensor1", y), ("tensor2", z)):
-        require_tensor(name, operand, label)
+    if not (are_floats(x, y) and are_floats(x, z)):
+        for label, operand in (("input", x), ("tensor1", y), ("tensor2", z)):
+            require_tensor(name, operand, label)
     if not x.data.shape == y.data.shape == z.data.shape:
         broadcast_shape(name, broadcast_shape(name, x.data.shape, y.data.shape), z.data.shape)
     if x.data.dtype is y.data.dtype is z.data.dtype:

@@ -30,8 +30,9 @@ class Linear(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, w)
-        multiply = kernels.matmul if x.data.dtype.kind == "f" else exact("matmul")
-        return wrap(multiply(x.data, w.data.T, None if b is None else b.data))
+        rows = x.data
+        multiply = kernels.matmul if rows.dtype.kind == "f" else exact("matmul")
+        return wrap(multiply(rows, w.data.T, None if b is None else b.data))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -66,8 +67,9 @@ class MatMul(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        multiply = kernels.matmul if x.data.dtype.kind == "f" else exact("matmul")
-        return wrap(multiply(x.data, y.data))
+        left = x.data
+        multiply = kernels.matmul if left.dtype.kind == "f" else exact("matmul")
+        return wrap(multiply(left, y.data))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -89,7 +91,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: an operand has no axis, the inner extents differ, or the leading axes do not broadcast.
     """
-    require_same("matmul", "input", input, "other", other, integers=True)
+    require_same("matmul", "input", input, "other", other, True)
     sx, sy = input.data.shape, other.data.shape
     if len(sx) == 2 and len(sy) == 2 and sx[1] == sy[0]:
         return MatMul.apply(input, other)
@@ -127,7 +129,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         TypeError: the types differ or are bool.
         ValueError: the extents do not fit.
     """
-    require_same("linear", "input", input, "weight", weight, integers=True)
+    require_same("linear", "input", input, "weight", weight, True)
     sx, sw = input.data.shape, weight.data.shape
     if len(sw) != 2 or not sx or sx[-1] != sw[1]:
         raise ValueError(
@@ -136,7 +138,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"input.shape={sx}, weight.shape={sw}, which must be (..., Ci) and (Co, Ci)"
         )
     if bias is not None:
-        require_same("linear", "weight", weight, "bias", bias, integers=True)
+        require_same("linear", "weight", weight, "bias", bias, True)
         if bias.data.shape != sw[:1]:
             raise ValueError(f"linear: bias.shape={bias.data.shape}, weight.shape={sw} expects ({sw[0]},)")
     if len(sx) == 1:
@@ -155,7 +157,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """
     for label, value in (("input2", input2), ("weight", weight), ("bias", bias)):
         if value is not None:
-            require_same("bilinear", "input1", input1, label, value, integers=True)
+            require_same("bilinear", "input1", input1, label, value, True)
     s1, s2, sw = input1.data.shape, input2.data.shape, weight.data.shape
     if len(sw) != 3 or not s1 or s1[:-1] != s2[:-1] or (s1[-1], s2[-1]) != sw[1:]:
         raise ValueError(

@@ -57,8 +57,12 @@ def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], 
     Raises:
         TypeError: x is no Tensor, or holds truth values.
     """
-    if isinstance(x, Tensor) and x.data.dtype.kind == "i":
-        return wrap(np.asarray(exact(x.data)))
+    if isinstance(x, Tensor):
+        kind = x.data.dtype.kind
+        if kind == "f":
+            return operator.apply(x)
+        if kind == "i":
+            return wrap(np.asarray(exact(x.data)))
     return unary_float(operator, name, x)
 
 

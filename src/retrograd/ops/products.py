@@ -92,7 +92,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     sx, sy = input.data.shape, other.data.shape
     if not sx or not sy:
         return input * other
-    require_same("inner", "input", input, "other", other, integers=True)
+    require_same("inner", "input", input, "other", other, True)
     _meet("inner", sx[-1], sy[-1], input, "other", other)
     rows = reshape(input, _size(sx[:-1]), sx[-1])
     return reshape(Linear.apply(rows, reshape(other, _size(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
@@ -208,7 +208,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         IndexError: an operand has no such axis.
         ValueError: ``dims`` is negative, names unequally many axes or one twice, or extents that meet differ.
     """
-    require_same("tensordot", "a", a, "b", b, integers=True)
+    require_same("tensordot", "a", a, "b", b, True)
     sa, sb = a.data.shape, b.data.shape
     if isinstance(dims, Tensor):
         dims = dims.tolist()
@@ -269,7 +269,7 @@ def _size(shape: tuple[int, ...]) -> int:
 
 def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tensor:
     """beta x + alpha product, x broadcast to the product; for integers the factors lose their fractions."""
-    require_same(name, "input", x, "the product", product, integers=True)
+    require_same(name, "input", x, "the product", product, True)
     for label, value in (("beta", beta), ("alpha", alpha)):
         if not is_number(value):
             raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
@@ -293,8 +293,9 @@ def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
 
 
 def _require(name: str, first: str, x: Any, x_axes: int, second: str, y: Any, y_axes: int) -> None:
-    require_same(name, first, x, second, y, integers=True)
-    _require_axes(name, first, x, x_axes, second, y, y_axes)
+    require_same(name, first, x, second, y, True)
+    if x.data.ndim != x_axes or y.data.ndim != y_axes:
+        _require_axes(name, first, x, x_axes, second, y, y_axes)
 
 
 def _require_axes(name: str, first: str, x: Any, x_axes: int, second: str, y: Any, y_axes: int) -> None:

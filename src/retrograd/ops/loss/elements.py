@@ -11,7 +11,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
-from ..dtype import cast, floats, require_float, require_same
+from ..dtype import are_floats, cast, floats, require_float, require_same
 from ..kernel_set import kernels
 from ..reduction import mean, sum
 
@@ -103,11 +103,13 @@ def matched(name: str, input: Tensor, target: Tensor, *, warn: bool = False, sta
         TypeError: an operand is no Tensor, or neither is floating-point.
         ValueError: the shapes do not broadcast.
     """
-    return of_one_shape(name, *floats(name, input=input, target=target), warn=warn, stacklevel=stacklevel + 1)
+    if not are_floats(input, target):
+        input, target = floats(name, input=input, target=target)
+    return of_one_shape(name, input, target, warn, stacklevel + 1)
 
 
 def of_one_shape(
-    name: str, input: Tensor, target: Tensor, *, warn: bool = False, stacklevel: int = 3
+    name: str, input: Tensor, target: Tensor, warn: bool = False, stacklevel: int = 3
 ) -> tuple[Tensor, Tensor]:
     """Both operands, broadcast to each other if their shapes differ, with a warning if ``warn``.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import expand
-from ..dtype import floats, is_number, require_float, require_same
+from ..dtype import are_floats, floats, is_number, require_float, require_same
 from ..shape import Reshape
 from ..transcendental import exp, log
 from .elements import ElementLoss, check_reduction, choice, matched, of_one_shape, reduce
@@ -126,7 +126,9 @@ def poisson_nll_loss(
     """
     name = "poisson_nll_loss"
     check_reduction(name, reduction)
-    x, t = of_one_shape(name, *floats(name, integers=True, input=input, target=target))
+    if not are_floats(input, target):
+        input, target = floats(name, integers=True, input=input, target=target)
+    x, t = of_one_shape(name, input, target)
     loss = PoissonOfLogs.apply(reduction, (), x, t) if log_input else Poisson.apply(reduction, (float(eps),), x, t)
     if not full:
         return loss
@@ -157,7 +159,7 @@ def gaussian_nll_loss(
     """
     name = "gaussian_nll_loss"
     check_reduction(name, reduction)
-    if isinstance(var, Tensor):
+    if isinstance(var, Tensor) and not (are_floats(input, target) and are_floats(input, var)):
         require_float(name, var, "var")
         input, target, var = floats(name, input=input, target=target, var=var)
     x, t = matched(name, input, target)

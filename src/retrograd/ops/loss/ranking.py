@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
 from ..distance import RowCosine, differing, pairwise_distance
-from ..dtype import are_integers, floats, require_float, require_number, require_tensor, whole
+from ..dtype import are_floats, are_integers, floats, require_float, require_number, require_tensor, whole
 from ..piecewise import clamp, minimum, where
 from .elements import ElementLoss, check_reduction, choice, matched, reduce, signs
 
@@ -83,7 +83,7 @@ def margin_ranking_loss(
     """
     name = "margin_ranking_loss"
     check_reduction(name, reduction)
-    x1, x2 = differing(name, input1=input1, input2=input2)
+    x1, x2 = (input1, input2) if are_floats(input1, input2) else differing(name, input1=input1, input2=input2)
     require_number(name, target, "target")
     t = signs(name, target, x1)
     if not input1.data.ndim == input2.data.ndim == t.data.ndim:
@@ -109,7 +109,9 @@ def cosine_embedding_loss(
     """
     name = "cosine_embedding_loss"
     check_reduction(name, reduction)
-    x1, x2 = floats(name, integers=True, input1=input1, input2=input2)
+    x1, x2 = input1, input2
+    if not are_floats(x1, x2):
+        x1, x2 = floats(name, integers=True, input1=x1, input2=x2)
     t = _fixed(name, signs(name, target, x1)).data
     if t.ndim > 1 or {x1.data.ndim, x2.data.ndim} != {t.ndim + 1}:
         raise ValueError(
