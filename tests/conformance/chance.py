@@ -40,7 +40,7 @@ TABLES = [
         large=(np.arange(9000).reshape(90, 100) * 7 % 500, normal(500, 40)),
         errors=[
             Refusal(TypeError, NOT_INT64, W, W),
-            Refusal(TypeError, "embedding: weight is int64, needs float32 or float64", ROWS, ROWS),
+            Refusal(TypeError, "embedding: weight is int64", np.zeros(2, int), np.ones((2, 3), int), max_norm=1.0),
             Refusal(
                 IndexError,
                 "embedding: input[0, 1]=5 is out of range; weight.shape=(5, 3) allows 0 to 4",

@@ -133,7 +133,7 @@ OPERATORS = [
         "local_response_norm",
         lambda x, size=3: F.local_response_norm(x, size, 0.5, 0.75, 2.0),
         X,
-        oracle=lambda x: neighbours(x, 3, 0.5, 0.75, 2.0), large=(IMAGES,),
+        oracle=lambda x: neighbours(x, 3, 0.5, 0.75, 2.0), large=(IMAGES,), integers=True,
         errors=[
             Refusal(ValueError, "size=0 must be an int of at least 1", X, size=0),
             Refusal(ValueError, "needs at least 3 axes", ROWS),
@@ -179,5 +179,5 @@ LAYERS = [
           oracle=lambda x: standard(x, (3,))),
     Layer("RMSNorm", lambda: nn.RMSNorm(5, eps=1e-3), ROWS, oracle=root_mean_square, rounding=ROUNDING),
     Layer("LocalResponseNorm", lambda: nn.LocalResponseNorm(3, 0.5, 0.6, 2.0), X,
-          oracle=lambda x: neighbours(x, 3, 0.5, 0.6, 2.0)),
+          oracle=lambda x: neighbours(x, 3, 0.5, 0.6, 2.0), integers=True),
 ]  # fmt: skip

@@ -118,7 +118,7 @@ OPERATORS = [
         kwargs={"value": 0.7},
         oracle=lambda x, y, z, value: x + value * y / z,
         batch=(0, 1, 2),
-        errors=[Refusal(TypeError, "addcdiv: input is float64, tensor1 is int64", X, WHOLE[0], X)],
+        errors=[Refusal(TypeError, "addcdiv: tensor1 is int64, tensor2 is int64; one must be", X[:2, :3], *WHOLE)],
     ),
     Op(
         "add: alpha",
@@ -250,7 +250,8 @@ OPERATORS = [
         errors=[
             Refusal(ValueError, "clamp: min and max are both missing", X),
             Refusal(TypeError, "clamp: min is str, needs a number or a Tensor", X, "a"),
-            Refusal(TypeError, "clamp: input is bool", MASK, 0),
+            Refusal(TypeError, "clamp: input and limits are bool, needs numbers", MASK, True),
+            Refusal(TypeError, "clamp: input and limits are bool, needs numbers", MASK, MASK, MASK),
             Refusal(ValueError, "clamp: shapes (3, 5) and (4,) do not broadcast", X, np.ones(4)),
         ],
     ),

@@ -127,6 +127,7 @@ MATRICES = [
         kwargs={"beta": 0.5, "alpha": -2.0},
         batch=(1,),
         oracle=lambda x, a, b, beta, alpha: beta * x + alpha * product(a, b),
+        integers=True,
         errors=[
             Refusal(ValueError, "addmm: shapes (4,) and (4, 5) do not broadcast", U, A, B),
             Refusal(ValueError, "addmm: input.shape=(2, 4, 3) does not broadcast to the product's shape", BATCH1, A, B),

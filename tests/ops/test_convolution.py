@@ -232,9 +232,9 @@ def test_messages_of_conv_transpose(shapes, options: dict[str, Any], message: st
 def test_messages_about_types() -> None:
     x, w = Tensor(np.zeros((1, 2, 5), np.float32)), Tensor(np.zeros((3, 2, 3), np.float32))
     for call, message in (
-        (lambda: F.conv1d(x, w.double()), "conv1d: x is float32, w is float64; both must be float32 or both float64"),
+        (lambda: F.conv1d(x, w.double()), "conv1d: x is float32, w is float64; both must be float32, both float64"),
         (lambda: F.conv1d(x, w, Tensor(np.zeros(3))), "conv1d: w is float32, b is float64"),
-        (lambda: F.conv1d(x.long(), w.long()), "conv1d: x is int64, w is int64; both must be float32 or both float64"),
+        (lambda: F.conv1d(x.bool(), w.bool()), "conv1d: x is bool, w is bool; both must be float32, both float64 or"),
         (lambda: F.conv1d(x.data, w), "conv1d: x is ndarray, needs a Tensor; make one with retrograd.tensor(x)"),
         (lambda: F.conv1d(x, w, stride=1.5), "conv1d: stride=1.5 must be an int, or ints in a tuple"),
         (lambda: F.conv_transpose1d(x, w.data), "conv_transpose1d: w is ndarray, needs a Tensor"),

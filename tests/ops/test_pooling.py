@@ -182,7 +182,7 @@ def test_one_kernel_per_backward() -> None:
         (lambda x: F.max_pool2d(x, 7), ValueError, "max_pool2d: no output on axis 0"),
         (lambda x: F.max_pool2d(x[0, 0], 2), ValueError, "max_pool2d: x has 2 axes, needs 4 (batch, channels, 2"),
         (lambda x: F.max_pool2d(x, (2, 2, 2)), ValueError, "max_pool2d: kernel_size=(2, 2, 2) has 3 entries"),
-        (lambda x: F.max_pool2d(x.long(), 2), TypeError, "max_pool2d: input is int64, needs float32 or float64"),
+        (lambda x: F.max_pool2d(x.bool(), 2), TypeError, "max_pool2d: input is bool, needs float32 or float64"),
         (lambda x: F.avg_pool2d(x, 2, 0), ValueError, "avg_pool2d: stride=0 must be at least 1"),
         (lambda x: F.avg_pool2d(x, 2.0), TypeError, "avg_pool2d: kernel_size=2.0 must be an int"),
         (

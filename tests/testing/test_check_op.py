@@ -134,6 +134,16 @@ def accepts_arrays(x: Any) -> Any:
     return square(x if isinstance(x, retrograd.Tensor) else retrograd.Tensor(x))
 
 
+def more_of_integers(x: Any) -> Any:
+    return square(x) + int(x.dtype == np.int64)
+
+
+def no_integers(x: Any) -> Any:
+    if x.dtype == np.int64:
+        raise ValueError("no")
+    return square(x)
+
+
 @pytest.mark.parametrize(
     ("function", "args", "options", "fault"),
     [
@@ -150,7 +160,9 @@ def accepts_arrays(x: Any) -> Any:
         (of_kernels, (X,), {"integers": True}, "kernel sets: value 0: compiled and textbook differ in 6 of 6"),
         (of_threads, (X,), {"integers": True}, "threads: value: 1 and 2 threads give different bits"),
         (accepts_arrays, (X,), {"integers": True}, "refusals: an array for input 0: accepted, expected TypeError"),
-        (square, (X,), {}, "refusals: int64 inputs: accepted, expected TypeError"),
+        (square, (X,), {"integers": False}, "refusals: int64 inputs: accepted, expected TypeError"),
+        (more_of_integers, (X,), {}, "integers: value 0: int64 and float64 differ in 6 of 6"),
+        (no_integers, (X,), {}, r"integers: int64 inputs: ValueError \(no\) instead of TypeError"),
         (
             retrograd.exp,
             (X,),

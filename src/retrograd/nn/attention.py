@@ -157,8 +157,7 @@ class MultiheadAttention(Module):
             ("key", key, self.kdim),
             ("value", value, self.vdim),
         ):
-            if not isinstance(x, Tensor):
-                raise TypeError(f"MultiheadAttention: {name} is {type(x).__name__}, needs a Tensor")
+            require_float("MultiheadAttention", x, name)
             shapes.append(x.shape)
             if x.ndim not in (2, 3) or x.ndim != query.ndim or x.shape[-1] != features:
                 raise ValueError(

@@ -10,10 +10,10 @@ from typing import Any
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import require_float
+from .dtype import require_float, require_number
 from .inplace import in_place
 from .kernel_set import kernels
-from .operands import Gradients, recording, unary
+from .operands import Gradients, recording, unary, unary_float
 from .piecewise import where
 from .rounding import abs
 from .transcendental import erf, exp, sigmoid
@@ -209,7 +209,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """
     if inplace:
         return in_place(silu)(input)
-    return unary(Silu, "silu", input)
+    return unary_float(Silu, "silu", input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -222,7 +222,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """
     if inplace:
         return in_place(mish)(input)
-    return unary(Mish, "mish", input)
+    return unary_float(Mish, "mish", input)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -238,7 +238,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate={approximate!r}; choose 'none' or 'tanh'")
-    return unary(GeluTanh if approximate == "tanh" else Gelu, "gelu", input)
+    return unary_float(GeluTanh if approximate == "tanh" else Gelu, "gelu", input)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -257,15 +257,16 @@ def logsigmoid(input: Tensor) -> Tensor:
     Raises:
         TypeError: input is no floating-point Tensor.
     """
-    return unary(LogSigmoid, "logsigmoid", input)
+    return unary_float(LogSigmoid, "logsigmoid", input)
 
 
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|).
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is no Tensor of numbers.
     """
+    require_number("softsign", input)
     return unary(Softsign, "softsign", input)
 
 
@@ -273,8 +274,9 @@ def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input).
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is no Tensor of numbers.
     """
+    require_number("tanhshrink", input)
     return unary(Tanhshrink, "tanhshrink", input)
 
 

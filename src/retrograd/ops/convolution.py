@@ -19,6 +19,8 @@ x (N, Ci, *I), w (Co, Ci//groups, *R), g and y (N, Co, *O), O = (I + padding - d
 Padding with anything but zeros is an operator of its own in front of these: x is extended, then convolved without
 padding (Conv), or convolved and cut to the positions that the extension makes whole (ConvInputGrad).
 
+Integers are convolved exactly, modulo 2**64, and have no gradient.
+
 Source: V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016 (the sizes).
 """
 
@@ -41,7 +43,7 @@ from .convolution_arguments import (
     conv_transpose_arguments,
     freeze,
 )
-from .kernel_set import convolution_kernel, kernels
+from .kernel_set import convolution_kernel, exact, kernels
 from .padding import Extend, Pairs
 from .shape import Reshape
 
@@ -56,6 +58,8 @@ class Conv(Function):
         ctx.save_for_backward(x, w)
         ctx.window = window
         run = kernels.conv if window.algorithm == "auto" else convolution_kernel("conv", window)
+        if w.data.dtype.kind != "f":
+            run = exact("conv")
         return wrap(run(x.data, w.data, None if b is None else b.data, window))
 
     @staticmethod
@@ -75,6 +79,8 @@ class ConvInputGrad(Function):
         ctx.save_for_backward(g, w)
         ctx.window = window
         run = kernels.conv_input_grad if window.algorithm == "auto" else convolution_kernel("conv_input_grad", window)
+        if w.data.dtype.kind != "f":
+            run = exact("conv_input_grad")
         return wrap(run(g.data, w.data, None if b is None else b.data, window))
 
     @staticmethod
@@ -144,7 +150,7 @@ def conv_nd(
     padding: an int, one int per axis, one pair (low, high) per axis, or a word, see ``geometry.conv_padding``.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or the types differ; a size is no integer.
+        TypeError: the operands are not of one type, floating-point or int64; a size is no integer.
         ValueError: the shapes do not fit each other, the groups, or the window; an option is out of range.
     """
     xs, bs = check_operands(name, x, w, b)
@@ -184,7 +190,7 @@ def conv_transpose_nd(
     adj and target_shape: see ``convolution_arguments.conv_transpose_arguments``.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or the types differ; a size is no integer.
+        TypeError: the operands are not of one type, floating-point or int64; a size is no integer.
         ValueError: the shapes do not fit each other, the groups, or the window; an option is out of range, or two of
             them contradict each other.
     """

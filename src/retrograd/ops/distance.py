@@ -11,7 +11,7 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, expand
-from .dtype import require_float, require_same
+from .dtype import are_floats, are_integers, as_float, float32, floats, require_number
 from .kernel_set import kernels
 from .powers import sqrt
 from .reduction import sum
@@ -149,12 +149,12 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     x1, x2 (..., D), broadcast -> (...), or (..., 1) with ``keepdim``. p: above 0, inf for the largest difference.
 
     Raises:
-        TypeError: x1 and x2 are not of one floating-point type.
+        TypeError: an operand is no Tensor of numbers.
         ValueError: p is not above 0, or the shapes do not broadcast or have no axes.
     """
     name = "pairwise_distance"
-    require_float(name, x1, "x1")
-    require_same(name, "x1", x1, "x2", x2)
+    if not are_floats(x1, x2):
+        x1, x2 = differing(name, x1=x1, x2=x2)
     if not p > 0:
         raise ValueError(f"{name}: p={p} must be above 0")
     shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
@@ -167,17 +167,35 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return y.reshape((*y.shape, 1)) if keepdim else y
 
 
+def differing(name: str, **operands: Any) -> tuple[Tensor, ...]:
+    """Two operands, under the caller's names, in the floating-point type in which they meet.
+
+    Integers become their difference, which is exact, and 0.
+
+    Raises:
+        TypeError: an operand is no Tensor of numbers.
+        ValueError: they are integers and do not broadcast.
+    """
+    for label, value in operands.items():
+        require_number(name, value, label)
+    x, y = operands.values()
+    if are_integers(x, y):
+        broadcast_shape(name, x.data.shape, y.data.shape)
+        return as_float(name, x - y), wrap(np.zeros((), float32))
+    return floats(name, **operands)
+
+
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """sum x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along axis ``dim``, which is removed; shapes are broadcast.
 
     Raises:
-        TypeError: x1 and x2 are not of one floating-point type.
+        TypeError: an operand is no Tensor, or neither is floating-point.
         ValueError: the shapes do not broadcast.
         IndexError: there is no axis ``dim``.
     """
     name = "cosine_similarity"
-    require_float(name, x1, "x1")
-    require_same(name, "x1", x1, "x2", x2)
+    if not are_floats(x1, x2):
+        x1, x2 = floats(name, x1=x1, x2=x2)
     shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
     along = axis(name, "dim", dim, len(shape))
     x1, x2 = expand(x1, shape), expand(x2, shape)

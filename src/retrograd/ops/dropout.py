@@ -15,7 +15,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import require_float
+from .dtype import require_float, require_tensor
 from .inplace import in_place
 from .kernel_set import kernels
 from .random import default_generator
@@ -139,10 +139,13 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 def _works(name: str, x: Any, p: float, training: bool) -> bool:
     """Whether there is anything to do."""
-    require_float(name, x)
+    require_tensor(name, x)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"{name}: p={p} is a probability and must lie in [0, 1]")
-    return bool(training and p)
+    if not (training and p):
+        return False
+    require_float(name, x)
+    return True
 
 
 def _words() -> tuple[int, int]:

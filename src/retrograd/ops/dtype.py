@@ -77,6 +77,16 @@ def require_tensor(name: str, x: Any, label: str = "input") -> None:
         )
 
 
+def require_number(name: str, x: Any, label: str = "input") -> None:
+    """Refuse anything but a Tensor of numbers; ``label`` is what the caller calls x.
+
+    Raises:
+        TypeError: x is no Tensor or holds truth values.
+    """
+    if not isinstance(x, Tensor) or x.data.dtype.kind == "b":
+        require_float(name, x, label)
+
+
 def require_float(name: str, x: Any, label: str = "input") -> None:
     """Refuse anything but a floating-point Tensor; ``label`` is what the caller calls x.
 
@@ -90,8 +100,54 @@ def require_float(name: str, x: Any, label: str = "input") -> None:
     require_tensor(name, x, label)
 
 
-def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor) -> None:
-    """Refuse operands that are not floating-point Tensors of one type.
+def as_float(name: str, x: Any, label: str = "input") -> Tensor:
+    """x, in float32 if it holds integers or truth values; ``label`` is what the caller calls x.
+
+    Raises:
+        TypeError: x is no Tensor.
+    """
+    require_tensor(name, x, label)
+    return x if x.data.dtype.kind == "f" else cast(x, float32)
+
+
+def are_floats(x: Any, y: Any) -> bool:
+    """Whether both are floating-point Tensors of one type, as nearly always."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        dtype = x.data.dtype
+        return dtype is y.data.dtype and dtype.kind == "f"
+    return False
+
+
+def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tensor, ...]:
+    """The operands, under the caller's names for them, in the floating-point type in which they meet.
+
+    integers: operands of which none is floating-point are welcome and become float32.
+
+    Raises:
+        TypeError: an operand is no Tensor, or they do not meet in a floating-point type.
+    """
+    for label, x in operands.items():
+        require_tensor(name, x, label)
+    dtype = meeting(*[x.data for x in operands.values()])
+    if dtype.kind != "f" and not integers:
+        for label, x in operands.items():
+            require_float(name, x, label)
+    return (*[cast(x, dtype if dtype.kind == "f" else float32) for x in operands.values()],)
+
+
+def whole(name: str, label: str, number: Any) -> int:
+    """A number as integers take it, without its fraction.
+
+    Raises:
+        ValueError: it is NaN or beyond int64.
+    """
+    if -(2.0**63) <= number < 2.0**63:
+        return int(number)
+    raise ValueError(f"{name}: {label}={number} is no int64; convert the integers with .float()")
+
+
+def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integers: bool = False) -> None:
+    """Refuse operands that are not floating-point Tensors of one type, or both int64 where ``integers`` are welcome.
 
     Raises:
         TypeError: naming both types.
@@ -105,11 +161,29 @@ def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor) -> No
             raise TypeError(
                 f"{name}: {label} is {type(value).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
             )
-    if x.data.dtype != y.data.dtype or x.data.dtype.kind != "f":
+    if x.data.dtype != y.data.dtype or x.data.dtype.kind not in ("fi" if integers else "f"):
+        allowed = "float32, both float64 or both int64" if integers else "float32 or both float64"
         raise TypeError(
-            f"{name}: {first} is {x.data.dtype}, {second} is {y.data.dtype}; both must be float32 or both float64: "
+            f"{name}: {first} is {x.data.dtype}, {second} is {y.data.dtype}; both must be {allowed}: "
             f"convert one with .float() or .double()"
         )
+
+
+def are_integers(*values: Any) -> bool:
+    """Whether all are Tensors of int64."""
+    return all(isinstance(value, Tensor) and value.data.dtype.kind == "i" for value in values)
+
+
+def require_factor(name: str, label: str, factor: Any, dtype: np.dtype[Any]) -> None:
+    """Refuse what does not scale a Tensor of ``dtype``.
+
+    Raises:
+        TypeError: it is no number, or has a floating-point type where ``dtype`` has not.
+    """
+    if not is_number(factor):
+        raise TypeError(f"{name}: {label} is {type(factor).__name__}, needs a number")
+    if dtype.kind != "f" and isinstance(factor, (float, np.floating)):
+        raise TypeError(f"{name}: {label}={factor!r} does not scale {dtype}; use an int, or operands with .float()")
 
 
 def is_number(value: Any) -> bool:
@@ -124,7 +198,7 @@ def promote(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
         TypeError: an operand is neither a Tensor nor a number.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
-        dtype = _common_dtype(x.data, y.data)
+        dtype = meeting(x.data, y.data)
         return cast(x, dtype), cast(y, dtype)
     if isinstance(x, Tensor) and is_number(y):
         dtype = with_number(x.data.dtype, y)
@@ -139,18 +213,26 @@ def promote(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     )
 
 
-def _common_dtype(x: np.ndarray, y: np.ndarray) -> np.dtype[Any]:
-    a, b = _CATEGORY[x.dtype.kind], _CATEGORY[y.dtype.kind]
-    if a != b:
-        return x.dtype if a > b else y.dtype
-    if bool(x.ndim) != bool(y.ndim):
-        return x.dtype if x.ndim else y.dtype
-    return x.dtype if x.dtype.itemsize >= y.dtype.itemsize else y.dtype
+def meeting(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:
+    """The type in which arrays meet: one without axes counts by its category alone, if any has axes."""
+    for y in others:
+        if y.dtype is not x.dtype:
+            break
+    else:
+        return x.dtype
+    widest: dict[bool, np.dtype[Any]] = {}
+    for array in (x, *others):
+        group, dtype = bool(array.ndim), array.dtype
+        if group not in widest or _rank(dtype) > _rank(widest[group]):
+            widest[group] = dtype
+    if len(widest) == 1:
+        return next(iter(widest.values()))
+    axes, none = widest[True], widest[False]
+    return none if _CATEGORY[none.kind] > _CATEGORY[axes.kind] else axes
 
 
-def common_dtype(dtype: np.dtype[Any], y: np.ndarray) -> np.dtype[Any]:
-    """The type in which tensors with axes of ``dtype`` and of y's type meet."""
-    return _common_dtype(np.empty(0, dtype), y if y.ndim else y[np.newaxis])
+def _rank(dtype: np.dtype[Any]) -> tuple[int, int]:
+    return _CATEGORY[dtype.kind], dtype.itemsize
 
 
 def with_number(dtype: np.dtype[Any], number: Any) -> np.dtype[Any]:

@@ -32,8 +32,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     broadcast and come first in the result if it has no "->". A letter that a word has twice means a diagonal.
 
     Raises:
-        TypeError: an operand is no Tensor, or the types differ or are not floating point; the form with lists of ints
-            instead of letters is not supported.
+        TypeError: an operand is no Tensor, or two that are multiplied and summed differ in type or are bool; the form
+            with lists of ints instead of letters is not supported.
         ValueError: the equation is wrong or does not fit the operands.
     """
     if not isinstance(equation, str):
@@ -44,7 +44,6 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         raise ValueError("einsum: there is no operand")
     for i, operand in enumerate(operands):
         require_tensor("einsum", operand, f"operands[{i}]")
-        require_same("einsum", "operands[0]", operands[0], f"operands[{i}]", operand)
     shapes = tuple(operand.data.shape for operand in operands)
     words, output, extents = _parse(equation, shapes)
     parts = [_plain(x, word, extents) for x, word in zip(operands, words, strict=True)]
@@ -71,6 +70,8 @@ def _product(
     y, word_y = _summed(y, word_y, needed | {*word_x})
     plan = _grouped(word_x, word_y, frozenset(needed), x.data.shape, y.data.shape)
     left, right = _in_form(x, *plan.left), _in_form(y, *plan.right)
+    if plan.summed:
+        require_same("einsum", word_x, left, word_y, right, True)
     product = MatMul.apply(left, right) if plan.summed else left * right
     return product if product.data.shape == plan.shape else Reshape.apply(product, plan.shape), plan.word
 

@@ -12,9 +12,20 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, sum_to
-from .dtype import is_number, promote, require_same
+from .dtype import (
+    are_floats,
+    cast,
+    is_number,
+    meeting,
+    promote,
+    require_factor,
+    require_number,
+    require_same,
+    require_tensor,
+    whole,
+)
 from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed, unary
+from .operands import Binary, Gradients, binary, recording, summed, unary_exact
 from .rounding import floor_divide, trunc
 
 __all__ = [
@@ -210,14 +221,21 @@ def add(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Te
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand is neither a Tensor nor a number.
+        TypeError: an operand is neither a Tensor nor a number, or alpha is no integer among integers.
     """
-    return binary(Add, "add", input, other if alpha == 1 else mul(other, alpha))
+    return binary(Add, "add", input, other if alpha == 1 else _scaled("add", input, other, alpha))
 
 
 def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
     """input - alpha * other; as ``add``."""
-    return binary(Sub, "sub", input, other if alpha == 1 else mul(other, alpha))
+    return binary(Sub, "sub", input, other if alpha == 1 else _scaled("sub", input, other, alpha))
+
+
+def _scaled(name: str, x: Any, y: Any, alpha: Any) -> Tensor:
+    """alpha * y in the type in which x and y meet."""
+    x, y = promote(name, x, y)
+    require_factor(name, "alpha", alpha, x.data.dtype)
+    return mul(y, bool(alpha) if x.data.dtype.kind == "b" else alpha)
 
 
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
@@ -263,13 +281,7 @@ def scale(input: Tensor, factor: float) -> Tensor:
 
 def neg(input: Tensor) -> Tensor:
     """-input"""
-    if isinstance(input, Tensor):
-        kind = input.data.dtype.kind
-        if kind == "f":
-            return Neg.apply(input)
-        if kind == "i":
-            return wrap(np.asarray(np.negative(input.data)))
-    return unary(Neg, "neg", input)
+    return unary_exact(Neg, "neg", np.negative, input)
 
 
 def positive(input: Tensor) -> Tensor:
@@ -302,31 +314,48 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
 
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """input + value * tensor1 * tensor2; three operands are broadcast.
+    """input + value * tensor1 * tensor2; three operands are broadcast, and their types promote.
+
+    For integers the value loses its fraction.
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is no Tensor, or all hold truth values.
     """
-    return _three("addcmul", Addcmul, input, tensor1, tensor2, value)
+    x, y, z = _three("addcmul", input, tensor1, tensor2)
+    if x.data.dtype.kind == "f":
+        return Addcmul.apply(x, y, z, float(value))
+    require_number("addcmul", x)
+    return x + y * z * whole("addcmul", "value", value)
 
 
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """input + value * tensor1 / tensor2; three operands are broadcast.
+    """input + value * tensor1 / tensor2; three operands are broadcast, and their types promote.
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is no Tensor, or neither tensor1 nor tensor2 is floating-point.
     """
-    return _three("addcdiv", Addcdiv, input, tensor1, tensor2, value)
+    x, y, z = _three("addcdiv", input, tensor1, tensor2)
+    if tensor1.data.dtype.kind != "f" and tensor2.data.dtype.kind != "f":
+        raise TypeError(
+            f"addcdiv: tensor1 is {tensor1.data.dtype}, tensor2 is {tensor2.data.dtype}; "
+            f"one must be float32 or float64: convert it with .float()"
+        )
+    return Addcdiv.apply(x, y, z, float(value))
 
 
-def _three(name: str, operator: type[Function], x: Tensor, y: Tensor, z: Tensor, value: float) -> Tensor:
-    require_same(name, "input", x, "tensor1", y)
-    require_same(name, "input", x, "tensor2", z)
+def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    """The operands in one type, once they are known to broadcast."""
+    if not (are_floats(x, y) and are_floats(x, z)):
+        for label, operand in (("input", x), ("tensor1", y), ("tensor2", z)):
+            require_tensor(name, operand, label)
     if not x.data.shape == y.data.shape == z.data.shape:
         broadcast_shape(name, broadcast_shape(name, x.data.shape, y.data.shape), z.data.shape)
-    return operator.apply(x, y, z, float(value))
+    if x.data.dtype is y.data.dtype is z.data.dtype:
+        return x, y, z
+    dtype = meeting(x.data, y.data, z.data)
+    return cast(x, dtype), cast(y, dtype), cast(z, dtype)
 
 
 def subtract(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:

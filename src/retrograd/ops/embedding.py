@@ -89,11 +89,14 @@ def embedding(
     often it is used.
 
     Raises:
-        TypeError: input holds no int64, or weight no floating-point numbers.
+        TypeError: input holds no int64, or there is ``max_norm`` and weight holds no floating-point numbers.
         IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
         ValueError: weight is no matrix, or ``sparse`` is asked for, which does not exist.
     """
     indices, padding = _checked("embedding", input, weight, padding_idx, sparse)
+    if weight.data.dtype.kind != "f" and max_norm is None:
+        return wrap(weight.data[indices])
+    require_float("embedding", weight, "weight")
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
     rows = weight.data.shape[0]
@@ -135,6 +138,7 @@ def embedding_bag(
         ``sparse``
             is asked for, which does not exist.
     """
+    require_float("embedding_bag", weight, "weight")
     indices, padding = _checked("embedding_bag", input, weight, padding_idx, sparse)
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f'embedding_bag: mode={mode!r} must be "sum", "mean" or "max"')
@@ -201,7 +205,7 @@ def _checked(
 ) -> tuple[np.ndarray, int | None]:
     """The indices, and the row that gets no gradient, counted from the front."""
     require_tensor(name, input)
-    require_float(name, weight, "weight")
+    require_tensor(name, weight, "weight")
     if sparse:
         raise ValueError(f"{name}: sparse=True is not supported; leave it out, the gradient is dense")
     if input.data.dtype != int64:

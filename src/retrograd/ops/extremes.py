@@ -10,9 +10,11 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import kept_shape
+from .dtype import require_tensor
 from .kernel_set import kernels
 from .pick import Place, memory_order
-from .reduction import Dim, axes, left_shape, require_tensor
+from .piecewise import maximum, minimum
+from .reduction import Dim, axes, left_shape
 from .shape import Reshape, axis
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
@@ -74,28 +76,38 @@ class ExtremeAlong(Function):
         return Place.apply(kept, np.expand_dims(indices, along), along, shape, ctx.memory), None, None
 
 
-def max(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+def max(
+    input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None
+) -> Any:
     """The largest element of input, or (values, indices) along axis ``dim``. NaN counts as the largest.
+
+    other: ``maximum(input, other)`` instead; a Tensor in the place of ``dim`` is ``other``.
 
     The gradient of ``max(input)`` is shared evenly among ties; that of ``max(input, dim)`` goes to the index
     returned, the first one.
 
     Raises:
-        TypeError: input is no Tensor.
+        TypeError: input or ``other`` is no Tensor, or there are both ``other`` and ``dim`` or ``keepdim``.
         ValueError: there is no element to choose from.
         IndexError: input has no axis ``dim``.
     """
+    if other is not None or isinstance(dim, Tensor):
+        return maximum(input, _other("max", dim, keepdim, other))
     return _extreme("max", input, dim, keepdim, False)
 
 
-def min(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The smallest element of input, or (values, indices) along axis ``dim``; as ``max``.
+def min(
+    input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None
+) -> Any:
+    """The smallest element of input, or (values, indices) along axis ``dim``, or ``minimum(input, other)``; as ``max``.
 
     Raises:
-        TypeError: input is no Tensor.
+        TypeError: input or ``other`` is no Tensor, or there are both ``other`` and ``dim`` or ``keepdim``.
         ValueError: there is no element to choose from.
         IndexError: input has no axis ``dim``.
     """
+    if other is not None or isinstance(dim, Tensor):
+        return minimum(input, _other("min", dim, keepdim, other))
     return _extreme("min", input, dim, keepdim, True)
 
 
@@ -152,6 +164,15 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         IndexError: input has no axis ``dim``.
     """
     return _place("argmin", input, dim, keepdim, True)
+
+
+def _other(name: str, dim: Any, keepdim: bool, other: Any) -> Tensor:
+    """The second operand of the larger or smaller of two, wherever it was given."""
+    if keepdim or (dim is not None and other is not None):
+        raise TypeError(f"{name}: of two tensors takes neither dim nor keepdim; reduce the result in a second call")
+    operand = dim if other is None else other
+    require_tensor(name, operand, "other")
+    return operand
 
 
 def _extreme(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Any:

@@ -137,8 +137,9 @@ def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """softmax(-input) along axis ``dim``; ``dtype`` as in ``softmax``.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is no floating-point Tensor and becomes none, or holds truth values.
         IndexError: input has no axis ``dim``.
     """
-    require_float("softmin", input)
+    if dtype is None:
+        require_float("softmin", input)
     return softmax(-input, dim, dtype)

@@ -14,11 +14,12 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
-from .dtype import is_number, require_float, require_same
+from .dtype import is_number, require_float, require_number, require_same
 from .kernel_set import kernels
 from .matmul import matmul
 from .norms import Norm2, vector_norm_of
 from .reduction import Mean, axes
+from .rounding import floor_divide
 from .shape import Permute, Reshape, sizes
 from .transcendental import exp, log
 
@@ -250,10 +251,10 @@ def local_response_norm(
     2012, section 3.3.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is no Tensor of numbers.
         ValueError: size is below 1, or input has fewer than 3 axes.
     """
-    require_float("local_response_norm", input)
+    require_number("local_response_norm", input)
     shape = input.data.shape
     if len(shape) < 3:
         raise ValueError(f"local_response_norm: input.shape={shape} needs at least 3 axes (batch, channels, positions)")
@@ -261,10 +262,14 @@ def local_response_norm(
         raise ValueError(f"local_response_norm: size={size!r} must be an int of at least 1")
     # a sum over neighbouring channels is a product with a band matrix
     distance = np.arange(shape[1]) - np.arange(shape[1])[:, np.newaxis]  # from the channel summed to that of the sum
-    band = ((distance <= size // 2) & (-distance <= (size - 1) // 2)).astype(input.data.dtype) * (alpha / size)
+    near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
     last = (0, *range(2, len(shape)), 1)
     x = Permute.apply(input, last)
-    y = x * exp(log(matmul(x * x, wrap(band.astype(input.data.dtype))) + k) * -beta)
+    if input.data.dtype.kind == "f":
+        shares = matmul(x * x, wrap((near * (alpha / size)).astype(input.data.dtype)))
+    else:  # the means of integers are integers
+        shares = floor_divide(matmul(x * x, wrap(near.astype(np.int64))), size) * float(alpha)
+    y = x * exp(log(shares + k) * -beta)
     return Permute.apply(y, (0, len(shape) - 1, *range(1, len(shape) - 1)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -14,7 +13,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .broadcasting import broadcast_shape, expand
-from .dtype import cast, common_dtype
+from .dtype import cast, meeting
 from .kernel_set import kernels
 from .shape import Reshape, axis, empty_as, reshape
 
@@ -266,7 +265,7 @@ def _cat(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
 def _of_one_type(many: list[Tensor]) -> list[Tensor]:
     if len({t.data.dtype for t in many}) == 1:
         return many
-    dtype = reduce(common_dtype, [t.data for t in many[1:]], many[0].data.dtype)
+    dtype = meeting(*[t.data for t in many])
     return [cast(t, dtype) for t in many]
 
 

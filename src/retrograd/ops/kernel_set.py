@@ -119,6 +119,11 @@ def convolution_kernel(name: str, window: Window) -> Any:
     return getattr(kernels, name)
 
 
+def exact(name: str) -> Any:
+    """The kernel of the textbook set, whichever is active: its text is exact for integers, which no other has."""
+    return getattr(importlib.import_module(_PACKAGES["textbook"]), name)
+
+
 def compile_ahead(kernels: Sequence[str]) -> None:
     """Let the active set compile these float32 kernels now, on all cores, rather than one by one when first used."""
     if kernels and KernelSet._active == "compiled":

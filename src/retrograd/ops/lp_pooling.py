@@ -10,12 +10,12 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .convolution_arguments import Extent
-from .dtype import is_number, require_float
+from .dtype import as_float, is_number, require_tensor
 from .elementwise import Scale
 from .kernel_set import kernels
-from .piecewise import Relu
+from .piecewise import relu
 from .pooling import avg_pool_nd, max_pool_nd
-from .powers import Pow
+from .powers import pow
 
 
 class Root(Function):
@@ -43,24 +43,25 @@ def lp_pool_nd(
 ) -> Tensor:
     """Power-average pooling over the last ``ndim`` axes, its arguments checked; ``name`` is the caller's in messages.
 
-    x (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
+    x (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O). Of integers and an integer p, the means of the powers are
+    integers, too.
 
     Raises:
-        TypeError: x is no floating-point Tensor, or norm_type no number.
+        TypeError: x is no Tensor, or holds truth values that have no maximum, or norm_type is no number.
         ValueError: x does not fit the window, or norm_type is 0 or NaN.
     """
-    require_float(name, x)
+    require_tensor(name, x)
     if not is_number(norm_type):
         raise TypeError(f"{name}: norm_type is {type(norm_type).__name__}, needs a number")
     p = float(norm_type)
     if p == 0 or math.isnan(p):
         raise ValueError(f"{name}: norm_type={norm_type} has no norm; give the exponent p of (sum of x**p)**(1/p)")
     if math.isinf(p):
-        size = Relu.apply(x) + Relu.apply(-x)  # |x|
+        size = relu(x) + relu(-x)  # |x|
         if p > 0:
             return max_pool_nd(name, ndim, size, kernel_size, stride, 0, 1, ceil_mode, False)
         return -max_pool_nd(name, ndim, -size, kernel_size, stride, 0, 1, ceil_mode, False)
-    powers = x if p == 1 else Pow.apply(x, p)
-    mean = avg_pool_nd(name, ndim, powers, kernel_size, stride, 0, ceil_mode, True, None)
+    powers = x if p == 1 and x.data.dtype.kind == "f" else pow(x, norm_type)
+    mean = as_float(name, avg_pool_nd(name, ndim, powers, kernel_size, stride, 0, ceil_mode, True, None))
     taps = np.prod(kernel_size) if np.ndim(kernel_size) else kernel_size**ndim  # type: ignore[operator]
     return Root.apply(Scale.apply(mean, float(taps)), p)

@@ -5,6 +5,8 @@ linear(x, w) = x wT          matmul(v, w)                    linear_weight_grad(
 matmul(g, w) = g w           linear(v, w)                    linear_weight_grad(v, g)
 linear_weight_grad(x, g)     matmul(g, v)                    linear(x, v)
              = gT x
+
+Integers are multiplied exactly, modulo 2**64, and have no gradient.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum, broadcast_shape, sum_to
 from .dtype import require_same
-from .kernel_set import kernels
+from .kernel_set import exact, kernels
 from .shape import Permute, Reshape
 
 __all__ = ["matmul"]
@@ -28,7 +30,9 @@ class Linear(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, w)
-        return wrap(kernels.matmul(x.data, w.data.T, None if b is None else b.data))
+        rows = x.data
+        multiply = kernels.matmul if rows.dtype.kind == "f" else exact("matmul")
+        return wrap(multiply(rows, w.data.T, None if b is None else b.data))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -63,7 +67,9 @@ class MatMul(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.matmul(x.data, y.data))
+        left = x.data
+        multiply = kernels.matmul if left.dtype.kind == "f" else exact("matmul")
+        return wrap(multiply(left, y.data))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -82,10 +88,10 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     other, and its axis is missing from the result.
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: the types differ or are bool.
         ValueError: an operand has no axis, the inner extents differ, or the leading axes do not broadcast.
     """
-    require_same("matmul", "input", input, "other", other)
+    require_same("matmul", "input", input, "other", other, True)
     sx, sy = input.data.shape, other.data.shape
     if len(sx) == 2 and len(sy) == 2 and sx[1] == sy[0]:
         return MatMul.apply(input, other)
@@ -120,10 +126,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     input (..., Ci), weight (Co, Ci), bias (Co,) or None -> y (..., Co)
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: the types differ or are bool.
         ValueError: the extents do not fit.
     """
-    require_same("linear", "input", input, "weight", weight)
+    require_same("linear", "input", input, "weight", weight, True)
     sx, sw = input.data.shape, weight.data.shape
     if len(sw) != 2 or not sx or sx[-1] != sw[1]:
         raise ValueError(
@@ -132,7 +138,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"input.shape={sx}, weight.shape={sw}, which must be (..., Ci) and (Co, Ci)"
         )
     if bias is not None:
-        require_same("linear", "weight", weight, "bias", bias)
+        require_same("linear", "weight", weight, "bias", bias, True)
         if bias.data.shape != sw[:1]:
             raise ValueError(f"linear: bias.shape={bias.data.shape}, weight.shape={sw} expects ({sw[0]},)")
     if len(sx) == 1:
@@ -146,12 +152,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     input1 (..., I), input2 (..., J), weight (Co, I, J), bias (Co,) or None -> y (..., Co)
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: the types differ or are bool.
         ValueError: the extents do not fit.
     """
     for label, value in (("input2", input2), ("weight", weight), ("bias", bias)):
         if value is not None:
-            require_same("bilinear", "input1", input1, label, value)
+            require_same("bilinear", "input1", input1, label, value, True)
     s1, s2, sw = input1.data.shape, input2.data.shape, weight.data.shape
     if len(sw) != 3 or not s1 or s1[:-1] != s2[:-1] or (s1[-1], s2[-1]) != sw[1:]:
         raise ValueError(

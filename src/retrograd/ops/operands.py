@@ -15,10 +15,10 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled as recording
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, sum_to
-from .dtype import cast, float32, promote, require_float
+from .dtype import as_float, cast, float32, promote, require_float
 from .kernel_set import kernels
 
-__all__ = ["Binary", "Gradients", "binary", "nothing", "recording", "summed", "unary"]
+__all__ = ["Binary", "Gradients", "binary", "nothing", "recording", "summed", "unary", "unary_exact", "unary_float"]
 
 Gradients = tuple[Tensor | None, ...]
 
@@ -30,15 +30,40 @@ class Binary(Function):
 
 
 def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
+    """The operator of a Tensor; integers and truth values become float32.
+
+    Raises:
+        TypeError: x is no Tensor.
+    """
+    if isinstance(x, Tensor) and x.data.dtype.kind == "f":
+        return operator.apply(x)
+    return operator.apply(as_float(name, x))
+
+
+def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
     """The operator of a floating-point Tensor.
 
     Raises:
         TypeError: x is none.
     """
-    if isinstance(x, Tensor) and x.data.dtype.kind == "f":
-        return operator.apply(x)
-    require_float(name, x)
-    raise AssertionError("unreachable: require_float refuses what is no floating-point Tensor")
+    if not (isinstance(x, Tensor) and x.data.dtype.kind == "f"):
+        require_float(name, x)
+    return operator.apply(x)
+
+
+def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], x: Tensor) -> Tensor:
+    """The operator of a floating-point Tensor; ``exact`` computes it for integers, which carry no gradient.
+
+    Raises:
+        TypeError: x is no Tensor, or holds truth values.
+    """
+    if isinstance(x, Tensor):
+        kind = x.data.dtype.kind
+        if kind == "f":
+            return operator.apply(x)
+        if kind == "i":
+            return wrap(np.asarray(exact(x.data)))
+    return unary_float(operator, name, x)
 
 
 def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:

@@ -11,12 +11,11 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import is_number, require_float
+from .dtype import is_number, require_float, require_tensor
 from .extremes import Amax
 from .indexing import GetItem, PadSlice
 from .kernel_set import kernels
 from .pick import Pick
-from .reduction import require_tensor
 from .shape import Reshape, axis
 
 __all__ = ["argsort", "kthvalue", "median", "mode", "nanmedian", "quantile", "sort", "topk", "unique"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, sum_to
-from .dtype import is_number, promote, require_float, with_number
+from .dtype import cast, is_number, meeting, promote, require_float, require_tensor, with_number
 from .indexing import nonzero
 from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed, unary
+from .operands import Binary, Gradients, binary, recording, summed, unary_exact
 
 __all__ = [
     "clamp",
@@ -225,9 +226,12 @@ class NanToNum(Function):
         return WithinGrad.apply(g, x, -largest, largest, 1.0), None, None, None
 
 
+_positive_part = partial(np.maximum, 0)
+
+
 def relu(input: Tensor) -> Tensor:
     """max(input, 0)"""
-    return unary(Relu, "relu", input)
+    return unary_exact(Relu, "relu", _positive_part, input)
 
 
 def maximum(input: Tensor | float, other: Tensor | float) -> Tensor:
@@ -258,7 +262,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
     Raises:
         ValueError: both limits are missing, or shapes do not broadcast.
-        TypeError: input is no Tensor of numbers, or a limit is neither a number nor a Tensor.
+        TypeError: input is no Tensor, a limit is neither a number nor a Tensor, or all hold truth values and there is
+            not one Tensor as the limit.
     """
     if min is None and max is None:
         raise ValueError("clamp: min and max are both missing; give at least one of them")
@@ -271,22 +276,28 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
     """The limits, or the operands' types, are mixed: everything becomes a tensor of one type."""
-    if not isinstance(x, Tensor) or x.data.dtype.kind == "b":
-        require_float("clamp", x)
+    require_tensor("clamp", x)
     for label, limit in (("min", low), ("max", high)):
         if not (limit is None or is_number(limit) or isinstance(limit, Tensor)):
             raise TypeError(f"clamp: {label} is {type(limit).__name__}, needs a number or a Tensor")
+    tensors = [limit for limit in (low, high) if isinstance(limit, Tensor)]
+    for limit in tensors:
+        broadcast_shape("clamp", x.data.shape, limit.data.shape)
+    dtype = meeting(x.data, *[limit.data for limit in tensors])
     for limit in (low, high):
-        if limit is not None:
-            x, _ = promote("clamp", x, limit)
-            if isinstance(limit, Tensor):
-                broadcast_shape("clamp", x.data.shape, limit.data.shape)
-    low, high = (limit if limit is None else promote("clamp", x, limit)[1] for limit in (low, high))
-    if x.data.dtype.kind != "f":
+        dtype = with_number(dtype, limit) if is_number(limit) else dtype
+    if dtype.kind == "b" and (len(tensors) != 1 or not (low is None or high is None)):
+        raise TypeError("clamp: input and limits are bool, needs numbers; convert input with input.long()")
+    x = cast(x, dtype)
+    low, high = (
+        cast(limit, dtype) if isinstance(limit, Tensor) else None if limit is None else wrap(np.array(limit, dtype))
+        for limit in (low, high)
+    )
+    if dtype.kind != "f":
         y = x.data if low is None else np.maximum(x.data, low.data)
         return wrap(np.asarray(y if high is None else np.minimum(y, high.data)))
-    low = wrap(np.full((), -np.inf, x.data.dtype)) if low is None else low
-    return Clamp.apply(x, low, wrap(np.full((), np.inf, x.data.dtype)) if high is None else high)
+    low = wrap(np.full((), -np.inf, dtype)) if low is None else low
+    return Clamp.apply(x, low, wrap(np.full((), np.inf, dtype)) if high is None else high)
 
 
 def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:

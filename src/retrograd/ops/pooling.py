@@ -17,9 +17,9 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..geometry import Window, as_pairs, as_tuple, pool_window
 from .convolution_arguments import Extent, freeze
-from .dtype import require_float
-from .elementwise import Scale
-from .kernel_set import kernels
+from .dtype import require_number
+from .elementwise import Scale, div
+from .kernel_set import exact, kernels
 from .shape import Reshape
 
 Pairs = int | tuple[int, ...] | tuple[tuple[int, int], ...]
@@ -30,7 +30,7 @@ class MaxPool(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: Window, return_indices: bool) -> Any:
-        y, indices = kernels.max_pool(x.data, window)
+        y, indices = (kernels.max_pool if x.data.dtype.kind == "f" else exact("max_pool"))(x.data, window)
         ctx.save_for_backward(indices)
         ctx.window = window
         if not return_indices:
@@ -128,10 +128,10 @@ def max_pool_nd(
     x (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), with ``return_indices`` (y, flat places in *I).
 
     Raises:
-        TypeError: x is no floating-point Tensor.
+        TypeError: x is no Tensor of numbers.
         ValueError: x does not fit the window.
     """
-    require_float(name, x)
+    require_number(name, x)
     shape = x.data.shape
     window, _ = _pool_plan(
         name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), freeze(dilation), ceil_mode
@@ -157,22 +157,26 @@ def avg_pool_nd(
 ) -> Tensor:
     """Average pooling over the last ``ndim`` axes, its arguments checked; ``name`` is the caller's in messages.
 
-    x (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
+    x (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); the means of integers are integers, rounded towards 0.
 
     Raises:
-        TypeError: x is no floating-point Tensor.
+        TypeError: x is no Tensor of numbers.
         ValueError: x does not fit the window, or the divisor is 0.
     """
-    require_float(name, x)
+    require_number(name, x)
     shape, factor = x.data.shape, None
     window, added = _pool_plan(name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), 1, ceil_mode)
+    if divisor_override == 0:
+        raise ValueError(f"{name}: divisor_override=0 divides by zero; use None to divide by the window's size")
+    if x.data.dtype.kind != "f":
+        counted = as_pairs(freeze(padding) if count_include_pad else 0, ndim)
+        divisor = wrap(_counted(window, counted)) if divisor_override is None else divisor_override
+        return div(_window_sums(x, window), divisor, rounding_mode="trunc")
     if divisor_override is not None:
-        if divisor_override == 0:
-            raise ValueError(f"{name}: divisor_override=0 divides by zero; use None to divide by the window's size")
         count_include_pad = True
     elif added and count_include_pad:
         # what ceil_mode adds behind x and its padding is not counted
-        factor = wrap(_counted(window, as_pairs(freeze(padding), ndim)).astype(x.data.dtype))
+        factor = wrap((window.taps / _counted(window, as_pairs(freeze(padding), ndim))).astype(x.data.dtype))
     batch = x if len(shape) == ndim + 2 else Reshape.apply(x, (1,) + shape)
     y = AvgPool.apply(batch, window, count_include_pad)
     if divisor_override is not None:
@@ -184,12 +188,21 @@ def avg_pool_nd(
 
 @lru_cache(maxsize=1024)
 def _counted(window: Window, padding: tuple[tuple[int, int], ...]) -> np.ndarray:
-    """(*O): all taps of a window / its taps inside of x and the given padding."""
-    factor = np.ones(())
-    for i, r, o, s, (low, high) in zip(window.input, window.kernel, window.output, window.stride, padding, strict=True):
-        starts = np.arange(o) * s - low
-        factor = np.multiply.outer(factor, r / (np.minimum(starts + r, i + high) - starts))
-    return factor
+    """(*O): how many taps of a window are inside of x and the given padding."""
+    count = np.ones((), np.int64)
+    for i, r, o, s, (before, _), (low, high) in zip(
+        window.input, window.kernel, window.output, window.stride, window.padding, padding, strict=True
+    ):
+        starts = np.arange(o) * s - before
+        count = np.multiply.outer(count, np.minimum(starts + r, i + high) - np.maximum(starts, -low))
+    return count
+
+
+def _window_sums(x: Tensor, window: Window) -> Tensor:
+    """The sums of integers over each window: a convolution of each channel with ones."""
+    planes = x.data.reshape(-1, 1, *window.input)
+    y = exact("conv")(planes, np.ones((1, 1, *window.kernel), planes.dtype), None, window)
+    return wrap(y.reshape(*x.data.shape[: -window.ndim], *window.output))
 
 
 def spatial(name: str, ndim: int, xs: tuple[int, ...]) -> tuple[int, ...]:

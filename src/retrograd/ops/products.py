@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from .broadcasting import broadcast_shape, expand
-from .dtype import is_number, require_same, require_tensor
+from .dtype import cast, is_number, meeting, require_factor, require_same, require_tensor, whole
 from .matmul import Linear, MatMul, matmul
 from .shape import Permute, axis, reshape, unsqueeze
 
@@ -35,7 +35,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N)
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: the types differ or are bool.
         ValueError: an operand is no matrix, or K differs.
     """
     _require("mm", "input", input, 2, "mat2", mat2, 2)
@@ -47,7 +47,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of matrices, one by one: input (B, M, K), mat2 (B, K, N) -> (B, M, N)
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: the types differ or are bool.
         ValueError: an operand has not three axes, or B or K differ.
     """
     _require("bmm", "input", input, 3, "mat2", mat2, 3)
@@ -60,7 +60,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector: input (M, K), vec (K,) -> (M,)
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: the types differ or are bool.
         ValueError: the operands are no matrix and vector, or K differs.
     """
     _require("mv", "input", input, 2, "vec", vec, 1)
@@ -72,7 +72,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements: input (K,), tensor (K,) -> ()
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: the types differ or are bool.
         ValueError: an operand is no vector, or K differs.
     """
     _require("dot", "input", input, 1, "tensor", tensor, 1)
@@ -84,26 +84,28 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last axis of both: input (*A, K), other (*B, K) -> (*A, *B); a number scales.
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: the types differ or are bool.
         ValueError: K differs.
     """
-    require_same("inner", "input", input, "other", other)
+    require_tensor("inner", input)
+    require_tensor("inner", other, "other")
     sx, sy = input.data.shape, other.data.shape
     if not sx or not sy:
         return input * other
+    require_same("inner", "input", input, "other", other, True)
     _meet("inner", sx[-1], sy[-1], input, "other", other)
     rows = reshape(input, _size(sx[:-1]), sx[-1])
     return reshape(Linear.apply(rows, reshape(other, _size(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """All products of two vectors' elements: input (M,), vec2 (N,) -> (M, N)
+    """All products of two vectors' elements: input (M,), vec2 (N,) -> (M, N); types promote.
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: an operand is no Tensor.
         ValueError: an operand is no vector.
     """
-    _require("outer", "input", input, 1, "vec2", vec2, 1)
+    _require_axes("outer", "input", input, 1, "vec2", vec2, 1)
     return unsqueeze(input, 1) * vec2
 
 
@@ -111,10 +113,10 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     """The same as ``outer``.
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: an operand is no Tensor.
         ValueError: an operand is no vector.
     """
-    _require("ger", "input", input, 1, "vec2", vec2, 1)
+    _require_axes("ger", "input", input, 1, "vec2", vec2, 1)
     return unsqueeze(input, 1) * vec2
 
 
@@ -122,7 +124,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
     """beta input + alpha mat1 mat2; mat1 (M, K), mat2 (K, N), input broadcast to (M, N). With beta 0 input is ignored.
 
     Raises:
-        TypeError: the types differ or are not floating point, or a factor is no number.
+        TypeError: the types differ or are bool, or a factor is no number.
         ValueError: the shapes do not fit.
     """
     _require("addmm", "mat1", mat1, 2, "mat2", mat2, 2)
@@ -134,7 +136,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
     """beta input + alpha mat vec; mat (M, K), vec (K,), input broadcast to (M,). With beta 0 input is ignored.
 
     Raises:
-        TypeError: the types differ or are not floating point, or a factor is no number.
+        TypeError: the types differ or are bool, or a factor is no number.
         ValueError: the shapes do not fit.
     """
     _require("addmv", "mat", mat, 2, "vec", vec, 1)
@@ -148,7 +150,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
     With beta 0 input is ignored.
 
     Raises:
-        TypeError: the types differ or are not floating point, or a factor is no number.
+        TypeError: the types differ or are bool, or a factor is no number.
         ValueError: the shapes do not fit.
     """
     _require("addbmm", "batch1", batch1, 3, "batch2", batch2, 3)
@@ -166,7 +168,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
     With beta 0 input is ignored.
 
     Raises:
-        TypeError: the types differ or are not floating point, or a factor is no number.
+        TypeError: the types differ or are bool, or a factor is no number.
         ValueError: the shapes do not fit.
     """
     _require("baddbmm", "batch1", batch1, 3, "batch2", batch2, 3)
@@ -178,14 +180,22 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha times the outer product of vec1 (M,) and vec2 (N,), input broadcast to (M, N).
 
-    With beta 0 input is ignored.
+    With beta 0 input is ignored. Types promote.
 
     Raises:
-        TypeError: the types differ or are not floating point, or a factor is no number.
+        TypeError: an operand is no Tensor, a factor no number, or no integer among integers.
         ValueError: the shapes do not fit.
     """
-    _require("addr", "vec1", vec1, 1, "vec2", vec2, 1)
-    return _sum("addr", input, unsqueeze(vec1, 1) * vec2, beta, alpha)
+    _require_axes("addr", "vec1", vec1, 1, "vec2", vec2, 1)
+    require_tensor("addr", input)
+    product = unsqueeze(vec1, 1) * vec2
+    _require_fitting("addr", input, product)
+    dtype = meeting(input.data, product.data)
+    for label, value in (("beta", beta), ("alpha", alpha)):
+        require_factor("addr", label, value, dtype)
+    if dtype.kind == "b":
+        beta, alpha = bool(beta), bool(alpha)
+    return cast(_added(input, product, beta, alpha), dtype)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
@@ -194,11 +204,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     The axes left of a, then those of b.
 
     Raises:
-        TypeError: the types differ or are not floating point.
+        TypeError: the types differ or are bool.
         IndexError: an operand has no such axis.
         ValueError: ``dims`` is negative, names unequally many axes or one twice, or extents that meet differ.
     """
-    require_same("tensordot", "a", a, "b", b)
+    require_same("tensordot", "a", a, "b", b, True)
     sa, sb = a.data.shape, b.data.shape
     if isinstance(dims, Tensor):
         dims = dims.tolist()
@@ -258,14 +268,24 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """beta x + alpha product, x broadcast to the product."""
-    require_same(name, "input", x, "the product", product)
+    """beta x + alpha product, x broadcast to the product; for integers the factors lose their fractions."""
+    require_same(name, "input", x, "the product", product, True)
     for label, value in (("beta", beta), ("alpha", alpha)):
         if not is_number(value):
             raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
+    if product.data.dtype.kind == "i":
+        beta, alpha = whole(name, "beta", beta), whole(name, "alpha", alpha)
+    _require_fitting(name, x, product)
+    return _added(x, product, beta, alpha)
+
+
+def _require_fitting(name: str, x: Tensor, product: Tensor) -> None:
     shape = product.data.shape
     if len(x.data.shape) > len(shape) or broadcast_shape(name, x.data.shape, shape) != shape:
         raise ValueError(f"{name}: input.shape={x.data.shape} does not broadcast to the product's shape {shape}")
+
+
+def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         return scaled
@@ -273,8 +293,14 @@ def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tenso
 
 
 def _require(name: str, first: str, x: Any, x_axes: int, second: str, y: Any, y_axes: int) -> None:
-    require_same(name, first, x, second, y)
+    require_same(name, first, x, second, y, True)
+    if x.data.ndim != x_axes or y.data.ndim != y_axes:
+        _require_axes(name, first, x, x_axes, second, y, y_axes)
+
+
+def _require_axes(name: str, first: str, x: Any, x_axes: int, second: str, y: Any, y_axes: int) -> None:
     for label, value, count in ((first, x, x_axes), (second, y, y_axes)):
+        require_tensor(name, value, label)
         if value.data.ndim != count:
             raise ValueError(
                 f"{name}: {label}.shape={value.data.shape} has {value.data.ndim} axes, needs {count}; matmul broadcasts"

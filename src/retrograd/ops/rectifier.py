@@ -12,10 +12,10 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from . import piecewise
 from .broadcasting import sum_to
-from .dtype import require_float, require_same
+from .dtype import require_float, require_number, require_same, whole
 from .inplace import in_place
 from .kernel_set import kernels
-from .operands import Gradients, recording, unary
+from .operands import Gradients, recording, unary_float
 from .piecewise import WithinGrad, where
 from .random import default_generator
 
@@ -238,17 +238,20 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """min(max(input, min_val), max_val); the gradient at the limits is 0.
+    """min(max(input, min_val), max_val); the gradient at the limits is 0. For integers the limits lose their fractions.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
-        ValueError: min_val exceeds max_val.
+        TypeError: input is no Tensor of numbers.
+        ValueError: min_val exceeds max_val, or input holds integers and a limit is beyond them.
     """
     if inplace:
         return in_place(hardtanh)(input, min_val, max_val)
-    require_float("hardtanh", input)
+    require_number("hardtanh", input)
     if not min_val <= max_val:
         raise ValueError(f"hardtanh: min_val={min_val} exceeds max_val={max_val}")
+    if input.data.dtype.kind == "i":
+        limits = whole("hardtanh", "min_val", min_val), whole("hardtanh", "max_val", max_val)
+        return piecewise.clamp(input, *limits)
     return Hardtanh.apply(input, float(min_val), float(max_val))
 
 
@@ -260,7 +263,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """
     if inplace:
         return in_place(hardsigmoid)(input)
-    return unary(Hardsigmoid, "hardsigmoid", input)
+    return unary_float(Hardsigmoid, "hardsigmoid", input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -273,7 +276,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """
     if inplace:
         return in_place(hardswish)(input)
-    return unary(Hardswish, "hardswish", input)
+    return unary_float(Hardswish, "hardswish", input)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -300,14 +303,18 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """input where it is above ``threshold``, ``value`` elsewhere.
+    """input where it is above ``threshold``, ``value`` elsewhere; for integers both numbers lose their fractions.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is no Tensor of numbers.
+        ValueError: input holds integers and a number is beyond them.
     """
     if inplace:
         return in_place(_threshold)(input, threshold, value)
-    require_float("threshold", input)
+    require_number("threshold", input)
+    if input.data.dtype.kind == "i":
+        limit, rest = whole("threshold", "threshold", threshold), whole("threshold", "value", value)
+        return where(input > limit, input, rest)
     return Threshold.apply(input, float(threshold), float(value))
 
 

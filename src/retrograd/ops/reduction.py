@@ -12,7 +12,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum, expand_axes, kept_shape
-from .dtype import as_dtype, cast, require_float
+from .dtype import as_dtype, cast, require_float, require_tensor
 from .kernel_set import kernels
 from .scan import prefix_products
 from .shape import Permute, Reshape, axis
@@ -224,18 +224,6 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
 def left_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape of a result over ``axes``."""
     return kept_shape(shape, axes) if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)
-
-
-def require_tensor(name: str, x: Any) -> None:
-    """Refuse anything but a Tensor.
-
-    Raises:
-        TypeError: x is none.
-    """
-    if not isinstance(x, Tensor):
-        raise TypeError(
-            f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)"
-        )
 
 
 def _of_a_number(dim: Any) -> bool:

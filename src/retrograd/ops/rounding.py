@@ -11,7 +11,7 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import sum_to
 from .dtype import promote, require_float
 from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, nothing, recording, unary
+from .operands import Binary, Gradients, binary, nothing, recording, unary_exact, unary_float
 
 __all__ = [
     "abs",
@@ -183,7 +183,7 @@ class FloorDivide(Binary):
 
 def abs(input: Tensor) -> Tensor:
     """|input|; the gradient at 0 is 0."""
-    return _of_numbers(Abs, "abs", np.abs, input)
+    return unary_exact(Abs, "abs", np.abs, input)
 
 
 def absolute(input: Tensor) -> Tensor:
@@ -192,8 +192,10 @@ def absolute(input: Tensor) -> Tensor:
 
 
 def sign(input: Tensor) -> Tensor:
-    """-1, 0 or 1, and 0 for NaN; the gradient is 0."""
-    return _of_numbers(Sign, "sign", np.sign, input)
+    """-1, 0 or 1, and 0 for NaN; the gradient is 0. Truth values are their own sign."""
+    if isinstance(input, Tensor) and input.data.dtype.kind == "b":
+        return wrap(input.data.copy())
+    return unary_exact(Sign, "sign", np.sign, input)
 
 
 def sgn(input: Tensor) -> Tensor:
@@ -203,17 +205,17 @@ def sgn(input: Tensor) -> Tensor:
 
 def ceil(input: Tensor) -> Tensor:
     """The least integer that is not below input; the gradient is 0."""
-    return _of_numbers(Ceil, "ceil", np.positive, input)
+    return unary_exact(Ceil, "ceil", np.positive, input)
 
 
 def floor(input: Tensor) -> Tensor:
     """The largest integer that is not above input; the gradient is 0."""
-    return _of_numbers(Floor, "floor", np.positive, input)
+    return unary_exact(Floor, "floor", np.positive, input)
 
 
 def trunc(input: Tensor) -> Tensor:
     """The integer next to input towards 0; the gradient is 0."""
-    return _of_numbers(Trunc, "trunc", np.positive, input)
+    return unary_exact(Trunc, "trunc", np.positive, input)
 
 
 def fix(input: Tensor) -> Tensor:
@@ -237,7 +239,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 def frac(input: Tensor) -> Tensor:
     """input - trunc(input)"""
-    return unary(Frac, "frac", input)
+    return unary_float(Frac, "frac", input)
 
 
 def fmod(input: Tensor | float, other: Tensor | float) -> Tensor:
@@ -265,13 +267,6 @@ def floor_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
         ZeroDivisionError: integers are divided by 0.
     """
     return _divided(FloorDivide, "floor_divide", input, other)
-
-
-def _of_numbers(operator: type[Function], name: str, exact: Any, x: Tensor) -> Tensor:
-    """The operator of a floating-point Tensor; ``exact`` computes it for integers, which carry no gradient."""
-    if isinstance(x, Tensor) and x.data.dtype.kind == "i":
-        return wrap(np.asarray(exact(x.data)))
-    return unary(operator, name, x)
 
 
 def _divided(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import as_dtype, cast, require_float
+from .dtype import as_dtype, cast, meeting, require_float, require_tensor
 from .gather import Scatter
 from .indexing import GetItem, PadSlice
 from .kernel_set import kernels
@@ -217,8 +217,10 @@ def diff(
 ) -> Tensor:
     """input[i + 1] - input[i] along axis ``dim``, ``n`` times over; prepend and append are put around input first.
 
+    Types promote.
+
     Raises:
-        TypeError: input is no Tensor, or prepend or append has another type.
+        TypeError: input, prepend or append is no Tensor.
         ValueError: ``n`` is negative, or prepend or append does not fit input's other axes.
         IndexError: input has no axis ``dim``.
     """
@@ -238,19 +240,19 @@ def diff(
 
 
 def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
-    parts = []
-    for label, part in (("prepend", prepend), ("input", x), ("append", append)):
-        if part is None:
-            continue
-        if not isinstance(part, Tensor) or part.data.dtype != x.data.dtype:
-            kind = part.data.dtype if isinstance(part, Tensor) else type(part).__name__
-            raise TypeError(f"diff: {label} is {kind}, needs a Tensor of input's type, {x.data.dtype}")
+    named = {"prepend": prepend, "input": x, "append": append}
+    given = {label: part for label, part in named.items() if part is not None}
+    for label, part in given.items():
+        require_tensor("diff", part, label)
+    dtype = meeting(*[part.data for part in given.values()])
+    x, parts = cast(x, dtype), []
+    for label, part in given.items():
         shape, own = list(part.data.shape), list(x.data.shape)
         if len(shape) != len(own) or shape[:along] + shape[along + 1 :] != own[:along] + own[along + 1 :]:
             raise ValueError(
                 f"diff: {label}.shape={part.data.shape} must equal input.shape={x.data.shape} but for axis {along}"
             )
-        parts.append(part)
+        parts.append(cast(part, dtype))
     if len(parts) == 1:
         return x
     if x.data.dtype.kind != "f":

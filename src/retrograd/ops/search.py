@@ -7,10 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from .broadcasting import Sum
-from .dtype import is_number, require_float
+from .dtype import is_number, require_float, require_number, require_tensor
 from .indexing import GetItem
-from .reduction import require_tensor
+from .reduction import sum
 from .scan import diff
 from .shape import axis
 
@@ -133,21 +132,21 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
     x has y's shape, or one axis as long as y's axis ``dim``.
 
     Raises:
-        TypeError: y is no floating-point Tensor, x none of the same type, or dx no number.
+        TypeError: y or x is no Tensor of numbers, or dx no number.
         ValueError: both x and dx are given, or the shapes do not fit.
         IndexError: y has no axis ``dim``.
     """
-    require_float("trapezoid", y, "y")
+    require_number("trapezoid", y, "y")
     along = axis("trapezoid", "dim", dim, y.data.ndim)
     front, back = (slice(None),) * along + (slice(None, -1),), (slice(None),) * along + (slice(1, None),)
     pairs = GetItem.apply(y, front) + GetItem.apply(y, back)
     if x is None:
         if dx is not None and not is_number(dx):
             raise TypeError(f"trapezoid: dx={dx!r} must be a number")
-        return Sum.apply(pairs, (along,), False) * (0.5 * (1.0 if dx is None else float(dx)))
+        return sum(pairs, along) * (0.5 * (1.0 if dx is None else float(dx)))
     if dx is not None:
         raise ValueError("trapezoid: x and dx both say how long the steps are; give one of them")
-    require_float("trapezoid", x, "x")
+    require_number("trapezoid", x, "x")
     if x.data.shape == y.data.shape:
         steps = diff(x, dim=along)
     elif x.data.shape == y.data.shape[along : along + 1]:
@@ -156,4 +155,4 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
         raise ValueError(
             f"trapezoid: x.shape={x.data.shape} must equal y.shape={y.data.shape} or be ({y.data.shape[along]},)"
         )
-    return Sum.apply(pairs * steps, (along,), False) * 0.5
+    return sum(pairs * steps, along) * 0.5

@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
-from .dtype import is_number, require_float
+from .dtype import as_float, is_number, require_float
 from .kernel_set import kernels
 from .reduction import Dim, Mean, axes, left_shape
 from .shape import Reshape
@@ -197,11 +197,11 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over ``dim``, computed without overflow; -inf over no elements.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is no Tensor.
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
-    require_float("logsumexp", input)
+    input = as_float("logsumexp", input)
     return LogSumExp.apply(input, axes("logsumexp", dim, input.data.ndim), keepdim)
 
 

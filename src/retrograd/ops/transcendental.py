@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import sum_to
-from .dtype import require_float
+from .dtype import as_float
 from .kernel_set import kernels
 from .operands import Binary, Gradients, binary, recording, summed, unary
 from .piecewise import where
@@ -298,9 +298,9 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     Without eps: -inf at 0, inf at 1, NaN outside.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is no Tensor.
     """
-    require_float("logit", input)
+    input = as_float("logit", input)
     low, high = (-math.inf, math.inf) if eps is None else (float(eps), 1.0 - eps)
     return Logit.apply(input, low, high)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import require_float
+from .dtype import bool_, cast, float32, require_float
 from .indexing import GetItem
 from .kernel_set import kernels
 from .padding import constant_pad
@@ -92,10 +92,11 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     windows, row by row. The padding is 0.
 
     Raises:
-        TypeError: input is no floating-point Tensor, or a size is no int or pair of ints.
+        TypeError: input holds int64 or is no Tensor, or a size is no int or pair of ints.
         ValueError: input has another number of axes, a size is out of range, or no window fits.
     """
-    require_float("unfold", input)
+    if not isinstance(input, Tensor) or input.data.dtype.kind != "b":
+        require_float("unfold", input)
     single = input.data.ndim == 3
     if input.data.ndim not in (3, 4):
         raise ValueError(f"unfold: input.shape={input.data.shape}, needs (N, C, H, W) or (C, H, W)")
@@ -119,9 +120,11 @@ def fold(
     Columns as ``unfold`` makes them of images of ``output_size``; where windows overlap, they add up.
 
     Raises:
-        TypeError: input is no floating-point Tensor, or a size is no int or pair of ints.
+        TypeError: input holds int64 or is no Tensor, or a size is no int or pair of ints.
         ValueError: the shape of input or a size does not fit.
     """
+    if isinstance(input, Tensor) and input.data.dtype.kind == "b":
+        return cast(fold(cast(input, float32), output_size, kernel_size, dilation, padding, stride), bool_)
     require_float("fold", input)
     single = input.data.ndim == 2
     if input.data.ndim not in (2, 3):

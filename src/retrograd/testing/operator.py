@@ -37,7 +37,7 @@ def check_op(
     batch: Sequence[int] = (0,),
     broadcast: Sequence[int] = (),
     large: Sequence[Any] | None = None,
-    integers: bool = False,
+    integers: bool | None = None,
     random: bool = False,
     layouts: bool = True,
     arrays: bool = False,
@@ -67,7 +67,8 @@ def check_op(
         broadcast: the two arrays that are broadcast to each other, if they are.
         large: other arguments, with more elements than one task of a kernel, for the comparison of kernel sets and
             threads (default: args).
-        integers: int64 arrays in the places of floating-point ones are accepted.
+        integers: int64 arrays in the places of floating-point ones are accepted (True), refused (False), or either
+            (None): then what is accepted is computed as of float64 numbers, with fractions cut off where it is int64.
         random: the function draws from retrograd's generator; it is seeded before each call.
         layouts: the values do not depend on strides.
         arrays: an ndarray in the place of a Tensor is accepted.
@@ -114,7 +115,9 @@ def check_op(
     checks["kernel sets"] = check.kernel_sets
     checks["threads"] = check.threads
     if call.floating:
-        checks["refusals"] = lambda: check.refusals(errors, integers, arrays)
+        checks["refusals"] = lambda: check.refusals(errors, integers is False, arrays)
+        if integers is None:
+            checks["integers"] = check.integers
     elif errors:
         checks["refusals"] = lambda: check.listed_refusals(errors)
     report = run(name or getattr(function, "__name__", repr(function)), checks)
@@ -284,14 +287,26 @@ class _Operator:
             if any(a.tobytes() != b.tobytes() for a, b in zip(one, two, strict=True)):
                 yield f"{kind}: 1 and 2 threads give different bits"
 
-    def refusals(self, errors: Sequence[Refusal], integers: bool, arrays: bool) -> Iterator[str]:
+    def integers(self) -> Iterator[str]:
+        whole = [a.astype(np.int64) if a.dtype.kind == "f" else a for a in self.call.arrays]
+        try:
+            found = [y.data for y in self.call.outputs([Tensor(a) for a in whole])]
+        except Exception:
+            yield from self._refused(self.call, [Tensor(a) for a in whole], TypeError, "int64", "int64 inputs")
+            return
+        numbers = [w.astype(a.dtype) for w, a in zip(whole, self.call.arrays, strict=True)]
+        wanted, _ = self.call.results(numbers, differentiable=False)
+        wanted = [b if a.dtype.kind == "f" else np.trunc(b) for a, b in zip(found, wanted, strict=True)]
+        yield from differences(found, wanted, self.single, "int64", "float64", types=False)
+
+    def refusals(self, errors: Sequence[Refusal], whole: bool, arrays: bool) -> Iterator[str]:
         for k in self.call.floating if not arrays else ():
             tensors: list[Any] = list(self.call.tensors(self.call.arrays))
             tensors[k] = self.call.arrays[k]
             yield from self._refused(self.call, tensors, TypeError, "Tensor", f"an array for input {k}")
-        if not integers:
-            whole = [Tensor(a.astype(np.int64)) if a.dtype.kind == "f" else Tensor(a) for a in self.call.arrays]
-            yield from self._refused(self.call, whole, TypeError, "int64", "int64 inputs")
+        if whole:
+            values = [Tensor(a.astype(np.int64)) if a.dtype.kind == "f" else Tensor(a) for a in self.call.arrays]
+            yield from self._refused(self.call, values, TypeError, "int64", "int64 inputs")
         yield from self.listed_refusals(errors)
 
     def listed_refusals(self, errors: Sequence[Refusal]) -> Iterator[str]:

@@ -30,7 +30,7 @@ def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
     # (I,) -> (1, 1, *I) -> (1, 1, *P): the flat position of every input, -1 in the padding
     positions = np.arange(prod(window.input)).reshape(1, 1, *window.input)
     positions = pad(positions, window, -1)
-    y = np.full((*x.shape[:2], *window.output), -np.inf, x.dtype)
+    y = np.zeros((*x.shape[:2], *window.output), x.dtype)
     indices = np.full(y.shape, -1, np.int64)
     for at in taps(window):
         value, position = padded[at], positions[at]  # (N, C, *O), (1, 1, *O)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
+from ..dtype import are_integers, cast, require_float
 from ..kernel_set import kernels
 from ..transcendental import log, sigmoid
 from .elements import ElementLoss, check_reduction, choice, constant, reduce, same_shape, weighted
@@ -135,8 +136,8 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:
     """The mean over classes (the last axis) of the binary cross entropy of logits: each class is a yes or no.
 
-    input, target (..., C); weight: factors of the classes, broadcast; all of them may require gradients.
-    The result (...) is averaged, summed or as it is.
+    input, target (..., C), the target also in int64; weight: factors of the classes, broadcast; all of them may require
+    gradients. The result (...) is averaged, summed or as it is.
 
     Raises:
         TypeError: an operand is no floating-point Tensor, or their types differ.
@@ -144,6 +145,9 @@ def multilabel_soft_margin_loss(
     """
     name = "multilabel_soft_margin_loss"
     check_reduction(name, reduction)
+    require_float(name, input)
+    if are_integers(target):
+        target = cast(target, input.data.dtype)
     same_shape(name, input, target)
     if not input.data.ndim:
         raise ValueError(f"{name}: input has no axes, needs (..., C)")

@@ -11,7 +11,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
-from ..dtype import cast, require_float, require_same
+from ..dtype import are_floats, cast, floats, require_float, require_same
 from ..kernel_set import kernels
 from ..reduction import mean, sum
 
@@ -97,15 +97,25 @@ def reduce(name: str, losses: Tensor, reduction: str) -> Tensor:
 
 
 def matched(name: str, input: Tensor, target: Tensor, *, warn: bool = False, stacklevel: int = 3) -> tuple[Any, Any]:
-    """Both operands of one floating-point type and one shape: broadcast to each other, with a warning if ``warn``.
+    """Both operands in one floating-point type and shape: broadcast to each other, with a warning if ``warn``.
 
     Raises:
-        TypeError: they are no floating-point Tensors of one type.
+        TypeError: an operand is no Tensor, or neither is floating-point.
         ValueError: the shapes do not broadcast.
     """
-    for label, value in (("input", input), ("target", target)):
-        require_float(name, value, label)
-    require_same(name, "input", input, "target", target)
+    if not are_floats(input, target):
+        input, target = floats(name, input=input, target=target)
+    return of_one_shape(name, input, target, warn, stacklevel + 1)
+
+
+def of_one_shape(
+    name: str, input: Tensor, target: Tensor, warn: bool = False, stacklevel: int = 3
+) -> tuple[Tensor, Tensor]:
+    """Both operands, broadcast to each other if their shapes differ, with a warning if ``warn``.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+    """
     if input.data.shape == target.data.shape:
         return input, target
     shape = broadcast_shape(name, input.data.shape, target.data.shape)
@@ -152,12 +162,12 @@ def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor |
 
 
 def signs(name: str, target: Any, x: Tensor) -> Tensor:
-    """A target of 1 and -1 in x's type; integers are welcome.
+    """A target of 1 and -1 in x's type; integers and truth values are welcome.
 
     Raises:
         TypeError: it is no Tensor, or floating-point of another type.
     """
-    if isinstance(target, Tensor) and target.data.dtype.kind == "i":
+    if isinstance(target, Tensor) and target.data.dtype.kind != "f":
         return cast(target, x.data.dtype)
     require_same(name, "input", x, "target", target)
     return target

@@ -11,10 +11,10 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import expand
-from ..dtype import is_number, require_same
+from ..dtype import are_floats, floats, is_number, require_float, require_same
 from ..shape import Reshape
 from ..transcendental import exp, log
-from .elements import ElementLoss, check_reduction, choice, matched, reduce
+from .elements import ElementLoss, check_reduction, choice, matched, of_one_shape, reduce
 
 __all__ = ["gaussian_nll_loss", "kl_div", "poisson_nll_loss"]
 
@@ -83,7 +83,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     "none". Both may require gradients.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is no floating-point Tensor.
         ValueError: the shapes do not broadcast, or the reduction is unknown.
     """
     name = "kl_div"
@@ -94,6 +94,8 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
             f"'batchmean' divides by the batch, as the divergence is defined",
             stacklevel=2,
         )
+    for label, value in (("input", input), ("target", target)):
+        require_float(name, value, label)
     x, t = matched(name, input, target)
     loss = KullbackLeiblerOfLogs if log_target else KullbackLeibler
     y = loss.apply("sum" if reduction == "batchmean" else reduction, (), x, t)
@@ -119,12 +121,14 @@ def poisson_nll_loss(
     target > 1. Shapes are broadcast. Both may require gradients.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is no Tensor.
         ValueError: the shapes do not broadcast, or the reduction is unknown.
     """
     name = "poisson_nll_loss"
     check_reduction(name, reduction)
-    x, t = matched(name, input, target)
+    if not are_floats(input, target):
+        input, target = floats(name, integers=True, input=input, target=target)
+    x, t = of_one_shape(name, input, target)
     loss = PoissonOfLogs.apply(reduction, (), x, t) if log_input else Poisson.apply(reduction, (float(eps),), x, t)
     if not full:
         return loss
@@ -150,11 +154,14 @@ def gaussian_nll_loss(
     Source: Nix and Weigend 1994.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is no Tensor, var holds integers, or no operand is floating-point.
         ValueError: the shapes do not fit, a variance is negative, or the reduction is unknown.
     """
     name = "gaussian_nll_loss"
     check_reduction(name, reduction)
+    if isinstance(var, Tensor) and not (are_floats(input, target) and are_floats(input, var)):
+        require_float(name, var, "var")
+        input, target, var = floats(name, input=input, target=target, var=var)
     x, t = matched(name, input, target)
     v = _variances(name, input, var)
     below = v.data < eps

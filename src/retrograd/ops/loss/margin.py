@@ -77,7 +77,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") 
     """log(1 + exp(-target input)) for targets of 1 and -1, averaged, summed or as it is; computed without overflow.
 
     Raises:
-        TypeError: input is no floating-point Tensor, or the target neither of its type nor int64.
+        TypeError: input is no floating-point Tensor, or the target floating-point of another type.
         ValueError: the target requires a gradient, the shapes do not broadcast, or the reduction is unknown.
     """
     name = "soft_margin_loss"

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
-from ..distance import RowCosine, pairwise_distance
-from ..dtype import require_float, require_same
-from ..piecewise import minimum
+from ..distance import RowCosine, differing, pairwise_distance
+from ..dtype import are_floats, are_integers, floats, require_float, require_number, require_tensor, whole
+from ..piecewise import clamp, minimum, where
 from .elements import ElementLoss, check_reduction, choice, matched, reduce, signs
 
 __all__ = [
@@ -52,15 +52,18 @@ class Ranking(ElementLoss):
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """input where the target is 1, max(0, margin - input) where it is -1; averaged, summed or as it is.
 
-    input: distances; target: 1 for what belongs together, -1 for what does not, int64 or of input's type; it gets no
-    gradient. Shapes are broadcast.
+    input: distances; target: 1 for what belongs together, -1 for what does not, int64, bool or of input's type; it
+    gets no gradient. Shapes are broadcast. Integers have integers as losses, for which the margin loses its fraction.
 
     Raises:
-        TypeError: input is no floating-point Tensor, or the target neither of its type nor int64.
+        TypeError: input is no Tensor of numbers, the target floating-point of another type, or the mean of integers is
+            asked for.
         ValueError: the target requires a gradient, the shapes do not broadcast, or the reduction is unknown.
     """
     name = "hinge_embedding_loss"
     check_reduction(name, reduction)
+    if are_integers(input):
+        return _hinge_of_integers(name, input, target, whole(name, "margin", margin), reduction)
     require_float(name, input)
     x, t = matched(name, input, _fixed(name, signs(name, target, input)))
     return Hinge.apply(reduction, (float(margin),), x, t)
@@ -71,16 +74,17 @@ def margin_ranking_loss(
 ) -> Tensor:
     """max(0, margin - target (input1 - input2)): 1 says that input1 shall be larger, -1 that input2 shall.
 
-    The three have the same number of axes and are broadcast. target: int64 or of the inputs' type. Averaged, summed or
-    as it is.
+    The three have the same number of axes and are broadcast. The inputs may hold integers; target: int64 or of the
+    inputs' type. Averaged, summed or as it is.
 
     Raises:
-        TypeError: the inputs are not of one floating-point type, or the target neither of it nor int64.
+        TypeError: an operand is no Tensor of numbers, or the target floating-point of another type than the inputs.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
     name = "margin_ranking_loss"
     check_reduction(name, reduction)
-    x1, x2 = _pair(name, input1, input2)
+    x1, x2 = (input1, input2) if are_floats(input1, input2) else differing(name, input1=input1, input2=input2)
+    require_number(name, target, "target")
     t = signs(name, target, x1)
     if not input1.data.ndim == input2.data.ndim == t.data.ndim:
         raise ValueError(
@@ -100,12 +104,14 @@ def cosine_embedding_loss(
     another value gives 0. Averaged, summed or as it is.
 
     Raises:
-        TypeError: the inputs are not of one floating-point type, or the target neither of it nor int64.
+        TypeError: an operand is no Tensor, or the target floating-point of another type than the inputs.
         ValueError: the shapes do not fit, the target requires a gradient, or the reduction is unknown.
     """
     name = "cosine_embedding_loss"
     check_reduction(name, reduction)
-    x1, x2 = _pair(name, input1, input2)
+    x1, x2 = input1, input2
+    if not are_floats(x1, x2):
+        x1, x2 = floats(name, integers=True, input1=x1, input2=x2)
     t = _fixed(name, signs(name, target, x1)).data
     if t.ndim > 1 or {x1.data.ndim, x2.data.ndim} != {t.ndim + 1}:
         raise ValueError(
@@ -139,7 +145,7 @@ def triplet_margin_loss(
     negative than the anchor is, that distance counts (Balntas et al. 2016). Averaged, summed or as it is.
 
     Raises:
-        TypeError: the operands are not of one floating-point type.
+        TypeError: an operand is no Tensor of numbers.
         ValueError: the margin is not above 0, the shapes do not fit, or the reduction is unknown.
     """
 
@@ -162,7 +168,7 @@ def triplet_margin_with_distance_loss(
     """As ``triplet_margin_loss`` with any function of two tensors as the distance (default: ``pairwise_distance``).
 
     Raises:
-        TypeError: the operands are not of one floating-point type.
+        TypeError: an operand is no Tensor of numbers.
         ValueError: the margin is not above 0, the shapes do not fit, or the reduction is unknown.
     """
     metric = pairwise_distance if distance_function is None else distance_function
@@ -182,9 +188,8 @@ def _triplet(
     check_reduction(name, reduction)
     if not margin > 0:
         raise ValueError(f"{name}: margin={margin} must be above 0")
-    require_float(name, anchor, "anchor")
-    for label, x in (("positive", positive), ("negative", negative)):
-        require_same(name, "anchor", anchor, label, x)
+    for label, x in (("anchor", anchor), ("positive", positive), ("negative", negative)):
+        require_number(name, x, label)
     if not anchor.data.ndim == positive.data.ndim == negative.data.ndim:
         raise ValueError(
             f"{name}: anchor.shape={anchor.data.shape}, positive.shape={positive.data.shape} and "
@@ -198,10 +203,11 @@ def _triplet(
     return Ranking.apply(reduction, (float(margin),), expand(far, shape), expand(near, shape), always)
 
 
-def _pair(name: str, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
-    require_float(name, x1, "input1")
-    require_same(name, "input1", x1, "input2", x2)
-    return x1, x2
+def _hinge_of_integers(name: str, x: Tensor, target: Tensor, margin: int, reduction: str) -> Tensor:
+    require_tensor(name, target, "target")
+    broadcast_shape(name, x.data.shape, target.data.shape)
+    losses = where(target == 1, x, 0) + where(target == -1, clamp(margin - x, 0), 0)
+    return reduce(name, losses, reduction)
 
 
 def _fixed(name: str, target: Tensor) -> Tensor:

@@ -10,9 +10,10 @@ from math import inf
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import require_same
+from ..dtype import are_integers, require_same
 from ..reduction import sum
-from .elements import ElementLoss, check_reduction, choice, matched, reduce
+from ..rounding import abs
+from .elements import ElementLoss, check_reduction, choice, matched, of_one_shape, reduce
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
@@ -41,11 +42,11 @@ _ABSOLUTE = (0.0, 0.0, 1.0, 0.0)
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)^2, averaged ("mean"), summed ("sum") or as it is ("none").
 
-    input, target: of one shape; others are broadcast, with a warning. weight: of input's shape, factors of the
-    losses; "mean" then divides by their sum. All three may require gradients.
+    input, target: of one shape; others are broadcast, with a warning; one of them may hold integers. weight: of
+    input's shape, factors of the losses; "mean" then divides by their sum. All three may require gradients.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is no Tensor, or neither input nor target is floating-point.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
     return _distance("mse_loss", _SQUARE, input, target, reduction, weight)
@@ -54,10 +55,15 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, averaged, summed or as it is; its slope is 0 where they are equal. Otherwise as ``mse_loss``.
 
+    The losses of integers are integers, which have no mean.
+
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is no Tensor of numbers, or the mean of integers is asked for.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
+    if weight is None and reduction in ("sum", "none") and are_integers(input, target):
+        x, t = of_one_shape("l1_loss", input, target, warn=True)
+        return reduce("l1_loss", abs(x - t), reduction)
     return _distance("l1_loss", _ABSOLUTE, input, target, reduction, weight)
 
 
@@ -67,7 +73,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     beta: at least 0; with 0 it is ``l1_loss``. Shapes as in ``mse_loss``. Source: Girshick, Fast R-CNN, 2015.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is no Tensor, or neither is floating-point.
         ValueError: beta is negative, the shapes do not fit, or the reduction is unknown.
     """
     if not beta >= 0:
@@ -85,7 +91,7 @@ def huber_loss(
     Source: Huber 1964.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is no Tensor, or neither is floating-point.
         ValueError: delta is not above 0, the shapes do not fit, or the reduction is unknown.
     """
     if not delta > 0:
@@ -107,7 +113,7 @@ def _distance(
     x, t = matched(name, input, target, warn=True, stacklevel=4)
     if weight is None:
         return Distance.apply(reduction, numbers, x, t)
-    require_same(name, "input", input, "weight", weight)
+    require_same(name, "input", x, "weight", weight)
     if weight.data.shape != input.data.shape:
         raise ValueError(
             f"{name}: weight.shape={weight.data.shape} and input.shape={input.data.shape} must be equal; expand it"
