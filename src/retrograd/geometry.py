@@ -42,6 +42,7 @@ NEEDS = {
     "depthwise": "as many groups as input channels and as output channels",
     "pointwise": "one tap, and a group of more than one channel (for others there is 'depthwise')",
 }
+_LARGEST = 2**40  # of all sizes, so that a product of two and an element's bytes fits into 64 bits, mostly
 PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
 
 # What the builders take, hashable: one number for all axes, or one entry per axis (of padding: a pair).
@@ -314,7 +315,8 @@ def pool_window(
         # Tap 0 never stands behind the input (hi < extent): outputs that begin in front of it are in doubt.
         for first in range(-lo, min(0, o * s - lo), s):
             taps = range(first, first + extent, d)
-            if not any(0 <= tap < i for tap in taps):
+            inside = -(first // d)  # the number of the first tap that is not in front of the input
+            if inside >= r or taps[inside] >= i:
                 raise ValueError(
                     f"output {(first + lo) // s} on axis {axis} reads padding only: its taps stand at "
                     f"{taps[0]}, ..., {taps[-1]} in steps of {d}, outside 0 <= i < {i}; "
@@ -330,7 +332,7 @@ def as_tuple(
 
     Raises:
         TypeError: an entry is not an integer.
-        ValueError: the number of entries is not ``ndim``, or an entry is less than ``at_least``.
+        ValueError: the number of entries is not ``ndim``, or an entry is less than ``at_least`` or above 2**40.
     """
     if isinstance(value, Sequence) and not isinstance(value, str):
         if len(value) != ndim:
@@ -340,6 +342,8 @@ def as_tuple(
         numbers = (_as_int(value, value, name),) * ndim
     if at_least is not None and numbers and min(numbers) < at_least:
         raise ValueError(f"{name}={value!r} must be at least {at_least}")
+    if numbers and max(numbers) > _LARGEST:
+        raise ValueError(f"{name}={value!r} must be at most 2**40")
     return numbers
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
+from .diagonal import nearest_offset
 from .dtype import as_dtype, float32, int64
 from .shape import sizes
 
@@ -180,11 +181,13 @@ def logspace(
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
     """The places (2, K), row by row, of the lower triangle of a matrix (row, col) up to the diagonal ``offset``."""
+    offset = nearest_offset("tril_indices", "offset", offset, row, col)
     return wrap(np.array(np.tril_indices(row, offset, col), as_dtype(dtype)))
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
     """The places (2, K), row by row, of the upper triangle of a matrix (row, col) from the diagonal ``offset`` on."""
+    offset = nearest_offset("triu_indices", "offset", offset, row, col)
     return wrap(np.array(np.triu_indices(row, offset, col), as_dtype(dtype)))
 
 

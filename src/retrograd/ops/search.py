@@ -16,6 +16,8 @@ from .shape import axis
 
 __all__ = ["bincount", "bucketize", "histc", "searchsorted", "trapezoid"]
 
+_TOO_LONG = 2**60  # elements: of 8 bytes more than an array can have, and what NumPy does not check everywhere
+
 
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, right: bool = False, side: str | None = None, sorter: Tensor | None = None
@@ -84,11 +86,11 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: bins is below 1, or the range is none.
+        ValueError: bins is below 1 or beyond all memory, or the range is none.
     """
     require_float("histc", input)
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise ValueError(f"histc: bins={bins!r} must be an int of at least 1")
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < _TOO_LONG:
+        raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {_TOO_LONG - 1}")
     x = input.data.reshape(-1)
     low, high = float(min), float(max)
     if low == high and x.size:
@@ -108,7 +110,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
     Raises:
         TypeError: input is no int64 Tensor.
-        ValueError: input has not one axis or a negative element, weights another shape, or minlength is negative.
+        ValueError: input has not one axis or a negative element, weights another shape, minlength is negative, or an
+            element or minlength is beyond all memory.
     """
     require_tensor("bincount", input)
     if input.data.dtype != np.int64:
@@ -119,8 +122,11 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         )
     if weights is not None and weights.data.shape != input.data.shape:
         raise ValueError(f"bincount: weights.shape={weights.data.shape} must equal input.shape={input.data.shape}")
-    if isinstance(minlength, bool) or not isinstance(minlength, int) or minlength < 0:
-        raise ValueError(f"bincount: minlength={minlength!r} must be an int of at least 0")
+    if isinstance(minlength, bool) or not isinstance(minlength, int) or not 0 <= minlength < _TOO_LONG:
+        raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {_TOO_LONG - 1}")
+    largest = input.data.max(initial=0)
+    if largest >= _TOO_LONG:
+        raise ValueError(f"bincount: input has the element {largest}, for which no memory suffices")
     counts = np.bincount(input.data, None if weights is None else weights.data, minlength)
     if weights is None:
         return wrap(counts.astype(np.int64, copy=False))
