@@ -150,7 +150,7 @@ def test_an_offset_beside_the_matrix_is_one_just_beside_it(offset: int) -> None:
         (lambda: rg.histc(x(3), LONG - 1), "histc: bins=9223372036854775807 must be an int from 1 to"),
         (lambda: rg.tensor_split(x(3), 2**31), "indices_or_sections=2147483648 must be at most 1048576"),
         (lambda: rg.chunk(x(0), 2**31), "chunk: chunks=2147483648 empty pieces are too many; at most 1048576"),
-        (lambda: functional.conv1d(x(1, 3, 8), x(2, 3, 2), None, 2**62), r"stride=4611686018427387904 must be at most 2\*\*40"),
+        (lambda: functional.conv1d(x(1, 3, 8), x(2, 3, 2), None, 2**62), r"stride=4\d+ must be at most 2\*\*40"),
     ],
 )  # fmt: skip
 def test_what_no_memory_holds_is_refused(call: Callable[[], Any], message: str) -> None:

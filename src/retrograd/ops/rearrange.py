@@ -14,7 +14,7 @@ from ..engine.views import View
 from .broadcasting import expand
 from .dtype import require_tensor
 from .kernel_set import kernels
-from .shape import axes, axis, reshape, sizes, transpose
+from .shape import axes, axis, clone, reshape, sizes, transpose
 from .sparse import Matrix, SparseProduct
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
@@ -84,7 +84,8 @@ def flip(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
         ValueError: an axis is named twice.
     """
     require_tensor("flip", input)
-    return Flip.apply(input, axes("flip", "dims", sizes(dims), input.data.ndim))
+    over = axes("flip", "dims", sizes(dims), max(1, input.data.ndim))
+    return Flip.apply(input, over) if input.data.ndim else clone(input)
 
 
 def fliplr(input: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ def searchsorted(
         raise TypeError(f"searchsorted: input is {type(input).__name__}, needs a Tensor or a number")
     if sequence.ndim == 1:
         return wrap(np.asarray(np.searchsorted(sequence, values, where), np.int64))
-    if sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]:
+    if not sequence.ndim or sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]:
         raise ValueError(
             f"searchsorted: sorted_sequence.shape={sequence.shape} and input.shape={values.shape} must be equal but "
             f"for the last axis, or the sequence have one axis"
