@@ -315,8 +315,7 @@ def pool_window(
         # Tap 0 never stands behind the input (hi < extent): outputs that begin in front of it are in doubt.
         for first in range(-lo, min(0, o * s - lo), s):
             taps = range(first, first + extent, d)
-            inside = -(first // d)  # the number of the first tap that is not in front of the input
-            if inside >= r or taps[inside] >= i:
+            if not any(0 <= tap < i for tap in taps):
                 raise ValueError(
                     f"output {(first + lo) // s} on axis {axis} reads padding only: its taps stand at "
                     f"{taps[0]}, ..., {taps[-1]} in steps of {d}, outside 0 <= i < {i}; "

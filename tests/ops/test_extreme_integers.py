@@ -16,6 +16,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.nn import functional
+from retrograd.nn.utils.rnn import PackedSequence
 
 LONG = 2**63
 INTS = (-1, 0, 1, 7, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**40, 2**62, LONG - 1, -LONG, LONG, 10**30, -(10**30))
@@ -31,6 +32,11 @@ def indices(value: Any) -> Any:
     if type(value) is not int or not -LONG <= value < LONG:
         raise TypeError("no int64")
     return rg.tensor([0, value])
+
+
+def offsets(value: Any) -> Any:
+    """They begin with 0 and end with 2, and no difference is negative, modulo 2 ** 64."""
+    return rg.tensor([0, indices(value).tolist()[1], -LONG, -1, 2])
 
 
 CALLS: dict[str, Callable[[Any], Any]] = {
@@ -66,6 +72,15 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "rot90": lambda n: rg.rot90(x(3, 5), n),
     "repeat": lambda n: x(3).repeat(n, n),
     "repeat_interleave": lambda n: rg.repeat_interleave(x(3), n),
+    "repeat_interleave, sum": lambda n: rg.repeat_interleave(x(3), rg.tensor([*indices(n).tolist()[1:] * 2, 3])),
+    "repeat_interleave, product": lambda n: rg.repeat_interleave(x(4), rg.tensor(indices(n).tolist()[1:])),
+    "embedding_bag, offsets": lambda n: functional.embedding_bag(rg.tensor([0, 1]), x(3, 2), offsets(n)),
+    "ctc_loss, lengths": lambda n: functional.ctc_loss(
+        x(4, 3, 3), rg.tensor([1]), rg.tensor([4, 4, 4]), rg.tensor([*indices(n).tolist()[1:] * 2, 3])
+    ),
+    "PackedSequence": lambda n: PackedSequence(x(1, 2), rg.tensor([*indices(n).tolist()[1:] * 4, 1])),
+    "arange": lambda n: rg.arange(n),
+    "arange, start": lambda n: rg.arange(n, 10),
     "expand": lambda n: x(1, 1).expand(n, n),
     "reshape": lambda n: x(3, 0).reshape(n, 0),
     "zeros": lambda n: rg.zeros(n, n),
@@ -86,7 +101,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "topk": lambda n: rg.topk(x(3, 5), n),
     "multinomial": lambda n: rg.multinomial(x(3).detach(), n, True),
 }  # fmt: skip
-GRAVE = ("bincount", "bincount, weights", "diagonal", "diag", "tril", "tensor_split", "unfold, step", "conv1d, stride")
+GRAVE = (
+    "bincount", "bincount, weights", "diagonal", "diag", "tril", "unfold, step", "tensor_split", "conv1d, stride",
+    "repeat_interleave, sum", "repeat_interleave, product", "embedding_bag, offsets", "ctc_loss, lengths",
+    "PackedSequence",
+)  # fmt: skip
 SMALL_MEMORY = 3 << 30  # bytes, above which a child gets MemoryError at once
 
 
@@ -148,6 +167,14 @@ def test_an_offset_beside_the_matrix_is_one_just_beside_it(offset: int) -> None:
         (lambda: rg.bincount(rg.tensor([0, LONG - 1])), "input has the element 9223372036854775807, for which no mem"),
         (lambda: rg.bincount(rg.tensor([0]), minlength=LONG), "bincount: minlength=9223372036854775808 must be an int"),
         (lambda: rg.histc(x(3), LONG - 1), "histc: bins=9223372036854775807 must be an int from 1 to"),
+        (lambda: rg.arange(LONG - 1), "arange: from start=0 to end=9223372036854775807 by step=1 no memory holds all"),
+        (lambda: rg.arange(-LONG, 0), "arange: from start=-9223372036854775808 to end=0 by step=1 no memory holds all"),
+        (lambda: rg.randperm(LONG - 1), "randperm: n=9223372036854775807 must be at least 0 and below"),
+        (lambda: functional.one_hot(rg.tensor([1]), LONG - 1), "one_hot: num_classes=9223372036854775807 is too large"),
+        (lambda: rg.repeat_interleave(x(4), 2**62), r"repeats=4611686018427387904 make 1.84e\+19 slices: too many"),
+        (lambda: rg.repeat_interleave(x(3), rg.tensor([LONG - 1, LONG - 1, 3])), "slices: too many"),
+        (lambda: functional.embedding_bag(rg.tensor([0, 1]), x(3, 2), offsets(LONG - 1)), "begins with 0 and grows to"),
+        (lambda: PackedSequence(x(1, 2), rg.tensor([2**62] * 4 + [1])), "adds up to 18446744073709551617 rows"),
         (lambda: rg.tensor_split(x(3), 2**31), "indices_or_sections=2147483648 must be at most 1048576"),
         (lambda: rg.chunk(x(0), 2**31), "chunk: chunks=2147483648 empty pieces are too many; at most 1048576"),
         (lambda: functional.conv1d(x(1, 3, 8), x(2, 3, 2), None, 2**62), r"stride=4\d+ must be at most 2\*\*40"),
@@ -180,20 +207,3 @@ def test_a_step_behind_the_only_window_is_allowed() -> None:
     assert y.shape == (3, 1, 4)
     y.sum().backward()
     np.testing.assert_array_equal(v.grad.numpy(), np.tile([1.0, 1, 1, 1, 0], (3, 1)))  # type: ignore[union-attr]
-
-
-def test_padding_that_a_dilated_window_steps_over() -> None:
-    """By the definition, tap by tap: an output that reads padding only is refused, others are not."""
-    from retrograd.geometry import pool_window
-
-    for extent, kernel, dilation, padding in product((1, 2, 3, 5), (1, 2, 3), (1, 2, 3, 5), (0, 1, 2, 3)):
-        width = dilation * (kernel - 1) + 1
-        count = extent + 2 * padding - width + 1
-        if padding > width // 2 or count < 1:
-            continue
-        taps = [[o - padding + r * dilation for r in range(kernel)] for o in range(count)]
-        if all(any(0 <= tap < extent for tap in line) for line in taps):
-            assert pool_window((extent,), kernel, 1, padding, dilation).output == (count,)
-        else:
-            with pytest.raises(ValueError, match="reads padding only"):
-                pool_window((extent,), kernel, 1, padding, dilation)

@@ -12,11 +12,9 @@ from .dtype import is_number, require_float
 from .indexing import GetItem
 from .reduction import require_tensor
 from .scan import diff
-from .shape import axis
+from .shape import TOO_LONG, axis
 
 __all__ = ["bincount", "bucketize", "histc", "searchsorted", "trapezoid"]
-
-_TOO_LONG = 2**60  # elements: of 8 bytes more than an array can have, and what NumPy does not check everywhere
 
 
 def searchsorted(
@@ -89,8 +87,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         ValueError: bins is below 1 or beyond all memory, or the range is none.
     """
     require_float("histc", input)
-    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < _TOO_LONG:
-        raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {_TOO_LONG - 1}")
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < TOO_LONG:
+        raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}")
     x = input.data.reshape(-1)
     low, high = float(min), float(max)
     if low == high and x.size:
@@ -122,10 +120,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         )
     if weights is not None and weights.data.shape != input.data.shape:
         raise ValueError(f"bincount: weights.shape={weights.data.shape} must equal input.shape={input.data.shape}")
-    if isinstance(minlength, bool) or not isinstance(minlength, int) or not 0 <= minlength < _TOO_LONG:
-        raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {_TOO_LONG - 1}")
+    if isinstance(minlength, bool) or not isinstance(minlength, int) or not 0 <= minlength < TOO_LONG:
+        raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {TOO_LONG - 1}")
     largest = input.data.max(initial=0)
-    if largest >= _TOO_LONG:
+    if largest >= TOO_LONG:
         raise ValueError(f"bincount: input has the element {largest}, for which no memory suffices")
     counts = np.bincount(input.data, None if weights is None else weights.data, minlength)
     if weights is None:

@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 
+TOO_LONG = 2**60  # elements: with 8 bytes more than an array can have, which NumPy does not check everywhere
 _LARGE = 65536  # elements
 
 
