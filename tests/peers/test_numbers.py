@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import retrograd
-from peers.compare import assert_agree, assert_close
+from peers.compare import assert_agree, assert_close, normal
 
 Along = Callable[[Any, Any, Any], Any]  # of the library, x and the axis
 X = np.array(1.7)
@@ -128,6 +128,18 @@ def test_what_needs_an_axis(name: str) -> None:
         NO_AXIS[name](torch, torch.tensor(X), 0)
     with pytest.raises((IndexError, ValueError), match="the tensor has no axis|has no axis, needs|of a number one can"):
         NO_AXIS[name](retrograd, retrograd.tensor(X), 0)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_no_index_at_all_fits_everything(shape: tuple[int, ...]) -> None:
+    x, src = normal(*shape), normal(2, 3, seed=1)
+    for lib in (retrograd, torch):
+        assert lib.gather(lib.tensor(x), 0, ints(lib, [])).shape == (0,)
+    for function in ("scatter", "scatter_add"):
+        own = retrograd.tensor(src, requires_grad=True)  # PyTorch's backward refuses this source
+        y = getattr(retrograd, function)(retrograd.tensor(x), 0, ints(retrograd, []), own)
+        assert_close(y, getattr(torch, function)(torch.tensor(x), 0, ints(torch, []), torch.tensor(src)), function)
+        np.testing.assert_array_equal(retrograd.autograd.grad(y.sum(), own)[0].numpy(), np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize("dims", [(0,), (-1,), ()])

@@ -104,7 +104,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         raise ValueError("gather: sparse_grad=True is not supported; leave it out")
     indices, position = _checked("gather", input, dim, index)
     y = Gather.apply(_line(input), indices, position)
-    return y if index.data.ndim else reshape(y, ())
+    return reshape(y, index.data.shape)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -290,6 +290,8 @@ def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
     have, need = src.data.shape, indices.shape
     if have == need:
         return src
+    if not indices.size:
+        return reshape(GetItem.apply(reshape(src, src.data.size), (slice(0, 0),)), need)
     if len(have) != len(need) or any(n > m for m, n in zip(have, need, strict=True)):
         raise ValueError(f"{name}: index.shape={need} must have as many axes as src.shape={have} and be in none longer")
     return GetItem.apply(src, tuple(map(slice, need)))
