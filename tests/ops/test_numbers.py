@@ -20,7 +20,8 @@ import retrograd as rg
 from conformance.table import Op
 from conformance.test_conformance import OPERATORS
 from retrograd.engine import tensor as engine_tensor
-from retrograd.ops.kernel_set import KernelSet
+from retrograd.ops import reduction
+from retrograd.ops.kernel_set import KernelSet, kernels
 
 SOURCE, HERE = Path(rg.__file__).parent, Path(__file__).parent
 EDGES = SOURCE / "ops", SOURCE / "nn", SOURCE / "geometry.py", HERE.parent / "conformance"  # where refusals come from
@@ -108,11 +109,11 @@ def run(entry: Op, dtype: Any, first: bool) -> None:
         rg.autograd.grad(first_order, [*leaves, *gs], vs, allow_unused=True)
 
 
-def walk(kernels: str, dtype: Any, first: bool) -> None:
+def walk(name: str, dtype: Any, first: bool) -> None:
     faults = []
     for entry in OPERATORS:
         try:
-            with rg.use_kernels(kernels):
+            with rg.use_kernels(name):
                 run(entry, dtype, first)
         except REFUSALS as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
@@ -121,6 +122,14 @@ def walk(kernels: str, dtype: Any, first: bool) -> None:
         except AssertionError as error:
             faults.append(f"{entry.name}: {error}")
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.usefixtures("only_arrays")
+def test_a_scalar_is_caught() -> None:
+    with pytest.raises(AssertionError, match="a result is float64"):
+        reduction.wrap(np.float64(1))  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match=r"kernel mul is given \['float64'\]"):
+        kernels.mul(np.float64(1), np.ones(2))
 
 
 @pytest.mark.usefixtures("only_arrays")

@@ -69,7 +69,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
         ValueError: input has less than two axes.
     """
     require_tensor("tril", input)
-    return Triangle.apply(*_matrices("tril", input, diagonal), True)
+    return Triangle.apply(input, _diagonal("tril", input, diagonal), True)
 
 
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -80,7 +80,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
         ValueError: input has less than two axes.
     """
     require_tensor("triu", input)
-    return Triangle.apply(*_matrices("triu", input, diagonal), False)
+    return Triangle.apply(input, _diagonal("triu", input, diagonal), False)
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
@@ -166,7 +166,8 @@ def nearest_offset(name: str, argument: str, offset: Any, rows: int, columns: in
     Raises:
         TypeError: ``offset`` is not an int.
     """
-    return max(-rows, min(_int(name, argument, offset), columns))
+    found = _int(name, argument, offset)
+    return found if -rows <= found <= columns else -rows if found < 0 else columns
 
 
 def _int(name: str, argument: str, value: Any) -> int:
@@ -176,8 +177,9 @@ def _int(name: str, argument: str, value: Any) -> int:
         raise TypeError(f"{name}: {argument}={value!r} must be an int") from None
 
 
-def _matrices(name: str, x: Tensor, diagonal: Any) -> tuple[Tensor, int]:
-    """x, which has matrices, and the offset of the diagonal."""
-    if x.data.ndim < 2:
-        raise ValueError(f"{name}: input.shape={x.data.shape} has less than 2 axes")
-    return x, nearest_offset(name, "diagonal", diagonal, *x.data.shape[-2:])
+def _diagonal(name: str, x: Tensor, diagonal: Any) -> int:
+    """The offset of the diagonal of x, which must have matrices."""
+    shape = x.data.shape
+    if len(shape) < 2:
+        raise ValueError(f"{name}: input.shape={shape} has less than 2 axes")
+    return nearest_offset(name, "diagonal", diagonal, shape[-2], shape[-1])

@@ -239,7 +239,7 @@ def unique(
 
 def _axis(name: str, x: Tensor, dim: int) -> int:
     require_tensor(name, x)
-    return axis(name, "dim", dim, max(1, x.data.ndim))
+    return axis(name, "dim", dim, x.data.ndim or 1)
 
 
 def _nonempty(name: str, x: Tensor, along: int, dim: int | None) -> None:

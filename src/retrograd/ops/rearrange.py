@@ -84,7 +84,7 @@ def flip(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
         ValueError: an axis is named twice.
     """
     require_tensor("flip", input)
-    over = axes("flip", "dims", sizes(dims), max(1, input.data.ndim))
+    over = axes("flip", "dims", sizes(dims), input.data.ndim or 1)
     return Flip.apply(input, over) if input.data.ndim else clone(input)
 
 

@@ -212,7 +212,7 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
     if type(dim) is int and -ndim <= dim < ndim:
         return (dim % ndim,)
     entries = dim if isinstance(dim, (tuple, list)) else (dim,)
-    found = sorted(axis(name, "dim", entry, max(1, ndim)) for entry in entries)
+    found = sorted(axis(name, "dim", entry, ndim or 1) for entry in entries)
     if len(set(found)) < len(found):
         raise ValueError(f"{name}: dim={dim} names an axis of a {ndim}-d tensor twice")
     return tuple(found) if found and ndim else _ALL[ndim]

@@ -288,4 +288,4 @@ def _checked(name: str, x: Tensor, dim: int, dtype: Any) -> tuple[Tensor, int]:
         raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
-    return x, axis(name, "dim", dim, max(1, x.data.ndim))
+    return x, axis(name, "dim", dim, x.data.ndim or 1)

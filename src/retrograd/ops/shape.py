@@ -115,7 +115,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """
     require_tensor("flatten", input)
     shape = input.data.shape
-    ndim = max(1, len(shape))
+    ndim = len(shape) or 1
     start, end = axis("flatten", "start_dim", start_dim, ndim), axis("flatten", "end_dim", end_dim, ndim)
     if not shape:
         return reshape(input, 1)
@@ -155,7 +155,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """
     require_tensor("transpose", input)
     ndim = input.data.ndim
-    a, b = axis("transpose", "dim0", dim0, max(1, ndim)), axis("transpose", "dim1", dim1, max(1, ndim))
+    a, b = axis("transpose", "dim0", dim0, ndim or 1), axis("transpose", "dim1", dim1, ndim or 1)
     dims = list(range(ndim))
     if ndim:
         dims[a], dims[b] = b, a
@@ -171,7 +171,7 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """
     require_tensor("squeeze", input)
     shape = input.data.shape
-    named = range(len(shape)) if dim is None else axes("squeeze", "dim", dim, max(1, len(shape)))
+    named = range(len(shape)) if dim is None else axes("squeeze", "dim", dim, len(shape) or 1)
     return reshape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
 
 
@@ -272,7 +272,7 @@ def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tup
     """
     require_tensor("movedim", input)
     ndim = input.data.ndim
-    counted = max(1, ndim)
+    counted = ndim or 1
     old, new = axes("movedim", "source", source, counted), axes("movedim", "destination", destination, counted)
     if len(old) != len(new):
         raise ValueError(f"movedim: source={source} and destination={destination} must name equally many axes")
