@@ -109,12 +109,13 @@ GRAVE = (
 SMALL_MEMORY = 3 << 30  # bytes, above which a child gets MemoryError at once
 
 
-def run(names: tuple[str, ...]) -> None:
+def run(kernel_set: str, *names: str) -> None:
     """In the child: every call prints its name before it is made."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (SMALL_MEMORY, SMALL_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    rg.use_kernels(kernel_set)
     for name, value in product(names, (*INTS, *OTHERS)):
         print(name, repr(value), flush=True)
         try:
@@ -128,26 +129,26 @@ def run(names: tuple[str, ...]) -> None:
             assert str(error), "no message"
 
 
-def in_child(names: tuple[str, ...], seconds: int) -> None:
-    code = "import sys; from ops.test_extreme_integers import run; run(tuple(sys.argv[1:]))"
+def in_child(seconds: int, kernel_set: str, *names: str) -> None:
+    code = "import sys; from ops.test_extreme_integers import run; run(*sys.argv[1:])"
     path = [entry for entry in sys.path if entry]
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}", *names],
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}", kernel_set, *names],
         capture_output=True, text=True, timeout=seconds, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"at {done.stdout.splitlines()[-1:]}: {done.returncode}, {done.stderr[-600:]}"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the bound on memory is kept on Linux")
-def test_the_gravest() -> None:
-    in_child(GRAVE, 120)
+def test_the_gravest(kernel_set: str) -> None:
+    in_child(120, kernel_set, *GRAVE)
 
 
 @pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="the bound on memory is kept on Linux")
 @pytest.mark.parametrize("name", CALLS)
-def test_every_one(name: str) -> None:
-    in_child((name,), 120)
+def test_every_one(name: str, kernel_set: str) -> None:
+    in_child(120, kernel_set, name)
 
 
 @pytest.mark.parametrize("offset", [-(10**30), -(2**31), -9, 9, 2**31, 10**30])
