@@ -42,6 +42,7 @@ NEEDS = {
     "depthwise": "as many groups as input channels and as output channels",
     "pointwise": "one tap, and a group of more than one channel (for others there is 'depthwise')",
 }
+_LARGEST = 2**40  # of all sizes, so that a product of two and an element's bytes fits into 64 bits, mostly
 PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
 
 # What the builders take, hashable: one number for all axes, or one entry per axis (of padding: a pair).
@@ -330,7 +331,7 @@ def as_tuple(
 
     Raises:
         TypeError: an entry is not an integer.
-        ValueError: the number of entries is not ``ndim``, or an entry is less than ``at_least``.
+        ValueError: the number of entries is not ``ndim``, or an entry is less than ``at_least`` or above 2**40.
     """
     if isinstance(value, Sequence) and not isinstance(value, str):
         if len(value) != ndim:
@@ -340,6 +341,8 @@ def as_tuple(
         numbers = (_as_int(value, value, name),) * ndim
     if at_least is not None and numbers and min(numbers) < at_least:
         raise ValueError(f"{name}={value!r} must be at least {at_least}")
+    if numbers and max(numbers) > _LARGEST:
+        raise ValueError(f"{name}={value!r} must be at most 2**40")
     return numbers
 
 

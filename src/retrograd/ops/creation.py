@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
+from .diagonal import nearest_offset
 from .dtype import as_dtype, float32, int64
-from .shape import sizes
+from .shape import TOO_LONG, sizes
 
 __all__ = [
     "arange",
@@ -148,12 +149,14 @@ def arange(start: float, end: float | None = None, step: float = 1, dtype: Any =
     int64 if all three are ints, otherwise float32.
 
     Raises:
-        ValueError: the step is 0 or leads away from ``end``.
+        ValueError: the step is 0 or leads away from ``end``, or is too small for any memory.
     """
     if end is None:
         start, end = 0, start
     if step == 0 or (end - start) * step < 0:
         raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
+    if not (end - start) // step < TOO_LONG:  # np.arange itself may then be empty
+        raise ValueError(f"arange: from start={start} to end={end} by step={step} no memory holds all")
     array = np.arange(start, end, step)
     return Tensor(array, dtype=as_dtype(dtype or (int64 if array.dtype.kind == "i" else float32)))
 
@@ -180,11 +183,13 @@ def logspace(
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
     """The places (2, K), row by row, of the lower triangle of a matrix (row, col) up to the diagonal ``offset``."""
+    offset = nearest_offset("tril_indices", "offset", offset, row, col)
     return wrap(np.array(np.tril_indices(row, offset, col), as_dtype(dtype)))
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
     """The places (2, K), row by row, of the upper triangle of a matrix (row, col) from the diagonal ``offset`` on."""
+    offset = nearest_offset("triu_indices", "offset", offset, row, col)
     return wrap(np.array(np.triu_indices(row, offset, col), as_dtype(dtype)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -64,20 +65,22 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangles of input (..., M, N), 0 above the ``diagonal`` (0 the main one, 1 that above it).
 
     Raises:
+        TypeError: ``diagonal`` is not an int.
         ValueError: input has less than two axes.
     """
     require_tensor("tril", input)
-    return Triangle.apply(_matrices("tril", input), diagonal, True)
+    return Triangle.apply(input, _diagonal("tril", input, diagonal), True)
 
 
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangles of input (..., M, N), 0 below the ``diagonal`` (0 the main one, 1 that above it).
 
     Raises:
+        TypeError: ``diagonal`` is not an int.
         ValueError: input has less than two axes.
     """
     require_tensor("triu", input)
-    return Triangle.apply(_matrices("triu", input), diagonal, False)
+    return Triangle.apply(input, _diagonal("triu", input, diagonal), False)
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
@@ -86,6 +89,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     offset: 0 the main diagonal, above it if positive, below if negative.
 
     Raises:
+        TypeError: ``offset`` is not an int.
         IndexError: input has no such axis.
         ValueError: the axes are the same.
     """
@@ -94,13 +98,15 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     a, b = axis("diagonal", "dim1", dim1, ndim), axis("diagonal", "dim2", dim2, ndim)
     if a == b:
         raise ValueError(f"diagonal: dim1={dim1} and dim2={dim2} are the same axis of input.shape={input.data.shape}")
-    return Diagonal.apply(input, offset, a, b)
+    shape = input.data.shape
+    return Diagonal.apply(input, nearest_offset("diagonal", "offset", offset, shape[a], shape[b]), a, b)
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Square matrices in axes ``dim1`` and ``dim2`` of the result, with input's last axis on their diagonal ``offset``.
 
     Raises:
+        TypeError: ``offset`` is not an int.
         IndexError: the result has no such axis.
         ValueError: the axes are the same, or input has no axis.
     """
@@ -111,6 +117,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     a, b = axis("diag_embed", "dim1", dim1, len(shape) + 1), axis("diag_embed", "dim2", dim2, len(shape) + 1)
     if a == b:
         raise ValueError(f"diag_embed: dim1={dim1} and dim2={dim2} are the same axis")
+    offset = _int("diag_embed", "offset", offset)
     rest, extent = iter(shape[:-1]), shape[-1] + abs(offset)
     full = tuple(extent if i in (a, b) else next(rest) for i in range(len(shape) + 1))
     return DiagonalFill.apply(input, full, offset, a, b)
@@ -120,6 +127,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix as a vector, or the matrix that has a vector on its diagonal.
 
     Raises:
+        TypeError: ``diagonal`` is not an int.
         ValueError: input is neither.
     """
     require_tensor("diag", input)
@@ -127,11 +135,15 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         return diag_embed(input, diagonal)
     if input.data.ndim != 2:
         raise ValueError(f"diag: input.shape={input.data.shape}, needs a vector or a matrix; see diagonal, diag_embed")
-    return Diagonal.apply(input, diagonal, 0, 1)
+    return Diagonal.apply(input, nearest_offset("diag", "diagonal", diagonal, *input.data.shape), 0, 1)
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """The matrix that has all elements of input on its diagonal ``offset``."""
+    """The matrix that has all elements of input on its diagonal ``offset``.
+
+    Raises:
+        TypeError: ``offset`` is not an int.
+    """
     require_tensor("diagflat", input)
     return diag_embed(reshape(input, input.data.size), offset)
 
@@ -148,7 +160,26 @@ def trace(input: Tensor) -> Tensor:
     return Diagonal.apply(input, 0, 0, 1).sum()
 
 
-def _matrices(name: str, x: Tensor) -> Tensor:
-    if x.data.ndim < 2:
-        raise ValueError(f"{name}: input.shape={x.data.shape} has less than 2 axes")
-    return x
+def nearest_offset(name: str, argument: str, offset: Any, rows: int, columns: int) -> int:
+    """``offset``, or, of one beside the matrix, the first beside it: NumPy is not safe with very large ones.
+
+    Raises:
+        TypeError: ``offset`` is not an int.
+    """
+    found = _int(name, argument, offset)
+    return found if -rows <= found <= columns else -rows if found < 0 else columns
+
+
+def _int(name: str, argument: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: {argument}={value!r} must be an int") from None
+
+
+def _diagonal(name: str, x: Tensor, diagonal: Any) -> int:
+    """The offset of the diagonal of x, which must have matrices."""
+    shape = x.data.shape
+    if len(shape) < 2:
+        raise ValueError(f"{name}: input.shape={shape} has less than 2 axes")
+    return nearest_offset(name, "diagonal", diagonal, shape[-2], shape[-1])

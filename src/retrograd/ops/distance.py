@@ -197,7 +197,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     if not are_floats(x1, x2):
         x1, x2 = floats(name, x1=x1, x2=x2)
     shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
-    along = axis(name, "dim", dim, len(shape))
+    along = axis(name, "dim", dim, len(shape) or 1)
     x1, x2 = expand(x1, shape), expand(x2, shape)
     return sum(_unit(x1, along, eps) * _unit(x2, along, eps), along)
 

@@ -181,4 +181,4 @@ def _alpha(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
     kept = _mask(shape, p, x.data.dtype) != 0
     a = 1 / math.sqrt((1 - p) * (1 + p * _SATURATED**2))
     shift = np.where(kept, 0.0, a * _SATURATED) - a * p * _SATURATED
-    return x * wrap(np.where(kept, a, 0.0).astype(x.data.dtype)) + wrap(shift.astype(x.data.dtype))
+    return x * wrap(np.where(kept, a, 0.0).astype(x.data.dtype)) + wrap(np.asarray(shift, x.data.dtype))

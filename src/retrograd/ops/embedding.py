@@ -14,7 +14,7 @@ from .dtype import int64, require_float, require_same, require_tensor
 from .gather import Gather
 from .indexing import in_range
 from .kernel_set import kernels
-from .shape import reshape
+from .shape import TOO_LONG, reshape
 from .sparse import Matrix, SparseProduct
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -180,7 +180,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     Raises:
         TypeError: ``tensor`` holds no int64.
-        ValueError: a class is negative or not below ``num_classes``, or there is none to take the number from.
+        ValueError: a class is negative or not below ``num_classes``, there is none to take the number from, or the
+            number is too large for any memory.
     """
     require_tensor("one_hot", tensor, "tensor")
     classes = tensor.data
@@ -197,6 +198,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             f"and "
             f"must not be negative"
         )
+    if num_classes >= TOO_LONG:
+        raise ValueError(f"one_hot: num_classes={num_classes} is too large for any memory")
     return wrap((classes[..., np.newaxis] == np.arange(num_classes)).astype(np.int64))
 
 
@@ -237,7 +240,7 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
         or not starts.size
         or starts[0] != 0
         or starts[-1] > indices.size
-        or (np.diff(starts) < 0).any()
+        or (starts[1:] < starts[:-1]).any()
     ):
         raise ValueError(
             f"embedding_bag: offsets={offsets.data.tolist()} must be a vector that begins with 0 and grows to at "

@@ -15,7 +15,7 @@ from .kernel_set import kernels
 from .pick import Place, memory_order
 from .piecewise import maximum, minimum
 from .reduction import Dim, axes, left_shape
-from .shape import Reshape, axis
+from .shape import Reshape, axis, of_line
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -181,6 +181,8 @@ def _extreme(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: boo
         if keepdim:
             raise ValueError(f"{name}: keepdim=True needs dim; {'amin' if smallest else 'amax'} keeps all axes")
         return _over(name, x, None, False, smallest)
+    if not x.data.ndim:
+        return of_line(min if smallest else max, x, dim)
     along = axis(name, "dim", dim, x.data.ndim)
     _nonempty(name, x, (along,), dim)
     if x.data.dtype.kind == "f":
@@ -205,6 +207,8 @@ def _over(name: str, x: Tensor, dim: Dim, keepdim: bool, smallest: bool) -> Tens
 
 def _place(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Tensor:
     require_tensor(name, x)
+    if dim is not None and not x.data.ndim:
+        return of_line(argmin if smallest else argmax, x, dim)
     along = None if dim is None else axis(name, "dim", dim, x.data.ndim)
     _nonempty(name, x, tuple(range(x.data.ndim)) if along is None else (along,), dim)
     if x.data.dtype.kind == "f":

@@ -10,7 +10,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .dtype import is_number, require_tensor
 from .indexing import GetItem, Places, Put, in_range
-from .shape import axis
+from .shape import axis, of_line, reshape
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim"]
 
@@ -103,7 +103,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if sparse_grad:
         raise ValueError("gather: sparse_grad=True is not supported; leave it out")
     indices, position = _checked("gather", input, dim, index)
-    return Gather.apply(input, indices, position) if indices.ndim else _as_vector(Gather, input, indices)
+    y = Gather.apply(_line(input), indices, position)
+    return reshape(y, index.data.shape)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -147,6 +148,8 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | N
     require_tensor("scatter", input)
     if reduce not in (None, "add", "multiply"):
         raise ValueError(f'scatter: reduce={reduce!r} must be "add" or "multiply"; scatter_reduce has more')
+    if not input.data.ndim:
+        return of_line(scatter, input, dim, index, src, reduce=reduce)
     indices, position = _checked("scatter", input, dim, index)
     values = _source("scatter", input, indices, src)
     if reduce == "multiply":
@@ -163,6 +166,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         ValueError: the shapes do not fit.
     """
     require_tensor("scatter_add", input)
+    if not input.data.ndim:
+        return of_line(scatter_add, input, dim, index, src)
     indices, position = _checked("scatter_add", input, dim, index)
     return _put(input, _source("scatter_add", input, indices, src), indices, position, True)
 
@@ -183,11 +188,10 @@ def scatter_reduce(
     require_tensor("scatter_reduce", input)
     if reduce not in _REDUCTIONS:
         raise ValueError(f"scatter_reduce: reduce={reduce!r} must be one of {', '.join(_REDUCTIONS)}")
+    if not input.data.ndim:
+        return of_line(scatter_reduce, input, dim, index, src, reduce, include_self=include_self)
     indices, position = _checked("scatter_reduce", input, dim, index)
     values = _source("scatter_reduce", input, indices, src)
-    if not indices.ndim:
-        y = scatter_reduce(input.reshape(1), 0, index.reshape(1), values.reshape(1), reduce, include_self=include_self)
-        return y.reshape(())
     if reduce in ("amax", "amin"):
         return Extreme.apply(input, values, indices, position, 1 if reduce == "amax" else -1, include_self)
     places = along(indices, position)
@@ -208,16 +212,11 @@ def scatter_reduce(
 
 
 def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumulate: bool) -> Tensor:
-    if not indices.ndim:
-        x, values, indices = x.reshape(1), values.reshape(1), indices.reshape(1)
-        return Put.apply(x, values, _places(indices, 0), accumulate).reshape(())
     return Put.apply(x, values, _places(indices, position), accumulate)
 
 
 def _product(x: Tensor, values: Tensor, indices: np.ndarray, position: int) -> Tensor:
     """x times all values for a place: the first ones of all places at once, then the second ones, ..."""
-    if not indices.ndim:
-        return x * values
     flat = np.ravel_multi_index(along(indices, position), x.data.shape).ravel() if indices.size else indices.ravel()
     order = np.argsort(flat, kind="stable")
     ordered = flat[order]
@@ -252,8 +251,9 @@ def _corner(x: np.ndarray, shape: tuple[int, ...], position: int) -> np.ndarray:
     return x[tuple(slice(None) if a == position else slice(n) for a, n in enumerate(shape))]
 
 
-def _as_vector(function: Any, x: Tensor, indices: np.ndarray) -> Tensor:
-    return function.apply(x.reshape(1), indices.reshape(1), 0).reshape(())
+def _line(x: Tensor) -> Tensor:
+    """A number as a line of one element."""
+    return x if x.data.ndim else reshape(x, 1)
 
 
 def _require_indices(name: str, label: str, index: Any) -> None:
@@ -263,18 +263,19 @@ def _require_indices(name: str, label: str, index: Any) -> None:
 
 
 def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, int]:
-    """The indices and the axis, counted from the front."""
+    """The indices and the axis, counted from the front; numbers count as lines of one element."""
     _require_indices(name, "index", index)
-    sx, si = x.data.shape, index.data.shape
-    position = axis(name, "dim", dim, max(len(sx), 1))
+    sx, si = x.data.shape or (1,), index.data.shape or (1,)
+    position = axis(name, "dim", dim, len(sx))
     if index.data.size == 0 and len(si) != len(sx):
         si = (0,) * len(sx)
     if len(si) != len(sx) or any(n > m and a != position for a, (m, n) in enumerate(zip(sx, si, strict=True))):
         raise ValueError(
-            f"{name}: index.shape={si} must have as many axes as input.shape={sx} and be in none but dim={dim} longer"
+            f"{name}: index.shape={index.data.shape} must have as many axes as input.shape={x.data.shape} and be in "
+            f"none but dim={dim} longer"
         )
-    extent = sx[position] if sx else 1
-    indices = in_range(name, "index", index.data, extent, f"axis dim={dim} of input.shape={sx}", negative=False)
+    where = f"axis dim={dim} of input.shape={x.data.shape}"
+    indices = in_range(name, "index", index.data, sx[position], where, negative=False)
     return indices.reshape(si), position
 
 
@@ -285,9 +286,12 @@ def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
     if not isinstance(src, Tensor) or src.data.dtype != x.data.dtype:
         what = src.data.dtype if isinstance(src, Tensor) else type(src).__name__
         raise TypeError(f"{name}: src is {what}, needs a Tensor of input's type, {x.data.dtype}")
+    src = _line(src)
     have, need = src.data.shape, indices.shape
     if have == need:
         return src
+    if not indices.size:
+        return reshape(GetItem.apply(reshape(src, src.data.size), (slice(0, 0),)), need)
     if len(have) != len(need) or any(n > m for m, n in zip(have, need, strict=True)):
         raise ValueError(f"{name}: index.shape={need} must have as many axes as src.shape={have} and be in none longer")
     return GetItem.apply(src, tuple(map(slice, need)))

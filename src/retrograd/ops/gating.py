@@ -12,7 +12,7 @@ from .dtype import require_float
 from .kernel_set import kernels
 from .operands import Gradients
 from .random import default_generator
-from .shape import axis
+from .shape import axis, of_line
 from .softmax import softmax
 from .transcendental import sigmoid
 
@@ -123,6 +123,8 @@ def gumbel_softmax(
     require_float("gumbel_softmax", logits, "logits")
     if not tau > 0:
         raise ValueError(f"gumbel_softmax: tau={tau} must be positive")
+    if not logits.data.ndim:
+        return of_line(gumbel_softmax, logits, tau, hard, eps, dim)
     place = axis("gumbel_softmax", "dim", dim, logits.data.ndim)
     noise = default_generator.gumbel(size=logits.data.shape).astype(logits.data.dtype)
     soft = softmax((logits + wrap(noise)) * (1.0 / tau), place)

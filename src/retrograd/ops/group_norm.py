@@ -98,7 +98,7 @@ class Unit(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
         norm = kernels.norm(x.data, 2, axes, True)
-        y = wrap(kernels.div(x.data, np.maximum(norm, norm.dtype.type(eps))))
+        y = wrap(kernels.div(x.data, np.asarray(np.maximum(norm, norm.dtype.type(eps)))))
         ctx.save_for_backward(x, y, norm)
         ctx.axes, ctx.eps = axes, eps
         return y

@@ -203,7 +203,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     if not -extent <= first <= extent:
         raise IndexError(f"narrow: start={start} is out of range; axis dim={dim} of input.shape={shape}")
     first = first + extent if first < 0 else first
-    if length < 0 or first + length > extent:
+    if not 0 <= operator.index(length) <= extent - first:
         raise ValueError(
             f"narrow: start={start}, length={length} must lie within axis dim={dim} of input.shape={shape}"
         )

@@ -119,4 +119,4 @@ def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, 
 
 def _sign(x: Tensor) -> Tensor:
     """1, -1 or 0, as a constant."""
-    return wrap(np.sign(x.data))
+    return wrap(np.asarray(np.sign(x.data)))

@@ -16,7 +16,7 @@ from .extremes import Amax
 from .indexing import GetItem, PadSlice
 from .kernel_set import kernels
 from .pick import Pick
-from .shape import Reshape, axis
+from .shape import Reshape, axis, of_line
 
 __all__ = ["argsort", "kthvalue", "median", "mode", "nanmedian", "quantile", "sort", "topk", "unique"]
 
@@ -60,6 +60,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
         IndexError: input has no axis ``dim``.
     """
     along = _axis("sort", input, dim)
+    if not input.data.ndim:
+        return of_line(sort, input, dim, descending, stable=stable)
     return _picked(input, _order(input.data, along, descending, stable), along)
 
 
@@ -71,6 +73,8 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
         IndexError: input has no axis ``dim``.
     """
     along = _axis("argsort", input, dim)
+    if not input.data.ndim:
+        return of_line(argsort, input, dim, descending, stable=stable)
     return wrap(_order(input.data, along, descending, stable))
 
 
@@ -85,6 +89,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         IndexError: input has no axis ``dim``.
     """
     along = _axis("topk", input, dim)
+    if not input.data.ndim:  # PyTorch does not even look whether k is 0
+        return of_line(topk, input, 1 if k == 0 else k, dim, largest)
     length = input.data.shape[along]
     if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= length:
         raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
@@ -104,6 +110,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
         IndexError: input has no axis ``dim``.
     """
     along = _axis("kthvalue", input, dim)
+    if not input.data.ndim:
+        return of_line(kthvalue, input, k, dim)
     length = input.data.shape[along]
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= length:
         raise ValueError(f"kthvalue: k={k!r} must be an int from 1 to {length}, the extent of axis dim={dim}")
@@ -144,6 +152,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
         IndexError: input has no axis ``dim``.
     """
     along = _axis("mode", input, dim)
+    if not input.data.ndim:
+        return of_line(mode, input, dim, keepdim)
     _nonempty("mode", input, along, dim)
     order = np.moveaxis(_order(input.data, along, False, True), along, -1)
     x = np.take_along_axis(np.moveaxis(input.data, along, -1), order, -1)
@@ -176,6 +186,9 @@ def quantile(
             f"quantile: interpolation={interpolation!r} must be linear, lower, higher, midpoint or nearest"
         )
     shape = input.data.shape
+    if dim is not None and not shape:  # all elements are one
+        axis("quantile", "dim", dim, 1)
+        dim = None
     x = Reshape.apply(input, (input.data.size,)) if dim is None else input
     along = 0 if dim is None else axis("quantile", "dim", dim, len(shape))
     _nonempty("quantile", x, along, dim)
@@ -225,7 +238,7 @@ def unique(
 
 def _axis(name: str, x: Tensor, dim: int) -> int:
     require_tensor(name, x)
-    return axis(name, "dim", dim, x.data.ndim)
+    return axis(name, "dim", dim, x.data.ndim or 1)
 
 
 def _nonempty(name: str, x: Tensor, along: int, dim: int | None) -> None:
@@ -276,6 +289,8 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
             raise ValueError(f"{name}: input.shape={x.data.shape} has no element to choose from")
         return wrap(np.asarray(np.sort(x.data, None)[(x.data.size - 1) // 2]))
     along = _axis(name, x, dim)
+    if not x.data.ndim:
+        return of_line(nanmedian if skip else median, x, dim)
     _nonempty(name, x, along, dim)
     length = x.data.shape[along]
     numbers = x.data == x.data

@@ -14,7 +14,7 @@ from ..engine.views import View
 from .broadcasting import expand
 from .dtype import require_tensor
 from .kernel_set import kernels
-from .shape import axes, axis, reshape, sizes, transpose
+from .shape import TOO_LONG, axes, axis, clone, reshape, sizes, transpose
 from .sparse import Matrix, SparseProduct
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
@@ -84,7 +84,8 @@ def flip(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
         ValueError: an axis is named twice.
     """
     require_tensor("flip", input)
-    return Flip.apply(input, axes("flip", "dims", sizes(dims), input.data.ndim))
+    over = axes("flip", "dims", sizes(dims), input.data.ndim or 1)
+    return Flip.apply(input, over) if input.data.ndim else clone(input)
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -199,7 +200,8 @@ def repeat_interleave(
     Raises:
         TypeError: ``repeats`` is neither an int nor an int64 Tensor.
         IndexError: input has no such axis.
-        ValueError: a number is negative, there are not as many as slices, or ``output_size`` is another.
+        ValueError: a number is negative, there are not as many as slices, they are too many for any memory, or
+            ``output_size`` is another.
     """
     require_tensor("repeat_interleave", input)
     if dim is None:
@@ -214,6 +216,9 @@ def repeat_interleave(
             f"repeat_interleave: repeats={counts.tolist()} must be one number of at least 0, or one for each of the "
             f"{extent} slices"
         )
+    total = counts.sum(dtype=np.float64) * (extent if counts.size == 1 else 1)
+    if total >= TOO_LONG:  # np.repeat adds up without a look at overflow
+        raise ValueError(f"repeat_interleave: repeats={counts.tolist()} make {total:.3g} slices: too many")
     indices = np.repeat(np.arange(extent), counts.reshape(-1))
     if output_size is not None and output_size != indices.size:
         raise ValueError(f"repeat_interleave: output_size={output_size}, but the repeats add up to {indices.size}")

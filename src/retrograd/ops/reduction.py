@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from functools import lru_cache
 from typing import Any
 
@@ -69,7 +68,7 @@ class NanToZero(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        kept = x.data == x.data
+        kept = np.asarray(x.data == x.data)
         ctx.save_for_backward(kept)
         return wrap(np.where(kept, x.data, x.data.dtype.type(0)))
 
@@ -201,7 +200,7 @@ def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 
 def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
-    """``dim`` as sorted, non-negative axes; None and () mean all, as in PyTorch.
+    """``dim`` as sorted, non-negative axes; None and () mean all, and a number has one, 0 or -1, as in PyTorch.
 
     Raises:
         TypeError: an entry is not an int.
@@ -212,12 +211,11 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
         return _ALL[ndim]
     if type(dim) is int and -ndim <= dim < ndim:
         return (dim % ndim,)
-    if not isinstance(dim, (tuple, list)):
-        return (axis(name, "dim", dim, ndim),) if ndim or not _of_a_number(dim) else ()
-    found = sorted(axis(name, "dim", entry, ndim) for entry in dim)
+    entries = dim if isinstance(dim, (tuple, list)) else (dim,)
+    found = sorted(axis(name, "dim", entry, ndim or 1) for entry in entries)
     if len(set(found)) < len(found):
-        raise ValueError(f"{name}: dim={tuple(dim)} names an axis of a {ndim}-d tensor twice")
-    return tuple(found) or _ALL[ndim]
+        raise ValueError(f"{name}: dim={dim} names an axis of a {ndim}-d tensor twice")
+    return tuple(found) if found and ndim else _ALL[ndim]
 
 
 @lru_cache(maxsize=4096)
@@ -226,12 +224,6 @@ def left_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) ->
     return kept_shape(shape, axes) if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
-def _of_a_number(dim: Any) -> bool:
-    """PyTorch lets a tensor without axes have one called 0 or -1."""
-    try:
-        return operator.index(dim) in (0, -1)
-    except TypeError:
-        return False
 
 
 def _converted(name: str, x: Tensor, dtype: Any) -> Tensor:

@@ -10,7 +10,7 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape
 from .dtype import as_dtype, float32, int64, require_float
 from .random import chosen
-from .shape import sizes
+from .shape import TOO_LONG, sizes
 
 __all__ = [
     "bernoulli",
@@ -69,10 +69,10 @@ def randperm(n: int, generator: Any = None, dtype: Any = int64) -> Tensor:
     """The numbers 0 to n - 1 in random order.
 
     Raises:
-        ValueError: n is negative.
+        ValueError: n is negative, or too large for any memory.
     """
-    if n < 0:
-        raise ValueError(f"randperm: n={n} must be at least 0")
+    if not 0 <= n < TOO_LONG:
+        raise ValueError(f"randperm: n={n} must be at least 0 and below 2**60")
     return Tensor(chosen("randperm", generator).permutation(np.arange(n, dtype=as_dtype(dtype))))
 
 

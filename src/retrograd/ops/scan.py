@@ -12,7 +12,7 @@ from .dtype import as_dtype, cast, meeting, require_float, require_tensor
 from .gather import Scatter
 from .indexing import GetItem, PadSlice
 from .kernel_set import kernels
-from .shape import axis
+from .shape import axis, of_line
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 
@@ -159,6 +159,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     input, along = _checked("cumsum", input, dim, dtype)
+    if not input.data.ndim:
+        return of_line(cumsum, input, dim)
     if input.data.dtype.kind == "f":
         return CumSum.apply(input, along, False)
     return wrap(np.cumsum(input.data, along, np.int64))
@@ -174,6 +176,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     input, along = _checked("cumprod", input, dim, dtype)
+    if not input.data.ndim:
+        return of_line(cumprod, input, dim)
     if input.data.dtype.kind == "f":
         return CumProd.apply(input, along)
     return wrap(np.cumprod(input.data, along, np.int64))
@@ -187,6 +191,8 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     require_float("logcumsumexp", input)
+    if not input.data.ndim:
+        return of_line(logcumsumexp, input, dim)
     return LogCumSumExp.apply(input, axis("logcumsumexp", "dim", dim, input.data.ndim))
 
 
@@ -221,10 +227,12 @@ def diff(
 
     Raises:
         TypeError: input, prepend or append is no Tensor.
-        ValueError: ``n`` is negative, or prepend or append does not fit input's other axes.
+        ValueError: ``n`` is negative, prepend or append does not fit input's other axes, or input has no axis.
         IndexError: input has no axis ``dim``.
     """
     input, along = _checked("diff", input, dim, None)
+    if not input.data.ndim:
+        raise ValueError("diff: input has no axis, needs at least 1")
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise ValueError(f"diff: n={n!r} must be an int of at least 0")
     input = _joined(input, along, prepend, append)
@@ -272,6 +280,8 @@ def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None
 
 def _extreme(name: str, x: Tensor, dim: int, smallest: bool) -> CumulativeMaximum:
     x, along = _checked(name, x, dim, None)
+    if not x.data.ndim:
+        return of_line(cummin if smallest else cummax, x, dim)
     return CumulativeMaximum(*CumExtreme.apply(x, along, smallest))
 
 
@@ -280,4 +290,4 @@ def _checked(name: str, x: Tensor, dim: int, dtype: Any) -> tuple[Tensor, int]:
         raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
-    return x, axis(name, "dim", dim, x.data.ndim)
+    return x, axis(name, "dim", dim, x.data.ndim or 1)

@@ -11,7 +11,7 @@ from .dtype import is_number, require_float, require_number, require_tensor
 from .indexing import GetItem
 from .reduction import sum
 from .scan import diff
-from .shape import axis
+from .shape import TOO_LONG, axis
 
 __all__ = ["bincount", "bucketize", "histc", "searchsorted", "trapezoid"]
 
@@ -49,7 +49,7 @@ def searchsorted(
         raise TypeError(f"searchsorted: input is {type(input).__name__}, needs a Tensor or a number")
     if sequence.ndim == 1:
         return wrap(np.asarray(np.searchsorted(sequence, values, where), np.int64))
-    if sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]:
+    if not sequence.ndim or sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]:
         raise ValueError(
             f"searchsorted: sorted_sequence.shape={sequence.shape} and input.shape={values.shape} must be equal but "
             f"for the last axis, or the sequence have one axis"
@@ -83,11 +83,11 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: bins is below 1, or the range is none.
+        ValueError: bins is below 1 or beyond all memory, or the range is none.
     """
     require_float("histc", input)
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise ValueError(f"histc: bins={bins!r} must be an int of at least 1")
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < TOO_LONG:
+        raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}")
     x = input.data.reshape(-1)
     low, high = float(min), float(max)
     if low == high and x.size:
@@ -107,7 +107,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
     Raises:
         TypeError: input is no int64 Tensor.
-        ValueError: input has not one axis or a negative element, weights another shape, or minlength is negative.
+        ValueError: input has not one axis or a negative element, weights another shape, minlength is negative, or an
+            element or minlength is beyond all memory.
     """
     require_tensor("bincount", input)
     if input.data.dtype != np.int64:
@@ -118,8 +119,11 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         )
     if weights is not None and weights.data.shape != input.data.shape:
         raise ValueError(f"bincount: weights.shape={weights.data.shape} must equal input.shape={input.data.shape}")
-    if isinstance(minlength, bool) or not isinstance(minlength, int) or minlength < 0:
-        raise ValueError(f"bincount: minlength={minlength!r} must be an int of at least 0")
+    if isinstance(minlength, bool) or not isinstance(minlength, int) or not 0 <= minlength < TOO_LONG:
+        raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {TOO_LONG - 1}")
+    largest = input.data.max(initial=0)
+    if largest >= TOO_LONG:
+        raise ValueError(f"bincount: input has the element {largest}, for which no memory suffices")
     counts = np.bincount(input.data, None if weights is None else weights.data, minlength)
     if weights is None:
         return wrap(counts.astype(np.int64, copy=False))

@@ -11,7 +11,7 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, expand, sum_to
 from .dtype import cast, is_number, require_tensor
 from .indexing import Places, Put, get, in_range
-from .shape import axis
+from .shape import axis, of_line, reshape
 from .sparse import Matrix, SparseProduct
 
 __all__ = [
@@ -44,7 +44,7 @@ class MaskedFill(Function):
         (mask,) = ctx.saved_tensors
         zero = wrap(np.zeros((), g.data.dtype))
         gx = sum_to(MaskedFill.apply(g, zero, mask), ctx.input_shape) if ctx.needs_input_grad[0] else None
-        gv = sum_to(MaskedFill.apply(g, zero, ~mask), ctx.value_shape) if ctx.needs_input_grad[1] else None
+        gv = sum_to(MaskedFill.apply(g, zero, np.asarray(~mask)), ctx.value_shape) if ctx.needs_input_grad[1] else None
         return gx, gv, None
 
 
@@ -59,7 +59,9 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     require_tensor("index_select", input)
     indices, position = _vector("index_select", input, dim, index)
     if not input.data.ndim:
-        return input[None][wrap(indices)].reshape(())
+        if indices.size != 1:
+            raise ValueError(f"index_select: index.shape={index.data.shape}, of a number one can be selected")
+        return of_line(index_select, input, dim, index)
     return SparseProduct.apply(input, Matrix(indices, input.data.shape[position]), position)
 
 
@@ -72,6 +74,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         ValueError: the shape of ``source`` does not fit.
     """
     require_tensor("index_add", input)
+    if not input.data.ndim:
+        return of_line(index_add, input, dim, index, source, alpha=alpha)
     indices, position = _vector("index_add", input, dim, index)
     source = _slices("index_add", input, indices, position, source)
     return Put.apply(input, source if alpha == 1 else source * alpha, _at(indices, position), True)
@@ -86,6 +90,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         ValueError: the shape of ``source`` does not fit.
     """
     require_tensor("index_copy", input)
+    if not input.data.ndim:
+        return of_line(index_copy, input, dim, index, source)
     indices, position = _vector("index_copy", input, dim, index)
     source = _slices("index_copy", input, indices, position, source)
     return Put.apply(input, source, _at(indices, position), False)
@@ -100,6 +106,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         ValueError: ``value`` has more than one element.
     """
     require_tensor("index_fill", input)
+    if not input.data.ndim:
+        return of_line(index_fill, input, dim, index, value)
     indices, position = _vector("index_fill", input, dim, index, negative=True)
     places = _at(indices, position)
     return Put.apply(input, _number("index_fill", input, value), places, False)
@@ -155,13 +163,12 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     require_tensor("masked_scatter", input)
     shape = _require_mask("masked_scatter", input, mask)
     _require_type("masked_scatter", input, source)
-    where = np.broadcast_to(mask.data, shape).nonzero()
     count = int(np.count_nonzero(np.broadcast_to(mask.data, shape)))
     if source.data.size < count:
         raise ValueError(f"masked_scatter: source has {source.data.size} elements, the mask is True in {count}")
     if not shape:
         return source.reshape(-1)[0] if count else input.clone()
-    places = Places(None, tuple(range(len(shape))), where)
+    places = Places(None, tuple(range(len(shape))), np.broadcast_to(mask.data, shape).nonzero())
     return Put.apply(expand(input, shape), source.reshape(source.data.size)[:count], places, False)
 
 
@@ -187,6 +194,8 @@ def _slices(name: str, x: Tensor, indices: np.ndarray, position: int, source: An
     _require_type(name, x, source)
     shape = x.data.shape
     wanted = shape[:position] + (indices.size,) + shape[position + 1 :]
+    if wanted == (1,) and not source.data.ndim:
+        return reshape(source, 1)
     if source.data.shape != wanted:
         raise ValueError(
             f"{name}: source.shape={source.data.shape}, {indices.size} slices of input.shape={shape} along dim="

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 
+TOO_LONG = 2**60  # elements: with 8 bytes more than an array can have, which NumPy does not check everywhere
 _LARGE = 65536  # elements
 
 
@@ -114,9 +115,10 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """
     require_tensor("flatten", input)
     shape = input.data.shape
+    ndim = len(shape) or 1
+    start, end = axis("flatten", "start_dim", start_dim, ndim), axis("flatten", "end_dim", end_dim, ndim)
     if not shape:
         return reshape(input, 1)
-    start, end = axis("flatten", "start_dim", start_dim, len(shape)), axis("flatten", "end_dim", end_dim, len(shape))
     if start > end:
         raise ValueError(f"flatten: start_dim={start_dim} lies behind end_dim={end_dim} in input.shape={shape}")
     if start == end:
@@ -153,9 +155,10 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """
     require_tensor("transpose", input)
     ndim = input.data.ndim
-    a, b = axis("transpose", "dim0", dim0, ndim), axis("transpose", "dim1", dim1, ndim)
+    a, b = axis("transpose", "dim0", dim0, ndim or 1), axis("transpose", "dim1", dim1, ndim or 1)
     dims = list(range(ndim))
-    dims[a], dims[b] = b, a
+    if ndim:
+        dims[a], dims[b] = b, a
     return Permute.apply(input, tuple(dims))
 
 
@@ -168,7 +171,7 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """
     require_tensor("squeeze", input)
     shape = input.data.shape
-    named = range(len(shape)) if dim is None else axes("squeeze", "dim", dim, len(shape))
+    named = range(len(shape)) if dim is None else axes("squeeze", "dim", dim, len(shape) or 1)
     return reshape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
 
 
@@ -269,7 +272,8 @@ def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tup
     """
     require_tensor("movedim", input)
     ndim = input.data.ndim
-    old, new = axes("movedim", "source", source, ndim), axes("movedim", "destination", destination, ndim)
+    counted = ndim or 1
+    old, new = axes("movedim", "source", source, counted), axes("movedim", "destination", destination, counted)
     if len(old) != len(new):
         raise ValueError(f"movedim: source={source} and destination={destination} must name equally many axes")
     rest = iter(i for i in range(ndim) if i not in old)
@@ -394,10 +398,17 @@ def axis(name: str, argument: str, dim: int, ndim: int) -> int:
         raise TypeError(f"{name}: {argument}={dim!r} must be an int") from None
     if -ndim <= position < ndim:
         return position % ndim
-    raise IndexError(f"{name}: {argument}={dim} is out of range; {ndim} axes allow {-ndim} to {ndim - 1}")
+    allowed = f"{ndim} axes allow {-ndim} to {ndim - 1}" if ndim else "the tensor has no axis"
+    raise IndexError(f"{name}: {argument}={dim} is out of range; {allowed}")
 
 
 _extents = sizes  # where a parameter has its name
+
+
+def of_line(function: Callable[..., Any], x: Tensor, *args: Any, **options: Any) -> Any:
+    """``function`` of a number x: along an axis it counts as a line of one element, and so do its results."""
+    found = function(reshape(x, 1), *args, **options)
+    return reshape(found, ()) if isinstance(found, Tensor) else type(found)(*(reshape(y, ()) for y in found))
 
 
 def axes(name: str, argument: str, dim: Any, ndim: int) -> tuple[int, ...]:

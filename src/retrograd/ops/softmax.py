@@ -9,7 +9,7 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
 from .dtype import cast, require_float
 from .kernel_set import kernels
-from .shape import axis
+from .shape import axis, of_line
 from .transcendental import exp
 
 __all__ = ["log_softmax", "softmax"]
@@ -96,7 +96,8 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     input = _converted("softmax", input, dtype)
-    return Softmax.apply(input, axis("softmax", "dim", dim, input.data.ndim))
+    ndim = input.data.ndim
+    return Softmax.apply(input, axis("softmax", "dim", dim, ndim)) if ndim else of_line(softmax, input, dim)
 
 
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
@@ -109,7 +110,8 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     input = _converted("log_softmax", input, dtype)
-    return LogSoftmax.apply(input, axis("log_softmax", "dim", dim, input.data.ndim))
+    ndim = input.data.ndim
+    return LogSoftmax.apply(input, axis("log_softmax", "dim", dim, ndim)) if ndim else of_line(log_softmax, input, dim)
 
 
 def _converted(name: str, x: Tensor, dtype: Any) -> Tensor:

@@ -12,6 +12,8 @@ from .shape import axis
 
 __all__ = ["chunk", "split", "tensor_split", "unbind"]
 
+_MOST_PIECES = 2**20  # of empty ones, so that a slip of the pen does not fill the memory
+
 
 def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ...], dim: int = 0) -> tuple[Tensor, ...]:
     """input cut along ``dim`` into pieces of that extent (the last one may be smaller), or of these extents: views.
@@ -30,7 +32,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
     Raises:
         IndexError: input has no such axis.
-        ValueError: ``chunks`` is not positive.
+        ValueError: ``chunks`` is not positive, or above 2**20 where the axis is empty.
     """
     require_tensor("chunk", input)
     position = axis("chunk", "dim", dim, input.data.ndim)
@@ -38,6 +40,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise ValueError(f"chunk: chunks={chunks} must be at least 1")
     extent = input.data.shape[position]
     if extent == 0:
+        if chunks > _MOST_PIECES:
+            raise ValueError(f"chunk: chunks={chunks} empty pieces are too many; at most {_MOST_PIECES}")
         return Split.apply(input, [0] * chunks, position)
     return _split("chunk", "chunks", input, -(-extent // chunks), position)
 
@@ -47,7 +51,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
     Raises:
         IndexError: input has no such axis.
-        ValueError: the number of pieces is not positive.
+        ValueError: the number of pieces is not positive, or above both 2**20 and the extent.
     """
     require_tensor("tensor_split", input)
     position = axis("tensor_split", "dim", dim, input.data.ndim)
@@ -64,6 +68,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     count = operator.index(indices_or_sections)
     if count < 1:
         raise ValueError(f"tensor_split: indices_or_sections={count} must be at least 1")
+    if count > max(extent, _MOST_PIECES):
+        raise ValueError(f"tensor_split: indices_or_sections={count} must be at most {max(extent, _MOST_PIECES)}")
     return Split.apply(input, [extent // count + (i < extent % count) for i in range(count)], position)
 
 

@@ -116,7 +116,7 @@ def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
     if not zero.any():
         return x / y
     kept = wrap(np.asarray(1 - zero, y.data.dtype))
-    return x * kept / (y * kept + wrap(zero.astype(y.data.dtype)))
+    return x * kept / (y * kept + wrap(np.asarray(zero, y.data.dtype)))
 
 
 def var(

@@ -33,9 +33,10 @@ class Windows(Function):
         shape, strides = list(x.data.shape), list(x.data.strides)
         for a, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
             shape[a] = (x.data.shape[a] - dilation * (size - 1) - 1) // step + 1
-            strides[a] = x.data.strides[a] * step
+            strides[a] = x.data.strides[a] * (step if shape[a] > 1 else 1)  # of one window the step may be any
         shape += sizes
-        strides += [x.data.strides[a] * dilation for a, dilation in zip(axes, dilations, strict=True)]
+        spread = zip(axes, sizes, dilations, strict=True)
+        strides += [x.data.strides[a] * (dilation if size > 1 else 1) for a, size, dilation in spread]
         return wrap(np.lib.stride_tricks.as_strided(x.data, shape, strides, writeable=False))
 
     @staticmethod
@@ -68,12 +69,17 @@ def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All windows of ``size`` elements along axis ``dimension``, every ``step``: a read-only view, the window last.
 
     Raises:
+        TypeError: the size or the step is not an int.
         IndexError: input has no such axis.
         ValueError: the size is negative or above the extent, or the step is not positive.
     """
     shape = input.data.shape
     position = axis("unfold", "dimension", dimension, max(1, len(shape)))
     extent = shape[position] if shape else 1
+    try:
+        size, step = operator.index(size), operator.index(step)
+    except TypeError:
+        raise TypeError(f"unfold: size={size!r} and step={step!r} must be ints") from None
     if not 0 <= size <= extent or step < 1:
         raise ValueError(
             f"unfold: size={size} must be from 0 to the extent {extent} of axis dimension={dimension} and "

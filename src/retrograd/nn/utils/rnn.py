@@ -62,14 +62,15 @@ class PackedSequence(_Fields):
         sizes = batch_sizes.data
         if sizes.dtype != np.int64:
             raise TypeError(f"PackedSequence: batch_sizes is {sizes.dtype}, needs int64")
-        if sizes.ndim != 1 or not len(sizes) or sizes[-1] < 1 or (np.diff(sizes) > 0).any():
+        if sizes.ndim != 1 or not len(sizes) or sizes[-1] < 1 or (sizes[1:] > sizes[:-1]).any():
             raise ValueError(
                 "PackedSequence: batch_sizes must be a vector of positive numbers that never rise, "
                 f"one for each step; it is {sizes.tolist()}"
             )
-        if not data.data.ndim or len(data.data) != sizes.sum():
+        rows = sum(sizes.tolist())  # a sum of NumPy's may overflow
+        if not data.data.ndim or len(data.data) != rows:
             raise ValueError(
-                f"PackedSequence: batch_sizes adds up to {sizes.sum()} rows, data.shape={data.data.shape} has others"
+                f"PackedSequence: batch_sizes adds up to {rows} rows, data.shape={data.data.shape} has others"
             )
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)

@@ -116,7 +116,7 @@ def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndar
                 f"the greatest of target_lengths"
             )
         return labels[:, :longest]
-    total = int(lengths.sum())
+    total = sum(lengths.tolist())  # a sum of NumPy's may overflow
     if labels.ndim != 1 or len(labels) != total:
         raise ValueError(
             f"{name}: targets.shape={labels.shape}, needs (N, S) or ({total},), as many as target_lengths say"
