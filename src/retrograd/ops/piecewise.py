@@ -14,6 +14,7 @@ from .dtype import is_number, promote, require_float, with_number
 from .indexing import nonzero
 from .kernel_set import kernels
 from .operands import Binary, Gradients, binary, recording, summed, unary
+from .private import private
 
 __all__ = [
     "clamp",
@@ -114,7 +115,7 @@ class Where(Function):
 
     @staticmethod
     def forward(ctx: Any, condition: np.ndarray, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(condition)
+        ctx.save_for_backward(private(condition, any(ctx.needs_input_grad)))
         ctx.shapes = x.data.shape, y.data.shape
         return wrap(kernels.where(condition, x.data, y.data))
 
