@@ -265,3 +265,40 @@ def test_other_values_for_the_same_sequences() -> None:
     packed = pack_padded_sequence(normal(3, 2, 1), [3, 1])
     with pytest.raises(ValueError, match=re.escape("with_data got data.shape=(3, 1), needs 4 rows")):
         packed.with_data(normal(3, 1))
+
+
+@pytest.mark.parametrize("value", [10**9, 2**62, -1, 0, 7])
+@pytest.mark.parametrize("use", [pad_packed_sequence, unpack_sequence, retrograd.nn.LSTM(3, 2), lambda p: p.lengths])
+def test_batch_sizes_are_checked_again(use: Callable[..., Any], value: int) -> None:
+    packed = pack_padded_sequence(normal(6, 5, 3).float(), LENGTHS, enforce_sorted=False)
+    packed.batch_sizes.numpy()[...] = value
+    with pytest.raises(ValueError, match="PackedSequence: batch_sizes"):
+        use(packed)
+
+
+@pytest.mark.parametrize("value", [-1, 5])
+def test_sorted_indices_are_checked_again(value: int) -> None:
+    packed = pack_padded_sequence(normal(6, 5, 3), LENGTHS, enforce_sorted=False)
+    assert packed.sorted_indices is not None
+    packed.sorted_indices.numpy()[2] = value
+    with pytest.raises(IndexError, match=rf"sorted_indices\[2\]={value} is out of range.* allows 0 to 4"):
+        pad_packed_sequence(packed)
+
+
+@pytest.mark.parametrize(
+    "use", [lambda p: pad_packed_sequence(p)[0], lambda p: retrograd.nn.GRU(3, 2).double()(p)[0].data]
+)
+def test_packed_sequence_may_change_after_forward(use: Callable[..., Tensor]) -> None:
+    found = []
+    for change in (False, True):
+        retrograd.manual_seed(0)
+        x = normal(6, 5, 3, requires_grad=True)
+        packed = pack_padded_sequence(x, LENGTHS, enforce_sorted=False)
+        y = use(packed)
+        for tensor in (packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices) if change else ():
+            assert tensor is not None
+            tensor.numpy()[...] = 10**9
+        y.backward(normal(*y.shape, seed=1))
+        assert x.grad is not None
+        found.append(x.grad.data)
+    np.testing.assert_array_equal(found[1], found[0])

@@ -13,7 +13,7 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..ops.packed_rows import PickRows, PlaceRows
 from ..ops.shape import reshape, transpose
-from .utils.rnn import PackedSequence, steps_and_places
+from .utils.rnn import PackedSequence
 
 __all__ = ["Layout", "time_first"]
 
@@ -66,10 +66,10 @@ def time_first(
         shape = input.data.data.shape
         if len(shape) != 2 or shape[1] != features:
             raise ValueError(f"{name}: data of the PackedSequence has shape {shape}, needs (*, {features})")
-        ends = input.sorted_lengths()
+        parts = input.rows()
+        ends = parts.lengths
         steps, count = int(ends[0]), len(ends)
-        step, place = steps_and_places(input.batch_sizes.data.tobytes())
-        rows = step * count + place
+        rows = parts.padded(None, steps, False)
         x = reshape(PlaceRows.apply(input.data, rows, steps * count, 0.0), steps, count, features)
         return Layout(input, rows=rows), x, None if ends[-1] == steps else ends
     if not isinstance(input, Tensor):

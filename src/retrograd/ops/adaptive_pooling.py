@@ -14,6 +14,7 @@ from .convolution_arguments import freeze
 from .dtype import require_float
 from .kernel_set import kernels
 from .pooling import AvgPool, MaxPool, MaxPoolGrad, spatial
+from .private import private
 from .reduction import Mean
 from .shape import Reshape
 
@@ -26,7 +27,7 @@ class AdaptiveMaxPool(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: AdaptiveWindow, return_indices: bool) -> Any:
         y, indices = kernels.adaptive_max_pool(x.data, window)
-        ctx.save_for_backward(indices)
+        ctx.save_for_backward(private(indices, return_indices and any(ctx.needs_input_grad)))
         ctx.window = window
         if not return_indices:
             return wrap(y)

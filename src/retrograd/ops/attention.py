@@ -44,18 +44,18 @@ class Attention(Function):
     ) -> Tensor:
         y, log_sum = kernels.attention(q.data, k.data, v.data, bias, scale, causal)
         y = wrap(y)
-        ctx.save_for_backward(q, k, v, y)
-        ctx.log_sum, ctx.options = log_sum, (bias, scale, causal)
+        ctx.save_for_backward(q, k, v, y, log_sum, bias)
+        ctx.options = scale, causal
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         """The fused gradient, or the composed one where it must be differentiable."""
-        q, k, v, y = ctx.saved_tensors
-        wanted, (bias, scale, causal) = tuple(ctx.needs_input_grad[:3]), ctx.options
+        q, k, v, y, log_sum, bias = ctx.saved_tensors
+        wanted, (scale, causal) = tuple(ctx.needs_input_grad[:3]), ctx.options
         if is_grad_enabled():
             return *attention_grad(g, q, k, v, bias, scale, causal, wanted), None, None, None
-        found = kernels.attention_grad(g.data, q.data, k.data, v.data, y.data, ctx.log_sum, bias, scale, causal, wanted)
+        found = kernels.attention_grad(g.data, q.data, k.data, v.data, y.data, log_sum, bias, scale, causal, wanted)
         return *(None if gradient is None else wrap(gradient) for gradient in found), None, None, None
 
 

@@ -14,6 +14,7 @@ from .dtype import int64, require_float, require_same, require_tensor
 from .gather import Gather
 from .indexing import in_range
 from .kernel_set import kernels
+from .private import private
 from .shape import TOO_LONG, reshape
 from .sparse import Matrix, SparseProduct
 
@@ -234,7 +235,7 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
     require_tensor("embedding_bag", offsets, "offsets")
     if offsets.data.dtype != int64:
         raise TypeError(f"embedding_bag: offsets is {offsets.data.dtype}, needs int64")
-    starts = offsets.data if include_last else np.append(offsets.data, indices.size)
+    starts = private(offsets.data) if include_last else np.append(offsets.data, indices.size)
     if (
         offsets.data.ndim != 1
         or not starts.size

@@ -14,6 +14,7 @@ from .dtype import require_tensor
 from .kernel_set import kernels
 from .pick import Place, memory_order
 from .piecewise import maximum, minimum
+from .private import private
 from .reduction import Dim, axes, left_shape
 from .shape import Reshape, axis, of_line
 
@@ -62,7 +63,7 @@ class ExtremeAlong(Function):
     def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
         values, indices = (kernels.min if smallest else kernels.max)(x.data, axis)
         ctx.axis, ctx.input_shape, ctx.memory = axis, x.data.shape, memory_order(x.data)
-        ctx.save_for_backward(indices)
+        ctx.save_for_backward(private(indices, any(ctx.needs_input_grad)))
         positions = wrap(indices)
         ctx.mark_non_differentiable(positions)
         ctx.set_materialize_grads(False)

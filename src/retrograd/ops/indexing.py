@@ -17,6 +17,7 @@ from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .broadcasting import sum_to
 from .dtype import cast, is_number, require_tensor
+from .private import private
 from .shape import Permute, Reshape, axis
 from .sparse import Matrix, SparseProduct
 
@@ -314,8 +315,10 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
             else:
                 basic += [slice(None)] * len(found)
             for array in found:
-                extent = 1 if part.ndim == 0 else shape[source]
-                arrays.append(in_range(name, "index", array, extent, f"axis {source} of input.shape={shape}"))
+                if part.dtype != np.bool_:
+                    where = f"axis {source} of input.shape={shape}"
+                    array = in_range(name, "index", array, shape[source], where)
+                arrays.append(array)
                 axes.append(target)
                 target += 1
                 source += part.ndim > 0
@@ -343,19 +346,23 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
 
 
 def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, negative: bool = True) -> np.ndarray:
-    """``index``, counted from the front.
+    """``index``, counted from the front: a private copy, so that a backward may trust it.
 
     Raises:
         IndexError: an index is out of range; the message names the first one.
     """
+    index = private(index)
+    # a negative number is a huge one when its bits are read without a sign: one look at both ends
+    if not index.size or np.maximum.reduce(index.view(np.uint64), axis=None) < extent:
+        return index
     low = -extent if negative else 0
-    if index.size and (index.min() < low or index.max() >= extent):
+    if index.min() < low or index.max() >= extent:
         first = np.argwhere((index < low) | (index >= extent))[0].tolist()
         raise IndexError(
             f"{name}: {label}{first if first else ''}={index[tuple(first)]} is out of range; {where} allows "
             + (f"{low} to {extent - 1}" if extent else "none")
         )
-    return np.where(index < 0, index + extent, index) if negative and index.size and index.min() < 0 else index
+    return np.where(index < 0, index + extent, index)
 
 
 def _consumed(part: Any) -> int:

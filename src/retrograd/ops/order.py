@@ -16,6 +16,7 @@ from .extremes import Amax
 from .indexing import GetItem, PadSlice
 from .kernel_set import kernels
 from .pick import Pick
+from .private import private
 from .shape import Reshape, axis, of_line
 
 __all__ = ["argsort", "kthvalue", "median", "mode", "nanmedian", "quantile", "sort", "topk", "unique"]
@@ -265,7 +266,8 @@ def _kth(x: np.ndarray, k: int, along: int) -> np.ndarray:
 
 def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
     if x.data.dtype.kind == "f":
-        return Ordered(Pick.apply(x, indices, along), wrap(indices))
+        values = Pick.apply(x, indices, along)
+        return Ordered(values, wrap(private(indices, values.requires_grad)))
     return Ordered(wrap(np.take_along_axis(x.data, indices, along)), wrap(indices))
 
 
@@ -275,7 +277,7 @@ def _one_each(x: Tensor, indices: np.ndarray, along: int, keepdim: bool) -> Orde
     if keepdim:
         return found
     shape = indices.shape[:along] + indices.shape[along + 1 :]
-    return Ordered(Reshape.apply(found.values, shape), wrap(indices.reshape(shape)))
+    return Ordered(Reshape.apply(found.values, shape), wrap(found.indices.data.reshape(shape)))
 
 
 def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) -> Any:

@@ -15,6 +15,7 @@ from .dtype import cast, is_number, meeting, promote, require_float, require_ten
 from .indexing import nonzero
 from .kernel_set import kernels
 from .operands import Binary, Gradients, binary, recording, summed, unary_exact
+from .private import private
 
 __all__ = [
     "clamp",
@@ -115,7 +116,7 @@ class Where(Function):
 
     @staticmethod
     def forward(ctx: Any, condition: np.ndarray, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(condition)
+        ctx.save_for_backward(private(condition, any(ctx.needs_input_grad)))
         ctx.shapes = x.data.shape, y.data.shape
         return wrap(kernels.where(condition, x.data, y.data))
 

@@ -20,6 +20,7 @@ from .convolution_arguments import Extent, freeze
 from .dtype import require_number
 from .elementwise import Scale, div
 from .kernel_set import exact, kernels
+from .private import private
 from .shape import Reshape
 
 Pairs = int | tuple[int, ...] | tuple[tuple[int, int], ...]
@@ -31,7 +32,7 @@ class MaxPool(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: Window, return_indices: bool) -> Any:
         y, indices = (kernels.max_pool if x.data.dtype.kind == "f" else exact("max_pool"))(x.data, window)
-        ctx.save_for_backward(indices)
+        ctx.save_for_backward(private(indices, return_indices and any(ctx.needs_input_grad)))
         ctx.window = window
         if not return_indices:
             return wrap(y)

@@ -224,8 +224,6 @@ def left_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) ->
     return kept_shape(shape, axes) if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
-
-
 def _converted(name: str, x: Tensor, dtype: Any) -> Tensor:
     require_tensor(name, x)
     return x if dtype is None else cast(x, as_dtype(dtype))

@@ -12,6 +12,7 @@ from .dtype import as_dtype, cast, meeting, require_float, require_tensor
 from .gather import Scatter
 from .indexing import GetItem, PadSlice
 from .kernel_set import kernels
+from .private import private
 from .shape import axis, of_line
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
@@ -105,7 +106,7 @@ class CumExtreme(Function):
         places = np.arange(x.data.shape[axis]).reshape((-1,) + (1,) * (x.data.ndim - 1 - axis))
         new = (x.data == values) | (x.data != x.data)
         indices = np.maximum.accumulate(np.where(new, places, 0), axis)
-        ctx.save_for_backward(indices)
+        ctx.save_for_backward(private(indices, any(ctx.needs_input_grad)))
         ctx.axis, ctx.input_shape = axis, x.data.shape
         positions = wrap(indices)
         ctx.mark_non_differentiable(positions)

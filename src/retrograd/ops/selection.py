@@ -11,6 +11,7 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, expand, sum_to
 from .dtype import cast, is_number, require_tensor
 from .indexing import Places, Put, get, in_range
+from .private import private
 from .shape import axis, of_line, reshape
 from .sparse import Matrix, SparseProduct
 
@@ -138,7 +139,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """
     require_tensor("masked_fill", input)
     shape = _require_mask("masked_fill", input, mask)
-    return MaskedFill.apply(input, _number("masked_fill", input, value), np.broadcast_to(mask.data, shape))
+    number = _number("masked_fill", input, value)
+    own = private(mask.data, input.requires_grad or number.requires_grad)
+    return MaskedFill.apply(input, number, np.broadcast_to(own, shape))
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:

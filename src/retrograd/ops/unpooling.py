@@ -15,6 +15,7 @@ from .convolution_arguments import Extent, freeze
 from .dtype import int64, require_float
 from .kernel_set import kernels
 from .pooling import MaxPoolGrad, spatial
+from .private import private
 from .shape import Reshape
 
 
@@ -72,7 +73,7 @@ def max_unpool_nd(
     if indices.data.shape != shape:
         raise ValueError(f"{name}: indices.shape={indices.data.shape} must be input.shape={shape}")
     size = _size(name, ndim, pooled, freeze(kernel_size), freeze(stride), freeze(padding), output_size)
-    places = indices.data
+    places = private(indices.data)
     if places.size and (int(places.min()) < 0 or int(places.max()) >= prod(size)):
         raise ValueError(
             f"{name}: indices lie between {places.min()} and {places.max()}, the output {size} has places 0 to "

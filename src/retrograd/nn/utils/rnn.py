@@ -17,6 +17,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor
 from ...ops.dtype import require_tensor
+from ...ops.indexing import in_range
 from ...ops.join import cat
 from ...ops.packed_rows import PickRows, PlaceRows
 from ...ops.shape import reshape, transpose
@@ -59,19 +60,7 @@ class PackedSequence(_Fields):
     ) -> Self:
         require_tensor("PackedSequence", data, "data")
         require_tensor("PackedSequence", batch_sizes, "batch_sizes")
-        sizes = batch_sizes.data
-        if sizes.dtype != np.int64:
-            raise TypeError(f"PackedSequence: batch_sizes is {sizes.dtype}, needs int64")
-        if sizes.ndim != 1 or not len(sizes) or sizes[-1] < 1 or (sizes[1:] > sizes[:-1]).any():
-            raise ValueError(
-                "PackedSequence: batch_sizes must be a vector of positive numbers that never rise, "
-                f"one for each step; it is {sizes.tolist()}"
-            )
-        rows = sum(sizes.tolist())  # a sum of NumPy's may overflow
-        if not data.data.ndim or len(data.data) != rows:
-            raise ValueError(
-                f"PackedSequence: batch_sizes adds up to {rows} rows, data.shape={data.data.shape} has others"
-            )
+        _rows_of(data, batch_sizes)  # raises
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
@@ -79,13 +68,16 @@ class PackedSequence(_Fields):
     @property
     def lengths(self) -> np.ndarray:
         """(N,) of int64, in the order of the batch."""
-        lengths = self.sorted_lengths()
-        return lengths if self.unsorted_indices is None else lengths[self.unsorted_indices.data]
+        lengths = self.rows().lengths
+        return lengths.copy() if self.unsorted_indices is None else lengths[self.unsorted_indices.data]
 
-    def sorted_lengths(self) -> np.ndarray:
-        """(N,) of int64, from the longest one, as the sequences stand here."""
-        sizes = self.batch_sizes.data
-        return np.searchsorted(-sizes, -np.arange(sizes[0]))  # how many steps have more sequences than that
+    def rows(self) -> Rows:
+        """What the rows of data are; ``batch_sizes`` is checked again, since it may have been changed.
+
+        Raises:
+            TypeError, ValueError: it was, and does not fit any more.
+        """
+        return _rows_of(self.data, self.batch_sizes)
 
     def with_data(self, data: Tensor) -> PackedSequence:
         """The same sequences with other values, of any number of features.
@@ -117,22 +109,56 @@ class PackedSequence(_Fields):
         return False
 
 
-def _rows(sizes: np.ndarray, order: Tensor | None, steps: int, batch_first: bool) -> np.ndarray:
-    count = int(sizes[0])
-    step, place = steps_and_places(sizes.tobytes())
-    sequence = place if order is None else order.data[place]
-    return sequence * steps + step if batch_first else step * count + sequence
+class Rows(NamedTuple):
+    """What the rows of a PackedSequence are; not to be changed.
+
+    step, place: of every row its step, and which of the sorted sequences it belongs to.
+    lengths: of the sorted sequences.
+    """
+
+    step: np.ndarray
+    place: np.ndarray
+    lengths: np.ndarray
+
+    def padded(self, order: Tensor | None, steps: int, batch_first: bool) -> np.ndarray:
+        """Where every row lies in a padded batch of so many steps, whose first two axes are joined."""
+        count = len(self.lengths)
+        sequence = self.place
+        if order is not None:
+            where = f"a PackedSequence of {count} sequences"
+            sorted_indices = in_range("PackedSequence", "sorted_indices", order.data, count, where, negative=False)
+            sequence = sorted_indices[self.place]
+        return sequence * steps + self.step if batch_first else self.step * count + sequence
+
+
+def _rows_of(data: Tensor, batch_sizes: Tensor) -> Rows:
+    sizes = batch_sizes.data
+    if sizes.dtype != np.int64:
+        raise TypeError(f"PackedSequence: batch_sizes is {sizes.dtype}, needs int64")
+    if sizes.ndim != 1 or not data.data.ndim:
+        raise ValueError(
+            f"PackedSequence: batch_sizes.shape={sizes.shape}, data.shape={data.data.shape}; needs a vector of "
+            "numbers, one for each step, and data with an axis of rows"
+        )
+    return _rows(sizes.tobytes(), len(data.data))
 
 
 @lru_cache(maxsize=8)  # packing, a layer and padding ask for those of one batch
-def steps_and_places(batch_sizes: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Of every row of a PackedSequence its step, and which of the sorted sequences it belongs to; not to be changed."""
+def _rows(batch_sizes: bytes, count: int) -> Rows:
     sizes = np.frombuffer(batch_sizes, np.int64)
+    if not len(sizes) or sizes[-1] < 1 or (np.diff(sizes) > 0).any():
+        raise ValueError(
+            "PackedSequence: batch_sizes must be a vector of positive numbers that never rise, "
+            f"one for each step; it is {sizes.tolist()}"
+        )
+    if sizes[0] > count or sizes.sum() != count:
+        raise ValueError(f"PackedSequence: batch_sizes adds up to {sum(sizes.tolist())} rows, data has {count}")
     step = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    for array in (step, place):
+    lengths = np.searchsorted(-sizes, -np.arange(sizes[0]))  # how many steps have more sequences than that
+    for array in (step, place, lengths):
         array.flags.writeable = False
-    return step, place
+    return Rows(step, place, lengths)
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -190,7 +216,8 @@ def pack_padded_sequence(
         many = many[order.data]
     sizes = np.searchsorted(-many, -np.arange(many[0]))
     flat = reshape(input, count * steps, *shape[2:])
-    data = PickRows.apply(flat, _rows(sizes, order, steps, batch_first))
+    rows = _rows(sizes.tobytes(), int(many.sum())).padded(order, steps, batch_first)
+    data = PickRows.apply(flat, rows)
     return PackedSequence(data, Tensor(sizes), order)
 
 
@@ -207,15 +234,15 @@ def pad_packed_sequence(
         ValueError: total_length is below the longest length.
     """
     _require_packed("pad_packed_sequence", sequence)
-    sizes = sequence.batch_sizes.data
-    longest, count = len(sizes), int(sizes[0])
+    rows = sequence.rows()
+    longest, count = int(rows.lengths[0]), len(rows.lengths)
     steps = longest if total_length is None else total_length
     if steps < longest:
         raise ValueError(
             f"pad_packed_sequence: total_length={total_length} is below {longest}, the length of the longest sequence"
         )
-    rows = _rows(sizes, sequence.sorted_indices, steps, batch_first)
-    padded = PlaceRows.apply(sequence.data, rows, steps * count, float(padding_value))
+    places = rows.padded(sequence.sorted_indices, steps, batch_first)
+    padded = PlaceRows.apply(sequence.data, places, steps * count, float(padding_value))
     extents = (count, steps) if batch_first else (steps, count)
     return reshape(padded, *extents, *sequence.data.data.shape[1:]), Tensor(sequence.lengths)
 

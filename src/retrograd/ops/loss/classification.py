@@ -11,6 +11,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ..dtype import int64, require_float, require_same
 from ..kernel_set import kernels
+from ..private import private
 from ..reduction import sum
 from ..shape import Reshape
 from ..softmax import log_softmax, softmax
@@ -208,7 +209,7 @@ def _against_labels(
     check_reduction(name, reduction)
     check_labels(name, input, target)
     per_class = _class_weights(name, weight, input, differentiable=False)
-    x, classes, shape = input, target.data, input.data.shape
+    x, classes, shape = input, private(target.data, input.requires_grad), input.data.shape
     if len(shape) == 1:
         x, classes = Reshape.apply(x, (1, *shape)), classes.reshape(1)
     array = None if per_class is None else per_class.data

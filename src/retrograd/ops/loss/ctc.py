@@ -12,6 +12,7 @@ from ...engine.once import once_differentiable
 from ...engine.tensor import Tensor, wrap
 from ..dtype import require_float
 from ..kernel_set import kernels
+from ..private import private
 from ..reduction import mean
 from ..shape import Reshape
 from .elements import Gradients, check_reduction, reduce
@@ -108,7 +109,7 @@ def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndar
     if not isinstance(targets, Tensor) or targets.data.dtype != np.int64:
         kind = targets.data.dtype if isinstance(targets, Tensor) else type(targets).__name__
         raise TypeError(f"{name}: targets is {kind}, needs a Tensor of int64 class indices")
-    labels, longest = targets.data, int(lengths.max(initial=0))
+    labels, longest = private(targets.data), int(lengths.max(initial=0))
     if labels.ndim == 2 and not (single and len(labels) != 1):
         if len(labels) != len(lengths) or labels.shape[1] < longest:
             raise ValueError(

@@ -11,6 +11,7 @@ from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
 from ..dtype import require_float
 from ..kernel_set import kernels
+from ..private import private
 from ..reduction import sum
 from ..shape import Reshape
 from ..transcendental import sigmoid
@@ -116,12 +117,12 @@ def multi_margin_loss(
         raise ValueError(f"{name}: input.shape={input.data.shape} must be (N, C) or (C,)")
     check_labels(name, input, target)
     rows = input if input.data.ndim == 2 else Reshape.apply(input, (1, input.data.size))
-    classes = rows.data.shape[1]
-    refuse_labels(name, input.data.shape, target.data, classes, None)
+    classes, labels = rows.data.shape[1], private(target.data)
+    refuse_labels(name, input.data.shape, labels, classes, None)
     constant(name, "weight", weight, input)
     if weight is not None and weight.data.shape != (classes,):
         raise ValueError(f"{name}: weight.shape={weight.data.shape}, needs ({classes},), one per class")
-    labels = target.data.reshape(-1)
+    labels = labels.reshape(-1)
     losses = MultiMargin.apply(rows, labels, int(p), float(margin))
     if weight is not None:
         losses = losses * wrap(weight.data[labels])
@@ -150,7 +151,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
         raise ValueError(
             f"{name}: input.shape={shape}, target.shape={target.data.shape}; both must be (N, C) or both (C,)"
         )
-    refuse_labels(name, shape, target.data, shape[-1], -1)
+    targets = private(target.data)
+    refuse_labels(name, shape, targets, shape[-1], -1)
     rows = (1, *shape) if len(shape) == 1 else shape
-    losses = MultilabelMargin.apply(Reshape.apply(input, rows), target.data.reshape(rows))
+    losses = MultilabelMargin.apply(Reshape.apply(input, rows), targets.reshape(rows))
     return reduce(name, losses if len(shape) == 2 else Reshape.apply(losses, ()), reduction)
