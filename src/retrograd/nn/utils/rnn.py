@@ -146,7 +146,7 @@ def _rows_of(data: Tensor, batch_sizes: Tensor) -> Rows:
 @lru_cache(maxsize=8)  # packing, a layer and padding ask for those of one batch
 def _rows(batch_sizes: bytes, count: int) -> Rows:
     sizes = np.frombuffer(batch_sizes, np.int64)
-    if not len(sizes) or sizes[-1] < 1 or (np.diff(sizes) > 0).any():
+    if not len(sizes) or sizes[-1] < 1 or (sizes[1:] > sizes[:-1]).any():  # a difference may overflow
         raise ValueError(
             "PackedSequence: batch_sizes must be a vector of positive numbers that never rise, "
             f"one for each step; it is {sizes.tolist()}"
