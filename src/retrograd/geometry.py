@@ -26,7 +26,7 @@ from typing import SupportsIndex
 
 __all__ = [
     "AdaptiveWindow", "Window", "as_pairs", "as_tuple", "conv_padding", "conv_transpose_window", "conv_window",
-    "pool_window", "shared_padding", "suits",
+    "meets", "pool_window", "shared_padding", "suits",
 ]  # fmt: skip
 
 # How a convolution may be computed, in the compiled set or in the textbook: what Window.algorithm can be.
@@ -132,8 +132,9 @@ class AdaptiveWindow:
     @property
     def kernel(self) -> tuple[int, ...]:
         """Positions of the largest window on every axis."""
+        # o*I % O takes every multiple of gcd(I, O); the largest window begins where it is O - gcd(I, O)
         spans = zip(self.input, self.output, strict=True)
-        return tuple(max(-(-(at + 1) * i // o) - at * i // o for at in range(o)) for i, o in spans)
+        return tuple(-(-(i + o - math.gcd(i, o)) // o) for i, o in spans)
 
     @property
     def taps(self) -> int:
@@ -313,14 +314,20 @@ def pool_window(
             )
         # Tap 0 never stands behind the input (hi < extent): outputs that begin in front of it are in doubt.
         for first in range(-lo, min(0, o * s - lo), s):
-            taps = range(first, first + extent, d)
-            if not any(0 <= tap < i for tap in taps):
+            if not meets(first, r, d, i):
+                taps = range(first, first + extent, d)
                 raise ValueError(
                     f"output {(first + lo) // s} on axis {axis} reads padding only: its taps stand at "
                     f"{taps[0]}, ..., {taps[-1]} in steps of {d}, outside 0 <= i < {i}; "
                     f"take a smaller padding or dilation"
                 )
     return window
+
+
+def meets(first: int, taps: int, dilation: int, input: int) -> bool:
+    """Whether any of the taps that stand at ``first`` and behind it reads one of ``input`` positions."""
+    inside = first if first >= 0 else first % dilation  # the first one that does not stand in front of the input
+    return inside < input and inside <= first + (taps - 1) * dilation
 
 
 def as_tuple(

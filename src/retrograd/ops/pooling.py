@@ -15,7 +15,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from ..geometry import Window, as_pairs, as_tuple, pool_window
+from ..geometry import Window, as_pairs, as_tuple, meets, pool_window
 from .convolution_arguments import Extent, freeze
 from .dtype import require_float
 from .elementwise import Scale
@@ -236,7 +236,7 @@ def _pool_plan(
     for i, r, o, s, d, (low, high) in zip(size, kernel, window.output, steps, spread, window.padding, strict=True):
         rest = i + low + high - d * (r - 1) - 1 - (o - 1) * s
         # one more window, if positions are left over, it starts before the high padding and it sees some of x
-        more = rest > 0 and o * s < i + low and any(0 <= o * s - low + tap * d < i for tap in range(r))
+        more = rest > 0 and o * s < i + low and meets(o * s - low, r, d, i)
         pairs.append((low, high + s - rest if more else high))
         outputs.append(o + more)
     extended = replace(window, output=tuple(outputs), padding=tuple(pairs))
