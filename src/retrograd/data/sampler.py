@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ __all__ = [
     "SubsetRandomSampler",
     "WeightedRandomSampler",
 ]
+
+
+_AT_ONCE = 1 << 22  # indices that are drawn together
 
 
 class Sampler:
@@ -68,16 +72,18 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        # The whole order is drawn at once: nothing that draws from the same generator later can change it.
         size, wanted = len(self.data_source), self.num_samples
         if self.replacement:
-            order = self.generator.integers(0, size, wanted)
-        elif wanted <= size:
-            order = self.generator.permutation(size)[:wanted]
-        else:
-            rounds = [self.generator.permutation(size) for _ in range(-(-wanted // size))] if size else []
-            order = np.concatenate(rounds)[:wanted] if rounds else np.empty(0, np.int64)
-        return iter(order.tolist())
+            return _drawn(self.generator, wanted, lambda generator, count: generator.integers(0, size, count))
+        if wanted <= size:
+            return iter(self.generator.permutation(size)[:wanted].tolist())
+        if not size:
+            return iter(())
+
+        def rounds(generator: np.random.Generator, count: int) -> np.ndarray:
+            return np.concatenate([generator.permutation(size) for _ in range(-(-count // size))])[:count]
+
+        return _drawn(self.generator, wanted, rounds, size)
 
     def __len__(self) -> int:
         return self.num_samples
@@ -139,8 +145,13 @@ class WeightedRandomSampler(Sampler):
 
     def __iter__(self) -> Iterator[int]:
         shares = self.weights / self.weights.sum()
-        drawn = self.generator.choice(len(shares), self.num_samples, self.replacement, shares)
-        return iter(drawn.tolist())
+        if not self.replacement:
+            return iter(self.generator.choice(len(shares), self.num_samples, False, shares).tolist())
+
+        def draw(generator: np.random.Generator, count: int) -> np.ndarray:
+            return generator.choice(len(shares), count, True, shares)
+
+        return _drawn(self.generator, self.num_samples, draw)
 
     def __len__(self) -> int:
         return self.num_samples
@@ -171,6 +182,23 @@ class BatchSampler(Sampler):
     def __len__(self) -> int:
         samples = len(self.sampler)  # type: ignore[arg-type]
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+
+def _drawn(
+    generator: np.random.Generator, wanted: int, draw: Callable[[np.random.Generator, int], np.ndarray], unit: int = 1
+) -> Iterator[int]:
+    """``wanted`` indices of ``draw(generator, count)``; count is a multiple of ``unit``, but the last time.
+
+    Nothing that draws from the generator later can change them: _AT_ONCE are drawn now, and where more are wanted, they
+    come as they are asked for from a generator of their own, whose seed is drawn now.
+    """
+    most = max(1, _AT_ONCE // unit) * unit
+    first = draw(generator, min(wanted, most)).tolist()
+    if wanted <= most:
+        return iter(first)
+    own = np.random.default_rng(int(generator.integers(1 << 63)))
+    rest = (draw(own, min(wanted - begin, most)).tolist() for begin in range(most, wanted, most))
+    return chain(first, chain.from_iterable(rest))
 
 
 def _check_count(name: str, num_samples: Any) -> None:
