@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.dtype import as_flag
 from ..ops.random import default_generator
 
 __all__ = [
@@ -52,7 +53,7 @@ class RandomSampler(Sampler):
 
     Raises:
         ValueError: num_samples is not positive.
-        TypeError: generator is no numpy.random.Generator.
+        TypeError: generator is no numpy.random.Generator, or replacement no truth value.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class RandomSampler(Sampler):
     ) -> None:
         if num_samples is not None:
             _check_count("RandomSampler", num_samples)
-        self.data_source, self.replacement, self._num_samples = data_source, replacement, num_samples
+        self.data_source, self._num_samples = data_source, num_samples
+        self.replacement = as_flag("RandomSampler", "replacement", replacement)
         self.generator = checked_generator("RandomSampler", generator)
 
     @property
@@ -120,7 +122,7 @@ class WeightedRandomSampler(Sampler):
 
     Raises:
         ValueError: num_samples is no positive int, a weight is negative or not finite, or too few are greater than 0.
-        TypeError: generator is no numpy.random.Generator.
+        TypeError: generator is no numpy.random.Generator, or replacement no truth value.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class WeightedRandomSampler(Sampler):
         generator: np.random.Generator | None = None,
     ) -> None:
         _check_count("WeightedRandomSampler", num_samples)
+        replacement = as_flag("WeightedRandomSampler", "replacement", replacement)
         self.weights = np.asarray(getattr(weights, "data", weights), np.float64)  # of a Tensor, its array
         if self.weights.ndim != 1 or not (np.isfinite(self.weights) & (self.weights >= 0)).all():
             raise ValueError("WeightedRandomSampler: weights must be one row of finite numbers of at least 0")
@@ -140,7 +143,7 @@ class WeightedRandomSampler(Sampler):
                 f"WeightedRandomSampler: {available} weights are greater than 0, which is too few for "
                 f"num_samples={num_samples} with replacement={replacement}"
             )
-        self.num_samples, self.replacement = num_samples, bool(replacement)
+        self.num_samples, self.replacement = num_samples, replacement
         self.generator = checked_generator("WeightedRandomSampler", generator)
 
     def __iter__(self) -> Iterator[int]:
@@ -162,12 +165,14 @@ class BatchSampler(Sampler):
 
     Raises:
         ValueError: batch_size is no positive int.
+        TypeError: drop_last is no truth value.
     """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
             raise ValueError(f"BatchSampler: batch_size={batch_size!r} must be a positive int")
-        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, bool(drop_last)
+        self.sampler, self.batch_size = sampler, batch_size
+        self.drop_last = as_flag("BatchSampler", "drop_last", drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
         batch: list[int] = []

@@ -14,6 +14,7 @@ from ..engine.grad_mode import thread
 from ..engine.line import inside
 from ..engine.tensor import Tensor
 from .error_path import add_module_path
+from .flags import checked
 from .hooks import Hooked
 from .loading import fill, fitting
 from .lookup import Lookup
@@ -43,6 +44,12 @@ class Module(Tree, Hooked, Lookup):
     _parameter_names: dict[str, None]
     _buffer_names: dict[str, bool]  # name -> whether state_dict holds it
     _child_names: dict[str, None]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        init = cls.__dict__.get("__init__")
+        if init is not None and inside[init.__code__.co_filename]:  # a layer of this package
+            cls.__init__ = checked(init)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         self.__dict__.update(training=True, _parameter_names={}, _buffer_names={}, _child_names={})
