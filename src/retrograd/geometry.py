@@ -333,16 +333,16 @@ def meets(first: int, taps: int, dilation: int, input: int) -> bool:
 def as_tuple(
     value: SupportsIndex | Sequence[SupportsIndex], ndim: int, name: str, at_least: int | None = None
 ) -> tuple[int, ...]:
-    """``value`` as one int per axis: an int is repeated, a sequence must have ``ndim`` entries.
+    """``value`` as one int per axis: an int, or the one entry of a sequence, is repeated, else it must have ``ndim``.
 
     Raises:
         TypeError: an entry is not an integer.
         ValueError: the number of entries is not ``ndim``, or an entry is less than ``at_least``.
     """
     if isinstance(value, Sequence) and not isinstance(value, str):
-        if len(value) != ndim:
+        if len(value) not in (1, ndim):
             raise ValueError(f"{name}={value!r} has {len(value)} entries, needs one int or {ndim} of them")
-        numbers = tuple(_as_int(entry, value, name) for entry in value)
+        numbers = tuple(_as_int(entry, value, name) for entry in value) * (ndim if len(value) == 1 else 1)
     else:
         numbers = (_as_int(value, value, name),) * ndim
     if at_least is not None and numbers and min(numbers) < at_least:
@@ -355,19 +355,20 @@ def as_pairs(
 ) -> tuple[tuple[int, int], ...]:
     """``padding`` as one pair (low, high) per axis.
 
-    An int pads all sides. In a sequence each of the ``ndim`` entries is an int (both sides) or a pair.
+    An int pads all sides. In a sequence each of the ``ndim`` entries is an int (both sides) or a pair; one entry alone
+    serves all axes.
 
     Raises:
         TypeError: an entry is not an integer.
         ValueError: there are not ``ndim`` entries, a pair has not two, or a padding is negative.
     """
     if isinstance(padding, Sequence) and not isinstance(padding, str):
-        if len(padding) != ndim:
+        if len(padding) not in (1, ndim):
             raise ValueError(
                 f"padding={padding!r} has {len(padding)} entries, "
                 f"needs one int, or {ndim} entries: ints or pairs (low, high)"
             )
-        entries = tuple(padding)
+        entries = tuple(padding) * (ndim if len(padding) == 1 else 1)
     else:
         entries = (padding,) * ndim
     pairs = []

@@ -223,9 +223,11 @@ def _pool_plan(
     if len(xs) not in (ndim + 1, ndim + 2):
         spatial(name, ndim, xs)
     size = xs[-ndim:]
+    if xs[-ndim - 1] == 0:
+        raise ValueError(f"{name}: x has no channels; x.shape={xs}")
     try:
         kernel = as_tuple(kernel_size, ndim, "kernel_size", 1)
-        steps = kernel if stride is None else as_tuple(stride, ndim, "stride", 1)
+        steps = kernel if stride is None or stride == () else as_tuple(stride, ndim, "stride", 1)
         spread = as_tuple(dilation, ndim, "dilation", 1)
         window = pool_window(size, kernel, steps, as_pairs(padding, ndim), spread)
     except (ValueError, TypeError) as error:

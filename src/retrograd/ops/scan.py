@@ -12,7 +12,7 @@ from .dtype import as_dtype, cast, require_float
 from .gather import Scatter
 from .indexing import GetItem, PadSlice
 from .kernel_set import kernels
-from .shape import axis
+from .shape import axis, clone
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 
@@ -215,7 +215,8 @@ def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """input[i + 1] - input[i] along axis ``dim``, ``n`` times over; prepend and append are put around input first.
+    """input[i + 1] - input[i] along axis ``dim``, ``n`` times over; prepend and append are put around input first,
+    if n is not 0.
 
     Raises:
         TypeError: input is no Tensor, or prepend or append has another type.
@@ -225,7 +226,10 @@ def diff(
     input, along = _checked("diff", input, dim, None)
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise ValueError(f"diff: n={n!r} must be an int of at least 0")
-    input = _joined(input, along, prepend, append)
+    joined = _joined(input, along, prepend, append)
+    if n == 0:
+        return clone(input)
+    input = joined
     for _ in range(min(n, input.data.shape[along])):
         front: list[Any] = [slice(None)] * input.data.ndim
         back = list(front)
