@@ -8,7 +8,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from retrograd.geometry import Window, as_pairs, as_tuple, conv_transpose_window, conv_window, pool_window
+from retrograd.geometry import (
+    AdaptiveWindow,
+    Window,
+    as_pairs,
+    as_tuple,
+    conv_transpose_window,
+    conv_window,
+    pool_window,
+)
 
 PADDINGS = list(product((0, 1, 2), repeat=2))
 
@@ -204,3 +212,32 @@ class TestAsPairs:
     def test_no_integers(self, padding: object) -> None:
         with pytest.raises(TypeError, match=r"padding=.* must be an int, or ints in a tuple"):
             as_pairs(padding, 1)  # type: ignore[arg-type]
+
+
+class TestLargeNumbers:
+    """Work must not grow with a number that the caller gives."""
+
+    def test_largest_adaptive_window_against_counting(self) -> None:
+        for i, o in product(range(1, 25), range(1, 40)):
+            counted = max(-(-(at + 1) * i // o) - at * i // o for at in range(o))
+            assert AdaptiveWindow((i,), (o,)).kernel == (counted,), (i, o)
+        assert AdaptiveWindow((3, 10**12), (10**12, 7)).kernel == (2, 10**12 // 7 + 1)
+
+    def test_a_kernel_far_larger_than_the_input(self) -> None:
+        huge = 10**12
+        assert pool_window((3,), (huge,), (1,), ((huge // 2, huge // 2),)).output == (4,)
+        with pytest.raises(ValueError, match="output 0 on axis 0 reads padding only"):
+            pool_window((1,), (huge,), (1,), ((7 * huge // 2 - 3,) * 2,), (7,))
+
+    def test_windows_that_read_padding_only_against_counting(self) -> None:
+        for i, r, s, d, pad in product((1, 2, 5), (1, 2, 3), (1, 2), (1, 2, 3), (0, 1, 2, 3)):
+            extent = d * (r - 1) + 1
+            if pad > extent // 2 or i + 2 * pad < extent:
+                continue
+            outputs = (i + 2 * pad - extent) // s + 1
+            reads = [any(0 <= o * s + tap * d - pad < i for tap in range(r)) for o in range(outputs)]
+            if all(reads):
+                assert pool_window((i,), (r,), (s,), ((pad, pad),), (d,)).output == (outputs,)
+            else:
+                with pytest.raises(ValueError, match=f"output {reads.index(False)} on axis 0 reads padding only"):
+                    pool_window((i,), (r,), (s,), ((pad, pad),), (d,))

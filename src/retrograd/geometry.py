@@ -26,7 +26,7 @@ from typing import SupportsIndex
 
 __all__ = [
     "AdaptiveWindow", "Window", "as_pairs", "as_tuple", "conv_padding", "conv_transpose_window", "conv_window",
-    "pool_window", "shared_padding", "suits",
+    "meets", "pool_window", "shared_padding", "suits",
 ]  # fmt: skip
 
 # How a convolution may be computed, in the compiled set or in the textbook: what Window.algorithm can be.
@@ -133,8 +133,9 @@ class AdaptiveWindow:
     @property
     def kernel(self) -> tuple[int, ...]:
         """Positions of the largest window on every axis."""
+        # o*I % O takes every multiple of gcd(I, O); the largest window begins where it is O - gcd(I, O)
         spans = zip(self.input, self.output, strict=True)
-        return tuple(max(-(-(at + 1) * i // o) - at * i // o for at in range(o)) for i, o in spans)
+        return tuple(-(-(i + o - math.gcd(i, o)) // o) for i, o in spans)
 
     @property
     def taps(self) -> int:
@@ -314,8 +315,8 @@ def pool_window(
             )
         # Tap 0 never stands behind the input (hi < extent): outputs that begin in front of it are in doubt.
         for first in range(-lo, min(0, o * s - lo), s):
-            taps = range(first, first + extent, d)
-            if not any(0 <= tap < i for tap in taps):
+            if not meets(first, r, d, i):
+                taps = range(first, first + extent, d)
                 raise ValueError(
                     f"output {(first + lo) // s} on axis {axis} reads padding only: its taps stand at "
                     f"{taps[0]}, ..., {taps[-1]} in steps of {d}, outside 0 <= i < {i}; "
@@ -324,19 +325,25 @@ def pool_window(
     return window
 
 
+def meets(first: int, taps: int, dilation: int, input: int) -> bool:
+    """Whether any of the taps that stand at ``first`` and behind it reads one of ``input`` positions."""
+    inside = first if first >= 0 else first % dilation  # the first one that does not stand in front of the input
+    return inside < input and inside <= first + (taps - 1) * dilation
+
+
 def as_tuple(
     value: SupportsIndex | Sequence[SupportsIndex], ndim: int, name: str, at_least: int | None = None
 ) -> tuple[int, ...]:
-    """``value`` as one int per axis: an int is repeated, a sequence must have ``ndim`` entries.
+    """``value`` as one int per axis: an int, or the one entry of a sequence, is repeated, else it must have ``ndim``.
 
     Raises:
         TypeError: an entry is not an integer.
         ValueError: the number of entries is not ``ndim``, or an entry is less than ``at_least`` or above 2**40.
     """
     if isinstance(value, Sequence) and not isinstance(value, str):
-        if len(value) != ndim:
+        if len(value) not in (1, ndim):
             raise ValueError(f"{name}={value!r} has {len(value)} entries, needs one int or {ndim} of them")
-        numbers = tuple(_as_int(entry, value, name) for entry in value)
+        numbers = tuple(_as_int(entry, value, name) for entry in value) * (ndim if len(value) == 1 else 1)
     else:
         numbers = (_as_int(value, value, name),) * ndim
     if at_least is not None and numbers and min(numbers) < at_least:
@@ -351,19 +358,20 @@ def as_pairs(
 ) -> tuple[tuple[int, int], ...]:
     """``padding`` as one pair (low, high) per axis.
 
-    An int pads all sides. In a sequence each of the ``ndim`` entries is an int (both sides) or a pair.
+    An int pads all sides. In a sequence each of the ``ndim`` entries is an int (both sides) or a pair; one entry alone
+    serves all axes.
 
     Raises:
         TypeError: an entry is not an integer.
         ValueError: there are not ``ndim`` entries, a pair has not two, or a padding is negative.
     """
     if isinstance(padding, Sequence) and not isinstance(padding, str):
-        if len(padding) != ndim:
+        if len(padding) not in (1, ndim):
             raise ValueError(
                 f"padding={padding!r} has {len(padding)} entries, "
                 f"needs one int, or {ndim} entries: ints or pairs (low, high)"
             )
-        entries = tuple(padding)
+        entries = tuple(padding) * (ndim if len(padding) == 1 else 1)
     else:
         entries = (padding,) * ndim
     pairs = []

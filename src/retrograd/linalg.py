@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .engine.tensor import Tensor
-from .ops.dtype import is_number
+from .ops.matrix_norms import matrix_norm_of
 from .ops.norms import vector_norm_of
 from .ops.reduction import Dim
 
-__all__ = ["norm", "vector_norm"]
+__all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
 def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -27,25 +27,43 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = Fals
     return vector_norm_of("vector_norm", x, ord, dim, keepdim, dtype)
 
 
-def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The 2-norm over ``dim`` (all axes if None); with ``ord`` a number that of vectors, "fro" that of matrices.
+def matrix_norm(
+    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """The norm of the matrices A (..., M, N), whose rows and columns are the axes ``dim``.
+
+    ord: "fro", sqrt(sum A^2); "nuc", the sum of the singular values; 2 and -2, the largest and the smallest of them;
+    1 and -1, the largest and the smallest sum of |A| in a column; inf and -inf, in a row.
 
     dtype: convert A first.
 
     Raises:
         TypeError: A is no floating-point Tensor.
-        ValueError: ``ord`` is neither None, "fro" nor a number; a number for a matrix, whose other norms are not there;
-            or an axis is named twice.
+        ValueError: ``ord`` is none of these, ``dim`` does not name two axes, or there is nothing to compare.
         IndexError: A has no such axis.
     """
-    if ord is not None and ord != "fro" and not is_number(ord):
-        raise ValueError(f'norm: ord={ord!r} must be a number, "fro" or None')
-    over = len(dim) if isinstance(dim, (tuple, list)) else 1 if dim is not None else getattr(A, "ndim", 0)
-    if over != 1 and ord is not None and ord != "fro":
+    return matrix_norm_of("matrix_norm", A, ord, dim, keepdim, dtype)
+
+
+def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The 2-norm over ``dim`` (all axes if None); with ``ord`` ``vector_norm`` over one axis, ``matrix_norm`` over two.
+
+    dtype: convert A first.
+
+    Raises:
+        TypeError: A is no floating-point Tensor.
+        ValueError: ``ord`` is none of that norm's; without ``dim``, A has neither one axis nor two; or an axis is named
+            twice.
+        IndexError: A has no such axis.
+    """
+    if ord is None:
+        return vector_norm_of("norm", A, 2, dim, keepdim, dtype)
+    over = tuple(range(getattr(A, "ndim", 0))) if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else dim
+    if isinstance(ord, str) or (isinstance(over, tuple) and len(over) == 2):
+        return matrix_norm_of("norm", A, ord, over, keepdim, dtype)
+    if isinstance(over, tuple) and len(over) > 2:
         raise ValueError(
-            f"norm: ord={ord!r} over {over} axes is a matrix norm, of which there is only \"fro\"; "
-            f"vector_norm takes all elements as one vector"
+            f"norm: ord={ord!r} over {len(over)} axes is neither a norm of vectors (1 axis) nor of matrices (2); give "
+            "dim, or take vector_norm, for which all elements are one vector"
         )
-    if ord == "fro" and over != 2:
-        raise ValueError(f'norm: ord="fro" is a norm of matrices and needs 2 axes, not {over}; give dim')
-    return vector_norm_of("norm", A, 2 if ord is None or ord == "fro" else ord, dim, keepdim, dtype)
+    return vector_norm_of("norm", A, ord, dim, keepdim, dtype)

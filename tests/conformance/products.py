@@ -280,7 +280,7 @@ OPERATORS = [
         oracle=lambda a, b: np.sqrt(((a[:, None] - b) ** 2).sum(-1)),
         errors=[
             Refusal(ValueError, "cdist: x1.shape=(4, 3), x2.shape=(3, 5) must be (..., P, M) and (..., R, M)", A, B),
-            Refusal(ValueError, "cdist: p=0 must be above 0", A, A, 0),
+            Refusal(ValueError, "cdist: p=-1 must be at least 0", A, A, -1),
         ],
     ),
     *MATRICES,

@@ -103,7 +103,7 @@ OPERATORS = [
     Op("logsumexp: axes", retrograd.logsumexp, X, kwargs={"dim": (0, 2), "keepdim": True}, batch=(), large=MANY,
        oracle=lambda x, dim, keepdim: np.log(np.exp(x).sum((0, 2), keepdims=True))),
     Op("norm", retrograd.norm, X, oracle=lambda x: np.sqrt((x * x).sum()), batch=(), large=MANY,
-       errors=[NO_AXIS, TWICE, Refusal(ValueError, "p='nuc' must be a number", X, p="nuc"),
+       errors=[NO_AXIS, TWICE, Refusal(ValueError, "p='max' must be a number", X, p="max"),
                Refusal(ValueError, "norm: ord=nan must be a number", X, p=float("nan")),
                Refusal(ValueError, "ord=inf needs one", X[:0], p=float("inf"))]),
     Op("norm: 1", retrograd.norm, FAR * np.sign(X), kwargs={"p": 1, "dim": 1}, large=MANY,
@@ -152,7 +152,7 @@ OPERATORS = [
        errors=[Refusal(TypeError, "dx='a' must be a number", X, dx="a")]),
     Op("trapezoid: places", retrograd.trapezoid, X, normal(4), kwargs={"dim": 1}, batch=(0,),
        oracle=lambda y, x, dim: ((y[:, 1:] + y[:, :-1]) / 2 * np.diff(x)[:, None]).sum(1),
-       errors=[Refusal(ValueError, "x.shape=(3,) must equal y.shape", X, normal(3), dim=1),
+       errors=[Refusal(ValueError, "x.shape=(3,) must be (4,), or broadcast", X, normal(3), dim=1),
                Refusal(ValueError, "x and dx both say", X, normal(2), dx=1.0)]),
     # ------------------------------------------------------------------------------------------- order
     Op("sort", retrograd.sort, SPREAD, kwargs={"dim": 1}, integers=True,

@@ -315,3 +315,35 @@ def test_an_iterable_dataset_is_taken_up_in_its_middle(stop):
     fresh.load_state_dict(state[0])
     default_generator.bit_generator.state = state[1]
     assert drawn(fresh) + drawn(fresh) == whole[stop:]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda count, seed: RandomSampler(DATA, True, count, np.random.default_rng(seed)),
+        lambda count, seed: RandomSampler(DATA, False, count, np.random.default_rng(seed)),
+        lambda count, seed: WeightedRandomSampler([1, 0, 2], count, True, np.random.default_rng(seed)),
+    ],
+    ids=["replacement", "rounds", "weighted"],
+)
+def test_more_draws_than_memory(make, monkeypatch):
+    """They come as they are asked for, and what draws from the same generator in between changes none of them."""
+    monkeypatch.setattr("retrograd.data.sampler._AT_ONCE", 1000)
+    sampler = make(10**14, 3)
+    assert len(sampler) == 10**14
+    once = [index for index, _ in zip(sampler, range(5000), strict=False)]
+    again = []
+    other = make(10**14, 3)
+    for index, _ in zip(other, range(5000), strict=False):
+        again.append(index)
+        other.generator.random()
+    assert once == again and once[:1000] == list(make(1000, 3)) and once[:1000] != once[1000:2000]
+    whole = list(make(2500, 3))
+    assert len(whole) == 2500 and whole[:2000] == once[:2000]
+    assert max(np.bincount(whole, minlength=3)) < 2500
+
+
+def test_rounds_that_are_longer_than_a_piece(monkeypatch):
+    monkeypatch.setattr("retrograd.data.sampler._AT_ONCE", 7)
+    drawn = list(RandomSampler(DATA, num_samples=25, generator=np.random.default_rng(0)))
+    assert sorted(drawn[:10]) == sorted(drawn[10:20]) == list(range(10)) and len(set(drawn[20:])) == 5

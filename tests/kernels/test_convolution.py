@@ -228,3 +228,31 @@ def test_packed_records(kernel_set: Any) -> None:
     assert_close(run(kernel_set.conv, x, w, None, window), forward(x, w, None, window), 1e-5)
     assert_close(run(kernel_set.conv_input_grad, g, w, None, window), input_grad(g, w, None, window), 1e-5)
     assert_close(run(kernel_set.conv_weight_grad, x, g, window), weight_grad(x, g, window), 1e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("size", [(9,), (5, 12), (3, 4, 5)])
+@pytest.mark.parametrize(("channels", "groups"), [((5, 3), 1), ((16, 32), 1), ((6, 4), 2), ((1, 1), 1), ((4, 4), 4)])
+def test_a_weight_that_is_no_number(
+    size: tuple[int, ...], stride: int, channels: tuple[int, int], groups: int, value: float
+) -> None:
+    """It reaches the positions of an input gradient that read it, and no other."""
+    rng = np.random.default_rng(0)
+    window = conv_window(size, 3, stride, 1, 1, groups, "exact")
+    w = rng.standard_normal((channels[0], channels[1] // groups, *window.kernel)).astype(np.float32)
+    g = rng.standard_normal((2, channels[0], *window.output)).astype(np.float32)
+    bias = rng.standard_normal(channels[1]).astype(np.float32)
+    tap = tuple(rng.integers(0, 3, len(size)))
+    w[(0, 0, *tap)] = value
+    gx = kernels.conv_input_grad(g, w, bias, window)
+    reads = np.zeros(window.input, bool)
+    for o in np.ndindex(window.output):
+        i = [at * stride + r - 1 for at, r in zip(o, tap, strict=True)]
+        if all(0 <= place < extent for place, extent in zip(i, size, strict=True)):
+            reads[tuple(i)] = True
+    np.testing.assert_array_equal(np.isfinite(gx[:, 0]), np.broadcast_to(~reads, gx[:, 0].shape))
+    clean = np.where(np.isfinite(w), w, 0)
+    expected = kernels.conv_input_grad(g, clean, bias, window)
+    np.testing.assert_allclose(gx[:, 0][:, ~reads], expected[:, 0][:, ~reads], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gx[:, 1:], expected[:, 1:], rtol=1e-4, atol=1e-5)

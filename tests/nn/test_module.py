@@ -298,3 +298,84 @@ def test_parameter_errors() -> None:
     assert parameter.grad_req == "add"
     with pytest.raises(AttributeError):
         parameter.gradreq = "write"  # a misspelling is no new attribute
+
+
+DEPTH = 5000
+
+
+def nested(depth: int = DEPTH) -> nn.Module:
+    net: nn.Module = nn.Linear(2, 3)
+    for _ in range(depth):
+        net = nn.Sequential(net)
+    return net
+
+
+def test_modules_nested_deeper_than_functions_may_be() -> None:
+    net = nested()
+    path = "0." * DEPTH
+    assert list(net.state_dict()) == [path + "weight", path + "bias"]
+    assert len(list(net.modules())) == DEPTH + 1
+    assert len(list(net.parameters())) == 2 and not list(net.buffers())
+    order: list[str] = []
+    net.apply(lambda module: order.append(type(module).__name__))
+    assert order == ["Linear", *["Sequential"] * DEPTH]
+    assert not any(module.training for module in net.eval().modules())
+    net.double().zero_grad()
+    inner = net.get_submodule(path[:-1])
+    assert inner.weight.data.dtype == np.float64
+    net.load_state_dict({path + "weight": np.ones((3, 2)), path + "bias": np.zeros(3)})
+    copied = copy.deepcopy(net)
+    twin = copied.get_submodule(path[:-1])
+    assert twin is not inner and twin.weight is not inner.weight and twin.weight.data.tolist() == [[1, 1]] * 3
+
+
+def test_text_of_nested_modules() -> None:
+    lines = repr(nested(900)).splitlines()
+    assert len(lines) == 2 * 900 + 1
+    assert lines[900] == "  " * 900 + "(0): Linear(in_features=2, out_features=3, bias=True)"
+    assert lines[901] == "  " * 899 + ")"
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        repr,
+        lambda net: net.state_dict(),
+        lambda net: net.apply(print),
+        lambda net: list(net.named_modules(remove_duplicate=False)),
+    ],
+)
+def test_a_module_that_lies_in_itself(walk: object) -> None:
+    net = nn.Sequential(nn.Sequential())
+    net[0].register_module("back", net)
+    assert len(list(net.modules())) == 2
+    with pytest.raises(RecursionError, match="Sequential: the module at '0.back' lies in itself; remove it"):
+        walk(net)  # type: ignore[operator]
+    twin = copy.deepcopy(net)
+    assert twin[0].back is twin is not net
+
+
+def test_methods_of_a_class_of_ones_own_are_called_on_the_way() -> None:
+    class Own(nn.Linear):
+        def apply(self, fn: object) -> Own:
+            self.applied = True
+            return self
+
+        def state_dict(self, **options: object) -> dict[str, object]:
+            return {f"{options['prefix']}other": 1} if options["destination"] is not None else {}
+
+        def __deepcopy__(self, memo: dict[int, object]) -> str:
+            memo[id(self)] = "copy"
+            return "copy"
+
+        def __repr__(self) -> str:
+            return "own\nwords"
+
+    net = nn.Sequential(Own(1, 1), nn.ModuleList([Own(1, 1), Own(2, 2), nn.ReLU()]))
+    names: list[str] = []
+    net.apply(lambda module: names.append(type(module).__name__))
+    assert names == ["ReLU", "ModuleList", "Sequential"] and net[0].applied
+    assert copy.deepcopy(net)[0] == "copy"
+    assert repr(net) == (
+        "Sequential(\n  (0): own\n  words\n  (1): ModuleList(\n    (0-1): 2 x own\n    words\n    (2): ReLU()\n  )\n)"
+    )

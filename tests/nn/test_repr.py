@@ -53,7 +53,7 @@ def test_layers() -> None:
         "Conv1d(4, 6, kernel_size=(3,), stride=(2,), dilation=(2,), groups=2, bias=False)"
     )
     assert repr(nn.Conv1d(1, 1, 3, padding="same")) == (
-        "Conv1d(1, 1, kernel_size=(3,), stride=(1,), padding='same')"
+        "Conv1d(1, 1, kernel_size=(3,), stride=(1,), padding=same)"
     )
     assert repr(nn.ConvTranspose3d(1, 2, 3, stride=2, output_padding=1)) == (
         "ConvTranspose3d(1, 2, kernel_size=(3, 3, 3), stride=(2, 2, 2), output_padding=(1, 1, 1))"

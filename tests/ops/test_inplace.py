@@ -451,3 +451,27 @@ def test_detach_in_place() -> None:
         grad(z.sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="detach_: the tensor is a view"):
         (x * 1.0)[:1].detach_()
+
+
+def test_views_of_views_of_views() -> None:
+    """More of them than Python functions may call each other; each learns of a change of the base and of the last."""
+    x = leaf(3)
+    base = x * 1.0
+    first = view = base[:]
+    for _ in range(10_000):
+        view = view[:]
+    view.mul_(2.0)
+    base.mul_(3.0)
+    for seen in (base, first, view):
+        np.testing.assert_allclose(grad((seen * seen).sum(), x, retain_graph=True)[0].data, 72 * x.data, rtol=1e-14)
+
+
+def test_a_view_of_a_view_among_others() -> None:
+    x = leaf(4)
+    base = x * 1.0
+    upper, lower = base[2:], base[:3]
+    part, last = lower[1:], upper[1:]
+    part.mul_(Tensor(np.array([3.0, 5.0])))  # x0, 3 x1, 5 x2, x3
+    upper[:1].mul_(2.0)
+    for seen, factors in ((base, [1, 3, 10, 1]), (lower, [1, 3, 10, 0]), (part, [0, 3, 10, 0]), (last, [0, 0, 0, 1])):
+        np.testing.assert_array_equal(grad(seen.sum(), x, retain_graph=True)[0].data, factors)

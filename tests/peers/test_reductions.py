@@ -94,6 +94,9 @@ def test_functions_of_the_module() -> None:
     for name, call in {
         "var_mean": lambda library, x: sum(library.var_mean(x, 1)),
         "std_mean": lambda library, x: sum(library.std_mean(x, (0, 1), correction=0)),
+        "matrix_norm nuc": lambda library, x: library.linalg.matrix_norm(x[0], "nuc"),
+        "matrix_norm 2": lambda library, x: library.linalg.norm(x, -2, (2, 0), keepdim=True),
+        "matrix_norm inf": lambda library, x: library.linalg.matrix_norm(x, float("inf"), (0, 1)),
         "vector_norm": lambda library, x: library.linalg.vector_norm(x, 2.5, (0, 1)),
         "linalg.norm": lambda library, x: library.linalg.norm(x),
         "linalg.norm of vectors": lambda library, x: library.linalg.norm(x, 1, 2),

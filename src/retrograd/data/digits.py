@@ -9,6 +9,7 @@ from importlib import resources
 
 import numpy as np
 
+from ..ops.dtype import as_flag
 from .dataset import TensorDataset
 
 __all__ = ["Digits", "load_digits"]
@@ -37,6 +38,7 @@ class Digits(TensorDataset):
     classes = tuple("0123456789")
 
     def __init__(self, train: bool = True) -> None:
+        train = as_flag("Digits", "train", train)
         images, labels = load_digits()
         chosen = held_out(labels) != train
         scaled = images[chosen, None].astype(np.float32) / 16

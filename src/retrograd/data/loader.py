@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.dtype import as_flag
 from ..ops.random import default_generator
 from .dataset import Dataset, IterableDataset
 from .fetch import END, Fetcher, next_seed
@@ -70,6 +71,9 @@ class DataLoader:
         persistent_workers: bool = False,
         seed: int | None = None,
     ) -> None:
+        drop_last = as_flag("DataLoader", "drop_last", drop_last)
+        persistent_workers = as_flag("DataLoader", "persistent_workers", persistent_workers)
+        shuffle = shuffle is not None and as_flag("DataLoader", "shuffle", shuffle)
         iterable = isinstance(dataset, IterableDataset)
         if not iterable and not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
             raise TypeError(
@@ -90,7 +94,7 @@ class DataLoader:
             raise ValueError("DataLoader: batch_size=None hands out single samples; drop_last has no meaning then")
         _check_workers(num_workers, timeout, multiprocessing_context, prefetch_factor, persistent_workers)
         self.dataset = dataset
-        self.shuffle = bool(shuffle)
+        self.shuffle = shuffle
         self.generator = np.random.Generator(np.random.PCG64(seed)) if seed is not None else generator
         self._generator = checked_generator("DataLoader", self.generator)
         self._generators = self._all_generators(batch_sampler if sampler is None else sampler)
@@ -100,13 +104,13 @@ class DataLoader:
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(() if sampler is None else sampler, batch_size, drop_last)
         self.sampler, self.batch_sampler = sampler, None if iterable else batch_sampler
-        self.batch_size, self.drop_last = batch_size, bool(drop_last)
+        self.batch_size, self.drop_last = batch_size, drop_last
         self.collate_fn = collate_fn
         self.num_workers, self.timeout = num_workers, timeout
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = start_method(multiprocessing_context) if num_workers else None
         self.prefetch_factor = (prefetch_factor or 2) if num_workers else None
-        self.persistent_workers = bool(persistent_workers)
+        self.persistent_workers = persistent_workers
         self._workers: Workers | None = None
         self._position = 0  # batches handed out in the epoch under way
         self._drew = False  # whether random numbers were drawn for one of them

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..ops.dtype import as_flag
 from .dataset import TensorDataset
 from .digits import held_out
 
@@ -36,6 +37,7 @@ class MNIST5k(TensorDataset):
     classes = tuple("0123456789")
 
     def __init__(self, train: bool = True) -> None:
+        train = as_flag("MNIST5k", "train", train)
         images, labels = load_mnist5k()
         chosen = held_out(labels) != train
         super().__init__(images[chosen, None].astype(np.float32) / 255, labels[chosen])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from ..ops.dtype import as_flag
 from ..ops.random import default_generator
 
 __all__ = [
@@ -17,6 +19,9 @@ __all__ = [
     "SubsetRandomSampler",
     "WeightedRandomSampler",
 ]
+
+
+_AT_ONCE = 1 << 22  # indices that are drawn together
 
 
 class Sampler:
@@ -48,7 +53,7 @@ class RandomSampler(Sampler):
 
     Raises:
         ValueError: num_samples is not positive.
-        TypeError: generator is no numpy.random.Generator.
+        TypeError: generator is no numpy.random.Generator, or replacement no truth value.
     """
 
     def __init__(
@@ -60,7 +65,8 @@ class RandomSampler(Sampler):
     ) -> None:
         if num_samples is not None:
             _check_count("RandomSampler", num_samples)
-        self.data_source, self.replacement, self._num_samples = data_source, replacement, num_samples
+        self.data_source, self._num_samples = data_source, num_samples
+        self.replacement = as_flag("RandomSampler", "replacement", replacement)
         self.generator = checked_generator("RandomSampler", generator)
 
     @property
@@ -68,16 +74,18 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        # The whole order is drawn at once: nothing that draws from the same generator later can change it.
         size, wanted = len(self.data_source), self.num_samples
         if self.replacement:
-            order = self.generator.integers(0, size, wanted)
-        elif wanted <= size:
-            order = self.generator.permutation(size)[:wanted]
-        else:
-            rounds = [self.generator.permutation(size) for _ in range(-(-wanted // size))] if size else []
-            order = np.concatenate(rounds)[:wanted] if rounds else np.empty(0, np.int64)
-        return iter(order.tolist())
+            return _drawn(self.generator, wanted, lambda generator, count: generator.integers(0, size, count))
+        if wanted <= size:
+            return iter(self.generator.permutation(size)[:wanted].tolist())
+        if not size:
+            return iter(())
+
+        def rounds(generator: np.random.Generator, count: int) -> np.ndarray:
+            return np.concatenate([generator.permutation(size) for _ in range(-(-count // size))])[:count]
+
+        return _drawn(self.generator, wanted, rounds, size)
 
     def __len__(self) -> int:
         return self.num_samples
@@ -114,7 +122,7 @@ class WeightedRandomSampler(Sampler):
 
     Raises:
         ValueError: num_samples is no positive int, a weight is negative or not finite, or too few are greater than 0.
-        TypeError: generator is no numpy.random.Generator.
+        TypeError: generator is no numpy.random.Generator, or replacement no truth value.
     """
 
     def __init__(
@@ -125,6 +133,7 @@ class WeightedRandomSampler(Sampler):
         generator: np.random.Generator | None = None,
     ) -> None:
         _check_count("WeightedRandomSampler", num_samples)
+        replacement = as_flag("WeightedRandomSampler", "replacement", replacement)
         self.weights = np.asarray(getattr(weights, "data", weights), np.float64)  # of a Tensor, its array
         if self.weights.ndim != 1 or not (np.isfinite(self.weights) & (self.weights >= 0)).all():
             raise ValueError("WeightedRandomSampler: weights must be one row of finite numbers of at least 0")
@@ -134,13 +143,18 @@ class WeightedRandomSampler(Sampler):
                 f"WeightedRandomSampler: {available} weights are greater than 0, which is too few for "
                 f"num_samples={num_samples} with replacement={replacement}"
             )
-        self.num_samples, self.replacement = num_samples, bool(replacement)
+        self.num_samples, self.replacement = num_samples, replacement
         self.generator = checked_generator("WeightedRandomSampler", generator)
 
     def __iter__(self) -> Iterator[int]:
         shares = self.weights / self.weights.sum()
-        drawn = self.generator.choice(len(shares), self.num_samples, self.replacement, shares)
-        return iter(drawn.tolist())
+        if not self.replacement:
+            return iter(self.generator.choice(len(shares), self.num_samples, False, shares).tolist())
+
+        def draw(generator: np.random.Generator, count: int) -> np.ndarray:
+            return generator.choice(len(shares), count, True, shares)
+
+        return _drawn(self.generator, self.num_samples, draw)
 
     def __len__(self) -> int:
         return self.num_samples
@@ -151,12 +165,14 @@ class BatchSampler(Sampler):
 
     Raises:
         ValueError: batch_size is no positive int.
+        TypeError: drop_last is no truth value.
     """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
             raise ValueError(f"BatchSampler: batch_size={batch_size!r} must be a positive int")
-        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, bool(drop_last)
+        self.sampler, self.batch_size = sampler, batch_size
+        self.drop_last = as_flag("BatchSampler", "drop_last", drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
         batch: list[int] = []
@@ -171,6 +187,23 @@ class BatchSampler(Sampler):
     def __len__(self) -> int:
         samples = len(self.sampler)  # type: ignore[arg-type]
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+
+def _drawn(
+    generator: np.random.Generator, wanted: int, draw: Callable[[np.random.Generator, int], np.ndarray], unit: int = 1
+) -> Iterator[int]:
+    """``wanted`` indices of ``draw(generator, count)``; count is a multiple of ``unit``, but the last time.
+
+    Nothing that draws from the generator later can change them: _AT_ONCE are drawn now, and where more are wanted, they
+    come as they are asked for from a generator of their own, whose seed is drawn now.
+    """
+    most = max(1, _AT_ONCE // unit) * unit
+    first = draw(generator, min(wanted, most)).tolist()
+    if wanted <= most:
+        return iter(first)
+    own = np.random.default_rng(int(generator.integers(1 << 63)))
+    rest = (draw(own, min(wanted - begin, most)).tolist() for begin in range(most, wanted, most))
+    return chain(first, chain.from_iterable(rest))
 
 
 def _check_count(name: str, num_samples: Any) -> None:

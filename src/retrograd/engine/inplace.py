@@ -134,10 +134,13 @@ def rebase(x: Tensor, edge: Any) -> None:
         with enable_grad():
             changed = Overwrite.apply(alias(root), value, view, True)
         _set_edge(root, changed._edge)
-    for other in views_of(root):
+    views = views_of(root)
+    done: dict[int, Tensor] = {}
+    for other in views:  # in the order they were made, so that a view of a view finds its parent done
         if other is not x:
             with enable_grad():
-                _set_edge(other, replay(other._view, root)._edge)
+                done[id(other)] = now = replay(other._view, root, done)
+            _set_edge(other, now._edge)
 
 
 def _check_family(x: Tensor, operator: str) -> None:

@@ -104,11 +104,29 @@ def views_of(root: Tensor) -> list[Tensor]:
     return [view for view in found if view is not None]
 
 
-def replay(link: Link, x: Tensor) -> Tensor:
-    """What `link` shows of its base, of x instead."""
-    base, cls, args, index = link
-    result = _apply(cls, x if args[0] is base else replay(args[0]._view, x), *args[1:])
-    return result[index] if type(result) is tuple else result
+def replay(link: Link, x: Tensor, done: dict[int, Tensor] | None = None) -> Tensor:
+    """What `link` shows of its base, of x instead.
+
+    `done`: views on the way, by their id, as they are of x; what is found here is added.
+    """
+    links = []  # from the view to its base: views of views may be many, so this is a loop
+    start = link[0]
+    while True:
+        links.append(link)
+        parent = link[2][0]
+        if parent is start:
+            break
+        if done is not None and id(parent) in done:
+            x = done[id(parent)]
+            break
+        link = parent._view
+    for position in range(len(links) - 1, -1, -1):
+        _, cls, args, index = links[position]
+        result = _apply(cls, x, *args[1:])
+        x = result[index] if type(result) is tuple else result
+        if position and done is not None:
+            done[id(links[position - 1][2][0])] = x
+    return x
 
 
 class Overwrite(Function):

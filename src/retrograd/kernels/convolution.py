@@ -7,7 +7,10 @@ arrays in another order are copied into this one first.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import product
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +76,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
         return _only_bias(bias, gx)
     algorithm = choose("conv_input_grad", window, g.shape[0], inputs, w.shape[0], g.dtype.char)
     if algorithm == "planar":
-        return planar.gather(_readable(g), w, direct.dense(bias), gx, window, True)
+        return _existing(planar.gather(_readable(g), w, direct.dense(bias), gx, window, True), g, w, bias, window)
     if algorithm == "winograd":
         return winograd.input_grad(_readable(g), w, direct.dense(bias), gx, window)
     if algorithm == "fold":
@@ -81,7 +84,51 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
     g = _readable(g)
     if window.workspace is None and by_line.applies(window, g.shape, g.strides, inputs, g.itemsize):
         return by_line.pointwise(g, _whole(w).swapaxes(0, 1), direct.dense(bias), gx)
-    return direct.gather(g, w, bias, gx, window, True)
+    direct.gather(g, w, bias, gx, window, True)
+    return gx if algorithm == "depthwise" else _existing(gx, g, w, bias, window)
+
+
+def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """``gx``, or if w is not finite, the same without products of taps and outputs that do not exist.
+
+    The kernels take zeros for these, and 0 * NaN is NaN. Then every position is NaN, one that is looked at, too.
+    """
+    if window.taps == 1:
+        return gx
+    corner = gx[_corner(window)]
+    if corner.ndim > 1:
+        corner = corner.ravel()
+    if isfinite(corner.dot(corner)) or np.isfinite(w).all():
+        return gx
+    groups, images, columns = window.groups, g.shape[0], w.shape[1]
+    gx[...] = 0 if bias is None else bias.reshape(-1, *[1] * window.ndim)
+    taps = w.reshape(*w.shape[:2], -1)
+    sizes = window.input, window.output, window.stride, window.dilation, window.padding
+    with np.errstate(all="ignore"):
+        for at_tap, tap in enumerate(product(*map(range, window.kernel))):
+            read: list[Any] = [...]
+            written: list[Any] = [...]
+            for r, i, o, s, d, (low, _) in zip(tap, *sizes, strict=True):
+                first = max(0, -((r * d - low) // s))
+                end = min(o, (i - 1 + low - r * d) // s + 1)
+                at = first * s + r * d - low
+                read.append(slice(first, max(first, end)))
+                written.append(slice(at, at + max(0, end - first - 1) * s + 1, s))
+            part = g[tuple(read)]
+            if part.size == 0:
+                continue
+            matrix = taps[..., at_tap].reshape(groups, -1, columns).swapaxes(1, 2)
+            product_of_tap = matrix @ part.reshape(images, groups, matrix.shape[2], -1)
+            gx[tuple(written)] += product_of_tap.reshape(images, -1, *part.shape[2:])
+    return gx
+
+
+@lru_cache(maxsize=4096)
+def _corner(window: Window) -> tuple[int | slice, ...]:
+    """Positions of the first image of an input gradient among which every tap is used."""
+    if max(window.stride) == 1:
+        return (0, slice(None), *(0,) * window.ndim)
+    return (0, slice(None), *(slice(min(s, i)) for s, i in zip(window.stride, window.input, strict=True)))
 
 
 def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import groupby
 from typing import Any, Self, SupportsIndex, overload
 
-from .module import Module, indented
+from .module import Module
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
@@ -165,17 +165,16 @@ class ModuleList(_Indexed):
     def __add__(self, modules: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *modules])
 
-    def __repr__(self) -> str:
-        """Like PyTorch's, with a run of equal modules written once: ``(0-2): 3 x Linear(...)``."""
-        lines = []
+    def _entries(self, number: Callable[[Any], int]) -> list[tuple[str, Any]]:
+        """As in PyTorch's repr, a run of equal modules comes once: ``(0-2): 3 x Linear(...)``."""
+        entries = []
         position = 0
-        for text, run in groupby(repr(module) for module in self):
-            count = len(list(run))
-            last = position + count - 1
-            label = f"({position}): {text}" if count == 1 else f"({position}-{last}): {count} x {text}"
-            lines.append("\n  " + indented(label))
-            position += count
-        return f"{type(self).__name__}({''.join(lines)}\n)" if lines else f"{type(self).__name__}()"
+        for _, equal in groupby(self, number):
+            run = list(equal)
+            last = position + len(run) - 1
+            entries.append((f"({position}): " if len(run) == 1 else f"({position}-{last}): {len(run)} x ", run[0]))
+            position += len(run)
+        return entries
 
 
 class ModuleDict(Module):

@@ -116,7 +116,7 @@ class _Convolution(Module):
         for argument, default in defaults.items():
             value = getattr(self, argument, default)
             if value != default:
-                words.append(f"{argument}={value!r}")
+                words.append(f"{argument}={value}")
         if self.bias is None:
             words.append("bias=False")
         if self.padding_mode != "zeros":

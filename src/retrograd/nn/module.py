@@ -14,10 +14,12 @@ from ..engine.grad_mode import thread
 from ..engine.line import inside
 from ..engine.tensor import Tensor
 from .error_path import add_module_path
+from .flags import checked
 from .hooks import Hooked
 from .loading import fill, fitting
 from .lookup import Lookup
 from .parameter import Parameter, as_float_dtype
+from .tree import Tree, walk
 from .uninitialized import is_lazy
 
 __all__ = ["Module"]
@@ -30,7 +32,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class Module(Hooked, Lookup):
+class Module(Tree, Hooked, Lookup):
     """Holds parameters, buffers and child modules under the names they were assigned to.
 
     A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters,
@@ -42,6 +44,12 @@ class Module(Hooked, Lookup):
     _parameter_names: dict[str, None]
     _buffer_names: dict[str, bool]  # name -> whether state_dict holds it
     _child_names: dict[str, None]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        init = cls.__dict__.get("__init__")
+        if init is not None and inside[init.__code__.co_filename]:  # a layer of this package
+            cls.__init__ = checked(init)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         self.__dict__.update(training=True, _parameter_names={}, _buffer_names={}, _child_names={})
@@ -173,37 +181,6 @@ class Module(Hooked, Lookup):
 
     # ------------------------------------------------------------------ walking the model
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """(name, child) for every direct child, each module once."""
-        seen: set[int] = set()
-        for name in self._child_names:
-            child = self.__dict__[name]
-            if child is not None and id(child) not in seen:
-                seen.add(id(child))
-                yield name, child
-
-    def children(self) -> Iterator[Module]:
-        return (child for _, child in self.named_children())
-
-    def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
-        """(path, module) for this module ("" is its path) and all below it, parents first."""
-        memo = set() if memo is None else memo
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name in self._child_names:
-            child = self.__dict__[name]
-            if child is not None:
-                path = f"{prefix}.{name}" if prefix else name
-                yield from child.named_modules(memo, path, remove_duplicate)
-
-    def modules(self) -> Iterator[Module]:
-        return (module for _, module in self.named_modules())
-
     def _named_members(
         self, registry: str, prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
@@ -235,13 +212,6 @@ class Module(Hooked, Lookup):
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
-
-    def apply(self, fn: Callable[[Module], object]) -> Self:
-        """Call fn on every module below this one and then on this one."""
-        for child in self.children():
-            child.apply(fn)
-        fn(self)
-        return self
 
     # ------------------------------------------------------------------ modes and types
 
@@ -309,15 +279,23 @@ class Module(Hooked, Lookup):
         keep_vars: hand out the parameters themselves instead of detached tensors.
         """
         destination = {} if destination is None else destination
-        persistent = (name for name, kept in self._buffer_names.items() if kept)
-        for name in (*self._parameter_names, *persistent):
-            tensor = self.__dict__[name]
-            if tensor is not None:
-                destination[prefix + name] = tensor if keep_vars else tensor.detach()
-        for name in self._child_names:
-            child = self.__dict__[name]
-            if child is not None:
-                child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+
+        def within(module: Module) -> Iterator[tuple[str, Module]]:
+            own = module is self or type(module).state_dict is Module.state_dict  # another one does as it likes
+            return module._members() if own else iter(())
+
+        for path, module, left in walk(self, within):
+            start = f"{prefix}{path}." if path else prefix
+            if left:
+                continue
+            if module is not self and type(module).state_dict is not Module.state_dict:
+                module.state_dict(destination=destination, prefix=start, keep_vars=keep_vars)
+                continue
+            persistent = (name for name, kept in module._buffer_names.items() if kept)
+            for name in (*module._parameter_names, *persistent):
+                tensor = module.__dict__[name]
+                if tensor is not None:
+                    destination[start + name] = tensor if keep_vars else tensor.detach()
         return destination
 
     def load_state_dict(
@@ -358,33 +336,9 @@ class Module(Hooked, Lookup):
         mark([own[key].data for key in arrays], "load_state_dict")
         return IncompatibleKeys(missing, unexpected)
 
-    # ------------------------------------------------------------------ text
-    def extra_repr(self) -> str:
-        """The module's own arguments in its repr; a layer overrides this."""
-        return ""
-
-    def describe(self) -> str:
-        """One line for messages: ``Conv2d(16, 32, kernel_size=(3, 3), stride=(1, 1))``, without children."""
-        arguments = self.extra_repr()
-        if "\n" in arguments or (self._child_names and not arguments):
-            return type(self).__name__
-        return f"{type(self).__name__}({arguments})"
-
-    def __repr__(self) -> str:
-        arguments = self.extra_repr()
-        children = [f"({name}): {indented(repr(self.__dict__[name]))}" for name in self._child_names]
-        if not children and "\n" not in arguments:
-            return f"{type(self).__name__}({arguments})"
-        lines = [*arguments.splitlines(), *children]
-        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
-
 
 def _quoted(keys: list[str]) -> str:
     return ", ".join(f'"{key}"' for key in keys)
-
-
-def indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
 
 
 anomaly.modules.call = Module.__call__.__code__

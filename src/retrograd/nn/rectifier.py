@@ -128,11 +128,13 @@ class Hardtanh(Module):
 
     Raises:
         TypeError: x is no floating point Tensor.
-        ValueError: min_val exceeds max_val.
+        ValueError: min_val is not less than max_val.
     """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
+        if not min_val < max_val:
+            raise ValueError(f"Hardtanh: min_val={min_val} must be less than max_val={max_val}")
         self.min_val = min_val
         self.max_val = max_val
         self.inplace = inplace

@@ -80,6 +80,8 @@ def adaptive_max_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSiz
     require_float(name, x)
     shape = x.data.shape
     window = _window(name, ndim, shape, freeze(output_size))
+    if len(shape) == ndim + 2 and not shape[1]:
+        raise ValueError(f"{name}: x has no channels; x.shape={shape}")
     kind: type[Function] = MaxPool if isinstance(window, Window) else AdaptiveMaxPool
     if len(shape) == ndim + 2:
         return kind.apply(x, window, return_indices)

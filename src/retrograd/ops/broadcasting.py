@@ -13,7 +13,7 @@ from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .dtype import require_tensor
 from .kernel_set import kernels
-from .shape import Reshape, sizes
+from .shape import Reshape, either, sizes
 
 __all__ = ["broadcast_to", "expand", "expand_as"]
 
@@ -44,14 +44,16 @@ class Expand(View):
         return sum_to(g, ctx.input_shape), None
 
 
-def expand(input: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
+def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] | None = None) -> Tensor:
     """input broadcast to ``shape``; -1 keeps an extent.
+
+    size: the shape, by name.
 
     Raises:
         ValueError: input does not broadcast to ``shape``.
     """
     require_tensor("expand", input)
-    target, source = sizes(shape), input.data.shape
+    target, source = sizes(shape if size is None else either("expand", "size", shape, size)), input.data.shape
     missing = len(target) - len(source)
     full = tuple(source[i - missing] if n == -1 and i >= missing else n for i, n in enumerate(target))
     if full == source:

@@ -90,9 +90,12 @@ def isclose(
 
     Raises:
         TypeError: an operand is no Tensor, or their types differ.
-        ValueError: the shapes do not broadcast.
+        ValueError: the shapes do not broadcast, or rtol or atol is negative or NaN.
     """
     x, y = _pair("isclose", input, other)
+    for label, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise ValueError(f"isclose: {label}={value!r} must be at least 0")
     if x.dtype != y.dtype:
         raise TypeError(f"isclose: input is {x.dtype}, other is {y.dtype}; convert one with .to()")
     return wrap(np.asarray(np.isclose(x, y, rtol, atol, equal_nan)))

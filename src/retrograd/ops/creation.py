@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.tensor import Tensor, wrap
 from .diagonal import nearest_offset
 from .dtype import as_dtype, float32, int64
-from .shape import TOO_LONG, sizes
+from .shape import TOO_LONG, either, sizes
 
 __all__ = [
     "arange",
@@ -97,19 +97,19 @@ def full(size: int | tuple[int, ...], fill_value: float, dtype: Any = None, requ
     return Tensor(array, requires_grad, as_dtype(dtype or type(fill_value)))
 
 
-def zeros(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """A Tensor of shape ``size`` filled with 0."""
-    return Tensor(np.zeros(sizes(size), as_dtype(dtype)), requires_grad)
+def zeros(*extents: Any, size: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """A Tensor of shape ``extents``, or by name ``size``, filled with 0."""
+    return Tensor(np.zeros(sizes(either("zeros", "size", extents, size)), as_dtype(dtype)), requires_grad)
 
 
-def ones(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """A Tensor of shape ``size`` filled with 1."""
-    return Tensor(np.ones(sizes(size), as_dtype(dtype)), requires_grad)
+def ones(*extents: Any, size: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """A Tensor of shape ``extents``, or by name ``size``, filled with 1."""
+    return Tensor(np.ones(sizes(either("ones", "size", extents, size)), as_dtype(dtype)), requires_grad)
 
 
-def empty(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """A Tensor of shape ``size`` with whatever numbers its memory holds."""
-    return Tensor(np.empty(sizes(size), as_dtype(dtype)), requires_grad)
+def empty(*extents: Any, size: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """A Tensor of shape ``extents``, or by name ``size``, with whatever numbers its memory holds."""
+    return Tensor(np.empty(sizes(either("empty", "size", extents, size)), as_dtype(dtype)), requires_grad)
 
 
 def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:

@@ -13,6 +13,7 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, expand
 from .dtype import are_floats, are_integers, as_float, float32, floats, require_number
 from .kernel_set import kernels
+from .norms import vector_norm_of
 from .powers import sqrt
 from .reduction import sum
 from .shape import axis
@@ -143,27 +144,33 @@ class RowCombination(Function):
         )
 
 
+def row_norm(name: str, x: Tensor, p: float) -> Tensor:
+    """The p-norm along the last axis."""
+    return RowNorm.apply(x, p) if p > 0 else vector_norm_of(name, x, p, -1, False, None)
+
+
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """(sum |x1 - x2 + eps|^p)^(1/p) along the last axis.
 
-    x1, x2 (..., D), broadcast -> (...), or (..., 1) with ``keepdim``. p: above 0, inf for the largest difference.
+    x1, x2 (..., D), broadcast -> (...), or (..., 1) with ``keepdim``. p: any number; inf and -inf for the largest
+    and the smallest difference, 0 for the number of those that are not 0.
 
     Raises:
         TypeError: an operand is no Tensor of numbers.
-        ValueError: p is not above 0, or the shapes do not broadcast or have no axes.
+        ValueError: p is NaN, or the shapes do not broadcast or have no axes.
     """
     name = "pairwise_distance"
     if not are_floats(x1, x2):
         x1, x2 = differing(name, x1=x1, x2=x2)
-    if not p > 0:
-        raise ValueError(f"{name}: p={p} must be above 0")
+    if p != p:
+        raise ValueError(f"{name}: p={p} must be a number, inf or -inf")
     shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
     if not shape:
         raise ValueError(f"{name}: x1 and x2 have no axes, need (..., D)")
     if p == 2 and len(shape) == 2:
         y = EuclideanDistance.apply(expand(x1, shape), expand(x2, shape), float(eps))
     else:
-        y = RowNorm.apply(x1 - x2 + eps, float(p))
+        y = row_norm(name, x1 - x2 + eps, float(p))
     return y.reshape((*y.shape, 1)) if keepdim else y
 
 

@@ -186,6 +186,17 @@ def require_factor(name: str, label: str, factor: Any, dtype: np.dtype[Any]) -> 
         raise TypeError(f"{name}: {label}={factor!r} does not scale {dtype}; use an int, or operands with .float()")
 
 
+def as_flag(name: str, argument: str, value: Any) -> bool:
+    """A truth value, Python's or NumPy's; a text, a number or None is none: "False" would count as True.
+
+    Raises:
+        TypeError: value is no truth value.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise TypeError(f"{name}: {argument}={value!r} must be True or False, not {type(value).__name__}")
+
+
 def is_number(value: Any) -> bool:
     """Whether value is a Python or NumPy real number or truth value."""
     return isinstance(value, (float, int, numbers.Real, np.bool_))

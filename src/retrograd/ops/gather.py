@@ -110,9 +110,11 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """``gather`` whose other axes are broadcast; without ``dim`` the places ``indices`` in input's C order.
 
+    With ``dim`` negative indices count from the end.
+
     Raises:
         TypeError: ``indices`` is no int64 Tensor.
-        IndexError: input has no such axis, or an index is not in [0, extent).
+        IndexError: input has no such axis, or an index is not in [-extent, extent).
         ValueError: the shapes do not fit.
     """
     require_tensor("take_along_dim", input)
@@ -129,7 +131,10 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         )
     full = [max(m, n) if 0 not in (m, n) else 0 for m, n in zip(sx, si, strict=True)]
     x = input.expand([sx[a] if a == position else n for a, n in enumerate(full)])
-    wide = np.broadcast_to(indices.data, [si[a] if a == position else n for a, n in enumerate(full)])
+    places = indices.data
+    if (places < 0).any():
+        places = np.where(places < 0, places + sx[position], places)
+    wide = np.broadcast_to(places, [si[a] if a == position else n for a, n in enumerate(full)])
     return gather(x, position, wrap(wide))
 
 

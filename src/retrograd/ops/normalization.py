@@ -159,15 +159,21 @@ def batch_norm(
 
     Raises:
         TypeError: the types differ or are not floating point.
-        ValueError: the shapes do not fit, or a channel has not more than one element to take statistics over.
+        ValueError: the shapes do not fit, a channel has one element to take statistics
+            over, or eps is negative, or 0 with the statistics of input.
     """
+    own = training or running_mean is None
+    if eps < 0 or (own and eps == 0):
+        raise ValueError(f"batch_norm: eps={eps} must be {'above' if own else 'at least'} 0{' in training' * own}")
     running = _running("batch_norm", input, running_mean, running_var)
     weight, bias = per_channel("batch_norm", input, weight=weight, bias=bias)
     if not training and running:
         return fixed_batch_norm(input, *running, weight, bias, eps)
     shape = input.data.shape
     count = shape[0] * math.prod(shape[2:])
-    if count <= 1:
+    if count == 0:  # nothing to take statistics over, and nothing to normalise
+        return ChannelAffine.apply(input, weight, bias)
+    if count == 1:
         raise ValueError(
             f"batch_norm: each channel has {count} elements to take statistics over, needs more than 1; "
             f"x.shape={shape}; use a larger batch, or eval mode"
@@ -198,7 +204,7 @@ def instance_norm(
 
     Raises:
         TypeError: the types differ or are not floating point.
-        ValueError: the shapes do not fit, a channel has not more than one position to take statistics over, or the
+        ValueError: the shapes do not fit, a channel has one position to take statistics over, or the
             running statistics that are asked for are missing.
     """
     running = _running("instance_norm", input, running_mean, running_var)
@@ -209,14 +215,16 @@ def instance_norm(
         return fixed_batch_norm(input, *running, weight, bias, eps)
     shape = input.data.shape
     count = math.prod(shape[2:])
-    if count <= 1:
+    if input.data.size == 0:  # nothing to take statistics over, and nothing to normalise
+        return ChannelAffine.apply(input, weight, bias)
+    if count == 1:
         raise ValueError(
             f"instance_norm: each channel has {count} positions to take statistics over, needs more than 1; "
             f"x.shape={shape}"
         )
     statistics: list[np.ndarray] = []
     y: Tensor = GroupNorm.apply(input, shape[1], weight, bias, eps, statistics)
-    if running and shape[0]:
+    if running:
         mean, inverse = statistics
         variance = np.maximum(inverse**-2.0 - eps, 0)
         _follow(running, mean.mean(0), variance.mean(0), count, momentum)

@@ -72,17 +72,23 @@ class Norm2(Function):
 def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(sum |input|^p)^(1/p) over ``dim`` (all axes if None); "fro" and None are 2; see ``linalg.vector_norm``.
 
+    "nuc" is the sum of the singular values of matrices, see ``linalg.matrix_norm``.
+
     dtype: convert input first.
 
     Raises:
         TypeError: input is no floating-point Tensor.
-        ValueError: ``p`` is no number, "fro" or None ("nuc" is not there), or an axis is named twice.
+        ValueError: ``p`` is no number, "fro", "nuc" or None, or an axis is named twice; "nuc" is not over two axes.
         IndexError: input has no such axis.
     """
     if p is None or p == "fro":
         p = 2.0
+    elif p == "nuc":
+        from .matrix_norms import matrix_norm_of  # which takes Norm2 from here
+
+        return matrix_norm_of("norm", input, p, tuple(range(input.data.ndim)) if dim is None else dim, keepdim, dtype)
     elif p != 2 and not is_number(p):
-        raise ValueError(f'norm: p={p!r} must be a number, "fro" or None')
+        raise ValueError(f'norm: p={p!r} must be a number, "fro", "nuc" or None')
     return vector_norm_of("norm", input, p, dim, keepdim, dtype)
 
 

@@ -138,7 +138,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 def constant_pad(x: Tensor, pairs: Pairs, value: Any) -> Tensor:
     """x with ``value`` around it; negative numbers cut off."""
     shape = tuple(n + before + after for n, (before, after) in zip(x.data.shape, pairs, strict=True))
-    if min(shape, default=0) < 0:
+    left = [n + min(before, 0) + min(after, 0) for n, (before, after) in zip(x.data.shape, pairs, strict=True)]
+    if min(left, default=0) < 0:
         raise ValueError(f"pad: pad cuts off more than input.shape={x.data.shape} has; the result would be {shape}")
     cut = tuple(slice(max(0, -b), n - max(0, -a)) for n, (b, a) in zip(x.data.shape, pairs, strict=True))
     if any(b < 0 or a < 0 for b, a in pairs):
@@ -163,9 +164,12 @@ def _pairs(shape: tuple[int, ...], pad: Any) -> Pairs:
 
 def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
     shape = x.data.shape
-    if min(map(min, pairs)) < 0:  # what is cut off is not there to be mirrored
-        x = constant_pad(x, tuple((min(before, 0), min(after, 0)) for before, after in pairs), 0)
+    if min(map(min, pairs)) < 0:
+        cut = tuple((min(before, 0), min(after, 0)) for before, after in pairs)
         pairs = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
+        if mode != "circular":  # a mirror shows what is cut off on its own side of it, too
+            return constant_pad(_extended(x, pairs, mode), cut, 0)
+        x = constant_pad(x, cut, 0)
     for axis, (extent, (before, after)) in enumerate(zip(x.data.shape, pairs, strict=True)):
         most = {"reflect": extent - 1, "replicate": max(before, after) if extent else 0, "circular": extent}[mode]
         if max(before, after) > max(most, 0):

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 from ..engine.tensor import Tensor
 from .broadcasting import broadcast_shape, expand
-from .distance import RowNorm
+from .distance import row_norm
 from .dtype import require_same
 from .shape import unsqueeze
 
 __all__ = ["cdist"]
 
 
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+_MODES = "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"
+
+
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
     """y[..., i, j] = (sum over k of |x1[..., i, k] - x2[..., j, k]|^p)^(1/p); x1 (..., P, M), x2 (..., R, M) -> (...,
     P, R)
 
-    p: above 0, float("inf") included. The slope at distance 0 is 0.
+    p: at least 0; float("inf") for the largest difference, 0 for the number of those that are not 0. The slope at
+    distance 0 is 0. compute_mode: one of PyTorch's three words; the differences are taken one by one under each of
+    them, which is the exact way.
 
     Raises:
         TypeError: the types differ or are not floating point.
-        ValueError: an operand has less than two axes, M differs, the leading axes do not broadcast, or p is not above
-        0.
+        ValueError: an operand has less than two axes, M differs, the leading axes do not broadcast, p is below 0, or
+            compute_mode is unknown.
     """
     require_same("cdist", "x1", x1, "x2", x2)
     s1, s2 = x1.data.shape, x2.data.shape
     if len(s1) < 2 or len(s2) < 2 or s1[-1] != s2[-1]:
         raise ValueError(f"cdist: x1.shape={s1}, x2.shape={s2} must be (..., P, M) and (..., R, M)")
-    if not p > 0:
-        raise ValueError(f"cdist: p={p} must be above 0")
+    if not p >= 0:
+        raise ValueError(f"cdist: p={p} must be at least 0")
+    if compute_mode not in _MODES:
+        raise ValueError(f"cdist: compute_mode={compute_mode!r} must be one of {', '.join(map(repr, _MODES))}")
     lead = broadcast_shape("cdist", s1[:-2], s2[:-2])
     rows = unsqueeze(expand(x1, lead + s1[-2:]), -2)
-    return RowNorm.apply(rows - unsqueeze(expand(x2, lead + s2[-2:]), -3), float(p))
+    return row_norm("cdist", rows - unsqueeze(expand(x2, lead + s2[-2:]), -3), float(p))

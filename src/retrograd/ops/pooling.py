@@ -15,7 +15,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from ..geometry import Window, as_pairs, as_tuple, pool_window
+from ..geometry import Window, as_pairs, as_tuple, meets, pool_window
 from .convolution_arguments import Extent, freeze
 from .dtype import require_number
 from .elementwise import Scale, div
@@ -237,9 +237,11 @@ def _pool_plan(
     if len(xs) not in (ndim + 1, ndim + 2):
         spatial(name, ndim, xs)
     size = xs[-ndim:]
+    if xs[-ndim - 1] == 0:
+        raise ValueError(f"{name}: x has no channels; x.shape={xs}")
     try:
         kernel = as_tuple(kernel_size, ndim, "kernel_size", 1)
-        steps = kernel if stride is None else as_tuple(stride, ndim, "stride", 1)
+        steps = kernel if stride is None or stride == () else as_tuple(stride, ndim, "stride", 1)
         spread = as_tuple(dilation, ndim, "dilation", 1)
         window = pool_window(size, kernel, steps, as_pairs(padding, ndim), spread)
     except (ValueError, TypeError) as error:
@@ -250,7 +252,7 @@ def _pool_plan(
     for i, r, o, s, d, (low, high) in zip(size, kernel, window.output, steps, spread, window.padding, strict=True):
         rest = i + low + high - d * (r - 1) - 1 - (o - 1) * s
         # one more window, if positions are left over, it starts before the high padding and it sees some of x
-        more = rest > 0 and o * s < i + low and any(0 <= o * s - low + tap * d < i for tap in range(r))
+        more = rest > 0 and o * s < i + low and meets(o * s - low, r, d, i)
         pairs.append((low, high + s - rest if more else high))
         outputs.append(o + more)
     extended = replace(window, output=tuple(outputs), padding=tuple(pairs))

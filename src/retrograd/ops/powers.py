@@ -183,11 +183,12 @@ def square(input: Tensor) -> Tensor:
 def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """input**exponent; one of them may be a number. The gradient to input is 0 where the exponent is 0.
 
-    Integers have integer powers; 0**0 is 1; the root of a negative number is NaN.
+    Integers have integer powers; 0**0 is 1; the root of a negative number is NaN. Where an exponent in a Tensor of
+    integers is negative, 1 and -1 have powers of 1 and -1, and all other integers 0.
 
     Raises:
         TypeError: an operand is neither a Tensor nor a number, or both hold truth values.
-        ValueError: the shapes do not broadcast, or an integer has a negative integer exponent.
+        ValueError: the shapes do not broadcast, or integers have a negative integer as exponent.
     """
     if isinstance(input, Tensor) and input.data.dtype.kind == "f" and is_number(exponent):
         return Pow.apply(input, float(exponent))
@@ -197,8 +198,17 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     if x.data.dtype.kind == "b":
         raise TypeError("pow: input and exponent are bool, needs numbers; convert one with .long()")
     if x.data.dtype.kind == "i" and (y.data < 0).any():
-        raise ValueError("pow: an integer has no negative integer power; convert input with input.float()")
+        if not isinstance(exponent, Tensor):
+            raise ValueError("pow: an integer has no negative integer power; convert input with input.float()")
+        return _integer_powers(x, y)
     return binary(PowTensors, "pow", x, y)
+
+
+def _integer_powers(x: Tensor, y: Tensor) -> Tensor:
+    """x**y, cut to integers: where y < 0, what is left of 1 / x**-y; 0 there is 0, too."""
+    powers = binary(PowTensors, "pow", x, wrap(np.maximum(y.data, 0))).data
+    odd = np.where(y.data & 1, x.data, 1)  # of 1 and -1
+    return wrap(np.where(y.data < 0, np.where(np.abs(x.data) == 1, odd, 0), powers))
 
 
 def hypot(input: Tensor, other: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from ..engine.tensor import Tensor
 from .broadcasting import broadcast_shape, expand
 from .dtype import cast, is_number, meeting, require_factor, require_same, require_tensor, whole
 from .matmul import Linear, MatMul, matmul
+from .reduction import sum
 from .shape import Permute, axis, reshape, unsqueeze
 
 __all__ = [
@@ -201,7 +202,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sum over pairs of axes: the last ``dims`` of a with the first of b, or the axes dims[0] of a with dims[1] of b.
 
-    The axes left of a, then those of b.
+    The axes left of a, then those of b. An extent of 1 is repeated to the one that it meets.
 
     Raises:
         TypeError: the types differ or are bool.
@@ -226,10 +227,15 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if len({*of_a}) != len(of_a) or len({*of_b}) != len(of_b):
         raise ValueError(f"tensordot: dims={dims} names an axis twice")
     for i, j in zip(of_a, of_b, strict=True):
-        if sa[i] != sb[j]:
+        if sa[i] == 1 != sb[j]:
+            b = sum(b, j, True)
+        elif sb[j] == 1 != sa[i]:
+            a = sum(a, i, True)
+        elif sa[i] != sb[j]:
             raise ValueError(
                 f"tensordot: axis {i} of a has {sa[i]}, axis {j} of b has {sb[j]}; a.shape={sa}, b.shape={sb}"
             )
+    sa, sb = a.data.shape, b.data.shape
     left, right = [i for i in range(len(sa)) if i not in of_a], [j for j in range(len(sb)) if j not in of_b]
     depth = _size(tuple(sa[i] for i in of_a))
     rows, columns = tuple(sa[i] for i in left), tuple(sb[j] for j in right)

@@ -14,7 +14,7 @@ from ..engine.views import View
 from .broadcasting import expand
 from .dtype import require_tensor
 from .kernel_set import kernels
-from .shape import TOO_LONG, axes, axis, clone, reshape, sizes, transpose
+from .shape import TOO_LONG, axes, axis, clone, either, reshape, sizes, transpose
 from .sparse import Matrix, SparseProduct
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
@@ -76,15 +76,15 @@ class Rearrange(Function):
         return Rearrange.apply(g, *ctx.geometry), None, None, None
 
 
-def flip(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
-    """input backwards along the axes ``dims``; unlike PyTorch's, a view.
+def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
+    """input backwards along the axes ``over``, or by name ``dims``; unlike PyTorch's, a view.
 
     Raises:
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
     require_tensor("flip", input)
-    over = axes("flip", "dims", sizes(dims), input.data.ndim or 1)
+    over = axes("flip", "dims", sizes(either("flip", "dims", over, dims)), input.data.ndim or 1)
     return Flip.apply(input, over) if input.data.ndim else clone(input)
 
 
@@ -152,14 +152,16 @@ def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1))
     return Flip.apply(transpose(input, *plane), plane[1:]) if turns else input
 
 
-def repeat(input: Tensor, *repeats: int | tuple[int, ...]) -> Tensor:
-    """input repeated ``repeats[i]`` times along axis i; more repeats than axes add axes in front.
+def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...] | None = None) -> Tensor:
+    """input repeated ``times[i]`` times along axis i; more numbers than axes add axes in front.
+
+    repeats: the times, by name.
 
     Raises:
         ValueError: there are fewer repeats than axes, or a negative one.
     """
     require_tensor("repeat", input)
-    counts, shape = sizes(repeats), input.data.shape
+    counts, shape = sizes(either("repeat", "repeats", times, repeats)), input.data.shape
     if len(counts) < len(shape) or min(counts, default=0) < 0:
         raise ValueError(
             f"repeat: repeats={counts} must be at least 0 each and as many as the axes of input.shape={shape} or more"
@@ -167,14 +169,16 @@ def repeat(input: Tensor, *repeats: int | tuple[int, ...]) -> Tensor:
     return _repeated(input, counts)
 
 
-def tile(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
+def tile(input: Tensor, *times: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
     """``repeat``; fewer numbers than axes count for the last ones.
+
+    dims: the times, by name.
 
     Raises:
         ValueError: a number is negative.
     """
     require_tensor("tile", input)
-    counts = sizes(dims)
+    counts = sizes(either("tile", "dims", times, dims))
     if min(counts, default=0) < 0:
         raise ValueError(f"tile: dims={counts} must be at least 0 each")
     return _repeated(input, (1,) * (input.data.ndim - len(counts)) + counts)

@@ -333,7 +333,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input where it is above 0, weight * input elsewhere.
 
-    weight: (1,), or (C,) for an input (N, C, ...) whose axis 1 it belongs to.
+    weight: () or (1,), or (C,) for an input (N, C, ...) whose axis 1 it belongs to.
 
     Raises:
         TypeError: an operand is no floating-point Tensor, or their types differ.
@@ -341,6 +341,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """
     require_same("prelu", "input", input, "weight", weight)
     channels = input.data.shape[1] if input.data.ndim > 1 else 1
+    if weight.data.shape == ():
+        weight = weight.reshape(1)
     if weight.data.shape not in ((1,), (channels,)):
         raise ValueError(
             f"prelu: weight.shape={weight.data.shape}, needs (1,) or one number for each of the {channels} channels, "

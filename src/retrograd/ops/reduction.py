@@ -81,7 +81,7 @@ class NanToZero(Function):
 def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum of input over ``dim`` (all axes if None); integers and truth values sum to int64.
 
-    dtype: convert input first.
+    dtype: convert input first; with bool the result says whether any element is not 0.
 
     Raises:
         TypeError: input is no Tensor, or ``dtype`` no element type.
@@ -93,7 +93,7 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
     over = axes("sum", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Sum.apply(input, over, keepdim)
-    return wrap(np.asarray(input.data.sum(axis=over, keepdims=keepdim, dtype=np.int64)))
+    return wrap(np.asarray(input.data.sum(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
 
 
 def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -117,7 +117,7 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
 
     The gradient to an element is the product of the others, also where that or the element is 0.
 
-    dtype: convert input first.
+    dtype: convert input first; with bool the result says whether all elements are not 0.
 
     Raises:
         TypeError: input is no Tensor, or ``dtype`` no element type.
@@ -129,7 +129,12 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     over = axes("prod", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Prod.apply(input, over, keepdim)
-    return wrap(np.asarray(input.data.prod(axis=over, keepdims=keepdim, dtype=np.int64)))
+    return wrap(np.asarray(input.data.prod(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
+
+
+def _wide(x: Tensor, asked: Any) -> Any:
+    """The type that integers are reduced in; bool, where it is asked for: such a sum is any, such a product all."""
+    return np.bool_ if asked is not None and x.data.dtype.kind == "b" else np.int64
 
 
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -144,7 +149,7 @@ def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any 
     over = axes("nansum", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Sum.apply(NanToZero.apply(input), over, keepdim)
-    return sum(input, dim, keepdim)
+    return sum(input, dim, keepdim, dtype=dtype)
 
 
 def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:

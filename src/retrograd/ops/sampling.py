@@ -10,7 +10,7 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape
 from .dtype import as_dtype, float32, int64, require_float
 from .random import chosen
-from .shape import TOO_LONG, sizes
+from .shape import TOO_LONG, either, sizes
 
 __all__ = [
     "bernoulli",
@@ -27,23 +27,28 @@ __all__ = [
 ]
 
 
-def rand(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """Uniform random numbers in [0, 1).
+def rand(
+    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = float32, requires_grad: bool = False
+) -> Tensor:
+    """Uniform random numbers in [0, 1); of shape ``extents``, or by name ``size``.
 
     Raises:
         TypeError: ``dtype`` is no floating-point type.
     """
-    array = chosen("rand", generator).random(sizes(size), _float("rand", dtype))
+    array = chosen("rand", generator).random(sizes(either("rand", "size", extents, size)), _float("rand", dtype))
     return Tensor(np.asarray(array), requires_grad)
 
 
-def randn(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """Random numbers of the standard normal distribution.
+def randn(
+    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = float32, requires_grad: bool = False
+) -> Tensor:
+    """Random numbers of the standard normal distribution; of shape ``extents``, or by name ``size``.
 
     Raises:
         TypeError: ``dtype`` is no floating-point type.
     """
-    array = chosen("randn", generator).standard_normal(sizes(size), _float("randn", dtype))
+    shape = sizes(either("randn", "size", extents, size))
+    array = chosen("randn", generator).standard_normal(shape, _float("randn", dtype))
     return Tensor(np.asarray(array), requires_grad)
 
 

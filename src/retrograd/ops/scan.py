@@ -13,7 +13,7 @@ from .gather import Scatter
 from .indexing import GetItem, PadSlice
 from .kernel_set import kernels
 from .private import private
-from .shape import axis, of_line
+from .shape import axis, clone, of_line
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 
@@ -222,7 +222,8 @@ def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """input[i + 1] - input[i] along axis ``dim``, ``n`` times over; prepend and append are put around input first.
+    """input[i + 1] - input[i] along axis ``dim``, ``n`` times over; prepend and append are put around input first,
+    if n is not 0.
 
     Types promote.
 
@@ -236,7 +237,10 @@ def diff(
         raise ValueError("diff: input has no axis, needs at least 1")
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise ValueError(f"diff: n={n!r} must be an int of at least 0")
-    input = _joined(input, along, prepend, append)
+    joined = _joined(input, along, prepend, append)
+    if n == 0:
+        return clone(input)
+    input = joined
     for _ in range(min(n, input.data.shape[along])):
         front: list[Any] = [slice(None)] * input.data.ndim
         back = list(front)

@@ -17,17 +17,20 @@ __all__ = ["bincount", "bucketize", "histc", "searchsorted", "trapezoid"]
 
 
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, right: bool = False, side: str | None = None, sorter: Tensor | None = None
-) -> Tensor:
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Where each element of input belongs in its sorted sequence: before equal ones, behind them if ``right``.
 
     sorted_sequence (*, L) in increasing order, or put there by the indices ``sorter`` (*, L); input (*, K) -> (*, K)
     int64, no gradient. A sequence (L,) serves input of any shape, or a number. side: "left" or "right" in other words.
+    out_int32: False; a Tensor holds no int32.
 
     Raises:
         TypeError: sorted_sequence is no Tensor, or input neither a Tensor nor a number.
         ValueError: the shapes do not fit, or side contradicts ``right`` or is unknown.
     """
+    _refuse_int32("searchsorted", out_int32)
     if not isinstance(sorted_sequence, Tensor):
         raise TypeError(f"searchsorted: sorted_sequence is {type(sorted_sequence).__name__}, needs a Tensor")
     if side is not None and (side not in ("left", "right") or (right and side == "left")):
@@ -60,20 +63,26 @@ def searchsorted(
     return wrap(places)
 
 
-def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Which of the intervals between ``boundaries`` (L,), in increasing order, each element lies in: 0 to L.
 
-    A boundary belongs to the interval below it, or, if ``right``, to that above.
+    A boundary belongs to the interval below it, or, if ``right``, to that above. out_int32: as in ``searchsorted``.
 
     Raises:
         TypeError: boundaries is no Tensor, or input neither a Tensor nor a number.
         ValueError: boundaries has not one axis.
     """
+    _refuse_int32("bucketize", out_int32)
     if not isinstance(boundaries, Tensor):
         raise TypeError(f"bucketize: boundaries is {type(boundaries).__name__}, needs a Tensor")
     if boundaries.data.ndim != 1:
         raise ValueError(f"bucketize: boundaries.shape={boundaries.data.shape} must have one axis")
     return searchsorted(boundaries, input, right=right)
+
+
+def _refuse_int32(name: str, out_int32: bool) -> None:
+    if out_int32 is not False:
+        raise ValueError(f"{name}: out_int32={out_int32!r} must be False; the places are int64, and there is no int32")
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -133,7 +142,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The sum of (y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]) along axis ``dim``; without x the steps are dx (1).
 
-    x has y's shape, or one axis as long as y's axis ``dim``.
+    x has one axis as long as y's axis ``dim``, or a shape that is broadcast against y's.
 
     Raises:
         TypeError: y or x is no Tensor of numbers, or dx no number.
@@ -151,12 +160,16 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
     if dx is not None:
         raise ValueError("trapezoid: x and dx both say how long the steps are; give one of them")
     require_number("trapezoid", x, "x")
-    if x.data.shape == y.data.shape:
-        steps = diff(x, dim=along)
-    elif x.data.shape == y.data.shape[along : along + 1]:
-        steps = diff(x).reshape((-1,) + (1,) * (y.data.ndim - 1 - along))
-    else:
+    given = x.data.shape
+    if x.data.ndim == 1:
+        x = x.reshape((-1,) + (1,) * (y.data.ndim - 1 - along))
+    x = x.reshape((1,) * (y.data.ndim - x.data.ndim) + x.data.shape)
+    if x.data.ndim != y.data.ndim or any(
+        m != n and (a == along or 1 not in (m, n))
+        for a, (m, n) in enumerate(zip(x.data.shape, y.data.shape, strict=True))
+    ):
         raise ValueError(
-            f"trapezoid: x.shape={x.data.shape} must equal y.shape={y.data.shape} or be ({y.data.shape[along]},)"
+            f"trapezoid: x.shape={given} must be ({y.data.shape[along]},), or broadcast to y.shape={y.data.shape} with "
+            f"as many elements along axis dim={dim}"
         )
-    return sum(pairs * steps, along) * 0.5
+    return sum(pairs * diff(x, dim=along), along) * 0.5

@@ -87,14 +87,16 @@ class Clone(Function):
         return g, None
 
 
-def reshape(input: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
+def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[int, ...] | None = None) -> Tensor:
     """input under another shape; one extent may be -1 and follows from the others.
+
+    shape: the extents, by name.
 
     Raises:
         ValueError: the number of elements differs.
     """
     require_tensor("reshape", input)
-    target = sizes(shape)
+    target = sizes(extents if shape is None else either("reshape", "shape", extents, shape))
     if target == input.data.shape:
         return input
     try:
@@ -130,15 +132,17 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, shape[:start] + (product,) + shape[end + 1 :])
 
 
-def permute(input: Tensor, *dims: int | tuple[int, ...]) -> Tensor:
-    """Axis ``dims[i]`` of input as axis i: a view.
+def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
+    """Axis ``order[i]`` of input as axis i: a view.
+
+    dims: the order, by name.
 
     Raises:
-        ValueError: ``dims`` is not a permutation of input's axes.
+        ValueError: ``order`` is not a permutation of input's axes.
     """
     require_tensor("permute", input)
     ndim = input.data.ndim
-    wanted = sizes(dims)
+    wanted = sizes(order if dims is None else either("permute", "dims", order, dims))
     normal = tuple(d + ndim if d < 0 else d for d in wanted)
     if sorted(normal) != list(range(ndim)):
         raise ValueError(
@@ -369,6 +373,19 @@ def _can_view(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[in
                 want *= new[j]
         i, j = i + 1, j + 1
     return True
+
+
+def either(name: str, label: str, given: tuple[Any, ...], named: Any) -> tuple[Any, ...]:
+    """The numbers of a call that takes them one by one, in a tuple, or by the name ``label``.
+
+    Raises:
+        TypeError: they are given both by position and by name.
+    """
+    if named is None:
+        return given
+    if given:
+        raise TypeError(f"{name}: {label}={named!r} is given by position, too: {given}; give it once")
+    return (named,)
 
 
 def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:

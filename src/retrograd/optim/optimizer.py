@@ -29,7 +29,7 @@ class Optimizer:
     """Updates parameters, in groups that may have options of their own.
 
     params: an iterable of leaf Tensors, or of dicts ``{"params": tensors, option: value, ...}``.
-    defaults: the options of a group that does not set them.
+    defaults: the options of a group that does not set them; a Tensor of one element stands for its number.
 
     ``param_groups`` is a list of dicts as in PyTorch; options such as ``group["lr"]`` may be changed between
     steps. ``state`` maps a parameter to its dict of counters and buffers, which keep the parameter's memory order.
@@ -77,7 +77,8 @@ class Optimizer:
         if isinstance(params, (set, frozenset)):
             raise TypeError(f"{name}: params is a set, whose order changes from run to run; use a list")
         parameters = [params] if isinstance(params, Tensor) else list(params)
-        group = {**self.defaults, **param_group, "params": parameters}
+        options = {**self.defaults, **param_group, "params": None}
+        group = {**{option: as_number(value) for option, value in options.items()}, "params": parameters}
         unknown = [option for option in group if option not in (*self.defaults, *NOTES, "params")]
         if unknown:
             raise ValueError(f"{name}: there is no option {unknown[0]!r}; a group has {list(self.defaults)}")
@@ -340,6 +341,13 @@ def _checked_number(name: str, value: Any, integer: bool) -> Any:
     if number.item() < 0 or number.item() % 1:
         raise ValueError(f"{name}={value!r} is no count; expected an integer >= 0")
     return int(number.item())
+
+
+def as_number(option: Any) -> Any:
+    """The number that an option holds as a Tensor of one element, or some of several; anything else as it is."""
+    if isinstance(option, Tensor) and option.data.size == 1:
+        return option.item()
+    return tuple(map(as_number, option)) if isinstance(option, (tuple, list)) else option
 
 
 def require_number(

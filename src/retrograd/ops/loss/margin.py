@@ -100,7 +100,8 @@ def multi_margin_loss(
 ) -> Tensor:
     """weight[t] sum over c != t of max(0, margin - input[t] + input[c])^p / C for the class t of each row.
 
-    input (N, C), target (N,) int64; or (C,) and (). p: 1 or 2. weight: (C,). Averaged over rows, summed or as it is.
+    input (N, C), target (N,) int64; or (C,) and () or (1,). p: 1 or 2. weight: (C,). Averaged over rows, summed or as
+    it is.
 
     Raises:
         TypeError: input or weight are not of one floating-point type, or the target is not int64.
@@ -115,10 +116,12 @@ def multi_margin_loss(
         raise ValueError(f"{name}: p={p} must be 1 or 2")
     if input.data.ndim > 2:
         raise ValueError(f"{name}: input.shape={input.data.shape} must be (N, C) or (C,)")
-    check_labels(name, input, target)
     rows = input if input.data.ndim == 2 else Reshape.apply(input, (1, input.data.size))
+    # a row may have its axis or not
+    whole = rows if isinstance(target, Tensor) and target.data.shape == (1,) else input
+    check_labels(name, whole if whole.data.ndim else Reshape.apply(input, (1,)), target)
     classes, labels = rows.data.shape[1], private(target.data)
-    refuse_labels(name, input.data.shape, labels, classes, None)
+    refuse_labels(name, whole.data.shape or (1,), labels, classes, None)
     constant(name, "weight", weight, input)
     if weight is not None and weight.data.shape != (classes,):
         raise ValueError(f"{name}: weight.shape={weight.data.shape}, needs ({classes},), one per class")
@@ -126,14 +129,14 @@ def multi_margin_loss(
     losses = MultiMargin.apply(rows, labels, int(p), float(margin))
     if weight is not None:
         losses = losses * wrap(weight.data[labels])
-    return reduce(name, losses if input.data.ndim == 2 else Reshape.apply(losses, ()), reduction)
+    return reduce(name, losses if target.data.ndim else Reshape.apply(losses, ()), reduction)
 
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """sum over targets j and other classes i of max(0, 1 - input[j] + input[i]) / C in each row.
 
-    input (N, C) or (C,); target of the same shape, int64: a row's classes, ended by -1 where there are fewer than C.
-    Averaged over rows, summed or as it is.
+    input (N, C), (C,) or (); target of the same shape, int64: a row's classes, ended by -1 where there are
+    fewer than C. Averaged over rows, summed or as it is.
 
     Raises:
         TypeError: input is no floating-point Tensor, or the target is not int64.
@@ -147,12 +150,11 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     if not isinstance(target, Tensor) or target.data.dtype != np.int64:
         kind = target.data.dtype if isinstance(target, Tensor) else type(target).__name__
         raise TypeError(f"{name}: target is {kind}, needs a Tensor of int64 class indices")
-    if target.data.shape != shape or len(shape) not in (1, 2):
+    if target.data.shape != shape or len(shape) > 2:
         raise ValueError(
             f"{name}: input.shape={shape}, target.shape={target.data.shape}; both must be (N, C) or both (C,)"
         )
-    targets = private(target.data)
-    refuse_labels(name, shape, targets, shape[-1], -1)
-    rows = (1, *shape) if len(shape) == 1 else shape
+    rows, targets = shape if len(shape) == 2 else (1, *(shape or (1,))), private(target.data)
+    refuse_labels(name, shape or (1,), targets, rows[1], -1)
     losses = MultilabelMargin.apply(Reshape.apply(input, rows), targets.reshape(rows))
     return reduce(name, losses if len(shape) == 2 else Reshape.apply(losses, ()), reduction)

@@ -1,0 +1,121 @@
+"""Norms of matrices: sums of rows or columns, and singular values, by NumPy's LAPACK."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..engine.function import Function
+from ..engine.grad_mode import is_grad_enabled
+from ..engine.tensor import Tensor, wrap
+from .broadcasting import Sum
+from .dtype import as_dtype, cast, require_float
+from .extremes import Amax
+from .norms import Norm1, Norm2
+from .reduction import axes
+from .shape import Permute, Reshape
+
+__all__: list[str] = []
+
+ORDERS = ("fro", "nuc", inf, -inf, 1, -1, 2, -2)
+
+
+class Svd(Function):
+    """x (..., M, N) = u diag(s) v^T: u (..., M, K), s (..., K) from the largest down, v (..., N, K), K = min(M, N).
+
+    Source: J. Townsend, "Differentiating the Singular Value Decomposition", 2016. Where singular values are equal, and
+    so their vectors undecided, the gradient of u and v is not finite.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, ...]:
+        found = tuple(map(wrap, decomposed(x.data)))
+        ctx.save_for_backward(*found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gu: Tensor, gs: Tensor, gv: Tensor) -> Tensor:
+        u, s, v = ctx.saved_tensors
+        count = s.data.shape[-1]
+        row, column = s.unsqueeze(-2), s.unsqueeze(-1)
+        apart = (row - column) * (row + column) + wrap(np.eye(count, dtype=s.data.dtype))
+        of_u, of_v = _transposed(u) @ gu, _transposed(v) @ gv
+        middle = (of_u - _transposed(of_u)) / apart * row + (of_v - _transposed(of_v)) / apart * column
+        gx = (u * gs.unsqueeze(-2) + u @ middle) @ _transposed(v)
+        if u.data.shape[-2] > count:  # what gu has outside of the space of u
+            gx = gx + (gu - u @ of_u) / row @ _transposed(v)
+        if v.data.shape[-2] > count:
+            gx = gx + u @ _transposed((gv - v @ of_v) / row)
+        return gx
+
+
+class SingularValues(Function):
+    """x (..., M, N) -> its singular values (..., min(M, N)), from the largest down."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        u, s, v = decomposed(x.data)
+        ctx.save_for_backward(x, u, v)
+        return wrap(s)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        x, *arrays = ctx.saved_tensors
+        u, _, v = Svd.apply(x) if is_grad_enabled() else (wrap(arrays[0]), None, wrap(arrays[1]))
+        return (u * g.unsqueeze(-2)) @ _transposed(v)
+
+
+def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
+    """The norm of matrices over the axes (rows, columns) ``dim``, for ``norm``, ``linalg.norm`` and ``matrix_norm``.
+
+    Raises:
+        TypeError: x is no floating-point Tensor.
+        ValueError: ``order`` is none of ORDERS, ``dim`` does not name two axes, or a largest or smallest value is asked
+            for where there is none.
+        IndexError: x has no such axis.
+    """
+    require_float(name, x)
+    if not isinstance(order, (str, int, float)) or order not in ORDERS:
+        raise ValueError(f"{name}: ord={order!r} must be one of {', '.join(map(repr, ORDERS))} for a matrix")
+    over = axes(name, dim, x.data.ndim)
+    if len(over) != 2:
+        raise ValueError(f"{name}: dim={dim} must name 2 axes, of the rows and of the columns, for ord={order!r}")
+    if dtype is not None:
+        x = cast(x, as_dtype(dtype))
+        require_float(name, x)
+    rows, columns = (i % x.data.ndim for i in dim)
+    shape = x.data.shape
+    if order == "fro":
+        return Norm2.apply(x, over, keepdim)
+    if order in (1, -1, inf, -inf):
+        summed, compared = (rows, columns) if abs(order) == 1 else (columns, rows)
+        _require_some(name, order, shape, (compared,))
+        y = Amax.apply(Norm1.apply(x, (summed,), True), (compared,), True, order < 0)
+    else:
+        if order != "nuc":
+            _require_some(name, order, shape, over)
+        others = [i for i in range(len(shape)) if i not in over]
+        values = SingularValues.apply(Permute.apply(x, (*others, rows, columns)))
+        last = (values.data.ndim - 1,)
+        y = Sum.apply(values, last, False) if order == "nuc" else Amax.apply(values, last, False, order < 0)
+    return Reshape.apply(y, tuple(1 if i in over else n for i, n in enumerate(shape) if keepdim or i not in over))
+
+
+def decomposed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """u, s and v of the singular value decomposition of each matrix; NaN where it is not finite."""
+    finite = np.isfinite(x).all((-2, -1), keepdims=True)
+    u, s, vt = np.linalg.svd(x if finite.all() else np.where(finite, x, 0), full_matrices=False)
+    if not finite.all():
+        u, s, vt = (np.where(mask, part, np.nan) for mask, part in ((finite, u), (finite[..., 0], s), (finite, vt)))
+    return u, s, np.ascontiguousarray(vt.swapaxes(-1, -2))
+
+
+def _transposed(x: Tensor) -> Tensor:
+    return x.transpose(-2, -1)
+
+
+def _require_some(name: str, order: Any, shape: tuple[int, ...], over: tuple[int, ...]) -> None:
+    if 0 in [shape[i] for i in over]:
+        raise ValueError(f"{name}: input.shape={shape} has no element to compare; ord={order!r} needs one")

@@ -1,0 +1,94 @@
+"""Truth values: every layer refuses what is none, for every parameter that it annotates as bool."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from retrograd import nn, optim
+from retrograd.data import BatchSampler, DataLoader, Digits, RandomSampler, WeightedRandomSampler
+from retrograd.engine.tensor import Tensor
+
+LAYERS = [
+    (layer, name)
+    for layer in vars(nn).values()
+    if inspect.isclass(layer) and issubclass(layer, nn.Module)
+    for name, parameter in inspect.signature(layer).parameters.items()
+    if parameter.annotation == "bool"
+]
+WRONG = ["False", 0, 1, None, Tensor(np.array(True))]
+
+
+@pytest.mark.parametrize(("layer", "name"), LAYERS)
+def test_no_truth_value(layer: type, name: str) -> None:
+    parameters = inspect.signature(layer).parameters.values()
+    needed = [3 for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    for value in WRONG:
+        with pytest.raises(TypeError, match=rf"^{layer.__name__}: {name}=.* must be True or False, not"):
+            layer(*needed, **{name: value})
+
+
+def test_there_are_many() -> None:
+    assert len(LAYERS) > 200
+
+
+def test_by_position_and_from_numpy() -> None:
+    with pytest.raises(TypeError, match="Linear: bias='no' must be True or False, not str"):
+        nn.Linear(2, 3, "no")  # type: ignore[arg-type]
+    layer = nn.LSTM(2, 3, bias=np.False_, batch_first=np.True_)  # type: ignore[arg-type]
+    assert layer.batch_first is True and "bias=False" in repr(layer)
+    assert nn.Linear(2, 3, np.False_).bias is None  # type: ignore[arg-type]
+
+
+def test_a_layer_of_ones_own_says_for_itself() -> None:
+    class Own(nn.Module):
+        def __init__(self, loud: bool = False) -> None:
+            super().__init__()
+            self.loud = loud
+
+    assert Own("very").loud == "very"  # type: ignore[arg-type]
+
+
+def test_loaders() -> None:
+    data = list(range(4))
+    for call, message in (
+        (lambda: DataLoader(data, shuffle="False"), "DataLoader: shuffle='False' must be True or False"),
+        (lambda: DataLoader(data, drop_last=1), "DataLoader: drop_last=1"),
+        (lambda: DataLoader(data, persistent_workers=0), "DataLoader: persistent_workers=0"),
+        (lambda: RandomSampler(data, "yes"), "RandomSampler: replacement='yes'"),
+        (lambda: WeightedRandomSampler([1], 1, 1), "WeightedRandomSampler: replacement=1"),
+        (lambda: BatchSampler(data, 2, None), "BatchSampler: drop_last=None"),
+        (lambda: Digits("no"), "Digits: train='no'"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam"])
+def test_numbers_of_optimizers_in_tensors(name: str) -> None:
+    """Tensors of one element do what their numbers do."""
+    make = getattr(optim, name)
+    parameters = inspect.signature(make).parameters
+    options = {option: p.default for option, p in parameters.items() if isinstance(p.default, (float, tuple))}
+    tensors = {
+        option: tuple(map(wrapped, value)) if isinstance(value, tuple) else wrapped(value)
+        for option, value in options.items()
+    }
+    ends = []
+    for given in (options, tensors):
+        x = Tensor(np.linspace(1, 2, 5), requires_grad=True)
+        optimizer = make([{"params": [x], "lr": given["lr"]}], **given)
+        for _ in range(3):
+            x.grad = Tensor(x.data**2)
+            optimizer.step()
+        ends.append(x.data)
+        assert type(optimizer.param_groups[0]["lr"]) is float
+    np.testing.assert_array_equal(*ends)
+    with pytest.raises(ValueError, match="lr"):
+        make([x], lr=Tensor(np.ones(2)))
+
+
+def wrapped(value: float) -> Tensor:
+    return Tensor(np.array(value, np.float64))
