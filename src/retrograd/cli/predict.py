@@ -32,8 +32,9 @@ def _predict(arguments: argparse.Namespace) -> int:
     """Every image that can be read is classified; the others are named on stderr, and then the exit code is 1."""
     import json
 
-    from ..data.images import ImageError, shown
+    from ..data.images import ImageError
     from ..ops.kernel_set import use_kernels
+    from ..printable import shown
     from ..train import CheckpointError
     from ..train.predict import Predictor
 

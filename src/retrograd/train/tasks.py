@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ..data.digits import Digits
-from ..data.images import load_images, shown
+from ..data.images import load_images
 from ..data.mnist import MNIST5k
+from ..printable import shown
 from .augment import flipped, shifted, warped
 from .image_task import ByteImages, ImageTask
 from .networks import build_network
