@@ -44,7 +44,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "explain": (_LAYERS | _OPERATORS, {"numpy", "matplotlib"}),
     "interop": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "safetensors"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
-    "cli": (_TOOLS | _LAYERS | _OPERATORS | {"printable"}, {"numpy"}),
+    "cli": (_TOOLS | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "linalg", "testing"}, {"numpy"}),
 }

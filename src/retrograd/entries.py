@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 __all__ = [
     "Check",
+    "anything",
     "brief",
     "check_table",
     "checked_bools",
@@ -24,6 +25,7 @@ __all__ = [
     "count",
     "flag",
     "items",
+    "names",
     "number",
     "optional",
     "same",
@@ -34,15 +36,24 @@ __all__ = [
 Check = Callable[[str, Any], Any]
 
 _MOST = 2**63 - 1  # what an int64 can count
+_REPR = reprlib.Repr()
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 20
+_REPR.maxlevel = 3
+_REPR.maxstring = _REPR.maxother = 60
 
 
 def brief(value: Any) -> str:
     """The value for a message: never long, however much there is of it."""
     try:
-        shown = reprlib.repr(value)
+        shown = _REPR.repr(value)
     except Exception:  # such as of an int of too many digits
         shown = type(value).__name__
-    return shown if len(shown) <= 120 else f"{shown[:120]} ..."
+    return shown if len(shown) <= 300 else f"{shown[:300]} ..."
+
+
+def names(keys: Iterable[Any]) -> str:
+    """Keys for a message, in order."""
+    return brief(sorted(map(str, keys)))
 
 
 def count(low: int = 0, high: int = _MOST) -> Check:
@@ -82,6 +93,11 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} is {brief(value)}; it must be True or False")
     return bool(value)
+
+
+def anything(name: str, value: Any) -> Any:
+    """Whatever it is: others check it."""
+    return value
 
 
 def text(name: str, value: Any) -> str:
@@ -127,7 +143,7 @@ def table(checks: Mapping[str, Check]) -> Check:
         if not isinstance(value, Mapping):
             raise ValueError(f"{name} is {brief(value)}; it must be a dict")
         if value.keys() != checks.keys():
-            raise ValueError(f"{name} has the entries {brief(list(value))}, expected {list(checks)}")
+            raise ValueError(f"{name} has the entries {names(value)}, expected {list(checks)}")
         return {key: inner(f"{name}[{key!r}]", value[key]) for key, inner in checks.items()}
 
     return check

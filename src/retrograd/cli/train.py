@@ -166,6 +166,7 @@ def _new(output: Path) -> RunLock | None:
 
 def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, Any] | None:
     """The checkpoint's state when resuming; it must be of this task."""
+    from ..entries import brief, same
     from ..train import CheckpointError, load_checkpoint
     from ..train.trainer import CHECKPOINT
 
@@ -173,9 +174,9 @@ def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, 
         return None
     path = output / CHECKPOINT
     state = load_checkpoint(path)
-    if state.get("task") != name:
-        task = state.get("task")
-        raise CheckpointError(f"{path} does not fit this command: it is of the task {task!r}, not {name!r}")
+    if not same(state.get("task"), name):
+        task = brief(state.get("task"))
+        raise CheckpointError(f"{path} does not fit this command: it is of the task {task}, not {name!r}")
     return state
 
 
@@ -303,7 +304,7 @@ def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str]
             raise UsageError(f"--{error}") from None
     try:
         options = kind(**{name: saved["options"][name] for name in names})
-    except (KeyError, TypeError, ValueError) as error:
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this command: {error}") from error
     _keep(chosen, options)
     return options

@@ -61,7 +61,8 @@ def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndar
         if assign:
             target.data, target.grad = array, None
         else:
-            np.copyto(target.data, array, casting="same_kind")
+            with np.errstate(over="ignore"):  # a float64 beyond float32 is infinite there
+                np.copyto(target.data, array, casting="same_kind")
 
 
 def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dict[str, Shapes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..entries import brief, check_table, choice, count
+from ..entries import brief, check_table, choice, count, names
 
 __all__ = ["set_state_of"]
 
@@ -36,13 +36,15 @@ def _checked(name: str, value: Any, own: Any) -> Any:
     if isinstance(own, Mapping):
         table = check_table(name, value)
         if table.keys() != own.keys():
-            raise ValueError(f"{name} has the entries {brief(list(table))}, expected {list(own)}")
+            raise ValueError(f"{name} has the entries {names(table)}, expected {list(own)}")
         return {key: _checked(f"{name}[{key!r}]", table[key], own[key]) for key in own}
     if isinstance(own, np.ndarray):
         array = np.asarray(value)
-        if array.shape != own.shape or array.dtype.kind not in "iu" or not np.array_equal(array.astype(own.dtype), array):
-            raise ValueError(f"{name} is {brief(value)}; it must be an array of {own.dtype}, shape {own.shape}")
-        return array.astype(own.dtype)
+        if array.shape == own.shape and array.dtype.kind in "iu":
+            found = array.astype(own.dtype)
+            if np.array_equal(found, array):
+                return found
+        raise ValueError(f"{name} is {brief(value)}; it must be an array of {own.dtype}, shape {own.shape}")
     if isinstance(own, str):
         return choice(own)(name, value)
     return count(0, _LARGEST.get(name.rpartition("['")[2].removesuffix("']"), 2**63 - 1))(name, value)
