@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .answers import UsageError, complain, given, option
+from .answers import UsageError, complain, given, option, say
 
 if TYPE_CHECKING:
     from ..train import Progress, Settings, Task, Trainer
@@ -328,14 +327,12 @@ def _finish(trainer: Trainer, command: str) -> int:
     from ..train.pictures import PicturesMissing
     from ..train.report import ReportError, write_report
 
-    print(trainer.task.result(trainer))
-    print(f"checkpoint  {trainer.path}")
+    say(trainer.task.result(trainer))
+    say(f"checkpoint  {trainer.path}")
     try:
-        print(f"report      {write_report(trainer)}", flush=True)
+        say(f"report      {write_report(trainer)}")
     except PicturesMissing as missing:
-        sys.stdout.flush()
         return complain(f"there is no report: {missing}; then {command} writes it", 0)
     except ReportError as error:
-        sys.stdout.flush()
         return complain(str(error), 1)
     return 0
