@@ -28,6 +28,7 @@ __all__ = [
     "names",
     "number",
     "optional",
+    "reason",
     "same",
     "table",
     "text",
@@ -49,6 +50,12 @@ def brief(value: Any) -> str:
     except Exception:  # such as of an int of too many digits
         shown = type(value).__name__
     return shown if len(shown) <= 300 else f"{shown[:300]} ..."
+
+
+def reason(error: BaseException) -> str:
+    """What an error says, for a message in one line, however much of a file it quotes."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    return said if len(said) <= 200 else f"{said[:200]} ..."
 
 
 def names(keys: Iterable[Any]) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ..entries import reason
 from ..outside import open_outside
 from ..printable import shown
 from .dataset import Dataset
@@ -182,7 +183,7 @@ def read_image(path: str | Path, channels: int, size: int | None = None) -> np.n
                 plain = package.ImageOps.fit(plain, (size, size), package.Image.Resampling.BILINEAR)
             array = np.array(plain)
         except Exception as error:  # whatever Pillow raises about a file from outside
-            raise ImageError(f"is damaged or cut off ({_short(error)})") from error
+            raise ImageError(f"is damaged or cut off ({reason(error)})") from error
     return array.reshape(*array.shape[:2], channels)
 
 
@@ -201,14 +202,14 @@ def _opened(path: Path) -> Iterator[Any]:
             if isinstance(error, package.UnidentifiedImageError):
                 raise ImageError("is no PNG or JPEG image") from None
             if error.errno is None:  # Pillow's, not the system's
-                raise ImageError(f"is damaged or cut off ({_short(error)})") from error
+                raise ImageError(f"is damaged or cut off ({reason(error)})") from error
             if error.errno == errno.EINVAL:
                 raise ImageError("is no file") from None
             raise ImageError(f"cannot be read ({error.strerror})") from error
         except package.Image.DecompressionBombError as error:
             raise ImageError(f"is too large, more than {_MOST_PIXELS:,} pixels") from error
         except Exception as error:  # whatever Pillow raises about a file from outside
-            raise ImageError(f"is damaged ({_short(error)})") from error
+            raise ImageError(f"is damaged ({reason(error)})") from error
         if image.width * image.height > _MOST_PIXELS:
             raise ImageError(f"is too large: {image.width:,} x {image.height:,} pixels, more than {_MOST_PIXELS:,}")
         yield image
@@ -335,19 +336,15 @@ def _check_channels(channels: int) -> None:
 def told(skipped: Sequence[tuple[Path, str]]) -> str:
     """Files that were not used, in one line: counted by reason, the first ones named."""
     by_reason: dict[str, list[Path]] = {}
-    for path, reason in skipped:
-        by_reason.setdefault(reason, []).append(path)
+    for path, why in skipped:
+        by_reason.setdefault(why, []).append(path)
     parts = []
-    for reason, paths in by_reason.items():
+    for why, paths in by_reason.items():
         names = ", ".join(shown(f"{path.parent.name}/{path.name}") for path in paths[:_TOLD])
         more = f" and {len(paths) - _TOLD} more" if len(paths) > _TOLD else ""
-        parts.append(f"{names}{more} {reason}")
+        parts.append(f"{names}{more} {why}")
     return "; ".join(parts)
 
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:20]) + (" ..." if len(names) > 20 else "")
-
-
-def _short(error: BaseException) -> str:
-    return f"{error or type(error).__name__}".splitlines()[0][:100]

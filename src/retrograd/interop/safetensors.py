@@ -18,7 +18,7 @@ import numpy as np
 
 from ..atomic import why_not_written, write_atomically
 from ..engine.tensor import Tensor
-from ..entries import brief, checked_bools
+from ..entries import brief, checked_bools, reason
 from ..nn.module import IncompatibleKeys, Module
 from ..outside import STRICT_JSON, open_outside
 
@@ -164,7 +164,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         found = dict(package.deserialize(content))
         header = json.loads(content[8 : 8 + length].decode(), **STRICT_JSON)
     except (package.SafetensorError, ValueError, RecursionError) as error:
-        raise SafetensorsError(f"{path} is no safetensors file, or was cut off or damaged: {error}") from error
+        raise SafetensorsError(f"{path} is no safetensors file, or was cut off or damaged: {reason(error)}") from error
     arrays = {key: _array(path, key, found[key]) for key in header if key in found}  # in the order of the file
     metadata = header.get("__metadata__") or {}
     if _DIGEST in metadata and metadata[_DIGEST] != _digest(arrays):
@@ -176,12 +176,14 @@ def _array(path: Path, key: str, entry: Mapping[str, Any]) -> np.ndarray:
     read = _READ.get(entry["dtype"])
     if read is None:
         raise SafetensorsError(
-            f"{path}: {key!r} is {entry['dtype']}, which no Tensor can hold; convert it to float32 where it was made"
+            f"{path}: {brief(key)} is {entry['dtype']}, which no Tensor can hold; convert it to float32 where it was "
+            "made"
         )
     try:
         return read(entry["data"]).reshape(entry["shape"])
     except (ValueError, OverflowError) as error:
-        raise SafetensorsError(f"{path}: {key!r} cannot be read as {brief(entry['shape'])}: {error}") from error
+        where = f"{path}: {brief(key)}"
+        raise SafetensorsError(f"{where} cannot be read as {brief(entry['shape'])}: {reason(error)}") from error
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

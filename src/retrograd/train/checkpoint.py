@@ -24,7 +24,7 @@ import numpy as np
 
 from ..atomic import why_not_written, write_atomically
 from ..engine.tensor import Tensor
-from ..entries import brief, checked_bools, text
+from ..entries import brief, checked_bools, reason, text
 from ..outside import STRICT_JSON, open_outside
 
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
@@ -94,7 +94,9 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         if not isinstance(state, dict):
             raise ValueError("the state is no dict")
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is no checkpoint: its metadata does not match its arrays ({error!r})") from error
+        raise CheckpointError(
+            f"{path} is no checkpoint: its metadata does not match its arrays ({reason(error)})"
+        ) from error
     return state
 
 
@@ -106,7 +108,7 @@ def _entries_of(path: Path, file: BinaryIO) -> _Entries:
     except MemoryError:
         raise CheckpointError(f"{path} needs more memory than there is") from None
     except Exception as error:  # whatever the zip reader raises about a file from outside
-        raise CheckpointError(f"{path} is cut off or damaged: {error}; use an earlier checkpoint") from error
+        raise CheckpointError(f"{path} is cut off or damaged: {reason(error)}; use an earlier checkpoint") from error
 
 
 def _metadata(path: Path, entries: _Entries) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from ..data.images import read_image
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..entries import brief, items, same, text
+from ..entries import brief, items, reason, same, text
 from ..ops.softmax import softmax
 from .checkpoint import CheckpointError, load_checkpoint
 from .networks import image_of, saved_network
@@ -54,9 +54,9 @@ class Predictor:
             if self.probabilities(probe).shape[1] != len(classes):
                 raise ValueError(f"its network has another number of outputs than the {len(classes)} classes")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            why = " ".join(str(error).split())
-            why = why if len(why) <= 200 else f"{why[:200]} ..."  # of a network that differs in every layer
-            raise CheckpointError(f"{path} is no checkpoint that images can be classified with: {why}") from error
+            raise CheckpointError(
+                f"{path} is no checkpoint that images can be classified with: {reason(error)}"
+            ) from error
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
         """A PNG or JPEG file as the network saw its images: uint8 (channels, size, size).

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.text import decoded, encoded
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
-from ..entries import brief, same, text
+from ..entries import brief, reason, same, text
 from .checkpoint import CheckpointError, load_checkpoint
 from .networks import saved_network
 from .sequence_networks import States, TextNetwork
@@ -76,8 +76,7 @@ class Writer:
             if len(alphabet) != model.embedding.num_embeddings or len(set(alphabet)) != len(alphabet):
                 raise ValueError(f"its network knows {model.embedding.num_embeddings} characters, not {len(alphabet)}")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            why = " ".join(str(error).split())[:200]
-            raise CheckpointError(f"{path} is no checkpoint that writes text: {why}") from error
+            raise CheckpointError(f"{path} is no checkpoint that writes text: {reason(error)}") from error
         self.model, self.alphabet = model, alphabet
 
     def write(self, length: int, temperature: float = 0.8, seed: int = 0, prompt: str | None = None) -> str:
