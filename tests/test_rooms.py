@@ -19,6 +19,7 @@ PACKAGE = TESTS.parent / "src" / "retrograd"
 _LAYERS = {"nn", "optim", "data"}
 _SHAPES = {"geometry", "recurrence"}
 _OPERATORS = {"ops", "engine"} | _SHAPES
+_FROM_OUTSIDE = {"outside", "printable", "entries"}
 _TOOLS = {"train", "explain", "interop"}
 
 # room -> the other rooms that its files may import, and the packages from outside
@@ -26,21 +27,24 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "geometry": (set(), set()),
     "recurrence": (set(), set()),
     "atomic": (set(), set()),  # writing files, for whoever writes any
+    "outside": (set(), set()),  # reading files, for whoever reads any
+    "printable": (set(), set()),  # showing names and text from outside
+    "entries": (set(), {"numpy"}),  # checking saved states
     "kernels": (_SHAPES, {"numpy", "numba", "llvmlite"}),
     "textbook": (_SHAPES, {"numpy"}),
     "engine": (set(), {"numpy"}),
-    "ops": ({"engine"} | _SHAPES, {"numpy"}),
+    "ops": ({"engine", "entries"} | _SHAPES, {"numpy"}),
     "nn": (_OPERATORS, {"numpy"}),
-    "optim": (_OPERATORS, {"numpy"}),
-    "data": (_OPERATORS, {"numpy", "PIL"}),
+    "optim": (_OPERATORS | {"entries"}, {"numpy"}),
+    "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "linalg": ({"engine", "ops"}, set()),  # likewise
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
-    "train": (_LAYERS | _OPERATORS | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
+    "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
     "explain": (_LAYERS | _OPERATORS, {"numpy", "matplotlib"}),
-    "interop": (_LAYERS | _OPERATORS | {"atomic"}, {"numpy", "safetensors"}),
+    "interop": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "safetensors"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
-    "cli": (_TOOLS | _LAYERS | _OPERATORS, {"numpy"}),
+    "cli": (_TOOLS | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "linalg", "testing"}, {"numpy"}),
 }

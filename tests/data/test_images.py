@@ -13,9 +13,11 @@ import pytest
 from PIL import Image
 
 from data.drawn import draw_folder
+from retrograd import outside
 from retrograd.data import DataLoader, ImageFolder, ImageFolderError
-from retrograd.data.images import ImageError, load_images, read_image, shown, told
+from retrograd.data.images import ImageError, load_images, read_image, told
 from retrograd.data.transforms import Compose, RandomHorizontalFlip, Resize, ToTensor
+from retrograd.printable import shown
 
 
 @pytest.fixture
@@ -226,15 +228,15 @@ def test_files_and_folders_that_may_not_be_read(folder, monkeypatch):
     """As root everything may be read, so the system's answer is played."""
     locked = folder / "square" / "locked"
     locked.mkdir()
-    iterdir, image_open = Path.iterdir, Image.open
+    iterdir, opened = Path.iterdir, outside.open_outside
 
-    def deny(path, *arguments, **options):
+    def deny(path, *arguments):
         if Path(path).name in ("locked", "000.png"):
             raise PermissionError(13, "Permission denied", str(path))
-        return (iterdir if not arguments and not options else image_open)(path, *arguments, **options)
+        return (opened if arguments else iterdir)(path, *arguments)
 
     monkeypatch.setattr(Path, "iterdir", deny)
-    monkeypatch.setattr(Image, "open", deny)
+    monkeypatch.setattr("retrograd.data.images.open_outside", deny)
     found = load_images(folder, 16, 3)
     assert told(found.skipped).count("cannot be read (Permission denied)") == 1 and len(found.skipped) == 3
     monkeypatch.setattr(Path, "iterdir", lambda path: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))

@@ -221,7 +221,7 @@ def test_checkpoints_that_write_nothing(whole: Trainer, tmp_path: Path) -> None:
         ("task", {**state, "task": "digits"}, "it is of the task 'digits', not 'text'"),
         ("alphabet", {**state, "alphabet": "ab"}, "its network knows 11 characters, not 2"),
         ("network", {**state, "network": {"name": "digits", "arguments": {}}}, "its network is not one for text"),
-        ("lacks", {key: value for key, value in state.items() if key != "model"}, "'model'"),
+        ("lacks", {key: value for key, value in state.items() if key != "model"}, "model is None; it must be a dict"),
     ):
         save_checkpoint(tmp_path / name, changed)
         with pytest.raises(CheckpointError, match=message):

@@ -10,12 +10,17 @@ from collections.abc import Sequence
 
 from . import machine, predict, sample, train
 from .answers import UsageError, complain
+from .streams import guarded
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong arguments, 130 interrupted."""
+    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong arguments, 130 interrupted, 141 unread."""
+    return guarded(lambda: _run(argv))
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))

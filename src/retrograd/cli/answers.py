@@ -1,4 +1,4 @@
-"""What the commands have in common: wrong arguments, and lines on stderr."""
+"""What the commands have in common: wrong arguments, and what is said on stdout and stderr."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["UsageError", "complain", "given", "option"]
+from ..printable import printable
+
+__all__ = ["UsageError", "complain", "given", "option", "say"]
 
 
 class UsageError(Exception):
@@ -16,8 +18,13 @@ class UsageError(Exception):
 
 def complain(message: str, code: int) -> int:
     """A line on stderr; returns the exit code."""
-    print(f"retrograd: {message}", file=sys.stderr, flush=True)
+    print(printable(f"retrograd: {message}"), file=sys.stderr, flush=True)
     return code
+
+
+def say(text: str) -> None:
+    """A part of the command's result, on stdout; names and text from a file cannot act on the terminal."""
+    print(printable(text), flush=True)
 
 
 def given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:

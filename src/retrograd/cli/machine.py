@@ -7,6 +7,8 @@ import sys
 from time import perf_counter
 from typing import Any
 
+from .answers import say
+
 __all__ = ["add_commands"]
 
 
@@ -35,7 +37,7 @@ def _warmup(arguments: argparse.Namespace) -> int:
     count = warmup({"float32": "f", "float64": "d"}.get(arguments.dtype, "fd"), show)
     if live:
         print("\r\033[K", end="", file=sys.stderr)
-    print(f"{count} kernels ready after {perf_counter() - start:.1f} s, in {cache.folder()}")
+    say(f"{count} kernels ready after {perf_counter() - start:.1f} s, in {cache.folder()}")
     return 0
 
 
@@ -56,5 +58,5 @@ def _info(arguments: argparse.Namespace) -> int:
     }
     width = max(map(len, rows)) + 2
     for name, value in rows.items():
-        print(textwrap.fill(value, 100, initial_indent=name.ljust(width), subsequent_indent=" " * width) or name)
+        say(textwrap.fill(value, 100, initial_indent=name.ljust(width), subsequent_indent=" " * width) or name)
     return 0

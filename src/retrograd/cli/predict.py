@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .answers import UsageError, complain
+from .answers import UsageError, complain, say
 
 __all__ = ["add_command"]
 
@@ -32,8 +32,9 @@ def _predict(arguments: argparse.Namespace) -> int:
     """Every image that can be read is classified; the others are named on stderr, and then the exit code is 1."""
     import json
 
-    from ..data.images import ImageError, shown
+    from ..data.images import ImageError
     from ..ops.kernel_set import use_kernels
+    from ..printable import shown
     from ..train import CheckpointError
     from ..train.predict import Predictor
 
@@ -57,11 +58,11 @@ def _predict(arguments: argparse.Namespace) -> int:
         except (CheckpointError, ImportError) as error:
             return complain(str(error), 1)
     if arguments.json:
-        print(json.dumps(answers, indent=2))
+        say(json.dumps(answers, indent=2))
     else:
         width = max(len(answer["image"]) for answer in answers)
         for answer in answers:
             best = list(answer.get("probabilities", {}).items())[: arguments.top]
             if best:
-                print(answer["image"].ljust(width) + "".join(f"  {share:7.2%} {name}" for name, share in best))
+                say(answer["image"].ljust(width) + "".join(f"  {share:7.2%} {shown(name)}" for name, share in best))
     return 1 if any("error" in answer for answer in answers) else 0

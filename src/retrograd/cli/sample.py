@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .answers import UsageError, complain
+from .answers import UsageError, complain, say
 
 __all__ = ["add_command"]
 
@@ -44,5 +44,5 @@ def _sample(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--prompt: {error}") from None
         except ValueError as error:
             raise UsageError(f"--{error}") from None
-    print(text)
+    say(text)
     return 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .answers import UsageError, complain, given, option
+from .answers import UsageError, complain, given, option, say
 
 if TYPE_CHECKING:
     from ..train import Progress, Settings, Task, Trainer
@@ -166,6 +165,7 @@ def _new(output: Path) -> RunLock | None:
 
 def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, Any] | None:
     """The checkpoint's state when resuming; it must be of this task."""
+    from ..entries import brief, same
     from ..train import CheckpointError, load_checkpoint
     from ..train.trainer import CHECKPOINT
 
@@ -173,9 +173,9 @@ def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, 
         return None
     path = output / CHECKPOINT
     state = load_checkpoint(path)
-    if state.get("task") != name:
-        task = state.get("task")
-        raise CheckpointError(f"{path} does not fit this command: it is of the task {task!r}, not {name!r}")
+    if not same(state.get("task"), name):
+        task = brief(state.get("task"))
+        raise CheckpointError(f"{path} does not fit this command: it is of the task {task}, not {name!r}")
     return state
 
 
@@ -303,7 +303,7 @@ def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str]
             raise UsageError(f"--{error}") from None
     try:
         options = kind(**{name: saved["options"][name] for name in names})
-    except (KeyError, TypeError, ValueError) as error:
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this command: {error}") from error
     _keep(chosen, options)
     return options
@@ -327,14 +327,12 @@ def _finish(trainer: Trainer, command: str) -> int:
     from ..train.pictures import PicturesMissing
     from ..train.report import ReportError, write_report
 
-    print(trainer.task.result(trainer))
-    print(f"checkpoint  {trainer.path}")
+    say(trainer.task.result(trainer))
+    say(f"checkpoint  {trainer.path}")
     try:
-        print(f"report      {write_report(trainer)}", flush=True)
+        say(f"report      {write_report(trainer)}")
     except PicturesMissing as missing:
-        sys.stdout.flush()
         return complain(f"there is no report: {missing}; then {command} writes it", 0)
     except ReportError as error:
-        sys.stdout.flush()
         return complain(str(error), 1)
     return 0

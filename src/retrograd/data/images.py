@@ -6,14 +6,14 @@ reason, and what makes the whole folder unusable is an ImageFolderError that say
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -21,13 +21,18 @@ from typing import Any
 
 import numpy as np
 
+from ..entries import reason
+from ..outside import open_outside
+from ..printable import shown
 from .dataset import Dataset
 from .pillow import pillow
 
-__all__ = ["ImageError", "ImageFolder", "ImageFolderError", "LoadedImages", "load_images", "read_image", "shown"]
+__all__ = ["ImageError", "ImageFolder", "ImageFolderError", "LoadedImages", "load_images", "read_image"]
 
 _FORMATS = ("PNG", "JPEG")
 _MOST_PIXELS = 50_000_000  # a small file can claim to be a huge image, to fill the memory
+_MOST_BYTES = 512 * 1024**2  # what so many pixels take without compression, 16 bits and transparency included
+_DEEPEST = 100  # folders within folders
 _TOLD = 5  # how many files a message names
 _warnings = Lock()
 
@@ -178,36 +183,36 @@ def read_image(path: str | Path, channels: int, size: int | None = None) -> np.n
                 plain = package.ImageOps.fit(plain, (size, size), package.Image.Resampling.BILINEAR)
             array = np.array(plain)
         except Exception as error:  # whatever Pillow raises about a file from outside
-            raise ImageError(f"is damaged or cut off ({_short(error)})") from error
+            raise ImageError(f"is damaged or cut off ({reason(error)})") from error
     return array.reshape(*array.shape[:2], channels)
 
 
-def _opened(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     """The image with its size checked and its pixels not read yet."""
     package = pillow("reading images")
-    try:
-        kind = path.stat().st_mode
-        if not stat.S_ISREG(kind):  # opening a pipe would wait for ever
-            raise ImageError("is no file" if not stat.S_ISDIR(kind) else "is a folder")
-        with _quiet():
-            image = package.Image.open(path, formats=_FORMATS)
-    except ImageError:
-        raise
-    except OSError as error:
-        if isinstance(error, package.UnidentifiedImageError):
-            raise ImageError("is no PNG or JPEG image") from None
-        if error.errno is None:  # Pillow's, not the system's
-            raise ImageError(f"is damaged or cut off ({_short(error)})") from error
-        raise ImageError(f"cannot be read ({error.strerror})") from error
-    except package.Image.DecompressionBombError as error:
-        raise ImageError(f"is too large, more than {_MOST_PIXELS:,} pixels") from error
-    except Exception as error:  # whatever Pillow raises about a file from outside
-        raise ImageError(f"is damaged ({_short(error)})") from error
-    if image.width * image.height > _MOST_PIXELS:
-        size = f"{image.width:,} x {image.height:,}"
-        image.close()
-        raise ImageError(f"is too large: {size} pixels, more than {_MOST_PIXELS:,}")
-    return image
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(open_outside(path, _MOST_BYTES))
+            with _quiet():
+                image = stack.enter_context(package.Image.open(file, formats=_FORMATS))
+        except IsADirectoryError:
+            raise ImageError("is a folder") from None
+        except OSError as error:
+            if isinstance(error, package.UnidentifiedImageError):
+                raise ImageError("is no PNG or JPEG image") from None
+            if error.errno is None:  # Pillow's, not the system's
+                raise ImageError(f"is damaged or cut off ({reason(error)})") from error
+            if error.errno == errno.EINVAL:
+                raise ImageError("is no file") from None
+            raise ImageError(f"cannot be read ({error.strerror})") from error
+        except package.Image.DecompressionBombError as error:
+            raise ImageError(f"is too large, more than {_MOST_PIXELS:,} pixels") from error
+        except Exception as error:  # whatever Pillow raises about a file from outside
+            raise ImageError(f"is damaged ({reason(error)})") from error
+        if image.width * image.height > _MOST_PIXELS:
+            raise ImageError(f"is too large: {image.width:,} x {image.height:,} pixels, more than {_MOST_PIXELS:,}")
+        yield image
 
 
 @contextmanager
@@ -293,6 +298,9 @@ def _files(folder: Path, skipped: list[tuple[Path, str]], above: set[Path]) -> I
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         skipped.append((folder, f"cannot be read ({getattr(error, 'strerror', None) or error})"))
         return
+    if len(above) > _DEEPEST:
+        skipped.append((folder, f"is more than {_DEEPEST} folders deep"))
+        return
     for path in there:
         if path.name.startswith("."):
             continue
@@ -328,25 +336,15 @@ def _check_channels(channels: int) -> None:
 def told(skipped: Sequence[tuple[Path, str]]) -> str:
     """Files that were not used, in one line: counted by reason, the first ones named."""
     by_reason: dict[str, list[Path]] = {}
-    for path, reason in skipped:
-        by_reason.setdefault(reason, []).append(path)
+    for path, why in skipped:
+        by_reason.setdefault(why, []).append(path)
     parts = []
-    for reason, paths in by_reason.items():
+    for why, paths in by_reason.items():
         names = ", ".join(shown(f"{path.parent.name}/{path.name}") for path in paths[:_TOLD])
         more = f" and {len(paths) - _TOLD} more" if len(paths) > _TOLD else ""
-        parts.append(f"{names}{more} {reason}")
+        parts.append(f"{names}{more} {why}")
     return "; ".join(parts)
-
-
-def shown(name: str | Path) -> str:
-    """A file name that can be printed and written as UTF-8, whatever bytes it has."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
 
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:20]) + (" ..." if len(names) > 20 else "")
-
-
-def _short(error: BaseException) -> str:
-    return f"{error or type(error).__name__}".splitlines()[0][:100]

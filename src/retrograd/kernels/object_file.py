@@ -24,7 +24,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
 _SYMBOLS, _STRINGS, _RELOCATIONS, _EMPTY = 2, 3, 4, 8  # types of sections
 _NOWHERE, _ABSOLUTE, _COMMON = 0, 0xFFF1, 0xFFF2  # stand for the section of a symbol
-_EXECUTABLE, _THREAD_LOCAL = 4, 0x400
+_LOADED_CODE, _FLAGS = 0x6, 0x100003F7  # flags of sections: of machine code, and all but for threads or compressed
 _WEAK, _LAST_TYPE, _GLOBAL_FUNCTION = 2, 5, 0x12
 _MACHINES = {"x86_64": 62, "AMD64": 62, "aarch64": 183, "arm64": 183, "ppc64le": 21, "riscv64": 243}
 _KINDS = {62: {1, 2, 4, 9, 10, 11, 24, 25, 26, 27, 29, 41, 42}}  # of relocations, those that LLVM writes and links
@@ -56,8 +56,8 @@ def _elf(code: bytes, symbol: bytes) -> bool:
         return False
     sections = list(_SECTION.iter_unpack(code[start:]))
     name_table = _strings(code, sections[names])
-    for name, kind, flags, _, offset, size, _, _, alignment, _ in sections[1:]:
-        if name >= len(name_table) or flags & _THREAD_LOCAL or not _is_alignment(alignment):
+    for name, kind, flags, address, offset, size, _, _, alignment, _ in sections[1:]:
+        if name >= len(name_table) or flags & ~_FLAGS or address or not _is_alignment(alignment):
             return False
         if size > _LARGEST or (kind != _EMPTY and offset + size > start):
             return False
@@ -92,7 +92,7 @@ def _has_symbol(code: bytes, table: tuple[int, ...], sections: list[tuple[int, .
             place = sections[where]
             if value + length > place[5]:
                 return False
-            found |= name == symbol and info == _GLOBAL_FUNCTION and bool(place[2] & _EXECUTABLE)
+            found |= name == symbol and info == _GLOBAL_FUNCTION and place[2] & _LOADED_CODE == _LOADED_CODE
     return found
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fill", "fitting"]
 
+_COUNTS = ("num_batches_tracked", "n_averaged")  # buffers by which a mean is divided
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -61,7 +62,8 @@ def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndar
         if assign:
             target.data, target.grad = array, None
         else:
-            np.copyto(target.data, array, casting="same_kind")
+            with np.errstate(over="ignore"):  # a float64 beyond float32 is infinite there
+                np.copyto(target.data, array, casting="same_kind")
 
 
 def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dict[str, Shapes]:
@@ -85,6 +87,8 @@ def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | Non
         )
     if not np.can_cast(array.dtype, target.dtype, casting="same_kind"):
         return f"dtype mismatch for {key}: {array.dtype} in checkpoint cannot be copied to {target.dtype}."
+    if key.rpartition(".")[2] in _COUNTS and array.dtype.kind in "iu" and (np.asarray(array) < 0).any():
+        return f"{key}: {array} is no count; it must be at least 0."
     fresh = isinstance(array, np.ndarray) and array.flags.writeable
     if assign and not (fresh and array.dtype.kind == target.dtype.kind):
         return f"{key}: assign=True takes a writable array of kind {target.dtype}, got {array.dtype}; leave assign out."

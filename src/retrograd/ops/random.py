@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from .random_state import set_state_of
+
 __all__ = [
     "Generator",
     "default_generator",
@@ -68,12 +70,10 @@ class Generator(np.random.Generator):
         Raises:
             ValueError: this is no such state; the generator is left as it was.
         """
-        before = self.bit_generator.state
         try:
-            self.bit_generator.state = state
-        except (TypeError, ValueError, KeyError, OverflowError) as error:
-            self.bit_generator.state = before
-            raise ValueError(f"set_rng_state: not a state from get_rng_state: {error!r}") from None
+            set_state_of(self.bit_generator, state)
+        except ValueError as error:
+            raise ValueError(f"set_rng_state: not a state from get_rng_state: {error}") from None
         return self
 
     def __reduce__(self) -> Any:

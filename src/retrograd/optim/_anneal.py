@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..entries import Check, check_table, count, number
 from ._scheduler import FunctionScheduler, LRScheduler, require_count
 from .optimizer import Optimizer, require_number
 
 Function = Callable[[int], float]
+_LINEAR = {"start_factor": number(above=0, high=1), "end_factor": number(0, 1), "total_iters": count(1)}
 
 
 class LambdaLR(FunctionScheduler):
@@ -62,6 +63,9 @@ class StepLR(LRScheduler):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "step_size": count(1), "gamma": number(0)}
+
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self._current()
@@ -89,17 +93,21 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "gamma": number(0), "milestones": _milestones}
+
     def get_lr(self) -> list[float]:
         if self.last_epoch not in self.milestones:
             return self._current()
         return self._scaled(self.gamma ** self.milestones[self.last_epoch])
 
     def _closed_form(self) -> list[float]:
-        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        passed = sum(times for milestone, times in self.milestones.items() if milestone <= self.last_epoch)
         return [base * self.gamma**passed for base in self.base_lrs]
 
-    def _load(self, state: dict[str, Any]) -> None:
-        super()._load({**state, "milestones": Counter(state["milestones"])})
+
+def _milestones(name: str, value: Any) -> Counter[int]:
+    return Counter({count()(name, key): count()(name, times) for key, times in check_table(name, value).items()})
 
 
 class ConstantLR(LRScheduler):
@@ -119,6 +127,9 @@ class ConstantLR(LRScheduler):
         require_count("ConstantLR: total_iters", total_iters, low=0)
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
+
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "factor": number(above=0, high=1), "total_iters": count()}
 
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
@@ -155,6 +166,9 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), **_LINEAR}
+
     def _factor(self, epoch: int) -> float:
         done = min(epoch, self.total_iters) / self.total_iters
         return self.start_factor + (self.end_factor - self.start_factor) * done
@@ -183,6 +197,9 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "gamma": number(0)}
+
     def get_lr(self) -> list[float]:
         return self._current() if self._is_initial else self._scaled(self.gamma)
 
@@ -203,6 +220,9 @@ class PolynomialLR(LRScheduler):
         require_number("PolynomialLR: power", power)
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
+
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "total_iters": count(1), "power": number(0)}
 
     def get_lr(self) -> list[float]:
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -230,6 +250,9 @@ class CosineAnnealingLR(LRScheduler):
         require_number("CosineAnnealingLR: eta_min", eta_min)
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
+
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "T_max": count(1), "eta_min": number()}
 
     def _wave(self, epoch: int) -> float:
         return 1 + math.cos(math.pi * epoch / self.T_max)

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..entries import Check, anything, brief, count, items
 from ._plateau import ReduceLROnPlateau
 from ._scheduler import LRScheduler, require_count, require_optimizer
 from .optimizer import Optimizer
@@ -30,6 +31,9 @@ class _Composed(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
+
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "_schedulers": items(anything)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         state = self._checked(state_dict, super().state_dict())
@@ -84,6 +88,15 @@ class SequentialLR(_Composed):
             scheduler.last_epoch -= 1
         self._schedulers[0]._begin()
         self._last_lr = self._schedulers[0].get_last_lr()
+
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "_milestones": self._growing}
+
+    def _growing(self, name: str, value: Any) -> list[int]:
+        milestones = items(count(1), len(self._schedulers) - 1)(name, value)
+        if sorted(set(milestones)) != milestones:
+            raise ValueError(f"{name} is {brief(milestones)}; its numbers must grow")
+        return milestones
 
     def step(self) -> None:
         """Set the rates of the next epoch, by the scheduler whose turn it is."""

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ._scheduler import LRScheduler, has_momentum, per_group, require_count, require_optimizer, set_momentum
+from ..entries import Check, choice, count, items, number, optional, table
+from ._scheduler import LRScheduler, attributes, has_momentum, per_group, require_count, require_optimizer, set_momentum
 from .optimizer import Optimizer, require_flags, require_number
 
 
@@ -32,6 +33,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_0, self.T_i, self.T_mult, self.eta_min = T_0, T_0, T_mult, eta_min
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
+
+    def _entries(self) -> dict[str, Check]:
+        counts = dict.fromkeys(("T_0", "T_i", "T_mult"), count(1))
+        return {**super()._entries(), **counts, "T_cur": number(-1), "eta_min": number()}
 
     def get_lr(self) -> list[float]:
         wave = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
@@ -138,6 +143,24 @@ class OneCycleLR(LRScheduler):
                 group["initial_lr"], group["max_lr"] = high / div_factor, high
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         super().__init__(optimizer, last_epoch)
+
+    def _entries(self) -> dict[str, Check]:
+        keys = choice("initial_lr", "max_lr", "min_lr"), choice("max_momentum", "base_momentum")
+        phase = {
+            "end_step": number(),
+            "start_lr": keys[0],
+            "end_lr": keys[0],
+            "start_momentum": keys[1],
+            "end_momentum": keys[1],
+        }
+        return {
+            **super()._entries(),
+            "total_steps": count(1),
+            "cycle_momentum": choice(self.cycle_momentum),
+            "use_beta1": choice(getattr(self, "use_beta1", None)),
+            "_anneal_func_type": choice("cos", "linear"),
+            "_schedule_phases": items(table(phase), len(self._schedule_phases)),
+        }
 
     def get_lr(self) -> list[float]:
         if self.last_epoch > self.total_steps:
@@ -253,6 +276,23 @@ class CyclicLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lowest
 
+    def _entries(self) -> dict[str, Check]:
+        rates = items(number(), len(self.optimizer.param_groups))
+        return {
+            **super()._entries(),
+            "total_size": number(above=0),
+            "step_ratio": number(above=0, high=1),
+            "mode": choice("triangular", "triangular2", "exp_range", self.mode),
+            "gamma": number(0),
+            "cycle_momentum": choice(self.cycle_momentum),
+            "use_beta1": choice(getattr(self, "use_beta1", None)),
+            "scale_mode": choice("cycle", "iterations"),
+            "max_lrs": rates,
+            "max_momentums": rates,
+            "base_momentums": rates,
+            "_scale_fn_custom": optional(attributes),
+        }
+
     def scale_fn(self, x: float) -> float:
         """How high a cycle is: of its number, or of the epoch."""
         if self._scale_fn_custom is not None:
@@ -278,7 +318,7 @@ class CyclicLR(LRScheduler):
         return {**super().state_dict(), "_scale_fn_custom": kept}
 
     def _load(self, state: dict[str, Any]) -> None:
-        attributes = state.pop("_scale_fn_custom")
-        if attributes is not None and self._scale_fn_custom is not None:
-            vars(self._scale_fn_custom).update(attributes)
+        kept, function = state.pop("_scale_fn_custom"), self._scale_fn_custom
+        if kept is not None and function is not None and not hasattr(function, "__code__"):
+            vars(function).update(kept)
         super()._load(state)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import inf, isfinite
 from typing import Any
 
+from ..entries import Check, choice, count, items, number, optional
 from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
 from .optimizer import Optimizer, require_number
 
@@ -103,9 +104,31 @@ class ReduceLROnPlateau(LRScheduler):
         state = super().state_dict()
         return {**state, "best": self.best if isfinite(self.best) else None}
 
+    def _entries(self) -> dict[str, Check]:
+        return {
+            **super()._entries(),
+            "mode": choice("min", "max"),
+            "threshold_mode": choice("rel", "abs"),
+            "factor": number(0, 1),
+            "threshold": number(0),
+            "eps": number(0),
+            "patience": count(),
+            "cooldown": count(),
+            "cooldown_counter": count(),
+            "num_bad_epochs": count(),
+            "min_lrs": items(number()),
+            "default_min_lr": optional(number()),
+            "best": _best,
+        }
+
     def _checked(self, state_dict: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         # PyTorch saves where ``best`` starts as well
         state = super()._checked({key: value for key, value in state_dict.items() if key != "mode_worse"}, own)
         if state["best"] is None:
             state["best"] = inf if state["mode"] == "min" else -inf
         return state
+
+
+def _best(name: str, value: Any) -> float | None:
+    """A metric; None or infinity where there was none yet."""
+    return value if value in (None, inf, -inf) else number()(name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..entries import Check, check_table, count, flag, items, names, number, optional, text
 from .optimizer import Group, Optimizer, require_number
 
 __all__ = ["LRScheduler"]
@@ -106,19 +107,35 @@ class LRScheduler:
     def _load(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
+    def _entries(self) -> dict[str, Check]:
+        """What the entries of a state_dict must be; a subclass adds its own. Others are taken as they come."""
+        rates = items(number(), len(self.optimizer.param_groups))
+        return {
+            "base_lrs": rates,
+            "_last_lr": rates,
+            "last_epoch": count(-1),
+            "_step_count": count(),
+            "_is_initial": flag,
+        }
+
     def _checked(self, state_dict: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         name = type(self).__name__
         if not isinstance(state_dict, Mapping):
             raise ValueError(f"{name} state_dict: expected a dict, got {type(state_dict).__name__}")
         state = {key: value for key, value in state_dict.items() if key not in _PEERS_OWN}
         if state.keys() != own.keys():
-            raise ValueError(f"{name} state_dict: it has the entries {sorted(state)}, {name} needs {sorted(own)}")
+            raise ValueError(
+                f"{name} state_dict: it has the entries {names(state)}, {name} needs {sorted(own)}"
+            )
         for key in ("base_lrs", "_last_lr"):
-            if key in own and len(state[key]) != len(own[key]):
+            if key in own and isinstance(state[key], list) and len(state[key]) != len(own[key]):
                 raise ValueError(
                     f"{name} state_dict: {key} is for {len(state[key])} parameter groups, "
                     f"this optimizer has {len(own[key])}"
                 )
+        for key, check in self._entries().items():
+            if key in state:
+                state[key] = check(f"{name} state_dict: {key}", state[key])
         return state
 
 
@@ -152,11 +169,19 @@ class FunctionScheduler(LRScheduler):
         ]
         return state
 
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "lr_lambdas": items(optional(attributes), len(self.lr_lambdas))}
+
     def _load(self, state: dict[str, Any]) -> None:
-        for function, attributes in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
-            if attributes is not None:
-                vars(function).update(attributes)
+        for function, kept in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
+            if kept is not None and not _is_function(function):
+                vars(function).update(kept)
         super()._load(state)
+
+
+def attributes(name: str, value: Any) -> dict[str, Any]:
+    """What a state_dict says of an object that can be called."""
+    return {text(name, key): kept for key, kept in check_table(name, value).items()}
 
 
 def _is_function(function: Any) -> bool:
@@ -187,8 +212,8 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
     values = list(value) if isinstance(value, (list, tuple)) else [value] * groups
     if len(values) != groups:
         raise ValueError(f"{name} holds {len(values)} numbers for {groups} parameter groups")
-    for number in values:
-        require_number(name, number)
+    for rate in values:
+        require_number(name, rate)
     return values
 
 

@@ -10,15 +10,17 @@ import numpy as np
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
+from ..entries import anything, brief, items
 from ..ops.kernel_set import kernels
 from ._line_search import Point, strong_wolfe
 from ._scheduler import require_count
 from .batch import array_of
-from .optimizer import Group, Optimizer, State, require_number
+from .optimizer import Group, Optimizer, State, array_like, checked_number, require_number
 
 __all__ = ["LBFGS"]
 
 _VECTORS, _HISTORY = ("d", "prev_flat_grad"), ("old_dirs", "old_stps")
+_NEEDED = ("d", "t", "prev_flat_grad", "H_diag", "ro")  # for the next step, once there was one
 
 
 class LBFGS(Optimizer):
@@ -177,35 +179,44 @@ class LBFGS(Optimizer):
             begin += array.size
         mark(map(array_of, self.param_groups[0]["params"]), "LBFGS.step")
 
-    def _checked_state(
-        self, number: Any, parameter: Tensor, entries: Mapping[str, Any], used: tuple[str, ...]
-    ) -> State:
+    def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
         """A copy of entries, whose vectors have an element for each of all parameters."""
         where = f"optimizer state_dict: state of parameter {number}"
         size = sum(each.data.size for each in self.param_groups[0]["params"])
         checked: State = {}
 
         def vector(name: str, value: Any) -> Tensor:
-            array = np.array(value.data if isinstance(value, Tensor) else value, parameter.data.dtype)
-            if array.shape != (size,):
-                raise ValueError(f"{where}: {name} has shape {array.shape}, the parameters have {size} elements")
-            return Tensor(array)
+            array = array_like(f"{where}: {name}", value)
+            if array.shape != (size,) or array.dtype.kind not in "iuf":
+                raise ValueError(
+                    f"{where}: {name} has shape {array.shape}, the parameters have {size} elements"
+                    + ("" if array.dtype.kind in "iuf" else f"; it holds {array.dtype}")
+                )
+            with np.errstate(over="ignore"):
+                return Tensor(array.astype(parameter.data.dtype))
 
         for name, value in entries.items():
+            of_it = f"{where}: {brief(name)}"
             if name in _VECTORS:
                 checked[name] = vector(name, value)
             elif name in _HISTORY:
-                checked[name] = [vector(name, each) for each in value]
+                checked[name] = items(vector)(name, value)
             elif name == "ro":
-                checked[name] = [_number(each) for each in value]
+                checked[name] = [checked_number(of_it, each, False) for each in items(anything)(of_it, value)]
             elif name in ("func_evals", "n_iter"):
-                checked[name] = int(_number(value))
+                checked[name] = checked_number(of_it, value, True)
             elif name in ("t", "H_diag", "prev_loss"):
-                checked[name] = _number(value)
+                checked[name] = checked_number(of_it, value, False)
             elif name != "al":  # PyTorch's scratch memory
-                raise ValueError(f"{where} has the entry {name!r}, which LBFGS does not know")
-        if len({len(checked.get(name, ())) for name in (*_HISTORY, "ro")}) != 1:
+                raise ValueError(f"{where} has the entry {brief(name)}, which LBFGS does not know")
+        lengths = {len(checked.get(name, ())) for name in (*_HISTORY, "ro")}
+        if len(lengths) != 1:
             raise ValueError(f"{where}: old_dirs, old_stps and ro have different lengths")
+        if max(lengths) > group["history_size"]:
+            raise ValueError(f"{where}: it has {max(lengths)} old_dirs, more than history_size={group['history_size']}")
+        missing = [name for name in (*_NEEDED, *_HISTORY) if name not in checked]
+        if checked.get("n_iter") and missing:
+            raise ValueError(f"{where}: after {checked['n_iter']} iterations there must be {missing[0]!r}")
         return checked
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 from ..engine.changes import mark
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
+from ..entries import brief, check_table, items, names
+from ..entries import number as number_of
 from ..ops.kernel_set import kernels
 from .batch import Batch, array_of
 
@@ -23,6 +26,9 @@ State = dict[str, Any]
 NOTES = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
 # options of PyTorch's that choose how a step is computed, not what: a state_dict from there may hold them
 _FORMS = ("foreach", "fused", "capturable", "differentiable")
+
+
+_MOST_STEPS = 2**53  # what a float64 counts exactly
 
 
 class Optimizer:
@@ -248,7 +254,8 @@ class Optimizer:
         """
         if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= state_dict.keys():
             raise ValueError('optimizer state_dict: expected a dict with "state" and "param_groups"')
-        saved_groups, saved_state = state_dict["param_groups"], state_dict["state"]
+        saved_groups = items(check_table)("optimizer state_dict: param_groups", state_dict["param_groups"])
+        saved_state = check_table("optimizer state_dict: state", state_dict["state"])
         if len(saved_groups) != len(self.param_groups):
             raise ValueError(
                 f"optimizer state_dict: it has {len(saved_groups)} parameter groups, "
@@ -258,22 +265,25 @@ class Optimizer:
         owners: dict[Any, Group] = {}
         groups = []
         for position, (group, saved) in enumerate(zip(self.param_groups, saved_groups, strict=True)):
-            if len(saved["params"]) != len(group["params"]):
+            numbers = items(_key)(f"optimizer state_dict: params of group {position}", saved.get("params"))
+            if len(numbers) != len(group["params"]):
                 raise ValueError(
-                    f"optimizer state_dict: group {position} holds {len(saved['params'])} parameters, "
+                    f"optimizer state_dict: group {position} holds {len(numbers)} parameters, "
                     f"this optimizer's holds {len(group['params'])}"
                 )
+            if len({*parameters, *numbers}) != len(parameters) + len(numbers):
+                raise ValueError(f"optimizer state_dict: group {position} holds a parameter that comes twice")
             options = self._checked_options(position, saved)
-            parameters.update(zip(saved["params"], group["params"], strict=True))
+            parameters.update(zip(numbers, group["params"], strict=True))
             groups.append({**options, "params": group["params"]})
-            owners.update(dict.fromkeys(saved["params"], groups[-1]))
+            owners.update(dict.fromkeys(numbers, groups[-1]))
             self.check_options(groups[-1])
         state = {}
         for number, entries in saved_state.items():
             if number not in parameters:
-                raise ValueError(f"optimizer state_dict: state of parameter {number!r}, which is in no group")
-            used = self.buffers_for(owners[number])
-            state[parameters[number]] = self._checked_state(number, parameters[number], entries, used)
+                raise ValueError(f"optimizer state_dict: state of parameter {brief(number)}, which is in no group")
+            entries = check_table(f"optimizer state_dict: state of parameter {number}", entries)
+            state[parameters[number]] = self._checked_state(number, parameters[number], entries, owners[number])
         self.param_groups[:] = groups
         self.state = state
         self._batches.clear()
@@ -285,38 +295,40 @@ class Optimizer:
         options = {**{name: value for name, value in younger.items() if name not in options}, **options}
         if options.keys() - set(NOTES) != self.defaults.keys():
             raise ValueError(
-                f"optimizer state_dict: group {position} has the options {sorted(saved.keys() - {'params'})}, "
+                f"optimizer state_dict: group {position} has the options "
+                f"{names(option for option in saved if option != 'params')}, "
                 f"{type(self).__name__} has {sorted(self.defaults)}"
             )
+        for option in NOTES:
+            if option in options:
+                number_of()(f"optimizer state_dict: {option} of group {position}", options[option])
         return options
 
-    def _checked_state(
-        self, number: Any, parameter: Tensor, entries: Mapping[str, Any], used: tuple[str, ...]
-    ) -> State:
+    def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
         """A copy of entries with buffers in parameter's memory order and dtype."""
-        where = f"optimizer state_dict: state of parameter {number}"
+        where, used = f"optimizer state_dict: state of parameter {number}", self.buffers_for(group)
         entries = {name: value for name, value in entries.items() if value is not None}  # PyTorch's SGD saves None
-        names = {*self.buffer_names, *self.counters}
-        if not {*used, *self.counters} <= set(entries) <= names:
+        known = {*self.buffer_names, *self.counters}
+        if not {*used, *self.counters} <= set(entries) <= known:
             raise ValueError(
-                f"{where} has the entries {sorted(entries)}, "
+                f"{where} has the entries {names(entries)}, "
                 f"{type(self).__name__} needs {sorted({*used, *self.counters})}"
             )
         checked: State = {}
         for name, start in self.counters.items():
-            checked[name] = _checked_number(f"{where}: {name}", entries[name], isinstance(start, int))
+            checked[name] = checked_number(f"{where}: {name}", entries[name], isinstance(start, int))
         for name in self.buffer_names:
             if name not in entries:
                 continue
-            value = entries[name]
-            array = value.data if isinstance(value, Tensor) else np.asarray(value)
+            array = array_like(f"{where}: {name}", entries[name])
             if array.shape != parameter.data.shape or array.dtype.kind != "f":
                 raise ValueError(
                     f"{where}: {name} has shape {array.shape} and dtype {array.dtype}, "
                     f"the parameter has shape {parameter.data.shape} and dtype {parameter.data.dtype}"
                 )
             checked[name] = zeros_like(parameter)
-            checked[name].data[...] = array
+            with np.errstate(over="ignore"):  # a float64 beyond float32 is infinite there
+                checked[name].data[...] = array
         return checked
 
     def __repr__(self) -> str:
@@ -332,14 +344,32 @@ def zeros_like(parameter: Tensor) -> Tensor:
     return Tensor(np.zeros_like(parameter.data))
 
 
-def _checked_number(name: str, value: Any, integer: bool) -> Any:
-    number = np.asarray(value.data if isinstance(value, Tensor) else value)
+def array_like(name: str, value: Any) -> np.ndarray:
+    """The array of a buffer from a state_dict.
+
+    Raises:
+        ValueError: the value is none.
+    """
+    if isinstance(value, Tensor):
+        return value.data
+    if not isinstance(value, (np.ndarray, list, tuple, int, float, np.generic)):
+        raise ValueError(f"{name} is {brief(value)}; it must be a Tensor or an array")
+    return np.asarray(value)
+
+
+def checked_number(name: str, value: Any, integer: bool) -> Any:
+    """The number of a state_dict, which may stand in a Tensor.
+
+    Raises:
+        ValueError: it is none, or not finite; or integer is asked for, and it is none of at least 0.
+    """
+    number = array_like(name, value)
     if number.size != 1 or number.dtype.kind not in "iuf" or not math.isfinite(number.item()):
-        raise ValueError(f"{name}={value!r} is no {'count' if integer else 'finite number'}")
+        raise ValueError(f"{name}={brief(value)} is no {'count' if integer else 'finite number'}")
     if not integer:
         return float(number.item())
-    if number.item() < 0 or number.item() % 1:
-        raise ValueError(f"{name}={value!r} is no count; expected an integer >= 0")
+    if not 0 <= number.item() <= _MOST_STEPS or number.item() % 1:
+        raise ValueError(f"{name}={brief(value)} is no count; expected an integer >= 0")
     return int(number.item())
 
 
@@ -350,8 +380,14 @@ def as_number(option: Any) -> Any:
     return tuple(map(as_number, option)) if isinstance(option, (tuple, list)) else option
 
 
+def _key(name: str, value: Any) -> int | str:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(f"{name} is {brief(value)}; it must be the number of a parameter")
+    return value
+
+
 def require_number(
-    name: str, value: Any, low: float = 0.0, below: float = math.inf, upto: float = math.inf
+    name: str, value: Any, low: float = 0.0, below: float = math.inf, upto: float = sys.float_info.max
 ) -> None:
     """Raise ValueError unless value is a number with low <= value < below and value <= upto (NaN is none)."""
     if (
@@ -359,8 +395,8 @@ def require_number(
         or not isinstance(value, (int, float, np.number))
         or not (low <= value < below and value <= upto)
     ):
-        limit = f"below {below}" if below < math.inf else f"at most {upto}" if upto < math.inf else "finite"
-        raise ValueError(f"{name}={value!r} is invalid; it must be a number of at least {low} and {limit}")
+        limit = f"below {below}" if below < math.inf else f"at most {upto}" if upto < sys.float_info.max else "finite"
+        raise ValueError(f"{name}={brief(value)} is invalid; it must be a number of at least {low} and {limit}")
 
 
 def require_betas(name: str, betas: Any) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from ..engine.changes import mark
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
+from ..entries import Check, choice, count
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..ops.kernel_set import kernels
@@ -232,6 +233,10 @@ class SWALR(LRScheduler):
             group["swa_lr"] = rate
         self.anneal_epochs, self._anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)
+
+    def _entries(self) -> dict[str, Check]:
+        checks = {"anneal_epochs": count(), "_anneal_strategy": choice("cos", "linear")}
+        return {**super()._entries(), **checks}
 
     def _share(self, step: int) -> float:
         """How much of the way is done."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..entries import Check, brief, check_table, count, number, optional, table
 from .checkpoint import save_checkpoint
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ class Callback:
         return {}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Stand where the state says."""
+        """Stand where the state says.
+
+        Raises:
+            ValueError: it is no such state; nothing is changed.
+        """
 
 
 class CosineSchedule(Callback):
@@ -109,7 +114,7 @@ class LRScheduler(Callback):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         if hasattr(self.scheduler, "load_state_dict"):
-            self.scheduler.load_state_dict(dict(state_dict))
+            self.scheduler.load_state_dict(dict(check_table("LRScheduler state_dict", state_dict)))
 
 
 class _Watch(Callback):
@@ -135,8 +140,13 @@ class _Watch(Callback):
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best, "best_epoch": self.best_epoch}
 
+    def _entries(self) -> dict[str, Check]:
+        """What the entries of a state must be."""
+        return {"best": optional(number()), "best_epoch": count()}
+
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        self.best, self.best_epoch = state_dict["best"], int(state_dict["best_epoch"])
+        for name, value in table(self._entries())(f"{type(self).__name__} state_dict", state_dict).items():
+            setattr(self, name, value)
 
 
 class BestWeights(_Watch):
@@ -165,9 +175,8 @@ class BestWeights(_Watch):
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "weights": self.weights}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self.weights = dict(state_dict["weights"])
+    def _entries(self) -> dict[str, Check]:
+        return {**super()._entries(), "weights": _weights}
 
 
 class EarlyStopping(BestWeights):
@@ -235,6 +244,14 @@ class ModelCheckpoint(_Watch):
     def on_epoch_end(self, fit: Fit, record: Record) -> None:
         if not self.save_best_only or self.improved(record):
             save_checkpoint(self.path, {"model": fit.model.state_dict(), "record": record})
+
+
+def _weights(name: str, value: Any) -> dict[str, np.ndarray]:
+    found = check_table(name, value)
+    for key, array in found.items():
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{name}[{brief(key)}] is {brief(array)}; it must be an array")
+    return dict(found)
 
 
 def _entry(callback: Callback, record: Record, name: str) -> Any:

@@ -10,8 +10,10 @@ It is written beside its place and moved there when it is safe on the disk (retr
 from __future__ import annotations
 
 import hashlib
-import io
 import json
+import math
+import os
+import re
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,12 +24,19 @@ import numpy as np
 
 from ..atomic import why_not_written, write_atomically
 from ..engine.tensor import Tensor
+from ..entries import brief, checked_bools, reason, text
+from ..outside import STRICT_JSON, open_outside
 
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
 
 _FORMAT, _VERSION = "retrograd checkpoint", 1
 _ARRAY, _ITEMS = "__array__", "__items__"  # marks in the JSON tree
 _Entries = dict[str, np.ndarray]
+_MOST = 64 * 1024**3  # bytes of a checkpoint
+_MOST_TEXT = 64 * 1024**2  # bytes of its metadata, which take twenty times as many as Python's objects
+_DEEPEST = 100  # dicts and lists in each other
+# what write_array writes before the numbers of an array
+_HEADER = re.compile(rb"\{'descr': '([<>|][A-Za-z][0-9]*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n")
 
 
 class CheckpointError(RuntimeError):
@@ -42,12 +51,16 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     Raises:
         CheckpointError: the disk is full or the file cannot be written; what was at ``path`` is unchanged.
         TypeError: the state holds something else.
+        ValueError: a number is not finite, the state is nested more than 100 deep, or there are more than 64 MiB of it
+            besides the arrays.
     """
     path = Path(path)
     entries: _Entries = {}
     tree = _pack(state, "", entries)
-    text = json.dumps({"format": _FORMAT, "version": _VERSION, "state": tree}, allow_nan=False)
-    entries["metadata"] = np.frombuffer(text.encode(), np.uint8)
+    content = json.dumps({"format": _FORMAT, "version": _VERSION, "state": tree}, allow_nan=False)
+    entries["metadata"] = np.frombuffer(content.encode(), np.uint8)
+    if entries["metadata"].size > _MOST_TEXT:
+        raise ValueError(f"save_checkpoint: {len(content):,} bytes besides the arrays; many numbers belong into arrays")
     entries["sha256"] = np.frombuffer(_digest(entries), np.uint8)
     try:
         write_atomically(path, lambda file: _write_entries(file, entries))
@@ -58,43 +71,57 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The state that ``save_checkpoint`` wrote, with arrays in the place of Tensors; checked before any of it is used.
 
+    What the state says is not known to be true: whoever takes it over checks its entries (retrograd.entries).
+
     Raises:
-        CheckpointError: there is no such file; it is no checkpoint, cut off, changed, or of another version.
+        CheckpointError: there is no such file; it is no regular file, too large, no checkpoint, cut off, changed, or of
+            another version.
     """
     path = Path(path)
     try:
-        content = path.read_bytes()
+        with open_outside(path, _MOST) as file:
+            entries = _entries_of(path, file)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: there is no such checkpoint") from None
     except OSError as error:
         raise CheckpointError(f"{path}: the checkpoint cannot be read: {error.strerror or error}") from error
-    if not content.startswith(b"PK\x03\x04"):
-        raise CheckpointError(f"{path} is no checkpoint: it is not a .npz file")
-    try:
-        entries = _read_entries(content)
-    except (zipfile.BadZipFile, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, OSError) as error:
-        raise CheckpointError(f"{path} is cut off or damaged: {error}; use an earlier checkpoint") from error
     metadata = _metadata(path, entries)
     saved = entries.pop("sha256", np.empty(0, np.uint8)).tobytes()
     if saved != _digest(entries):
         raise CheckpointError(f"{path} was changed after it was written (SHA-256 differs); use an earlier checkpoint")
     try:
-        return dict(_unpack(metadata["state"], entries))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is no checkpoint: its metadata does not match its arrays ({error!r})") from error
+        state = _unpack(metadata["state"], entries)
+        if not isinstance(state, dict):
+            raise ValueError("the state is no dict")
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is no checkpoint: its metadata does not match its arrays ({reason(error)})"
+        ) from error
+    return state
+
+
+def _entries_of(path: Path, file: BinaryIO) -> _Entries:
+    if file.read(4) != b"PK\x03\x04":
+        raise CheckpointError(f"{path} is no checkpoint: it is not a .npz file")
+    try:
+        return _read_entries(file)
+    except MemoryError:
+        raise CheckpointError(f"{path} needs more memory than there is") from None
+    except Exception as error:  # whatever the zip reader raises about a file from outside
+        raise CheckpointError(f"{path} is cut off or damaged: {reason(error)}; use an earlier checkpoint") from error
 
 
 def _metadata(path: Path, entries: _Entries) -> Any:
     found = None
-    if "metadata" in entries:
+    if "metadata" in entries and entries["metadata"].size <= _MOST_TEXT:
         with suppress(ValueError, RecursionError):
-            found = json.loads(entries["metadata"].tobytes())
+            found = json.loads(entries["metadata"].tobytes().decode(), **STRICT_JSON)
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise CheckpointError(f"{path} is no checkpoint: it has no metadata of one")
     if found.get("version") != _VERSION:
         raise CheckpointError(
-            f"{path} is a checkpoint of version {found.get('version')!r}, this retrograd reads version {_VERSION}; "
-            "use the retrograd that wrote it"
+            f"{path} is a checkpoint of version {brief(found.get('version'))}, this retrograd reads version "
+            f"{_VERSION}; use the retrograd that wrote it"
         )
     return found
 
@@ -102,8 +129,10 @@ def _metadata(path: Path, entries: _Entries) -> Any:
 # ---- the tree ----------------------------------------------------------------------------------------------------
 
 
-def _pack(value: Any, path: str, entries: _Entries) -> Any:
+def _pack(value: Any, path: str, entries: _Entries, depth: int = 0) -> Any:
     """The JSON form of value; its arrays go into ``entries`` under names that say where they belong."""
+    if depth > _DEEPEST:
+        raise ValueError(f"save_checkpoint: the state is nested more than {_DEEPEST} deep, or holds itself")
     if isinstance(value, Tensor):
         value = value.data
     if isinstance(value, np.ndarray):
@@ -119,9 +148,11 @@ def _pack(value: Any, path: str, entries: _Entries) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
-        return [_pack(item, f"{path}/{position}", entries) for position, item in enumerate(value)]
+        return [_pack(item, f"{path}/{position}", entries, depth + 1) for position, item in enumerate(value)]
     if isinstance(value, Mapping):
-        items = [(key, _pack(item, f"{path}/{key}" if path else str(key), entries)) for key, item in value.items()]
+        items = [
+            (key, _pack(item, f"{path}/{key}" if path else str(key), entries, depth + 1)) for key, item in value.items()
+        ]
         if all(isinstance(key, str) for key in value) and not value.keys() & {_ARRAY, _ITEMS}:
             return dict(items)
         if all(isinstance(key, (str, int)) for key in value):
@@ -132,16 +163,23 @@ def _pack(value: Any, path: str, entries: _Entries) -> Any:
     )
 
 
-def _unpack(tree: Any, entries: _Entries) -> Any:
+def _unpack(tree: Any, entries: _Entries, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError(f"it is nested more than {_DEEPEST} deep")
     if isinstance(tree, list):
-        return [_unpack(item, entries) for item in tree]
+        return [_unpack(item, entries, depth + 1) for item in tree]
     if not isinstance(tree, dict):
         return tree
     if tree.keys() == {_ARRAY}:
-        return entries[tree[_ARRAY]]
+        return entries[text("an array's name", tree[_ARRAY])]
     if tree.keys() == {_ITEMS}:
-        return {key: _unpack(item, entries) for key, item in tree[_ITEMS]}
-    return {key: _unpack(item, entries) for key, item in tree.items()}
+        found = {}
+        for key, item in tree[_ITEMS]:
+            if isinstance(key, bool) or not isinstance(key, (str, int)) or key in found:
+                raise ValueError(f"the key {brief(key)} is no string or int, or comes twice")
+            found[key] = _unpack(item, entries, depth + 1)
+        return found
+    return {key: _unpack(item, entries, depth + 1) for key, item in tree.items()}
 
 
 # ---- the file ----------------------------------------------------------------------------------------------------
@@ -163,19 +201,35 @@ def _write_entries(file: BinaryIO, entries: _Entries) -> None:
                 np.lib.format.write_array(member, np.asarray(array, order="C"), (1, 0), allow_pickle=False)
 
 
-def _read_entries(content: bytes) -> _Entries:
+def _read_entries(file: BinaryIO) -> _Entries:
     """Every array of the file. What a header claims is compared with what is there before memory is set aside."""
     entries: _Entries = {}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for member in archive.infolist():
-            name = member.filename.removesuffix(".npy")
-            if member.compress_type != zipfile.ZIP_STORED or name == member.filename or name in entries:
+    size = file.seek(0, os.SEEK_END)
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        for member in members:
+            if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
                 raise ValueError(f"its entry {member.filename!r} is none of a checkpoint")
-            stream = io.BytesIO(archive.read(member))  # compares the entry's CRC
-            if np.lib.format.read_magic(stream) != (1, 0):
-                raise ValueError(f"its entry {name!r} is no array of a checkpoint")
-            shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
-            if dtype.kind not in "fiub" or fortran_order:
-                raise ValueError(f"its entry {name!r} holds {dtype}, expected numbers")
-            entries[name] = np.frombuffer(stream.read(), dtype).reshape(shape)
+        if sum(max(member.file_size, member.compress_size) for member in members) > size:
+            raise ValueError("its entries claim to be larger than the file")  # or lie over each other
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            if name in entries:
+                raise ValueError(f"its entry {name!r} comes twice")
+            entries[name] = _array(name, archive.read(member))  # compares the entry's CRC
     return entries
+
+
+def _array(name: str, content: bytes) -> np.ndarray:
+    """The array of an entry: a .npy file of version 1.0, as write_array writes it."""
+    begin = 10 + int.from_bytes(content[8:10], "little")
+    header = _HEADER.fullmatch(content[10:begin])
+    if content[:8] != b"\x93NUMPY\1\0" or header is None:
+        raise ValueError(f"its entry {name!r} is no array of a checkpoint")
+    dtype = np.dtype(header[1].decode())
+    if dtype.kind not in "fiub":
+        raise ValueError(f"its entry {name!r} holds {dtype}, expected numbers")
+    shape = tuple(int(extent) for extent in header[2].decode().split(",") if extent.strip())
+    if math.prod(shape) * dtype.itemsize != len(content) - begin:
+        raise ValueError(f"its entry {name!r} does not hold as many numbers as its shape says")
+    return checked_bools(name, np.frombuffer(content, dtype, offset=begin).reshape(shape))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from .. import nn
+from ..entries import Check, brief, check_table, choice, count, number, table
 from .sequence_networks import SeriesNetwork, TextNetwork
 
-__all__ = ["build_network", "digits_network", "image_network", "mnist_network"]
+__all__ = ["build_network", "digits_network", "image_network", "image_of", "mnist_network", "saved_network"]
 
 
 def digits_network() -> nn.Sequential:
@@ -75,12 +79,57 @@ def _block(inside: int, out: int, pool: bool = False) -> list[nn.Module]:
     return [convolution, *([nn.MaxPool2d(2)] if pool else []), nn.BatchNorm2d(out), nn.ReLU()]
 
 
-_NETWORKS: dict[str, Callable[..., nn.Module]] = {
-    "digits": digits_network,
-    "mnist": mnist_network,
-    "images": image_network,
-    "text": TextNetwork,
-    "series": SeriesNetwork,
+def _text_numbers(
+    characters: int, streams: int, width: int = 64, hidden: int = 256, layers: int = 2, dropout: float = 0.3
+) -> int:
+    products = width * hidden + (2 * layers - 1) * hidden * hidden
+    return characters * (width + hidden) + 4 * products + 2 * layers * streams * hidden
+
+
+@dataclass(frozen=True)
+class _Network:
+    """How a network is built.
+
+    takes: what it is for.
+    arguments: what each must be.
+    numbers: how many numbers its arrays hold at least, from the arguments.
+    optional: arguments that may be missing.
+    """
+
+    build: Callable[..., nn.Module]
+    takes: str
+    arguments: Mapping[str, Check] = field(default_factory=dict)
+    numbers: Callable[..., int] = lambda: 0
+    optional: tuple[str, ...] = ()
+
+
+_NETWORKS = {
+    "digits": _Network(digits_network, "images"),
+    "mnist": _Network(mnist_network, "images"),
+    "images": _Network(
+        image_network,
+        "images",
+        {"channels": choice(1, 3), "size": count(8, 256), "classes": count(2, 10000)},
+        lambda channels, size, classes: 1024 * classes,
+    ),
+    "text": _Network(
+        TextNetwork,
+        "text",
+        {
+            **dict.fromkeys(("characters", "streams", "width", "hidden"), count(1)),
+            "layers": count(1, 64),
+            "dropout": number(0, 1),
+        },
+        _text_numbers,
+        ("width", "hidden", "layers", "dropout"),
+    ),
+    "series": _Network(
+        SeriesNetwork,
+        "series",
+        {"horizon": count(1), "hidden": count(1)},
+        lambda horizon, hidden=32: hidden * (3 * hidden + horizon),
+        ("hidden",),
+    ),
 }
 
 
@@ -90,12 +139,58 @@ def build_network(description: Any) -> nn.Module:
     Raises:
         ValueError: there is no such network, or it has no such arguments.
     """
+    network, arguments = _described(description)
+    return network.build(**arguments)
+
+
+def saved_network(state: Mapping[str, Any], takes: str) -> nn.Module:
+    """The network for ``takes`` that the state of a checkpoint describes, with its weights.
+
+    No memory is set aside for a network that is larger than what the state holds of it.
+
+    Raises:
+        ValueError, RuntimeError: the state has none, or its description and its arrays do not fit; says why.
+    """
+    network, arguments = _described(state.get("network"))
+    if network.takes != takes:
+        raise ValueError(f"its network is not one for {takes}")
+    arrays = check_table("model", state.get("model"))
+    for key, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"model[{brief(key)}] is {brief(array)}; it must be an array")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"model[{brief(key)}] holds NaN or infinity")
+    there, needed = sum(array.size for array in arrays.values()), network.numbers(**arguments)
+    if there < needed:
+        raise ValueError(f"its network has at least {brief(needed)} numbers, but it holds {there} of them")
+    model = network.build(**arguments)
+    model.load_state_dict(arrays)
+    return model
+
+
+def image_of(description: Any) -> dict[str, int]:
+    """The size and channels of the images that the network described takes.
+
+    Raises:
+        ValueError: it takes none, or there is no such network.
+    """
+    network, arguments = _described(description)
+    if network.takes != "images":
+        raise ValueError("its network is not one for images")
+    known = {"digits": {"size": 8, "channels": 1}, "mnist": {"size": 28, "channels": 1}}
+    found = known.get(description["name"], arguments)
+    return {name: found[name] for name in ("size", "channels")}
+
+
+def _described(description: Any) -> tuple[_Network, dict[str, Any]]:
     if not isinstance(description, Mapping) or not {"name", "arguments"} <= description.keys():
-        raise ValueError(f"it does not say how to build its network: {description!r}")
+        raise ValueError(f"it does not say how to build its network: {brief(description)}")
     name, arguments = description["name"], description["arguments"]
-    if name not in _NETWORKS or not isinstance(arguments, Mapping):
-        raise ValueError(f"there is no network {name!r} here; the networks are {', '.join(_NETWORKS)}")
+    if not isinstance(name, str) or name not in _NETWORKS or not isinstance(arguments, Mapping):
+        raise ValueError(f"there is no network {brief(name)} here; the networks are {', '.join(_NETWORKS)}")
+    network = _NETWORKS[name]
+    checks = {key: check for key, check in network.arguments.items() if key in arguments or key not in network.optional}
     try:
-        return _NETWORKS[name](**arguments)
-    except TypeError as error:
-        raise ValueError(f"the network {name!r} cannot be built from {dict(arguments)!r}: {error}") from None
+        return network, table(checks)("arguments", arguments)
+    except ValueError as error:
+        raise ValueError(f"the network {name!r} cannot be built from {brief(arguments)}: {error}") from None

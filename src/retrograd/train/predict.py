@@ -11,9 +11,10 @@ import numpy as np
 from ..data.images import read_image
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
+from ..entries import brief, items, reason, same, text
 from ..ops.softmax import softmax
 from .checkpoint import CheckpointError, load_checkpoint
-from .networks import build_network
+from .networks import image_of, saved_network
 
 __all__ = ["Predictor"]
 
@@ -37,25 +38,25 @@ class Predictor:
         if path.is_dir():
             path = path / CHECKPOINT
         state = load_checkpoint(path)
+        self._path = path
         try:
-            self.task, classes, image = str(state["task"]), state["classes"], state["image"]
-            self.size, self.channels = image["size"], image["channels"]
-            for name, value in (("size", self.size), ("channels", self.channels)):
-                if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 4096:
-                    raise ValueError(f"its image has {name}={value!r}")
-            if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
-                raise ValueError("its classes are no list of names")
-            self.model = build_network(state["network"])
-            self.model.load_state_dict(state["model"])
+            self.task, classes = text("task", state["task"]), items(text)("classes", state["classes"])
+            takes = image_of(state["network"])
+            if not same(state["image"], takes):
+                raise ValueError(f"its image is {brief(state['image'])}, but its network takes {takes}")
+            self.size, self.channels = takes["size"], takes["channels"]
+            if len(set(classes)) != len(classes):
+                raise ValueError("two of its classes have the same name")
+            self.model = saved_network(state, "images")
             self.model.eval()
             self.classes = tuple(classes)
             probe = np.zeros((1, self.channels, self.size, self.size), np.uint8)
             if self.probabilities(probe).shape[1] != len(classes):
                 raise ValueError(f"its network has another number of outputs than the {len(classes)} classes")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            why = " ".join(str(error).split())
-            why = why if len(why) <= 200 else f"{why[:200]} ..."  # of a network that differs in every layer
-            raise CheckpointError(f"{path} is no checkpoint that images can be classified with: {why}") from error
+            raise CheckpointError(
+                f"{path} is no checkpoint that images can be classified with: {reason(error)}"
+            ) from error
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
         """A PNG or JPEG file as the network saw its images: uint8 (channels, size, size).
@@ -70,7 +71,14 @@ class Predictor:
         return 255 - image if invert else image
 
     def probabilities(self, images: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
-        """The probability of each class (N, classes) for images uint8 (N, channels, size, size)."""
+        """The probability of each class (N, classes) for images uint8 (N, channels, size, size).
+
+        Raises:
+            CheckpointError: they are NaN, since the network's weights are too large.
+        """
         batch: Any = np.asarray(images).astype(np.float32) / np.float32(255)
-        with no_grad():
-            return softmax(self.model(Tensor(batch)), 1).numpy()
+        with no_grad(), np.errstate(all="ignore"):
+            found = softmax(self.model(Tensor(batch)), 1).numpy()
+        if not np.isfinite(found).all():
+            raise CheckpointError(f"{self._path}: the network's weights are too large, its outputs are not finite")
+        return found

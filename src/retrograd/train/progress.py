@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, TextIO
 
+from ..printable import printable
+
 __all__ = ["BarProgress", "LineProgress", "Progress", "make_progress"]
 
 Record = dict[str, Any]  # one epoch, see Trainer.history
@@ -62,7 +64,7 @@ class LineProgress(Progress):
         self._line(f"{self._name(record['epoch'])}  {summary(record)}")
 
     def say(self, text: str) -> None:
-        print(text, file=self.stream, flush=True)
+        print(printable(text), file=self.stream, flush=True)
 
     def _name(self, epoch: int) -> str:
         return f"epoch {epoch:{len(str(self.epochs))}}/{self.epochs}"
@@ -114,9 +116,9 @@ class BarProgress(Progress):
 
     def say(self, text: str) -> None:
         if self.bar is None:
-            print(text, file=self.stream, flush=True)
+            print(printable(text), file=self.stream, flush=True)
         else:
-            self.bar.write(text, file=self.stream)
+            self.bar.write(printable(text), file=self.stream)
 
     def close(self) -> None:
         if self.bar is not None:

@@ -9,8 +9,9 @@ import numpy as np
 from ..data.text import decoded, encoded
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
+from ..entries import brief, reason, same, text
 from .checkpoint import CheckpointError, load_checkpoint
-from .networks import build_network
+from .networks import saved_network
 from .sequence_networks import States, TextNetwork
 
 __all__ = ["Writer", "beginning", "sampled"]
@@ -21,6 +22,9 @@ def sampled(
 ) -> np.ndarray:
     """The codes (length,) that the network writes after those of ``prompt`` (at least one).
 
+    Raises:
+        CheckpointError: its scores are not finite.
+
     Each is drawn with the probabilities softmax(scores / temperature): the lower the temperature, the less is dared.
     """
     training = model.training
@@ -28,15 +32,19 @@ def sampled(
     states: States | None = None
     written = np.empty(length, np.int64)
     codes = prompt
-    with no_grad():
-        for place in range(length):
-            scores, states = model.step(Tensor(codes[:, np.newaxis]), states)
-            last = scores.data[-1].astype(np.float64) / temperature
-            chances = np.exp(last - last.max())
-            below = np.cumsum(chances / chances.sum())[:-1]  # what is left to 1 is the last one's
-            written[place] = int(np.searchsorted(below, random.random(), side="right"))
-            codes = written[place : place + 1]
-    model.train(training)
+    try:
+        with no_grad(), np.errstate(all="ignore"):
+            for place in range(length):
+                scores, states = model.step(Tensor(codes[:, np.newaxis]), states)
+                last = scores.data[-1].astype(np.float64)
+                if not np.isfinite(last).all():
+                    raise CheckpointError("the network's weights are too large, its scores are not finite")
+                chances = np.exp((last - last.max()) / temperature)
+                below = np.cumsum(chances / chances.sum())[:-1]  # what is left to 1 is the last one's
+                written[place] = int(np.searchsorted(below, random.random(), side="right"))
+                codes = written[place : place + 1]
+    finally:
+        model.train(training)
     return written
 
 
@@ -61,17 +69,14 @@ class Writer:
         path = path / CHECKPOINT if path.is_dir() else path
         state = load_checkpoint(path)
         try:
-            if state.get("task") != "text":
-                raise ValueError(f"it is of the task {state.get('task')!r}, not 'text'")
-            alphabet, model = state["alphabet"], build_network(state["network"])
-            if not isinstance(alphabet, str) or not isinstance(model, TextNetwork):
-                raise ValueError("its network is not one for text")
-            if len(alphabet) != model.embedding.num_embeddings:
+            if not same(state.get("task"), "text"):
+                raise ValueError(f"it is of the task {brief(state.get('task'))}, not 'text'")
+            alphabet, model = text("alphabet", state["alphabet"]), saved_network(state, "text")
+            assert isinstance(model, TextNetwork)
+            if len(alphabet) != model.embedding.num_embeddings or len(set(alphabet)) != len(alphabet):
                 raise ValueError(f"its network knows {model.embedding.num_embeddings} characters, not {len(alphabet)}")
-            model.load_state_dict(state["model"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            why = " ".join(str(error).split())[:200]
-            raise CheckpointError(f"{path} is no checkpoint that writes text: {why}") from error
+            raise CheckpointError(f"{path} is no checkpoint that writes text: {reason(error)}") from error
         self.model, self.alphabet = model, alphabet
 
     def write(self, length: int, temperature: float = 0.8, seed: int = 0, prompt: str | None = None) -> str:

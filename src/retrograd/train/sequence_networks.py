@@ -45,7 +45,7 @@ class TextNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(characters, width)
-        self.lstm = nn.LSTM(width, hidden, layers, dropout=dropout)
+        self.lstm = nn.LSTM(width, hidden, layers, dropout=dropout if layers > 1 else 0.0)
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(hidden, characters)
         for name in ("h", "c"):

@@ -14,6 +14,7 @@ import numpy as np
 from ..data.dataset import TensorDataset
 from ..data.series import Series, SeriesError, load_sunspots, read_series
 from ..engine.tensor import Tensor
+from ..entries import brief
 from ..nn.functional import mse_loss
 from .faults import TrainingError
 from .forecast import Autoregression, errors, period_of, seasonal_naive
@@ -61,7 +62,9 @@ class SeriesOptions:
     def __post_init__(self) -> None:
         for name, value, least in (("period", self.period, 2), ("horizon", self.horizon, 1)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise ValueError(f"{name}={value!r} must be an int of at least {least}")
+                raise ValueError(f"{name}={brief(value)} must be an int of at least {least}")
+        if self.column is not None and not isinstance(self.column, str):
+            raise ValueError(f"column={brief(self.column)} must be a name")
 
 
 @dataclass(kw_only=True)

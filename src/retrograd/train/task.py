@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,6 +11,7 @@ import numpy as np
 
 from ..data.dataset import TensorDataset
 from ..engine.tensor import Tensor
+from ..entries import brief
 from ..nn.functional import cross_entropy
 from ..nn.module import Module
 
@@ -43,15 +45,18 @@ class Settings:
             kind: Any = {"lr": (int, float), "kernels": str}.get(option.name, int)
             if isinstance(value, bool) or not isinstance(value, kind):
                 name = option.name.replace("_", "-")
-                raise ValueError(f"{name}={value!r} is a {type(value).__name__}, which it cannot be")
+                raise ValueError(f"{name}={brief(value)} is a {type(value).__name__}, which it cannot be")
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs={self.epochs} and batch-size={self.batch_size} must be at least 1")
-        if not 0 < self.lr < float("inf"):
-            raise ValueError(f"lr={self.lr} must be greater than 0 and finite; 0.003 is a good start")
-        if self.seed < 0:
-            raise ValueError(f"seed={self.seed} must be 0 or more")
+        for name, value, most in (("epochs", self.epochs, 10**6), ("batch-size", self.batch_size, 10**9)):
+            if value > most:
+                raise ValueError(f"{name}={brief(value)} must be at most {most:,}")
+        if not 0 < self.lr <= sys.float_info.max:
+            raise ValueError(f"lr={brief(self.lr)} must be greater than 0 and finite; 0.003 is a good start")
+        if not 0 <= self.seed < 2**64:
+            raise ValueError(f"seed={brief(self.seed)} must be 0 or more, and less than 2**64")
         if self.kernels not in ("compiled", "textbook"):
-            raise ValueError(f"kernels={self.kernels!r} must be 'compiled' or 'textbook'")
+            raise ValueError(f"kernels={brief(self.kernels)} must be 'compiled' or 'textbook'")
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -65,7 +70,7 @@ class Settings:
         """
         names = {option.name for option in fields(cls)}
         if not isinstance(values, Mapping) or values.keys() != names:
-            raise ValueError(f"settings must be a dict of {sorted(names)}, got {values!r}")
+            raise ValueError(f"settings must be a dict of {sorted(names)}, got {brief(values)}")
         return cls(**values)
 
 

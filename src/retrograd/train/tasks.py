@@ -6,12 +6,15 @@ import hashlib
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..data.digits import Digits
-from ..data.images import load_images, shown
+from ..data.images import load_images
 from ..data.mnist import MNIST5k
+from ..entries import brief
+from ..printable import shown
 from .augment import flipped, shifted, warped
 from .image_task import ByteImages, ImageTask
 from .networks import build_network
@@ -131,14 +134,18 @@ class ImageOptions:
     flip: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, int) or not 8 <= self.size <= 256:
-            raise ValueError(f"size={self.size!r} must be from 8 to 256 pixels")
-        if self.channels not in (1, 3):
-            raise ValueError(f"channels={self.channels!r} must be 3 (colour) or 1 (grey)")
+        if not _is_int(self.size) or not 8 <= self.size <= 256:
+            raise ValueError(f"size={brief(self.size)} must be from 8 to 256 pixels")
+        if not _is_int(self.channels) or self.channels not in (1, 3):
+            raise ValueError(f"channels={brief(self.channels)} must be 3 (colour) or 1 (grey)")
         if not isinstance(self.held_out, float) or not 0 < self.held_out < 1:
-            raise ValueError(f"held-out={self.held_out!r} must be a share between 0 and 1, such as 0.2")
+            raise ValueError(f"held-out={brief(self.held_out)} must be a share between 0 and 1, such as 0.2")
         if not isinstance(self.flip, bool):
-            raise ValueError(f"flip={self.flip!r} must be True or False")
+            raise ValueError(f"flip={brief(self.flip)} must be True or False")
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def images_task(folder: Path, held_out_folder: Path | None, options: ImageOptions, seed: int) -> tuple[ImageTask, str]:

@@ -21,6 +21,7 @@ from .fit import Fit, History
 from .interrupt import Stopped, StopRequest
 from .lock import RunLock
 from .progress import Progress
+from .resume import check_state
 from .task import Settings, Task
 
 __all__ = ["CHECKPOINT", "Trainer"]
@@ -159,15 +160,7 @@ class Trainer(Fit):
         Raises:
             ValueError, TypeError, KeyError, RuntimeError: a part is missing or does not fit; says which.
         """
-        missing = self.state_dict().keys() - state.keys()
-        if missing:
-            raise ValueError(f"it lacks {', '.join(sorted(missing))}")
-        for name, own in self._what().items():
-            there = state[name]
-            if name == "options" and isinstance(there, Mapping) and there.get("sha256") != own.get("sha256"):
-                raise ValueError(f"its {self.task.samples} are others: they had the SHA-256 {there.get('sha256')}")
-            if there != own:
-                raise ValueError(f"its {name} is {there!r}, this run's is {own!r}")
+        check_state(self, self._what(), state)
         before = self.state_dict()
         before["model"] = {name: tensor.data.copy() for name, tensor in before["model"].items()}
         try:
@@ -181,7 +174,7 @@ class Trainer(Fit):
         self.optimizer.load_state_dict(state["optimizer"])
         self.model.load_state_dict(state["model"])
         set_rng_state(state["random"])
-        self.epoch, self.steps, self.seconds = int(state["epoch"]), int(state["steps"]), float(state["seconds"])
+        self.epoch, self.steps, self.seconds = state["epoch"], state["steps"], state["seconds"]
         self.sums, self.history = dict(state["sums"]), History(state["history"])
 
 

@@ -1,0 +1,183 @@
+"""What the entries of a saved state must be.
+
+A state comes from a file or another program: whatever stands in it, a check lets it pass or ends in a ValueError that
+names the entry, its value and the rule.
+
+A check is a function of the entry's name and its value; it returns the value as a plain Python one.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Check",
+    "anything",
+    "brief",
+    "check_table",
+    "checked_bools",
+    "choice",
+    "count",
+    "flag",
+    "items",
+    "names",
+    "number",
+    "optional",
+    "reason",
+    "same",
+    "table",
+    "text",
+]
+
+Check = Callable[[str, Any], Any]
+
+_MOST = 2**63 - 1  # what an int64 can count
+_REPR = reprlib.Repr()
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 20
+_REPR.maxlevel = 3
+_REPR.maxstring = _REPR.maxother = 60
+
+
+def brief(value: Any) -> str:
+    """The value for a message: never long, however much there is of it."""
+    try:
+        shown = _REPR.repr(value)
+    except Exception:  # such as of an int of too many digits
+        shown = type(value).__name__
+    return shown if len(shown) <= 300 else f"{shown[:300]} ..."
+
+
+def reason(error: BaseException) -> str:
+    """What an error says, for a message in one line, however much of a file it quotes."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    return said if len(said) <= 200 else f"{said[:200]} ..."
+
+
+def names(keys: Iterable[Any]) -> str:
+    """Keys for a message, in order."""
+    return brief(sorted(map(str, keys)))
+
+
+def count(low: int = 0, high: int = _MOST) -> Check:
+    """An integer from low to high."""
+
+    def check(name: str, value: Any) -> int:
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+            limits = f"of at least {low}" if high == _MOST else f"from {low} to {high}"
+            raise ValueError(f"{name} is {brief(value)}; it must be an integer {limits}")
+        return int(value)
+
+    return check
+
+
+def number(low: float = -math.inf, high: float = math.inf, above: float = -math.inf) -> Check:
+    """A finite number from low to high, and greater than ``above``."""
+
+    def check(name: str, value: Any) -> float:
+        is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+        try:
+            found = float(value) if is_number else math.nan
+        except OverflowError:
+            found = math.inf
+        if not (math.isfinite(found) and low <= found <= high and found > above):
+            limits = [f"at least {low}"] if low > -math.inf else []
+            limits += [f"above {above}"] if above > -math.inf else []
+            limits += [f"at most {high}"] if high < math.inf else []
+            raise ValueError(f"{name} is {brief(value)}; it must be a finite number{' of ' * bool(limits)}"
+                             f"{' and '.join(limits)}")
+        return value if isinstance(value, int) else found
+
+    return check
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} is {brief(value)}; it must be True or False")
+    return bool(value)
+
+
+def anything(name: str, value: Any) -> Any:
+    """Whatever it is: others check it."""
+    return value
+
+
+def text(name: str, value: Any) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {brief(value)}; it must be a string")
+    return value
+
+
+def choice(*allowed: Any) -> Check:
+    """One of a few strings or numbers."""
+
+    def check(name: str, value: Any) -> Any:
+        if not any(same(value, one) for one in allowed):
+            raise ValueError(f"{name} is {brief(value)}; it must be {' or '.join(map(repr, allowed))}")
+        return value
+
+    return check
+
+
+def optional(inner: Check) -> Check:
+    """None, or what ``inner`` lets pass."""
+    return lambda name, value: None if value is None else inner(name, value)
+
+
+def items(inner: Check, length: int | None = None) -> Check:
+    """A list of what ``inner`` lets pass, of this length."""
+
+    def check(name: str, value: Any) -> list[Any]:
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(f"{name} is {brief(value)}; it must be a list")
+        if length is not None and len(value) != length:
+            raise ValueError(f"{name} has {len(value)} items, expected {length}")
+        return [inner(f"{name}[{position}]", item) for position, item in enumerate(value)]
+
+    return check
+
+
+def table(checks: Mapping[str, Check]) -> Check:
+    """A dict with exactly these keys."""
+
+    def check(name: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{name} is {brief(value)}; it must be a dict")
+        if value.keys() != checks.keys():
+            raise ValueError(f"{name} has the entries {names(value)}, expected {list(checks)}")
+        return {key: inner(f"{name}[{key!r}]", value[key]) for key, inner in checks.items()}
+
+    return check
+
+
+def checked_bools(name: str, array: np.ndarray) -> np.ndarray:
+    """The array; if it is of bools, each byte of it must be 0 or 1: NumPy and the kernels compute with the byte."""
+    if array.dtype == np.bool_ and (array.view(np.uint8) > 1).any():
+        raise ValueError(f"{name} is an array of bools in which a byte is neither 0 nor 1")
+    return array
+
+
+def check_table(name: str, value: Any) -> Mapping[Any, Any]:
+    """A dict, whatever is in it."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} is {brief(value)}; it must be a dict")
+    return value
+
+
+def same(value: Any, own: Any) -> bool:
+    """Whether a value from outside is our own one: plain values, and dicts and lists of them."""
+    if isinstance(own, Mapping):
+        return isinstance(value, Mapping) and value.keys() == own.keys() and all(same(value[k], own[k]) for k in own)
+    if isinstance(own, (list, tuple)):
+        return (
+            isinstance(value, (list, tuple)) and len(value) == len(own) and all(map(same, value, own))
+        )
+    if isinstance(own, bool) or own is None or isinstance(own, str):
+        return type(value) is type(own) and bool(value == own)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(value == own)

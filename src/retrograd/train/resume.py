@@ -1,0 +1,100 @@
+"""What the checkpoint of a trainer must say: every entry's type and range, and that they agree with each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..entries import Check, brief, check_table, count, items, number, optional, same, table
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+__all__ = ["check_state"]
+
+
+def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    """Whether ``trainer`` can go on from ``state``; nothing is changed.
+
+    That the model's arrays fit, and the random generators' states are any, is checked where they are taken over.
+
+    identity: what is trained on what, and how, as the state must say it too.
+
+    Raises:
+        ValueError: an entry is missing, is not what it must be, or does not agree with the others; says which.
+    """
+    missing = trainer.state_dict().keys() - check_table("the state", state).keys()
+    if missing:
+        raise ValueError(f"it lacks {', '.join(sorted(missing))}")
+    for name, own in identity.items():
+        there = state[name]
+        if name == "options" and isinstance(there, Mapping) and not same(there.get("sha256"), own.get("sha256")):
+            raise ValueError(
+                f"its {trainer.task.samples} are others: they had the SHA-256 {brief(there.get('sha256'))}"
+            )
+        if not same(there, own):
+            raise ValueError(f"its {name} is {brief(there)}, this run's is {brief(own)}")
+    epoch = count(0, trainer.settings.epochs)("epoch", state["epoch"])
+    steps = _check_place(trainer, epoch, state)
+    _check_optimizer(trainer, steps, state["optimizer"])
+    for key, array in check_table("model", state["model"]).items():
+        if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"model[{brief(key)}] holds NaN or infinity")
+
+
+def _check_place(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
+    """The number of steps, with which the loader's position, the sums and the history must agree."""
+    batches, total = len(trainer.loader), len(trainer.task.train)
+    position = count(0, batches)("loader['position']", check_table("loader", state["loader"]).get("position"))
+    done = epoch * batches + position
+    steps = count(done, done)("steps", state["steps"])
+    samples = min(position * trainer.settings.batch_size, total)
+    classes = hasattr(trainer.task, "classes")
+    right = count(0, samples)
+    seconds = number(0)("seconds", state["seconds"])
+    table(
+        {
+            "loss": number(),
+            "correct": right if classes or not samples else optional(right),
+            "samples": count(samples, samples),
+            "seconds": number(0),
+        }
+    )("sums", state["sums"])
+    spent = 0.0
+    for place, record in enumerate(items(check_table, epoch)("history", state["history"]), 1):
+        counts = classes or "accuracy" in record or "held_out_accuracy" in record
+        table(_record(place, batches, counts))(f"history[{place - 1}]", record)
+        spent += record["seconds"]
+    if not math.isclose(spent, seconds, rel_tol=1e-6, abs_tol=1e-6):
+        raise ValueError(f"seconds is {seconds}, but the epochs of the history took {spent}")
+    return steps
+
+
+def _record(place: int, batches: int, counts: bool) -> dict[str, Check]:
+    """What the history says of an epoch; accuracies only where the targets are classes."""
+    shares = {"accuracy": number(0, 1), "held_out_accuracy": number(0, 1)}
+    return {
+        "epoch": count(place, place),
+        "step": count(place * batches, place * batches),
+        "loss": number(),
+        "held_out_loss": number(),
+        "lr": number(0),
+        "seconds": number(0),
+        **(shares if counts else {}),
+    }
+
+
+def _check_optimizer(trainer: Trainer, steps: int, state: Any) -> None:
+    """The options must be this run's, but for the learning rate, which the schedule sets; counters cannot be ahead."""
+    groups = items(check_table)("optimizer['param_groups']", check_table("optimizer", state).get("param_groups"))
+    for place, (group, own) in enumerate(zip(groups, trainer.optimizer.state_dict()["param_groups"], strict=False)):
+        for option, value in own.items():
+            if option != "lr" and not same(group.get(option), value):
+                there = brief(group.get(option))
+                raise ValueError(f"optimizer: {option} of group {place} is {there}, this run's is {brief(value)}")
+    for key, entries in check_table("optimizer['state']", state.get("state")).items():
+        name = f"optimizer['state'][{brief(key)}]"
+        count(0, steps)(f"{name}['step']", check_table(name, entries).get("step"))
