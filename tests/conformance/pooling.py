@@ -144,8 +144,8 @@ for n in AXES:
         case("avg_pool", n, "", 2, linear=True),
         case("avg_pool", n, "overlapping", 3, 2, 1, linear=True, count_include_pad=False, **more),
         case("avg_pool", n, "rounded up", 3, 2, 1, linear=True, ceil_mode=True),
-        case("lp_pool", n, "", 2, 2, single=1e-3),
-        case("lp_pool", n, "p = 3, rounded up", 3, 2, ceil_mode=True, x=np.abs(distinct(*SIZE[n]))),
+        case("lp_pool", n, "", 2.0, 2, single=1e-3),
+        case("lp_pool", n, "p = 3, rounded up", 3.0, 2, ceil_mode=True, x=np.abs(distinct(*SIZE[n]))),
         case("lp_pool", n, "maximum", math.inf, 2, x=distinct(*SIZE[n]) + 0.02),
         case("adaptive_avg_pool", n, "", 3, linear=True),
         case("adaptive_avg_pool", n, "one", 1, linear=True),
@@ -201,7 +201,7 @@ for n in AXES:
     for kind, oracle, args in (
         ("MaxPool", max_pool, (2, 1)),
         ("AvgPool", avg_pool, (2, 1)),
-        ("LPPool", lp_pool, (2, 2)),
+        ("LPPool", lp_pool, (2.0, 2)),
         ("AdaptiveAvgPool", adaptive_avg_pool, (2,)),
         ("AdaptiveMaxPool", adaptive_max_pool, (2,)),
     ):
