@@ -45,6 +45,8 @@ class Pad(Function):
 class Extend(Function):
     """x with (before, after) slices more along each axis, taken from x: see ``_pieces``."""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, pairs: Pairs, mode: str) -> Tensor:
         ctx.geometry = x.data.shape, pairs, mode

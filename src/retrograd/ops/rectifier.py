@@ -38,6 +38,8 @@ __all__ = [
 class Threshold(Function):
     """x where x > limit, value elsewhere"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: float, value: float) -> Tensor:
         ctx.save_for_backward(x.data)
@@ -52,6 +54,8 @@ class Threshold(Function):
 
 class Hardtanh(Function):
     """min(max(x, low), high); the gradient at the limits is 0"""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
@@ -68,6 +72,8 @@ class Hardtanh(Function):
 class Hardsigmoid(Function):
     """min(max(x + 3, 0), 6) / 6"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x.data)
@@ -83,6 +89,8 @@ class Hardsigmoid(Function):
 class Hardshrink(Function):
     """x where |x| > limit, 0 elsewhere"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: float) -> Tensor:
         ctx.save_for_backward(x.data)
@@ -97,6 +105,8 @@ class Hardshrink(Function):
 
 class Softshrink(Function):
     """x drawn towards 0 by limit, at most to 0"""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: float) -> Tensor:
@@ -144,6 +154,8 @@ class Hardswish(Function):
 class LeakyRelu(Function):
     """x where x > 0, slope * x elsewhere"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, slope: float) -> Tensor:
         ctx.save_for_backward(x.data)
@@ -177,6 +189,8 @@ class Prelu(Function):
     Source: K. He et al., "Delving Deep into Rectifiers", 2015.
     """
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
@@ -200,6 +214,8 @@ class Prelu(Function):
 
 class Rrelu(Function):
     """x times a slope: 1 where x > 0, drawn between lower and upper elsewhere"""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, lower: float, upper: float) -> Tensor:

@@ -111,6 +111,8 @@ class NegativeLogLikelihood(Function):
     the sum of the weights; a sum is multiplied with ``factor``
     """
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, labels: Labels, reduction: str, factor: float = 1.0) -> Tensor:
         _, _, classes, weight, ignored = labels
