@@ -60,13 +60,28 @@ class Hardtanh(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
         ctx.save_for_backward(x.data)
-        ctx.limits = _inside(low, high, x.data.dtype)
+        ctx.limits = low, high
         return wrap(kernels.clamp(x.data, low, high))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
-        return WithinGrad.apply(g, x, *ctx.limits, 1.0), None, None
+        return HardtanhGrad.apply(g, x, *ctx.limits), None, None
+
+
+class HardtanhGrad(Function):
+    """0 where x <= low or x >= high, otherwise g, also at NaN: linear in g; x only says where"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, x: np.ndarray, low: float, high: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.limits = low, high
+        return wrap(kernels.hardtanh_grad(g.data, x, low, high))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (x,) = ctx.saved_tensors
+        return HardtanhGrad.apply(v, x, *ctx.limits), None, None, None
 
 
 class Hardsigmoid(Function):
@@ -147,7 +162,7 @@ class Hardswish(Function):
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
-            return (where(x <= -3, 0.0, where(x < 3, g * (x / 3.0 + 0.5), g)),)
+            return (g * where(x <= -3, 0.0, where(x < 3, x / 3.0 + 0.5, 1.0)),)
         return (wrap(kernels.hardswish_grad(g.data, x.data)),)
 
 
