@@ -14,6 +14,7 @@ from ..engine.tensor import Tensor, wrap
 from .dtype import is_number, require_tensor
 from .indexing import GetItem
 from .kernel_set import kernels
+from .shape import unshared
 
 __all__ = ["pad"]
 
@@ -164,7 +165,7 @@ def _pairs(shape: tuple[int, ...], pad: Any) -> Pairs:
 
 
 def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
-    shape = x.data.shape
+    given, shape = x, x.data.shape
     if min(map(min, pairs)) < 0:  # what is cut off is not there to be mirrored
         x = constant_pad(x, tuple((min(before, 0), min(after, 0)) for before, after in pairs), 0)
         pairs = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
@@ -175,4 +176,4 @@ def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
                 f"pad: ({before}, {after}) does not fit axis {axis} of input.shape={shape}: mode={mode!r} adds at most "
                 f"{most} on each side"
             )
-    return Extend.apply(x, pairs, mode) if any(map(any, pairs)) else x
+    return Extend.apply(x, pairs, mode) if any(map(any, pairs)) else unshared(x, given)
