@@ -260,7 +260,7 @@ sqrt = partial(unary, root_of)
 relu = partial(unary, lambda a: 0.0 if a <= 0 else a)
 sigmoid = partial(unary, lambda a: quotient(1.0, 1.0 + exp_of(-a)))
 tanh = partial(unary, math.tanh)
-relu_grad = partial(binary, lambda g, y: g if y > 0 else 0.0)
+relu_grad = partial(binary, lambda g, y: 0.0 if y <= 0 else g)
 sigmoid_grad = partial(binary, lambda g, y: g * y * (1 - y))
 tanh_grad = partial(binary, lambda g, y: g * (1 - y * y))
 

@@ -217,7 +217,7 @@ def test_larger_than_one_task(kernel_set: Any, dtype: type) -> None:
     assert_equal(run(kernel_set.add, x, y), x.astype(np.float64) + y if dtype == np.float64 else x + y)
     assert_equal(run(kernel_set.mul, x, y[:1, :, :1, :1]), x * y[:1, :, :1, :1])
     assert_equal(run(kernel_set.sub, y[:, :1], x), y[:, :1] - x)
-    assert_equal(run(kernel_set.relu_grad, x, y), np.where(y > 0, x, 0))
+    assert_equal(run(kernel_set.relu_grad, x, y), np.where(y <= 0, 0, x))
 
 
 @pytest.mark.parametrize(

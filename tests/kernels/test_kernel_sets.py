@@ -387,6 +387,7 @@ _TWO_NUMBERS: dict[str, tuple[float, ...]] = {
     "logit_grad": (0.2, 0.9),
     "within_grad": (0.2, 0.9, 0.5),
     "outside_grad": (0.2, 0.9),
+    "hardtanh_grad": (0.2, 0.9),
     "leaky_relu_grad": (0.1,),
     "elu_grad": (1.1, 1.2, 0.9),
     "softplus_grad": (1.2, 0.9),

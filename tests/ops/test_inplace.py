@@ -475,3 +475,43 @@ def test_a_view_of_a_view_among_others() -> None:
     upper[:1].mul_(2.0)
     for seen, factors in ((base, [1, 3, 10, 1]), (lower, [1, 3, 10, 0]), (part, [0, 3, 10, 0]), (last, [0, 0, 0, 1])):
         np.testing.assert_array_equal(grad(seen.sum(), x, retain_graph=True)[0].data, factors)
+
+
+INTEGERS, TRUTH = np.array([7, -3, 12, 5]), np.array([True, False, True, False])
+
+
+@pytest.mark.parametrize(
+    ("sign", "array", "other"),
+    [
+        *((sign, INTEGERS, np.array([3, 6, -5, 2])) for sign in ("&=", "|=", "^=", "%=", "//=", "+=", "-=", "*=")),
+        *((sign, TRUTH, np.array([True, True, False, False])) for sign in ("&=", "|=", "^=")),
+        *((sign, np.array([0.5, -2.0, 3.0]), np.array([2.0, 3.0, -1.5])) for sign in ("%=", "//=", "/=")),
+        ("**=", np.array([0.5, 2.0, 3.0]), np.array([2.0, 3.0, -1.5])),
+        ("**=", INTEGERS, np.array([2, 3, 0, 1])),
+    ],
+    ids=str,
+)
+def test_augmented_assignment_changes_in_place(sign: str, array: np.ndarray, other: np.ndarray) -> None:
+    for operand in (other, other[0].item()):
+        x = Tensor(array.copy())
+        names = {"x": x, "y": Tensor(operand) if isinstance(operand, np.ndarray) else operand}
+        memory = x.data
+        exec(f"x {sign} y", names)
+        expected = eval(f"a {sign[:-1]} b", {"a": array, "b": operand})
+        assert names["x"] is x and x.data is memory
+        np.testing.assert_allclose(x.data, expected)
+
+
+def test_augmented_assignment_has_the_gradient_of_its_operator() -> None:
+    leaf = rg.tensor([0.5, 2.0, 3.0], dtype=np.float64, requires_grad=True)
+    x = leaf * 1
+    x **= 3
+    x %= 2
+    (gx,) = grad(x, leaf, rg.tensor([0.3, 0.7, -1.1], dtype=np.float64))
+    np.testing.assert_allclose(gx.data, 3 * leaf.data**2 * [0.3, 0.7, -1.1])
+
+
+def test_augmented_assignment_keeps_the_type() -> None:
+    x = rg.tensor([7, -3])
+    with pytest.raises(TypeError, match=r"//=: the result is float32, which x of int64 cannot hold"):
+        x //= 2.5

@@ -48,7 +48,7 @@ ONE_NUMBERS: dict[str, tuple[float, ...]] = {
 }
 TWO_NUMBERS: dict[str, tuple[float, ...]] = {
     **dict.fromkeys(("scaled_mul", "scaled_div", "lerp_number", "gaussian", "leaky_relu_grad"), (0.3,)),
-    **dict.fromkeys(("over_quadratic", "logit_grad", "outside_grad", "softplus_grad"), (0.2, 0.9)),
+    **dict.fromkeys(("over_quadratic", "logit_grad", "outside_grad", "hardtanh_grad", "softplus_grad"), (0.2, 0.9)),
     **dict.fromkeys(("over_root", "within_grad", "elu_grad"), (1.0, 1.2, 0.9)),
 }
 

@@ -195,7 +195,7 @@ class TestElementwise:
     def test_relu(self) -> None:
         y = textbook.relu(array([-1, 0, 2, nan, -inf, inf]))
         assert_array_equal(y, [0, 0, 2, nan, 0, inf])
-        assert_array_equal(textbook.relu_grad(array([1, 2, 3, 4, 5, inf]), y), [0, 0, 3, 0, 0, inf])
+        assert_array_equal(textbook.relu_grad(array([1, 2, 3, 4, 5, inf]), y), [0, 0, 3, 4, 0, inf])
 
     def test_sigmoid(self) -> None:
         # log 3: 1 / (1 + 1/3) = 3/4

@@ -44,6 +44,9 @@ class Function:
 
     An output that shares the memory of an argument belongs to a `View`, so that changes in place reach both.
 
+    piecewise_linear = True declares that the gradients depend on the arguments through signs and places only, apart
+    from what backward records: under create_graph=True, what is missing there is a derivative of 0.
+
     Source: the contract of torch.autograd.Function.
     """
 
@@ -68,6 +71,8 @@ class Function:
         raise NotImplementedError(
             "backward: the Function must define the static method backward(ctx, *grads)"
         )
+
+    piecewise_linear = False
 
     _depth = 1  # callers of apply that are surely inside this package
     _foreign = True  # its text is the user's

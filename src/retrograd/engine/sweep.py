@@ -22,6 +22,7 @@ from .grad_mode import set_grad_enabled, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
 from .tensor import Tensor, alias, wrap
+from .zero_slope import ZERO, join, spread
 
 # order of a node that has to wait for a gradient -> the needs_input_grad it gets; None: only its gradient is
 # wanted
@@ -161,6 +162,7 @@ def _sweep(
     made: set[tuple[int, int]] = set()  # (order, output) whose pending gradient is a buffer of this sweep
     leaves: dict[int, Entry] = {}
     retained: list[Entry] = []
+    zeros: list[Any] = []  # edges to which a gradient of zeros goes, see zero_slope.py
     node: Any = None
     data: Any
     entry: Any
@@ -179,6 +181,9 @@ def _sweep(
                 if gradient is None or edge is None:
                     continue
                 if type(gradient) is not Tensor and not isinstance(gradient, Tensor):
+                    if gradient is ZERO:
+                        zeros.append(edge)
+                        continue
                     _refuse_gradient(node, grads, gradient, edge)
                 data = gradient.data
                 if type(edge) is tuple:
@@ -258,8 +263,12 @@ def _sweep(
                 grads = tuple(grads) if type(grads) is list else (grads,)
             if len(grads) != len(edges):
                 _check_count(node, grads)
+            if create_graph and node.function.piecewise_linear:
+                grads = join(node, grads)
             if not keep and node.saved:
                 node.saved = FREED
+        if zeros:
+            spread(zeros, ways, leaves, captured, capture)
         if registered.leaves:
             run_leaf_hooks(leaves.values())
     finally:

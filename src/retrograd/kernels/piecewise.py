@@ -33,6 +33,7 @@ __all__ = [
     "fmod",
     "fmod_grad",
     "frac",
+    "hardtanh_grad",
     "isfinite",
     "isinf",
     "isnan",
@@ -57,6 +58,7 @@ _ABS, _ABS_GRAD, _SIGN = kernel("piecewise.abs"), kernel("piecewise.abs_grad"), 
 _CEIL, _FLOOR, _ROUND = kernel("piecewise.ceil"), kernel("piecewise.floor"), kernel("piecewise.round")
 _TRUNC, _FRAC, _CLAMP = kernel("piecewise.trunc"), kernel("piecewise.frac"), kernel("piecewise.clamp")
 _WITHIN_GRAD, _OUTSIDE_GRAD = kernel("piecewise.within_grad"), kernel("piecewise.outside_grad")
+_HARDTANH_GRAD = kernel("piecewise.hardtanh_grad")
 _MAXIMUM, _MAXIMUM_BROADCAST = kernel("piecewise.maximum"), kernel("piecewise.maximum_broadcast")
 _MINIMUM, _MINIMUM_BROADCAST = kernel("piecewise.minimum"), kernel("piecewise.minimum_broadcast")
 _MAXIMUM_GRAD, _FMAX, _FMIN = kernel("piecewise.maximum_grad"), kernel("piecewise.fmax"), kernel("piecewise.fmin")
@@ -121,6 +123,11 @@ def within_grad(g: np.ndarray, x: np.ndarray, low: float, high: float, factor: f
 def outside_grad(g: np.ndarray, x: np.ndarray, low: float, high: float) -> np.ndarray:
     """gx = 0 where low <= x <= high, g elsewhere"""
     return map_two_numbers(_OUTSIDE_GRAD, g, x, low, high)
+
+
+def hardtanh_grad(g: np.ndarray, x: np.ndarray, low: float, high: float) -> np.ndarray:
+    """gx = 0 where x <= low or x >= high, g elsewhere, also at NaN"""
+    return map_two_numbers(_HARDTANH_GRAD, g, x, low, high)
 
 
 def maximum(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from .dtype import require_float, require_number
 from .inplace import in_place
 from .kernel_set import kernels
 from .operands import Gradients, recording, unary, unary_float
-from .piecewise import where
+from .piecewise import clamp, where
 from .rounding import abs
 from .transcendental import erf, exp, sigmoid
 from .trigonometry import tanh
@@ -115,7 +115,9 @@ class Softplus(Function):
         (x,) = ctx.saved_tensors
         if recording():
             beta, limit = ctx.numbers
-            return where(x * beta > limit, g, g * sigmoid(x * beta)), None, None
+            z = x * beta
+            # at the limit itself the slope is constant, too
+            return where(z > limit, g, g * sigmoid(where(z >= limit, limit, z))), None, None
         return wrap(kernels.softplus_grad(g.data, x.data, *ctx.numbers)), None, None
 
 
@@ -181,7 +183,8 @@ class Elu(Function):
         (x,) = ctx.saved_tensors
         if recording():
             alpha, scale, rate = ctx.numbers
-            return where(x > 0, g * scale, g * (alpha * rate) * exp(where(x > 0, 0.0, x * rate))), None, None, None
+            slope = exp(where(x < 0, x * rate, 0.0))  # its derivative at 0 is 0
+            return where(x <= 0, g * (alpha * rate) * slope, g * scale), None, None, None
         return wrap(kernels.elu_grad(g.data, x.data, *ctx.numbers)), None, None, None
 
 
@@ -193,7 +196,7 @@ def _silu_slope(x: Tensor) -> Tensor:
 
 def _mish_slope(x: Tensor) -> Tensor:
     t = tanh(softplus(x))
-    return t + x * sigmoid(x) * (1.0 - t * t)
+    return t + clamp(x, None, 20.0) * sigmoid(x) * (1.0 - t * t)  # the last factor is 0 from 20 on, also at infinity
 
 
 def _gelu_tanh_slope(x: Tensor) -> Tensor:

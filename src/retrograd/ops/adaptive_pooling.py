@@ -24,6 +24,8 @@ OutputSize = int | None | Sequence[int | None]
 class AdaptiveMaxPool(Function):
     """The largest element of each window and its place: as MaxPool, for windows of unequal sizes."""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: AdaptiveWindow, return_indices: bool) -> Any:
         y, indices = kernels.adaptive_max_pool(x.data, window)
@@ -44,6 +46,8 @@ class AdaptiveMaxPool(Function):
 
 class AdaptiveAvgPool(Function):
     """The mean of each window."""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: AdaptiveWindow) -> Tensor:

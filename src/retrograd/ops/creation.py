@@ -146,13 +146,17 @@ def eye(n: int, m: int | None = None, dtype: Any = float32, requires_grad: bool 
 def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:
     """start, start + step, ... up to but not including ``end``; ``arange(n)`` counts from 0.
 
-    int64 if all three are ints, otherwise float32.
+    int64 if all three are ints, otherwise float32. With an integer ``dtype``, their fractions are cut off first.
 
     Raises:
         ValueError: the step is 0 or leads away from ``end``, or is too small for any memory.
     """
     if end is None:
         start, end = 0, start
+    if _is_integer(dtype):
+        if (end - start) * step < 0:
+            raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
+        start, end, step = int(start), int(end), int(step)
     if step == 0 or (end - start) * step < 0:
         raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
     if not (end - start) // step < TOO_LONG:  # np.arange itself may then be empty
@@ -164,10 +168,12 @@ def arange(start: float, end: float | None = None, step: float = 1, dtype: Any =
 def linspace(start: float, end: float, steps: int, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """``steps`` numbers at equal distances from ``start`` to ``end``, both included.
 
+    With an integer ``dtype``, the fractions of the ends are cut off first, and then those of the results.
+
     Raises:
         ValueError: ``steps`` is negative.
     """
-    return Tensor(_line("linspace", start, end, steps).astype(as_dtype(dtype)), requires_grad)
+    return Tensor(_line("linspace", start, end, steps, dtype).astype(as_dtype(dtype)), requires_grad)
 
 
 def logspace(
@@ -175,10 +181,12 @@ def logspace(
 ) -> Tensor:
     """``steps`` numbers from base ** start to base ** end, each the one before times the same factor.
 
+    With an integer ``dtype``, the fractions of the ends are cut off first, and then those of the results.
+
     Raises:
         ValueError: ``steps`` is negative.
     """
-    return Tensor((base ** _line("logspace", start, end, steps)).astype(as_dtype(dtype)), requires_grad)
+    return Tensor((base ** _line("logspace", start, end, steps, dtype)).astype(as_dtype(dtype)), requires_grad)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
@@ -193,7 +201,13 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> 
     return wrap(np.array(np.triu_indices(row, offset, col), as_dtype(dtype)))
 
 
-def _line(name: str, start: float, end: float, steps: int) -> np.ndarray:
+def _is_integer(dtype: Any) -> bool:
+    return dtype is not None and as_dtype(dtype).kind == "i"
+
+
+def _line(name: str, start: float, end: float, steps: int, dtype: Any) -> np.ndarray:
     if operator.index(steps) < 0:
         raise ValueError(f"{name}: steps={steps} must be at least 0")
+    if _is_integer(dtype):
+        start, end = int(start), int(end)
     return np.linspace(float(start), float(end), steps)

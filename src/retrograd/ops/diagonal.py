@@ -11,7 +11,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .dtype import require_tensor
-from .shape import axis, reshape
+from .shape import axis, clone, reshape
 
 __all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]
 
@@ -135,7 +135,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         return diag_embed(input, diagonal)
     if input.data.ndim != 2:
         raise ValueError(f"diag: input.shape={input.data.shape}, needs a vector or a matrix; see diagonal, diag_embed")
-    return Diagonal.apply(input, nearest_offset("diag", "diagonal", diagonal, *input.data.shape), 0, 1)
+    return clone(Diagonal.apply(input, nearest_offset("diag", "diagonal", diagonal, *input.data.shape), 0, 1))
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:

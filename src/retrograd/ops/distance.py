@@ -24,6 +24,8 @@ __all__ = ["cosine_similarity", "pairwise_distance"]
 class RowNorm(Function):
     """(sum |x|^p)^(1/p) along the last axis, for p of 1, 2 or inf and any other above 0; its slope at 0 is 0"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
         a, last = x.data, (x.data.ndim - 1,)

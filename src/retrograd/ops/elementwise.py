@@ -26,7 +26,7 @@ from .dtype import (
 )
 from .kernel_set import kernels
 from .operands import Binary, Gradients, binary, recording, summed, unary_exact
-from .rounding import floor_divide, trunc
+from .rounding import floor_divide, trunc_divide
 
 __all__ = [
     "add",
@@ -261,17 +261,8 @@ def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | No
     if rounding_mode == "floor":
         return floor_divide(input, other)
     if rounding_mode == "trunc":
-        return _truncated(input, other)
+        return trunc_divide(input, other)
     raise ValueError(f"div: rounding_mode={rounding_mode!r}; choose None, 'trunc' or 'floor'")
-
-
-def _truncated(x: Any, y: Any) -> Tensor:
-    a, b = promote("div", x, y)
-    if a.data.dtype.kind == "f":
-        return trunc(div(a, b))
-    broadcast_shape("div", a.data.shape, b.data.shape)
-    down = floor_divide(a, b)  # towards 0 it is one more where that was negative and not exact
-    return wrap(down.data + ((down.data < 0) & (down.data * b.data != a.data)))
 
 
 def scale(input: Tensor, factor: float) -> Tensor:

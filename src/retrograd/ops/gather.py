@@ -52,6 +52,13 @@ class Scatter(Function):
         return Gather.apply(v, indices, ctx.axis), None, None, None
 
 
+_LIMITS = np.iinfo(np.int64)
+# of each kind of number what loses against all others: (for the smallest, for the largest)
+_LOWEST: dict[str, tuple[Any, Any]] = {
+    "f": (np.inf, -np.inf), "i": (_LIMITS.max, _LIMITS.min), "b": (True, False)
+}  # fmt: skip
+
+
 class Extreme(Function):
     """The largest (sign 1) or smallest (-1) of x and of what src puts there; equal ones share the gradient."""
 
@@ -60,9 +67,7 @@ class Extreme(Function):
         y = x.data.copy(order="K")
         places = along(indices, axis)
         if not include:
-            limits = np.iinfo(np.int64)
-            lowest = -np.inf * sign if y.dtype.kind == "f" else limits.min if sign > 0 else limits.max
-            y[places] = lowest
+            y[places] = _LOWEST[y.dtype.kind][sign > 0]
         with np.errstate(invalid="ignore"):  # NaN is meant
             (np.maximum if sign > 0 else np.minimum).at(y, places, src.data)
         touched = np.zeros(y.shape, np.bool_)

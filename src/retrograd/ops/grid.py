@@ -14,6 +14,7 @@ from .dtype import require_float, require_same
 from .gather import Gather
 from .indexing import GetItem
 from .matmul import matmul
+from .operands import Constant
 from .shape import Permute, reshape
 
 __all__ = ["affine_grid", "grid_sample"]
@@ -76,6 +77,8 @@ def grid_sample(
             value = value * reshape(weight, sx[0], 1, places)
         total = value if total is None else total + value
     assert total is not None
+    if mode == "nearest" and grid.requires_grad:
+        total = total + Constant.apply(grid, np.zeros(total.data.shape, total.data.dtype))
     return reshape(total, sx[0], sx[1], *sg[1:-1])
 
 

@@ -15,12 +15,13 @@ import numpy as np
 
 from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
-from . import elementwise, piecewise, powers, rounding, transcendental, trigonometry
+from . import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .broadcasting import expand
 from .dtype import cast, is_number, require_tensor
 
 # operators whose result has the shape and type of their first tensor
 UNARY: dict[Any, tuple[str, ...]] = {
+    comparison: ("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
     elementwise: ("addcdiv", "addcmul", "lerp", "neg"),
     piecewise: ("clamp", "clamp_max", "clamp_min", "clip", "nan_to_num", "relu"),
     powers: ("hypot", "pow", "reciprocal", "rsqrt", "sqrt", "square"),
@@ -160,4 +161,12 @@ for _name, _sign, _ufunc in (
     METHODS["__itruediv__" if _name == "div" else f"__i{_name}__"] = in_place(
         getattr(elementwise, _name), _sign, _ufunc
     )
+METHODS.update(
+    (f"__i{name}__", in_place(operator, sign))
+    for name, sign, operator in (
+        *(("and", "&=", comparison.bitwise_and), ("or", "|=", comparison.bitwise_or)),
+        *(("xor", "^=", comparison.bitwise_xor), ("mod", "%=", rounding.remainder)),
+        *(("pow", "**=", powers.pow), ("floordiv", "//=", rounding.floor_divide)),
+    )
+)
 METHODS.update((function.__name__, function) for function in (zero_, fill_, copy_))

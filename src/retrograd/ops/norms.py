@@ -13,8 +13,10 @@ from .broadcasting import Sum
 from .dtype import as_dtype, cast, is_number, require_float
 from .extremes import Amax
 from .kernel_set import kernels
+from .operands import Constant
 from .powers import pow
 from .reduction import Dim, axes, left_shape
+from .rounding import abs
 from .shape import Reshape
 from .statistics import quotient_or_zero
 
@@ -23,6 +25,8 @@ __all__ = ["norm"]
 
 class Norm1(Function):
     """sum |x| over ``axes``; the gradient at 0 is 0."""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -109,8 +113,8 @@ def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, 
     if order == 1:
         return Norm1.apply(x, over, keepdim)
     if order == 0:
-        return wrap(np.asarray((x.data != 0).sum(axis=over, keepdims=keepdim), x.data.dtype))
-    size = x * _sign(x)  # |x|, and a gradient of 0 at 0
+        return Constant.apply(x, np.asarray((x.data != 0).sum(axis=over, keepdims=keepdim), x.data.dtype))
+    size = abs(x)
     if math.isinf(order):
         return Amax.apply(size, over, keepdim, order < 0)
     # powers of 0 have no derivative: those of 1 stand in for them, and count for nothing
@@ -121,8 +125,3 @@ def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, 
     total = Sum.apply(pow(size + at_zero, order) - at_zero, over, keepdim)
     of_nothing = wrap(np.asarray(total.data == 0, x.data.dtype))
     return pow(total + of_nothing, 1 / order) - of_nothing
-
-
-def _sign(x: Tensor) -> Tensor:
-    """1, -1 or 0, as a constant."""
-    return wrap(np.asarray(np.sign(x.data)))

@@ -18,7 +18,9 @@ from .broadcasting import broadcast_shape, sum_to
 from .dtype import as_float, cast, float32, promote, require_float
 from .kernel_set import kernels
 
-__all__ = ["Binary", "Gradients", "binary", "nothing", "recording", "summed", "unary", "unary_exact", "unary_float"]
+__all__ = [
+    "Binary", "Constant", "Gradients", "binary", "nothing", "recording", "summed", "unary", "unary_exact", "unary_float"
+]  # fmt: skip
 
 Gradients = tuple[Tensor | None, ...]
 
@@ -27,6 +29,19 @@ class Binary(Function):
     """An operator of two broadcast operands; ``exact`` computes it for integers, which carry no gradient."""
 
     exact: ClassVar[Callable[..., Any] | None] = None  # None: integers become float32
+
+
+class Constant(Function):
+    """y, which depends on x only in steps, such as a count of its elements: the gradient to x is 0"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: np.ndarray) -> Tensor:
+        ctx.shape, ctx.dtype = x.data.shape, x.data.dtype
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        return wrap(np.zeros(ctx.shape, ctx.dtype)), None
 
 
 def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:

@@ -13,11 +13,12 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .dtype import is_number, require_float, require_tensor
 from .extremes import Amax
-from .indexing import GetItem, PadSlice
+from .gather import Gather
 from .kernel_set import kernels
 from .pick import Pick
+from .piecewise import where
 from .private import private
-from .shape import Reshape, axis, of_line
+from .shape import Permute, Reshape, axis, of_line
 
 __all__ = ["argsort", "kthvalue", "median", "mode", "nanmedian", "quantile", "sort", "topk", "unique"]
 
@@ -173,7 +174,8 @@ def quantile(
     With n elements in order, that is element q (n - 1), counted from 0, where this is no whole number between its
     neighbours by ``interpolation``: "linear", "lower", "higher", "midpoint" or "nearest". NaN where there is a NaN.
 
-    q: number from 0 to 1, or a Tensor (Q,) of them, whose axis comes first in the result; it gets no gradient.
+    q: number from 0 to 1, or a Tensor (Q,) of them, whose axis comes first in the result. With linear interpolation it
+    has a gradient, too.
 
     Raises:
         TypeError: input is no floating-point Tensor, or q neither a number nor a Tensor of input's type.
@@ -195,16 +197,11 @@ def quantile(
     _nonempty("quantile", x, along, dim)
     kept = (1,) * len(shape) if dim is None else shape[:along] + (1,) + shape[along + 1 :]
     left = kept if keepdim else () if dim is None else shape[:along] + shape[along + 1 :]
-    ordered = Pick.apply(x, _order(x.data, along, False, False), along)
-    spoiled = np.isnan(x.data).any(along, keepdims=True)
-    results = [_quantile(ordered, along, float(part), interpolation, spoiled) for part in parts.reshape(-1)]
-    if not parts.ndim:
-        return Reshape.apply(results[0], left)
-    whole = (len(results), *left)
-    total = wrap(np.zeros(whole, input.data.dtype))
-    for k, result in enumerate(results):
-        total = total + PadSlice.apply(Reshape.apply(result, (1, *left)), whole, (slice(k, k + 1),))
-    return total
+    y = _quantiles(x, parts, along, interpolation)
+    if not parts.data.ndim:
+        return Reshape.apply(y, left)
+    dims = (along, *(a for a in range(y.data.ndim) if a != along))
+    return Reshape.apply(Permute.apply(y, dims), (parts.data.size, *left))
 
 
 def unique(
@@ -307,34 +304,41 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
     return _one_each(x, np.take_along_axis(order, middle, along), along, keepdim)
 
 
-def _parts(x: Tensor, q: Any) -> np.ndarray:
+def _parts(x: Tensor, q: Any) -> Tensor:
     if isinstance(q, Tensor):
         if q.data.dtype != x.data.dtype:
             raise TypeError(f"quantile: q is {q.data.dtype}, needs input's type, {x.data.dtype}")
-        parts = q.data
+        parts = q
     elif is_number(q):
-        parts = np.asarray(q, np.float64)
+        parts = wrap(np.asarray(q, np.float64))
     else:
         raise TypeError(f"quantile: q is {type(q).__name__}, needs a number or a Tensor")
-    if parts.ndim > 1 or not ((parts >= 0) & (parts <= 1)).all():
+    if parts.data.ndim > 1 or not ((parts.data >= 0) & (parts.data <= 1)).all():
         raise ValueError(f"quantile: q={q} must be from 0 to 1, one number or one axis of them")
     return parts
 
 
-def _quantile(x: Tensor, along: int, q: float, interpolation: str, spoiled: np.ndarray) -> Tensor:
-    """Of lines in order."""
-    rank = q * (x.data.shape[along] - 1)
-    low = int(np.floor(rank))
-    weight = rank - low
+def _quantiles(x: Tensor, parts: Tensor, along: int, interpolation: str) -> Tensor:
+    """Those of all parts, in a row along the axis."""
+    last = x.data.shape[along] - 1
+    wide = (-1, *(1,) * (x.data.ndim - along - 1))
+    order = _order(x.data, along, False, False)
+    # where there is a NaN, it is the last in order, and the result
+    rank = parts.data.reshape(wide).astype(np.float64) * last
+    rank = np.where(np.isnan(x.data).any(along, keepdims=True), last, rank)
     if interpolation == "nearest":
-        low, weight = int(np.round(rank)), 0.0
-    elif interpolation != "linear" and weight:
-        weight = {"lower": 0.0, "higher": 1.0, "midpoint": 0.5}[interpolation]
-
-    def element(place: int) -> Tensor:
-        return GetItem.apply(x, (slice(None),) * along + (slice(place, place + 1),))
-
-    y = element(low)
-    if weight:
-        y = y + (element(low + 1) - y) * weight
-    return y + wrap(np.where(spoiled, np.nan, 0).astype(x.data.dtype)) if spoiled.any() else y
+        rank = np.round(rank)
+    elif interpolation in ("lower", "higher"):
+        rank = (np.floor if interpolation == "lower" else np.ceil)(rank)
+    low = np.floor(rank)
+    y = Gather.apply(x, np.take_along_axis(order, low.astype(np.int64), along), along)
+    high = np.ceil(rank)
+    if interpolation == "linear" and parts.requires_grad:
+        share = Reshape.apply(parts, (parts.data.size, *wide[1:]))
+        weight = wrap(np.asarray(rank - low, x.data.dtype)) + (share - share.detach()) * last  # with the slope of q
+    elif np.array_equal(low, high):
+        return y
+    else:
+        weight = wrap(np.asarray(0.5 if interpolation == "midpoint" else rank - low, x.data.dtype))
+    upper = Gather.apply(x, np.take_along_axis(order, high.astype(np.int64), along), along)
+    return y + where(wrap(low < high), upper - y, 0.0) * weight  # inf - inf does not count

@@ -14,6 +14,7 @@ from ..engine.tensor import Tensor, wrap
 from .dtype import is_number, require_tensor
 from .indexing import GetItem
 from .kernel_set import kernels
+from .shape import unshared
 
 __all__ = ["pad"]
 
@@ -44,6 +45,8 @@ class Pad(Function):
 
 class Extend(Function):
     """x with (before, after) slices more along each axis, taken from x: see ``_pieces``."""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pairs: Pairs, mode: str) -> Tensor:
@@ -163,7 +166,7 @@ def _pairs(shape: tuple[int, ...], pad: Any) -> Pairs:
 
 
 def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
-    shape = x.data.shape
+    given, shape = x, x.data.shape
     if min(map(min, pairs)) < 0:
         cut = tuple((min(before, 0), min(after, 0)) for before, after in pairs)
         pairs = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
@@ -177,4 +180,4 @@ def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
                 f"pad: ({before}, {after}) does not fit axis {axis} of input.shape={shape}: mode={mode!r} adds at most "
                 f"{most} on each side"
             )
-    return Extend.apply(x, pairs, mode) if any(map(any, pairs)) else x
+    return Extend.apply(x, pairs, mode) if any(map(any, pairs)) else unshared(x, given)

@@ -37,6 +37,8 @@ _PLAIN = frozenset((float, int, type(None)))  # types of the limits that ``clamp
 class Relu(Function):
     """max(x, 0); NaN stays NaN; the gradient at 0 is 0"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y = kernels.relu(x.data)

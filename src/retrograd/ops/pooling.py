@@ -29,6 +29,8 @@ Pairs = int | tuple[int, ...] | tuple[tuple[int, int], ...]
 class MaxPool(Function):
     """The largest element of each window: y, or (y, indices). Padding is never chosen; NaN is; ties go to the first."""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: Window, return_indices: bool) -> Any:
         y, indices = (kernels.max_pool if x.data.dtype.kind == "f" else exact("max_pool"))(x.data, window)
@@ -79,6 +81,8 @@ class MaxPoolGather(Function):
 
 class AvgPool(Function):
     """The mean of each window; ``count_include_pad``: divide by its taps, not by those that lie inside x."""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: Window, count_include_pad: bool) -> Tensor:

@@ -57,7 +57,7 @@ class Pow(Function):
         if n == 0:  # 0 * x**-1 would be NaN at 0
             return wrap(np.zeros_like(g.data)), None
         if n == 1:
-            return g, None
+            return g * x**0 if recording() else g, None
         if n == 2 and not recording():
             return wrap(kernels.scaled_mul(g.data, x.data, 2.0)), None
         slope = x * n if n == 2 else x ** (n - 1) * n

@@ -10,23 +10,24 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from ..engine.views import View
 from .broadcasting import expand
 from .dtype import require_tensor
 from .kernel_set import kernels
-from .shape import TOO_LONG, axes, axis, clone, either, reshape, sizes, transpose
+from .shape import TOO_LONG, axes, axis, clone, either, reshape, sizes, transpose, unshared
 from .sparse import Matrix, SparseProduct
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
 
 
-class Flip(View):
-    """x backwards along ``axes``: a view."""
+class Flip(Function):
+    """x backwards along ``axes``."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
         ctx.axes = axes
-        return wrap(np.flip(x.data, axes))
+        y = np.empty_like(x.data)
+        kernels.copy(y, np.flip(x.data, axes))
+        return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -77,7 +78,7 @@ class Rearrange(Function):
 
 
 def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
-    """input backwards along the axes ``over``, or by name ``dims``; unlike PyTorch's, a view.
+    """input backwards along the axes ``over``, or by name ``dims``.
 
     Raises:
         IndexError: input has no such axis.
@@ -149,7 +150,7 @@ def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1))
         return Flip.apply(input, plane)
     if turns == 1:
         return transpose(Flip.apply(input, plane[1:]), *plane)
-    return Flip.apply(transpose(input, *plane), plane[1:]) if turns else input
+    return Flip.apply(transpose(input, *plane), plane[1:]) if turns else clone(input)
 
 
 def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...] | None = None) -> Tensor:
@@ -189,9 +190,10 @@ def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
     apart = tuple(n for extent in shape for n in (1, extent))
     wide = tuple(n for count, extent in zip(counts, shape, strict=True) for n in (count, extent))
     # (r0, n0, r1, n1, ...) joined by twos
-    return reshape(
+    y = reshape(
         expand(reshape(x, apart), wide), tuple(count * extent for count, extent in zip(counts, shape, strict=True))
     )
+    return unshared(y, x)
 
 
 def repeat_interleave(

@@ -38,6 +38,8 @@ __all__ = [
 class Threshold(Function):
     """x where x > limit, value elsewhere"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: float, value: float) -> Tensor:
         ctx.save_for_backward(x.data)
@@ -53,20 +55,39 @@ class Threshold(Function):
 class Hardtanh(Function):
     """min(max(x, low), high); the gradient at the limits is 0"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
         ctx.save_for_backward(x.data)
-        ctx.limits = _inside(low, high, x.data.dtype)
+        ctx.limits = low, high
         return wrap(kernels.clamp(x.data, low, high))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
-        return WithinGrad.apply(g, x, *ctx.limits, 1.0), None, None
+        return HardtanhGrad.apply(g, x, *ctx.limits), None, None
+
+
+class HardtanhGrad(Function):
+    """0 where x <= low or x >= high, otherwise g, also at NaN: linear in g; x only says where"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, x: np.ndarray, low: float, high: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.limits = low, high
+        return wrap(kernels.hardtanh_grad(g.data, x, low, high))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (x,) = ctx.saved_tensors
+        return HardtanhGrad.apply(v, x, *ctx.limits), None, None, None
 
 
 class Hardsigmoid(Function):
     """min(max(x + 3, 0), 6) / 6"""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -83,6 +104,8 @@ class Hardsigmoid(Function):
 class Hardshrink(Function):
     """x where |x| > limit, 0 elsewhere"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: float) -> Tensor:
         ctx.save_for_backward(x.data)
@@ -97,6 +120,8 @@ class Hardshrink(Function):
 
 class Softshrink(Function):
     """x drawn towards 0 by limit, at most to 0"""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: float) -> Tensor:
@@ -137,12 +162,14 @@ class Hardswish(Function):
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
-            return (where(x <= -3, 0.0, where(x < 3, g * (x / 3.0 + 0.5), g)),)
+            return (g * where(x <= -3, 0.0, where(x < 3, x / 3.0 + 0.5, 1.0)),)
         return (wrap(kernels.hardswish_grad(g.data, x.data)),)
 
 
 class LeakyRelu(Function):
     """x where x > 0, slope * x elsewhere"""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, slope: float) -> Tensor:
@@ -177,6 +204,8 @@ class Prelu(Function):
     Source: K. He et al., "Delving Deep into Rectifiers", 2015.
     """
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
@@ -200,6 +229,8 @@ class Prelu(Function):
 
 class Rrelu(Function):
     """x times a slope: 1 where x > 0, drawn between lower and upper elsewhere"""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, lower: float, upper: float) -> Tensor:

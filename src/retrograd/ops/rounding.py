@@ -137,7 +137,7 @@ class Fmod(Binary):
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
         gx, gy = sum_to(g, x.data.shape) if want_x else None, None
         if want_y and recording():
-            gy = sum_to(-g * trunc(x / y), y.data.shape)
+            gy = sum_to(-g * TruncDivide.apply(x, y), y.data.shape)
         elif want_y:
             gy = sum_to(wrap(kernels.fmod_grad(g.data, x.data, y.data)), y.data.shape)
         return gx, gy
@@ -179,6 +179,24 @@ class FloorDivide(Binary):
         (want_x, want_y), (sx, sy) = ctx.needs_input_grad, ctx.shapes
         zeros = [wrap(np.zeros(shape, g.data.dtype)) if want else None for want, shape in ((want_x, sx), (want_y, sy))]
         return tuple(zeros)
+
+
+def _towards_0(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    down = np.floor_divide(x, y)  # towards 0 it is one more where that was negative and not exact
+    return np.asarray(down + ((down < 0) & (down * y != x)))
+
+
+class TruncDivide(Binary):
+    """trunc(x / y); the gradient is 0"""
+
+    exact = _towards_0
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.shapes = x.data.shape, y.data.shape
+        return wrap(kernels.trunc(kernels.div(x.data, y.data)))
+
+    backward = FloorDivide.backward
 
 
 def abs(input: Tensor) -> Tensor:
@@ -267,6 +285,11 @@ def floor_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
         ZeroDivisionError: integers are divided by 0.
     """
     return _divided(FloorDivide, "floor_divide", input, other)
+
+
+def trunc_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """trunc(input / other): ``div`` with rounding_mode="trunc"."""
+    return _divided(TruncDivide, "div", input, other)
 
 
 def _divided(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape
 from .dtype import as_dtype, float32, int64, require_float
+from .operands import Constant
 from .random import chosen
 from .shape import TOO_LONG, either, sizes
 
@@ -140,7 +141,7 @@ def normal(
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
-    """1 with the probability that input has there (or ``p``, everywhere), else 0; input's type, no gradient.
+    """1 with the probability that input has there (or ``p``, everywhere), else 0; input's type; the gradient is 0.
 
     Raises:
         TypeError: input is no floating-point Tensor.
@@ -151,11 +152,12 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     probability = input.data if p is None else np.asarray(p)
     if not ((probability >= 0) & (probability <= 1)).all():
         raise ValueError("bernoulli: probabilities must lie in [0, 1]")
-    return wrap(np.asarray(source.random(input.data.shape) < probability).astype(input.data.dtype))
+    drawn = np.asarray(source.random(input.data.shape) < probability)
+    return Constant.apply(input, drawn.astype(input.data.dtype))
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Poisson random numbers whose rates input holds; input's type, no gradient.
+    """Poisson random numbers whose rates input holds; input's type; the gradient is 0.
 
     Raises:
         TypeError: input is no floating-point Tensor.
@@ -164,7 +166,8 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     require_float("poisson", input)
     if not (input.data >= 0).all():
         raise ValueError("poisson: rates must be at least 0")
-    return wrap(np.asarray(chosen("poisson", generator).poisson(input.data)).astype(input.data.dtype))
+    drawn = np.asarray(chosen("poisson", generator).poisson(input.data))
+    return Constant.apply(input, drawn.astype(input.data.dtype))
 
 
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:

@@ -13,7 +13,7 @@ from .gather import Scatter
 from .indexing import GetItem, PadSlice
 from .kernel_set import kernels
 from .private import private
-from .shape import axis, clone, of_line
+from .shape import axis, of_line, unshared
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 
@@ -238,9 +238,7 @@ def diff(
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise ValueError(f"diff: n={n!r} must be an int of at least 0")
     joined = _joined(input, along, prepend, append)
-    if n == 0:
-        return clone(input)
-    input = joined
+    given, input = input, input if n == 0 else joined
     for _ in range(min(n, input.data.shape[along])):
         front: list[Any] = [slice(None)] * input.data.ndim
         back = list(front)
@@ -249,7 +247,7 @@ def diff(
             input = wrap(input.data[tuple(back)] ^ input.data[tuple(front)])
         else:
             input = GetItem.apply(input, tuple(back)) - GetItem.apply(input, tuple(front))
-    return input
+    return unshared(input, given)
 
 
 def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:

@@ -219,9 +219,14 @@ def numel(input: Tensor) -> int:
 
 
 def ravel(input: Tensor) -> Tensor:
-    """input with one axis, in C order; a view where its memory allows it."""
+    """input with one axis, in C order: a view if its memory is so already, else a copy."""
     require_tensor("ravel", input)
-    return reshape(input, input.data.size)
+    return reshape(contiguous(input), input.data.size)
+
+
+def unshared(y: Tensor, x: Tensor) -> Tensor:
+    """y, as a copy if it shows memory of x: for operators whose result is one of its own, whatever the arguments."""
+    return Clone.apply(y, "K") if np.may_share_memory(y.data, x.data) else y
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:

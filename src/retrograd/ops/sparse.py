@@ -53,6 +53,8 @@ class Matrix:
 class SparseProduct(Function):
     """y[..., r, ...] = sum over c of matrix[r, c] x[..., c, ...] along ``axis``"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Matrix, axis: int) -> Tensor:
         ctx.matrix, ctx.axis = matrix, axis
@@ -68,6 +70,8 @@ class SparseProduct(Function):
 
 class SparseProducts(Function):
     """SparseProduct along ``axis`` and, with another matrix, along the axis behind it."""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Matrix, next_matrix: Matrix, axis: int) -> Tensor:

@@ -10,18 +10,19 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
+from ..engine.views import View
 from .dtype import bool_, cast, float32, require_float
 from .indexing import GetItem
 from .kernel_set import kernels
 from .padding import constant_pad
-from .shape import Permute, axis, empty_as, reshape
+from .shape import Permute, axis, clone, empty_as, reshape
 
 __all__ = ["fold", "unfold"]
 
 Ints = tuple[int, ...]
 
 
-class Windows(Function):
+class Windows(View):
     """All windows over ``axes``, whose places stay where the axes were; the windows' own axes come last.
 
     x (..., I, ...) -> y (..., O, ..., *R) with y[..., o, ..., r] = x[..., o*step + r*dilation, ...]: a read-only view.
@@ -115,6 +116,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         x = constant_pad(x, ((0, 0), (0, 0), (around[0],) * 2, (around[1],) * 2), 0)
     windows = Windows.apply(x, (2, 3), kernel, step, spread)  # (N, C, OH, OW, RH, RW)
     y = reshape(Permute.apply(windows, (0, 1, 4, 5, 2, 3)), n, c * kernel[0] * kernel[1], counts[0] * counts[1])
+    y = y if y.data.flags.writeable else clone(y)  # a window of one element, or a single one: still a view
     return reshape(y, y.data.shape[1:]) if single else y
 
 

@@ -57,8 +57,8 @@ def relu(x: np.ndarray) -> np.ndarray:
 
 @ieee
 def relu_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """gx = g where y = relu(x) is above 0, else 0"""
-    return np.asarray(np.where(y > 0, g, 0), g.dtype)
+    """gx = 0 where y = relu(x) is 0, else g"""
+    return np.asarray(np.where(y <= 0, 0, g), g.dtype)
 
 
 @ieee
@@ -99,8 +99,8 @@ def elu(x: np.ndarray, alpha: float, scale: float, rate: float) -> np.ndarray:
 
 @ieee
 def elu_grad(g: np.ndarray, x: np.ndarray, alpha: float, scale: float, rate: float) -> np.ndarray:
-    """gx = scale g where x > 0, alpha rate g exp(rate x) elsewhere"""
-    return np.asarray(np.where(x > 0, scale * g, alpha * rate * g * np.exp(rate * np.minimum(x, 0))), x.dtype)
+    """gx = alpha rate g exp(rate x) where x <= 0, scale g elsewhere"""
+    return np.asarray(np.where(x <= 0, alpha * rate * g * np.exp(rate * np.minimum(x, 0)), scale * g), x.dtype)
 
 
 @ieee
@@ -161,7 +161,7 @@ def mish(x: np.ndarray) -> np.ndarray:
 def mish_grad(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """gx = g (t + x sigmoid(x) (1 - t^2)), with t = tanh(log(1 + exp(x)))"""
     t = np.tanh(np.logaddexp(x, 0))
-    return np.asarray(g * (t + x * sigmoid(x) * (1 - t * t)), x.dtype)
+    return np.asarray(g * (t + np.minimum(x, 20) * sigmoid(x) * (1 - t * t)), x.dtype)  # 1 - t * t is 0 from 20 on
 
 
 @ieee

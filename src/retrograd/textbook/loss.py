@@ -31,7 +31,8 @@ def _distance(x: np.ndarray, t: np.ndarray, a: float, b: float, c: float, d: flo
 
 def _distance_slope(x: np.ndarray, t: np.ndarray, a: float, b: float, c: float, d: float) -> np.ndarray:
     z = x - t
-    return np.where(np.abs(z) < b, 2 * a * z, np.where(z == 0, z, c * np.sign(z)))
+    odd = z if b > 0 else 0.0  # NaN stays; the slope of |z| is 0 at 0, and at NaN as in PyTorch
+    return np.where(np.abs(z) < b, 2 * a * z, np.where(z > 0, c, np.where(z < 0, -c, odd)))
 
 
 def _bce(x: np.ndarray, t: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ __all__ = [
     "fmod",
     "fmod_grad",
     "frac",
+    "hardtanh_grad",
     "isfinite",
     "isinf",
     "isnan",
@@ -50,8 +51,8 @@ def abs(x: np.ndarray) -> np.ndarray:
 
 @ieee
 def abs_grad(g: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """gx = g where x > 0, -g where x < 0, 0 elsewhere"""
-    return np.asarray(np.where(x > 0, g, np.where(x < 0, -g, 0)))
+    """gx = g where x > 0, -g where x < 0, 0 g elsewhere"""
+    return np.asarray(np.where(x > 0, g, np.where(x < 0, -g, 0 * g)))
 
 
 @ieee
@@ -106,6 +107,12 @@ def within_grad(g: np.ndarray, x: np.ndarray, low: float, high: float, factor: f
 def outside_grad(g: np.ndarray, x: np.ndarray, low: float, high: float) -> np.ndarray:
     """gx = 0 where low <= x <= high, g elsewhere"""
     return np.asarray(np.where((x >= low) & (x <= high), 0, g), x.dtype)
+
+
+@ieee
+def hardtanh_grad(g: np.ndarray, x: np.ndarray, low: float, high: float) -> np.ndarray:
+    """gx = 0 where x <= low or x >= high, g elsewhere, also at NaN"""
+    return np.asarray(np.where((x <= low) | (x >= high), 0, g), x.dtype)
 
 
 @ieee

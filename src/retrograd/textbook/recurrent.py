@@ -94,7 +94,7 @@ def gru_cell_grad(gh: np.ndarray, gates: Arrays, h_before: np.ndarray) -> tuple[
 
 def rnn_cell_grad(gh: np.ndarray, h: np.ndarray, mode: str) -> np.ndarray:
     """The gradient to a, where h = tanh(a) or max(a, 0)."""
-    return gh * (1 - h * h) if mode == "rnn_tanh" else np.where(h > 0, gh, 0)
+    return gh * (1 - h * h) if mode == "rnn_tanh" else np.where(h <= 0, 0, gh)
 
 
 @ieee

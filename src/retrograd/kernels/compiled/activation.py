@@ -18,7 +18,7 @@ def _relu(x: Any) -> Any:
 
 @helper
 def _relu_grad(g: Any, y: Any) -> Any:
-    return select(y > 0.0, g, 0.0)
+    return select(y <= 0.0, 0.0, g)  # NaN passes the gradient on, as in PyTorch
 
 
 @helper
@@ -48,7 +48,7 @@ def _elu(x: Any, p: float, q: float, r: float) -> Any:
 
 @helper
 def _elu_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
-    return select(x > 0.0, g * q, g * (p * r) * math.exp(select(x > 0.0, 0.0, x * r)))
+    return select(x <= 0.0, g * (p * r) * math.exp(select(x <= 0.0, x * r, 0.0)), g * q)
 
 
 @helper

@@ -124,7 +124,8 @@ def _distance(x: Any, t: Any, w: Any, a: float, b: float, c: float, d: float) ->
 @helper
 def _distance_slope(x: Any, t: Any, w: Any, a: float, b: float, c: float, d: float) -> Any:
     z = x - t
-    far = select(z > 0.0, c, select(z < 0.0, -c, z))  # 0 at 0, and NaN stays
+    odd = select(full_like(z, b) > 0.0, z, 0.0)  # NaN stays; the slope of |z| is 0 at 0, and at NaN as in PyTorch
+    far = select(z > 0.0, c, select(z < 0.0, -c, odd))
     return select(absolute(z) < b, z * (2.0 * a), far)
 
 

@@ -32,7 +32,7 @@ def _abs(x: Any) -> Any:
 
 @helper
 def _abs_grad(g: Any, x: Any) -> Any:
-    return select(x > 0.0, g, select(x < 0.0, -g, 0.0))
+    return select(x > 0.0, g, select(x < 0.0, -g, g * 0.0))  # NaN in g stays
 
 
 @helper
@@ -79,6 +79,11 @@ def _within_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
 @helper
 def _outside_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
     return select(both(x >= p, x <= q), 0.0, g)
+
+
+@helper
+def _hardtanh_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
+    return select(either(x <= p, x >= q), 0.0, g)
 
 
 @helper
@@ -222,11 +227,8 @@ def _nan_to_num(x: Any, p: float, q: float, r: float) -> Any:
 
 abs, abs_grad, sign = one(_abs), two(_abs_grad), one(_sign)
 ceil, floor, round, trunc, frac = one(_ceil), one(_floor), one(_round), one(_trunc), one(_frac)
-clamp, within_grad, outside_grad = (
-    one_and_numbers(_clamp),
-    two_and_numbers(_within_grad),
-    two_and_numbers(_outside_grad),
-)
+clamp, within_grad = one_and_numbers(_clamp), two_and_numbers(_within_grad)
+outside_grad, hardtanh_grad = two_and_numbers(_outside_grad), two_and_numbers(_hardtanh_grad)
 nan_to_num = one_and_numbers(_nan_to_num)
 maximum, minimum = two(_maximum), two(_minimum)
 maximum_broadcast, minimum_broadcast = two_broadcast(_maximum), two_broadcast(_minimum)

@@ -231,7 +231,7 @@ def rnn_grad(plan, da, q, h, after, gh, gh_at, gh_step, count, lengths, t, n0, n
         if t < lengths[n]:
             for j in range(0, U, L):
                 value, g = _get(h, new + j, count - j), load(gh, of_h + j)
-                g = select(value > 0.0, g, zero) if relu else g * (1.0 - value * value)
+                g = select(value <= 0.0, zero, g) if relu else g * (1.0 - value * value)
                 store(da, row + j, g)
                 store(gh, of_h + j, zero)
         row, new, of_h = row + step, new + P, of_h + gh_step

@@ -11,6 +11,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ..dtype import int64, require_float, require_same
 from ..kernel_set import kernels
+from ..piecewise import where
 from ..private import private
 from ..reduction import sum
 from ..shape import Reshape
@@ -48,7 +49,7 @@ class Labels(NamedTuple):
         """The weight of each place, 0 where it does not count, times the factor."""
         counts = (self.classes >= 0) & (self.classes < classes) & (self.classes != self.ignored)
         each = 1.0 if self.weight is None else self.weight[np.where(counts, self.classes, 0)]
-        return np.asarray(np.where(counts, each, 0.0) * (1.0 if factor is None else factor), dtype)
+        return np.asarray(np.where(counts, each * (1.0 if factor is None else factor), 0.0), dtype)
 
 
 class CrossEntropy(Function):
@@ -98,10 +99,12 @@ class CrossEntropyGrad(Function):
         classes, dtype = x.data.shape[1], x.data.dtype
         each = np.arange(classes).reshape(-1, *[1] * (labels.classes.ndim - 1)) == labels.classes[:, None]
         goal = np.asarray((1 - ctx.smoothing) * each + ctx.smoothing / max(classes, 1), dtype)
-        v = v * wrap(labels.shares(ctx.factor, classes, dtype)[:, None])
+        shares = labels.shares(ctx.factor, classes, dtype)
+        v = v * wrap(shares[:, None])
         p = softmax(x, 1)
         gg = sum(v * (p - wrap(goal)), 1 if ctx.factor is None else None) if want_g else None
-        each_g = _with_classes(g) if ctx.factor is None else g
+        # what does not count is 0, also where g is NaN
+        each_g = _with_classes(where(wrap(shares != 0), g, 0.0)) if ctx.factor is None else g
         gx = each_g * p * (v - sum(v * p, 1, True)) if want_x else None
         return gg, gx, None, None, None, None, None
 
@@ -110,6 +113,8 @@ class NegativeLogLikelihood(Function):
     """-w[label] x[n, label, d], label = labels[n, d]; x (N, C, *D) -> (N, *D), or their sum or mean, which divides by
     the sum of the weights; a sum is multiplied with ``factor``
     """
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, labels: Labels, reduction: str, factor: float = 1.0) -> Tensor:
@@ -231,7 +236,8 @@ def _smoothed(x: Tensor, labels: Labels, smoothing: float) -> tuple[Tensor, np.n
     assert labels.weight is not None
     losses = CrossEntropy.apply(x, labels, 0.0, "none")
     spread = sum(log_softmax(x, 1) * _along_classes(wrap(labels.weight), x), 1)
-    spread = spread * wrap(labels._replace(weight=None).shares(None, count, dtype))
+    counts = labels._replace(weight=None).shares(None, count, dtype) > 0
+    spread = where(wrap(counts), spread, 0.0)  # and if none counts, the gradient is still 0
     return losses * (1.0 - smoothing) - spread * (smoothing / count), labels.shares(None, count, dtype)
 
 

@@ -35,6 +35,8 @@ class SoftMargin(ElementLoss):
 class MultiMargin(Function):
     """sum over c != labels[n] of max(0, z[n, c])^p / C with z[n, c] = margin - x[n, labels[n]] + x[n, c]"""
 
+    piecewise_linear = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, labels: np.ndarray, p: int, margin: float) -> Tensor:
         ctx.save_for_backward(x, labels)
@@ -58,6 +60,8 @@ class MultiMargin(Function):
 
 class MultilabelMargin(Function):
     """sum over targets j and others i of max(0, 1 - x[n, j] + x[n, i]) / C"""
+
+    piecewise_linear = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, targets: np.ndarray) -> Tensor:

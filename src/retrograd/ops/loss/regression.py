@@ -11,9 +11,10 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..dtype import are_integers, require_same
+from ..piecewise import where
 from ..reduction import sum
 from ..rounding import abs
-from .elements import ElementLoss, check_reduction, choice, matched, of_one_shape, reduce
+from .elements import ElementLoss, check_reduction, matched, of_one_shape, reduce
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
@@ -27,12 +28,11 @@ class Distance(ElementLoss):
     def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
         (x, t), (a, b, c, _) = operands, numbers
         z = x - t if of == 0 else t - x
-        near = np.abs(z.data) < b
         parabola = z * (2.0 * a)
-        if near.all():
+        if b == inf:
             return parabola
-        line = np.where(z.data > 0, c, np.where(z.data < 0, -c, z.data))
-        return parabola * choice(z.data, near, 1, 0) + wrap(np.asarray(np.where(near, 0, line), z.data.dtype))
+        line = np.where(z.data > 0, c, np.where(z.data < 0, -c, z.data if b else 0.0))
+        return where(wrap(np.asarray(np.abs(z.data) < b)), parabola, wrap(np.asarray(line, z.data.dtype)))
 
 
 _SQUARE = (1.0, inf, inf, 0.0)

@@ -1,0 +1,82 @@
+"""Gradients that do not change with their input, as those of relu and of pooling: their own derivative is 0.
+
+Such a gradient needs signs or places alone, so nothing in it is recorded as depending on the input, and a second
+derivative would find no way there. A recorded sweep therefore joins the gradients of every Function that is declared
+``piecewise_linear`` to its arguments, by a node that hands ZERO to them. ZERO runs no backward: at the end of a sweep,
+what lies below it and has no gradient gets zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .changes import next_order
+from .deliver import Entry
+from .function import Function
+from .node import Node
+from .tensor import Tensor, wrap
+
+ZERO: Any = object()
+
+
+class Joined(Function):
+    """The gradient of a piecewise linear Function, which depends on the arguments of that with slope 0."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+        return (g, *[ZERO] * (len(ctx.edges) - 1))
+
+
+def join(node: Node, grads: Sequence[Any]) -> tuple[Any, ...]:
+    """What the backward of `node` returned, as gradients that depend on the arguments of its forward."""
+    sources = [edge for edge in node.edges if edge is not None]
+    return tuple([_joined(item, sources) if isinstance(item, Tensor) else item for item in grads])
+
+
+def _joined(gradient: Tensor, sources: list[Any]) -> Tensor:
+    edge: Any = gradient._edge
+    if edge is None and gradient._requires_grad:
+        edge = gradient
+    node = Node()
+    node.function = Joined
+    node.saved = ()
+    node.outputs = None
+    node.edges = (edge, *sources)
+    node.needs_input_grad = tuple([edge is not None for edge in node.edges])
+    node.order = next_order()
+    result = wrap(gradient.data)
+    result._requires_grad = True
+    result._edge = (node, 0, result.data.shape, result.data.dtype)
+    return result
+
+
+def spread(
+    edges: Sequence[Any],
+    ways: Mapping[int, tuple[bool, ...] | None] | None,
+    leaves: dict[int, Entry],
+    captured: dict[tuple[int, int], Entry],
+    capture: set[tuple[int, int]],
+) -> None:
+    """Zeros for what lies at and below the `edges` and got no gradient; the rest as in the sweep itself."""
+    stack = [*edges]
+    seen = set()
+    while stack:
+        edge = stack.pop()
+        if type(edge) is not tuple:
+            if edge is not None and edge._grad_req != "null" and id(edge) not in leaves:
+                leaves[id(edge)] = [edge, wrap(np.zeros(edge.data.shape, edge.data.dtype)), True]
+            continue
+        node, output, shape, dtype = edge
+        place = node.order, output
+        if place in capture and place not in captured:
+            captured[place] = [None, wrap(np.zeros(shape, dtype)), True]
+        if node.order not in seen:
+            seen.add(node.order)
+            needs = None if ways is None else ways.get(node.order)
+            if ways is None:
+                stack += node.edges
+            elif needs is not None:
+                stack += [below for below, need in zip(node.edges, needs, strict=True) if need]
