@@ -201,7 +201,7 @@ def test_division_by_zero() -> None:
 
 def test_gradients_in_terms_of_the_result() -> None:
     g = np.array([3.0, 5, 7, NAN])
-    np.testing.assert_array_equal(naive.relu_grad(g, np.array([1.0, 0, NAN, 0])), [3, 0, 0, 0])
+    np.testing.assert_array_equal(naive.relu_grad(g, np.array([1.0, 0, NAN, 0])), [3, 0, 7, 0])
     np.testing.assert_array_equal(naive.sigmoid_grad(g[:3], np.array([0.5, 0.75, 1])), [0.75, 0.9375, 0])
     np.testing.assert_array_equal(naive.tanh_grad(g[:3], np.array([0, 0.5, -1])), [3, 3.75, 0])
 
