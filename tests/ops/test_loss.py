@@ -400,3 +400,21 @@ NEW_MESSAGES = [
 def test_more_messages(call, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call(Tensor(np.zeros((4, 3))))
+
+
+@pytest.mark.parametrize("double", ["anchor", "positive", "negative"])
+def test_triplets_of_mixed_types(double: str) -> None:
+    names = ("anchor", "positive", "negative")
+    arrays = dict(zip(names, np.random.default_rng(0).normal(size=(3, 5, 3)), strict=True))
+    given = {
+        name: Tensor(array if name == double else array.astype(np.float32), requires_grad=True)
+        for name, array in arrays.items()
+    }
+    value = F.triplet_margin_loss(**given, margin=5.0)
+    assert value.dtype == np.float64
+    value.backward()
+    apart = {name: arrays["anchor"] - arrays[name] + 1e-6 for name in names[1:]}
+    near, far = (np.linalg.norm(apart[name], axis=1, keepdims=True) for name in names[1:])
+    assert value.item() == pytest.approx((5 + near - far).mean(), rel=1e-5)
+    np.testing.assert_allclose(given["positive"].grad.data, -apart["positive"] / near / 5, rtol=1e-4)
+    np.testing.assert_allclose(given["negative"].grad.data, apart["negative"] / far / 5, rtol=1e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -228,3 +229,15 @@ def test_inplace_activations_change_their_input() -> None:
         (g,) = retrograd.autograd.grad(y, x, Tensor(np.array([2.0, 3.0])))
         (expected,) = retrograd.autograd.grad(function(x), x, Tensor(np.array([2.0, 3.0])))
         np.testing.assert_allclose(g.data, expected.data)
+
+
+@pytest.mark.parametrize("low", [3, np.float32(3), np.full((1, 4), 3, np.float32), np.full(4, 3), np.full((3, 1), 3.0)])
+@pytest.mark.parametrize("high", [None, 9, np.float64(9), np.full((3, 4), 9.0), np.full(4, 9, np.float32)])
+@pytest.mark.parametrize("x", [2, np.float32(2), np.full((3, 1), 2), np.full((3, 4), 2, np.float32)])
+def test_clamp_of_mixed_types(x: Any, low: Any, high: Any) -> None:
+    given = [v if v is None or isinstance(v, (int, float)) else Tensor(np.asarray(v)) for v in (low, high)]
+    for kernels in ("compiled", "textbook"):
+        with retrograd.use_kernels(kernels):
+            y = retrograd.clamp(Tensor(np.asarray(x)), *given)
+        shape = np.broadcast_shapes(*[np.shape(v) for v in (x, low, high) if v is not None])
+        assert y.shape == shape and (y.data == 3).all()

@@ -29,7 +29,7 @@ def test_what_is_right_passes_all_checks() -> None:
     assert report and report.name == "product"
     assert report.passed == [
         "values", "float32", "strides", "inputs unchanged", "first derivative", "second derivative", "grad_req",
-        "empty batch", "broadcasting", "kernel sets", "threads", "refusals",
+        "data replaced", "empty batch", "broadcasting", "kernel sets", "threads", "refusals",
     ]  # fmt: skip
     assert str(report).startswith("product: passed values, float32")
 
@@ -88,6 +88,17 @@ class Writes(Wrong):
         x.data[...] = np.abs(x.data)
         ctx.save_for_backward(x)
         return retrograd.Tensor(x.data * x.data)
+
+
+class Holds(Wrong):
+    @staticmethod
+    def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
+        ctx.x = x
+        return retrograd.Tensor(x.data * x.data)
+
+    @staticmethod
+    def backward(ctx: Any, g: retrograd.Tensor) -> Any:
+        return g * ctx.x * 2.0
 
 
 class NoSum(Function):
@@ -155,6 +166,7 @@ def no_integers(x: Any) -> Any:
         (Scaled.apply, (X,), {}, r"first derivative: GradcheckError: .*scale"),
         (NotSecond.apply, (X,), {}, "second derivative: GradcheckError"),
         (Neighbour.apply, (X, Y), {}, 'grad_req: input 0 with grad_req="null" of input 1: another gradient'),
+        (Holds.apply, (X,), {}, "data replaced: "),
         (of_size, (X,), {"integers": True}, "empty batch: ZeroDivisionError"),
         (NoSum.apply, (X, Y), {"broadcast": (0, 1)}, "broadcasting: .*wrong shape"),
         (of_kernels, (X,), {"integers": True}, "kernel sets: value 0: compiled and textbook differ in 6 of 6"),

@@ -9,7 +9,7 @@ import numpy as np
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
 from ..distance import RowCosine, differing, pairwise_distance
-from ..dtype import are_floats, are_integers, floats, require_float, require_number, require_tensor, whole
+from ..dtype import are_floats, are_integers, floats, promote, require_float, require_number, require_tensor, whole
 from ..piecewise import clamp, minimum, where
 from .elements import ElementLoss, check_reduction, choice, matched, reduce, signs
 
@@ -198,6 +198,7 @@ def _triplet(
     near, far = metric(anchor, positive), metric(anchor, negative)
     if swap:
         far = minimum(far, metric(positive, negative))
+    far, near = promote(name, far, near)
     shape = broadcast_shape(name, far.data.shape, near.data.shape)
     always = wrap(np.ones(shape, near.data.dtype))
     return Ranking.apply(reduction, (float(margin),), expand(far, shape), expand(near, shape), always)
