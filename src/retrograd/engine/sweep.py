@@ -8,10 +8,9 @@ is used. One graph is swept by one thread at a time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from .deliver import Entry, deliver, own
 from .grad_mode import set_grad_enabled, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
+from .refusals import as_tuple, check_count, refuse_gradient, upstream_of
 from .tensor import Tensor, alias, wrap
 from .zero_slope import ZERO, join, spread
 
@@ -53,8 +53,8 @@ def backward(
             of them.
         TypeError: a gradient is no Tensor.
     """
-    roots = _as_tuple(tensors, "backward", "tensors")
-    upstream = _upstream(roots, grad_tensors, "backward", create_graph)
+    roots = as_tuple(tensors, "backward", "tensors")
+    upstream = upstream_of(roots, grad_tensors, "backward", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     mode = thread.mode
     found = mode.delivery
@@ -93,15 +93,15 @@ def grad(
     Raises:
         RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
     """
-    roots = _as_tuple(outputs, "grad", "outputs")
-    wanted = _as_tuple(inputs, "grad", "inputs")
+    roots = as_tuple(outputs, "grad", "outputs")
+    wanted = as_tuple(inputs, "grad", "inputs")
     for position, tensor in enumerate(wanted):
         if not tensor._requires_grad:
             raise RuntimeError(
                 f"grad: inputs[{position}] does not require a gradient; set requires_grad=True before using "
                 "it"
             )
-    upstream = _upstream(roots, grad_outputs, "grad", create_graph)
+    upstream = upstream_of(roots, grad_outputs, "grad", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
     given = [g.data for g in upstream]
@@ -184,12 +184,12 @@ def _sweep(
                     if gradient is ZERO:
                         zeros.append(edge)
                         continue
-                    _refuse_gradient(node, grads, gradient, edge)
+                    refuse_gradient(node, grads, gradient, edge)
                 data = gradient.data
                 if type(edge) is tuple:
                     target, output, shape, dtype = edge
                     if data.shape != shape or (data.dtype is not dtype and data.dtype != dtype):
-                        _refuse_gradient(node, grads, gradient, edge)
+                        refuse_gradient(node, grads, gradient, edge)
                     order = target.order
                     entry = pending.get(order)
                     if entry is None:
@@ -212,7 +212,7 @@ def _sweep(
                     if data.shape != value.shape or (
                         data.dtype is not value.dtype and data.dtype != value.dtype
                     ):
-                        _refuse_gradient(node, grads, gradient, edge)
+                        refuse_gradient(node, grads, gradient, edge)
                     leaf = leaves.get(id(edge))
                     if leaf is None:
                         leaves[id(edge)] = [edge, gradient, False]
@@ -262,7 +262,7 @@ def _sweep(
             if type(grads) is not tuple:
                 grads = tuple(grads) if type(grads) is list else (grads,)
             if len(grads) != len(edges):
-                _check_count(node, grads)
+                check_count(node, grads)
             if create_graph and node.function.piecewise_linear:
                 grads = join(node, grads)
             if not keep and node.saved:
@@ -343,92 +343,3 @@ def _ways(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Ways:
         elif order in targets:
             ways[order] = None
     return ways
-
-
-# ---- checks ------------------------------------------------------------------------------------------------
-
-
-def _as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
-    result = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-    if not result:
-        raise ValueError(f"{caller}: {name} is empty; pass at least one Tensor")
-    for position, tensor in enumerate(result):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{caller}: {name}[{position}] is {type(tensor).__name__}, expected a Tensor")
-    return result
-
-
-def _upstream(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph: bool) -> list[Tensor]:
-    """The checked upstream gradient of each root."""
-    argument = "grad_outputs" if caller == "grad" else "gradient"
-    if given is None:
-        gradients: tuple[Any, ...] = (None,) * len(roots)
-    else:
-        gradients = (given,) if isinstance(given, Tensor) else tuple(given)
-        if len(gradients) != len(roots):
-            raise RuntimeError(
-                f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or "
-                "None) for each"
-            )
-    result = []
-    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
-        if not root._requires_grad:
-            raise RuntimeError(
-                f"{caller}: tensor {position} does not require grad and has no grad_fn; "
-                "no input required a gradient, or it was computed under no_grad"
-            )
-        shape, dtype = (root.data.shape, root.data.dtype) if root._edge is None else root._edge[2:]
-        if gradient is None:
-            if math.prod(shape) != 1:
-                raise RuntimeError(
-                    f"{caller}: tensor {position} has shape {shape}, and a gradient is implied only "
-                    f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
-                    "first, for example with sum()"
-                )
-            result.append(wrap(np.ones(shape, dtype)))
-            continue
-        if not isinstance(gradient, Tensor):
-            raise TypeError(
-                f"{caller}: {argument} of tensor {position} is {type(gradient).__name__}, expected a Tensor; "
-                "wrap it: Tensor(array)"
-            )
-        if gradient.data.shape != shape or gradient.data.dtype != dtype:
-            raise RuntimeError(
-                f"{caller}: {argument} of tensor {position} is {gradient.data.dtype} of shape "
-                f"{gradient.data.shape}, expected {dtype} of shape {shape} as the tensor itself"
-            )
-        result.append(alias(gradient) if create_graph else wrap(gradient.data))
-    return result
-
-
-def _check_count(node: Node, grads: tuple[Any, ...]) -> None:
-    """More gradients than arguments are fine if they are None, fewer if the rest is not needed."""
-    edges = node.edges
-    if any(item is not None for item in grads[len(edges) :]) or any(
-        edge is not None for edge in edges[len(grads) :]
-    ):
-        raise RuntimeError(
-            f"{node.function.__name__}: backward returned {len(grads)} gradients, expected {len(edges)}: "
-            "one per argument of forward, None where there is none"
-        )
-
-
-def _refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoReturn:
-    """The error for a gradient of the wrong type, shape or dtype, returned by the backward of `node`."""
-    name = node.function.__name__
-    position = next(
-        index for index, item in enumerate(grads) if item is gradient and node.edges[index] is edge
-    )
-    if not isinstance(gradient, Tensor):
-        raise TypeError(
-            f"{name}: backward returned {type(gradient).__name__} as gradient {position}, expected a Tensor "
-            "or None; wrap an array: Tensor(array)"
-        )
-    shape, dtype = (edge[2], edge[3]) if type(edge) is tuple else (edge.data.shape, edge.data.dtype)
-    rule = "shape" if gradient.data.shape != shape else "dtype"
-    raise RuntimeError(
-        f"{name}: backward returned a gradient of the wrong {rule} for argument {position}: got "
-        f"{gradient.data.dtype} of shape {gradient.data.shape}, expected {dtype} of shape {shape} as the "
-        "argument itself"
-        + ("" if type(edge) is tuple else "; if other data was assigned to it after forward, run forward again")
-    )

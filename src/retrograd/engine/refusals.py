@@ -1,0 +1,97 @@
+"""What a sweep refuses: roots and upstream gradients that do not fit, and what a backward must not return."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .node import Node
+from .tensor import Tensor, alias, wrap
+
+
+def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
+    result = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    if not result:
+        raise ValueError(f"{caller}: {name} is empty; pass at least one Tensor")
+    for position, tensor in enumerate(result):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{caller}: {name}[{position}] is {type(tensor).__name__}, expected a Tensor")
+    return result
+
+
+def upstream_of(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph: bool) -> list[Tensor]:
+    """The checked upstream gradient of each root."""
+    argument = "grad_outputs" if caller == "grad" else "gradient"
+    if given is None:
+        gradients: tuple[Any, ...] = (None,) * len(roots)
+    else:
+        gradients = (given,) if isinstance(given, Tensor) else tuple(given)
+        if len(gradients) != len(roots):
+            raise RuntimeError(
+                f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or "
+                "None) for each"
+            )
+    result = []
+    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+        if not root._requires_grad:
+            raise RuntimeError(
+                f"{caller}: tensor {position} does not require grad and has no grad_fn; "
+                "no input required a gradient, or it was computed under no_grad"
+            )
+        shape, dtype = (root.data.shape, root.data.dtype) if root._edge is None else root._edge[2:]
+        if gradient is None:
+            if math.prod(shape) != 1:
+                raise RuntimeError(
+                    f"{caller}: tensor {position} has shape {shape}, and a gradient is implied only "
+                    f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
+                    "first, for example with sum()"
+                )
+            result.append(wrap(np.ones(shape, dtype)))
+            continue
+        if not isinstance(gradient, Tensor):
+            raise TypeError(
+                f"{caller}: {argument} of tensor {position} is {type(gradient).__name__}, expected a Tensor; "
+                "wrap it: Tensor(array)"
+            )
+        if gradient.data.shape != shape or gradient.data.dtype != dtype:
+            raise RuntimeError(
+                f"{caller}: {argument} of tensor {position} is {gradient.data.dtype} of shape "
+                f"{gradient.data.shape}, expected {dtype} of shape {shape} as the tensor itself"
+            )
+        result.append(alias(gradient) if create_graph else wrap(gradient.data))
+    return result
+
+
+def check_count(node: Node, grads: tuple[Any, ...]) -> None:
+    """More gradients than arguments are fine if they are None, fewer if the rest is not needed."""
+    edges = node.edges
+    if any(item is not None for item in grads[len(edges) :]) or any(
+        edge is not None for edge in edges[len(grads) :]
+    ):
+        raise RuntimeError(
+            f"{node.function.__name__}: backward returned {len(grads)} gradients, expected {len(edges)}: "
+            "one per argument of forward, None where there is none"
+        )
+
+
+def refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoReturn:
+    """The error for a gradient of the wrong type, shape or dtype, returned by the backward of `node`."""
+    name = node.function.__name__
+    position = next(
+        index for index, item in enumerate(grads) if item is gradient and node.edges[index] is edge
+    )
+    if not isinstance(gradient, Tensor):
+        raise TypeError(
+            f"{name}: backward returned {type(gradient).__name__} as gradient {position}, expected a Tensor "
+            "or None; wrap an array: Tensor(array)"
+        )
+    shape, dtype = (edge[2], edge[3]) if type(edge) is tuple else (edge.data.shape, edge.data.dtype)
+    rule = "shape" if gradient.data.shape != shape else "dtype"
+    raise RuntimeError(
+        f"{name}: backward returned a gradient of the wrong {rule} for argument {position}: got "
+        f"{gradient.data.dtype} of shape {gradient.data.shape}, expected {dtype} of shape {shape} as the "
+        "argument itself"
+        + ("" if type(edge) is tuple else "; if other data was assigned to it after forward, run forward again")
+    )
