@@ -105,16 +105,15 @@ class Node:
         if late:  # something was changed in place since
             check(self, saved)
         if type(saved) is list:
-            return tuple(
-                [
-                    item[0]
-                    if type(item) is tuple and item[0].data is item[1]
-                    else item
-                    if type(item) is ndarray
-                    else _restore(self, item)
-                    for item in saved
-                ]
-            )
+            found = []
+            for item in saved:
+                kind = type(item)
+                if kind is tuple and item[0].data is item[1]:
+                    item = item[0]
+                elif kind is not ndarray:
+                    item = _restore(self, item)
+                found.append(item)
+            return (*found,)
         return saved
 
     def free(self) -> None:
