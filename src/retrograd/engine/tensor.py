@@ -71,8 +71,8 @@ class Tensor(Attached):
         self._grad = None
         self._edge = None
         self._grad_req = INFERENCE if thread.mode.inference else "add"
-        if requires_grad:
-            self.requires_grad = True
+        if requires_grad is not False:
+            self.requires_grad = requires_grad
 
     # ---- what it holds -------------------------------------------------------------------------------------
 
@@ -211,6 +211,7 @@ class Tensor(Attached):
         """Whether gradients flow to this tensor.
 
         Setting it raises:
+            TypeError: the value is neither True nor False.
             RuntimeError: True for a dtype that is not floating or a tensor made in inference_mode (while in it,
                 the tensor becomes an ordinary one), or False for a result of an operation.
         """
@@ -218,6 +219,8 @@ class Tensor(Attached):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"requires_grad={value!r} must be True or False, not {type(value).__name__}")
         if value and self.data.dtype.kind != "f":
             raise RuntimeError(
                 "requires_grad: only float32 and float64 tensors can require a gradient, this one is "

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import require_float, require_number
+from .dtype import as_flag, require_float, require_number
 from .inplace import in_place
 from .kernel_set import kernels
 from .operands import Gradients, recording, unary, unary_float
@@ -210,7 +210,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is no floating-point Tensor.
     """
-    if inplace:
+    if inplace is not False and as_flag("silu", "inplace", inplace):
         return in_place(silu)(input)
     return unary_float(Silu, "silu", input)
 
@@ -223,7 +223,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is no floating-point Tensor.
     """
-    if inplace:
+    if inplace is not False and as_flag("mish", "inplace", inplace):
         return in_place(mish)(input)
     return unary_float(Mish, "mish", input)
 
@@ -291,7 +291,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is no floating-point Tensor.
     """
-    if inplace:
+    if inplace is not False and as_flag("elu", "inplace", inplace):
         return in_place(elu)(input, alpha)
     require_float("elu", input)
     return Elu.apply(input, float(alpha), 1.0, 1.0)
@@ -305,7 +305,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
     Source: G. Klambauer et al., "Self-Normalizing Neural Networks", 2017.
     """
-    if inplace:
+    if inplace is not False and as_flag("selu", "inplace", inplace):
         return in_place(selu)(input)
     require_float("selu", input)
     return Elu.apply(input, _SELU_ALPHA * _SELU_SCALE, _SELU_SCALE, 1.0)
@@ -320,7 +320,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
     Source: J. Barron, "Continuously Differentiable Exponential Linear Units", 2017.
     """
-    if inplace:
+    if inplace is not False and as_flag("celu", "inplace", inplace):
         return in_place(celu)(input, alpha)
     require_float("celu", input)
     if alpha == 0:

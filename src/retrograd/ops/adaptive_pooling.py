@@ -11,7 +11,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..geometry import AdaptiveWindow, Window, pool_window
 from .convolution_arguments import freeze
-from .dtype import require_float
+from .dtype import as_flag, require_float
 from .kernel_set import kernels
 from .pooling import AvgPool, MaxPool, MaxPoolGrad, spatial
 from .private import private
@@ -82,6 +82,8 @@ def adaptive_max_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSiz
         ValueError: x or output_size has another number of axes, or an extent is less than 1.
     """
     require_float(name, x)
+    if return_indices is not False:
+        return_indices = as_flag(name, "return_indices", return_indices)
     shape = x.data.shape
     window = _window(name, ndim, shape, freeze(output_size))
     if len(shape) == ndim + 2 and not shape[1]:

@@ -17,7 +17,7 @@ from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Expand, Sum
 from .dropout import dropout
-from .dtype import bool_, require_same
+from .dtype import as_flag, bool_, require_same
 from .elementwise import Scale
 from .indexing import PadSlice
 from .kernel_set import kernels
@@ -153,7 +153,11 @@ def scaled_dot_product_attention(
     name = "scaled_dot_product_attention"
     require_same(name, "query", query, "key", key)
     require_same(name, "query", query, "value", value)
+    if enable_gqa is not False:
+        enable_gqa = as_flag(name, "enable_gqa", enable_gqa)
     lead = _leading(name, query.data.shape, key.data.shape, value.data.shape, enable_gqa)
+    if is_causal is not False:
+        is_causal = as_flag(name, "is_causal", is_causal)
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"{name}: dropout_p={dropout_p} is a probability and must lie in [0, 1]")
     if attn_mask is not None and is_causal:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape
-from .dtype import is_number, promote
+from .dtype import as_flag, is_number, promote
 from .kernel_set import kernels
 
 __all__ = [
@@ -93,6 +93,7 @@ def isclose(
         ValueError: the shapes do not broadcast, or rtol or atol is negative or NaN.
     """
     x, y = _pair("isclose", input, other)
+    equal_nan = as_flag("isclose", "equal_nan", equal_nan)
     for label, value in (("rtol", rtol), ("atol", atol)):
         if not value >= 0:
             raise ValueError(f"isclose: {label}={value!r} must be at least 0")
@@ -105,6 +106,7 @@ def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Whether all elements are close, see ``isclose``."""
+    equal_nan = as_flag("allclose", "equal_nan", equal_nan)
     return bool(isclose(input, other, rtol, atol, equal_nan).data.all())
 
 

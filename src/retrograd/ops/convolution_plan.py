@@ -25,6 +25,7 @@ from .convolution_arguments import (
     conv_transpose_arguments,
     freeze,
 )
+from .dtype import as_flag
 from .kernel_set import ALGORITHMS, kernel_setting
 
 __all__ = ["conv_plan", "exact_convolution"]
@@ -160,7 +161,7 @@ def conv_plan(
     kind = np.dtype(dtype)
     if kind.char not in "fd":
         raise TypeError(f"conv_plan: dtype={dtype!r} must be float32 or float64")
-    name = "conv_transpose" if transposed else "conv"
+    name = "conv_transpose" if as_flag("conv_plan", "transposed", transposed) else "conv"
     asked = as_algorithm(algorithm)
     common = freeze(stride), freeze(padding)
     how = asked, None if workspace is None else as_bytes("conv_plan", workspace)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor, wrap
 from .diagonal import nearest_offset
-from .dtype import as_dtype, float32, int64
+from .dtype import as_dtype, as_flag, float32, int64
 from .shape import TOO_LONG, either, sizes
 
 __all__ = [
@@ -69,11 +69,12 @@ def asarray(obj: Any, *, dtype: Any = None, copy: bool | None = None, requires_g
         ValueError: ``copy`` is False, and there is no other way.
         RuntimeError: a gradient is asked for integers or truth values.
     """
+    copy = None if copy is None else as_flag("asarray", "copy", copy)
     found = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
     array = obj.data if isinstance(obj, Tensor) else obj
     if copy is False and not (isinstance(array, np.ndarray) and np.may_share_memory(array, found.data)):
         raise ValueError(f"asarray: copy=False, but {type(obj).__name__} cannot become a Tensor without a copy")
-    if requires_grad and not found.requires_grad:
+    if as_flag("asarray", "requires_grad", requires_grad) and not found.requires_grad:
         found = found.detach().requires_grad_()
     return found
 

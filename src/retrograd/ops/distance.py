@@ -11,7 +11,7 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, expand
-from .dtype import are_floats, are_integers, as_float, float32, floats, require_number
+from .dtype import are_floats, are_integers, as_flag, as_float, float32, floats, require_number
 from .kernel_set import kernels
 from .norms import vector_norm_of
 from .powers import sqrt
@@ -164,6 +164,8 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     name = "pairwise_distance"
     if not are_floats(x1, x2):
         x1, x2 = differing(name, x1=x1, x2=x2)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
     if p != p:
         raise ValueError(f"{name}: p={p} must be a number, inf or -inf")
     shape = broadcast_shape(name, x1.data.shape, x2.data.shape)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import require_float, require_tensor
+from .dtype import as_flag, require_float, require_tensor
 from .inplace import in_place
 from .kernel_set import kernels
 from .random import default_generator
@@ -65,7 +65,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         TypeError: input is no floating-point Tensor.
         ValueError: p is not in [0, 1].
     """
-    if not _works("dropout", input, p, training):
+    if not _works("dropout", input, p, training, inplace):
         return input
     return in_place(dropout)(input, p) if inplace else Dropout.apply(input, float(p), *_words())
 
@@ -113,7 +113,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
         TypeError: input is no floating-point Tensor.
         ValueError: p is not in [0, 1].
     """
-    if not _works("alpha_dropout", input, p, training):
+    if not _works("alpha_dropout", input, p, training, inplace):
         return input
     if inplace:
         return in_place(alpha_dropout)(input, p, True)
@@ -127,7 +127,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
         TypeError: input is no floating-point Tensor.
         ValueError: p is not in [0, 1], or input has less than 2 axes.
     """
-    if not _works("feature_alpha_dropout", input, p, training):
+    if not _works("feature_alpha_dropout", input, p, training, inplace):
         return input
     if inplace:
         return in_place(feature_alpha_dropout)(input, p, True)
@@ -137,9 +137,13 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     return _alpha(input, float(p), shape[:2] + (1,) * (len(shape) - 2))
 
 
-def _works(name: str, x: Any, p: float, training: bool) -> bool:
+def _works(name: str, x: Any, p: float, training: bool, inplace: bool) -> bool:
     """Whether there is anything to do."""
     require_tensor(name, x)
+    if training is not True and training is not False:
+        training = as_flag(name, "training", training)
+    if inplace is not False:
+        as_flag(name, "inplace", inplace)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"{name}: p={p} is a probability and must lie in [0, 1]")
     if not (training and p):
@@ -163,7 +167,7 @@ def _channels(
     function: Callable[..., Tensor], x: Tensor, p: float, training: bool, inplace: bool, count: int
 ) -> Tensor:
     name = function.__name__
-    if not _works(name, x, p, training):
+    if not _works(name, x, p, training, inplace):
         return x
     if inplace:
         return in_place(function)(x, p)

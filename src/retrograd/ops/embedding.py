@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.changes import mark
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import int64, require_float, require_same, require_tensor
+from .dtype import as_flag, int64, require_float, require_same, require_tensor
 from .gather import Gather
 from .indexing import in_range
 from .kernel_set import kernels
@@ -94,7 +94,7 @@ def embedding(
         IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
         ValueError: weight is no matrix, or ``sparse`` is asked for, which does not exist.
     """
-    indices, padding = _checked("embedding", input, weight, padding_idx, sparse)
+    indices, padding = _checked("embedding", input, weight, padding_idx, sparse, scale_grad_by_freq)
     if weight.data.dtype.kind != "f" and max_norm is None:
         return wrap(weight.data[indices])
     require_float("embedding", weight, "weight")
@@ -140,10 +140,11 @@ def embedding_bag(
             is asked for, which does not exist.
     """
     require_float("embedding_bag", weight, "weight")
-    indices, padding = _checked("embedding_bag", input, weight, padding_idx, sparse)
+    indices, padding = _checked("embedding_bag", input, weight, padding_idx, sparse, scale_grad_by_freq)
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f'embedding_bag: mode={mode!r} must be "sum", "mean" or "max"')
-    starts = _starts(indices, offsets, include_last_offset)
+    last = include_last_offset is not False and as_flag("embedding_bag", "include_last_offset", include_last_offset)
+    starts = _starts(indices, offsets, last)
     if scale_grad_by_freq and mode == "max":
         raise ValueError("embedding_bag: scale_grad_by_freq=True does not exist for mode='max'")
     if per_sample_weights is not None:
@@ -205,12 +206,14 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def _checked(
-    name: str, input: Any, weight: Any, padding_idx: int | None, sparse: bool
+    name: str, input: Any, weight: Any, padding_idx: int | None, sparse: bool, by_frequency: bool
 ) -> tuple[np.ndarray, int | None]:
     """The indices, and the row that gets no gradient, counted from the front."""
     require_tensor(name, input)
     require_tensor(name, weight, "weight")
-    if sparse:
+    if by_frequency is not False:
+        as_flag(name, "scale_grad_by_freq", by_frequency)
+    if sparse is not False and as_flag(name, "sparse", sparse):
         raise ValueError(f"{name}: sparse=True is not supported; leave it out, the gradient is dense")
     if input.data.dtype != int64:
         raise TypeError(f"{name}: input is {input.data.dtype}, needs int64")

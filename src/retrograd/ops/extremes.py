@@ -10,7 +10,7 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import kept_shape
-from .dtype import require_tensor
+from .dtype import as_flag, require_tensor
 from .kernel_set import kernels
 from .pick import Place, memory_order
 from .piecewise import maximum, minimum
@@ -169,7 +169,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 def _other(name: str, dim: Any, keepdim: bool, other: Any) -> Tensor:
     """The second operand of the larger or smaller of two, wherever it was given."""
-    if keepdim or (dim is not None and other is not None):
+    if as_flag(name, "keepdim", keepdim) or (dim is not None and other is not None):
         raise TypeError(f"{name}: of two tensors takes neither dim nor keepdim; reduce the result in a second call")
     operand = dim if other is None else other
     require_tensor(name, operand, "other")
@@ -178,6 +178,8 @@ def _other(name: str, dim: Any, keepdim: bool, other: Any) -> Tensor:
 
 def _extreme(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Any:
     require_tensor(name, x)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
     if dim is None:
         if keepdim:
             raise ValueError(f"{name}: keepdim=True needs dim; {'amin' if smallest else 'amax'} keeps all axes")
@@ -199,6 +201,8 @@ def _extreme(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: boo
 
 def _over(name: str, x: Tensor, dim: Dim, keepdim: bool, smallest: bool) -> Tensor:
     require_tensor(name, x)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
     over = axes(name, dim, x.data.ndim)
     _nonempty(name, x, over, dim)
     if x.data.dtype.kind == "f":
@@ -208,6 +212,8 @@ def _over(name: str, x: Tensor, dim: Dim, keepdim: bool, smallest: bool) -> Tens
 
 def _place(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Tensor:
     require_tensor(name, x)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
     if dim is not None and not x.data.ndim:
         return of_line(argmin if smallest else argmax, x, dim)
     along = None if dim is None else axis(name, "dim", dim, x.data.ndim)

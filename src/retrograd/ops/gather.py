@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import is_number, require_tensor
+from .dtype import as_flag, is_number, require_tensor
 from .indexing import GetItem, Places, Put, in_range
 from .shape import axis, of_line, reshape
 
@@ -105,7 +105,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         ValueError: the shape of ``index`` does not fit, or ``sparse_grad`` is asked for, which does not exist.
     """
     require_tensor("gather", input)
-    if sparse_grad:
+    if sparse_grad is not False and as_flag("gather", "sparse_grad", sparse_grad):
         raise ValueError("gather: sparse_grad=True is not supported; leave it out")
     indices, position = _checked("gather", input, dim, index)
     y = Gather.apply(_line(input), indices, position)
@@ -196,6 +196,7 @@ def scatter_reduce(
         ValueError: the shapes do not fit, or ``reduce`` is none of these.
     """
     require_tensor("scatter_reduce", input)
+    include_self = as_flag("scatter_reduce", "include_self", include_self)
     if reduce not in _REDUCTIONS:
         raise ValueError(f"scatter_reduce: reduce={reduce!r} must be one of {', '.join(_REDUCTIONS)}")
     if not input.data.ndim:

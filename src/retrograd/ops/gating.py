@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import require_float
+from .dtype import as_flag, require_float
 from .kernel_set import kernels
 from .operands import Gradients
 from .random import default_generator
@@ -121,6 +121,7 @@ def gumbel_softmax(
     Source: E. Jang et al., "Categorical Reparameterization with Gumbel-Softmax", 2016.
     """
     require_float("gumbel_softmax", logits, "logits")
+    hard = as_flag("gumbel_softmax", "hard", hard)
     if not tau > 0:
         raise ValueError(f"gumbel_softmax: tau={tau} must be positive")
     if not logits.data.ndim:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import expand
-from .dtype import require_float, require_same
+from .dtype import as_flag, require_float, require_same
 from .gather import Gather
 from .indexing import GetItem
 from .matmul import matmul
@@ -51,7 +51,7 @@ def grid_sample(
             f"and "
             f"(N, *O, 3)"
         )
-    align, places = bool(align_corners), int(np.prod(sg[1:-1]))
+    align, places = _aligned("grid_sample", align_corners), int(np.prod(sg[1:-1]))
     flat = reshape(grid, sx[0], places, count)
     taps = []  # for each axis of input: (indices, weights) of the neighbours
     for a, extent in enumerate(sx[2:]):
@@ -99,14 +99,18 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"affine_grid: theta.shape={st}, size={extents} must be (N, 2, 3) and (N, C, H, W), or (N, 3, 4) and "
             f"(N, C, D, H, W)"
         )
-    lines = []
+    align, lines = _aligned("affine_grid", align_corners), []
     for n in extents[2:]:
         places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
-        lines.append(places if align_corners else places * (n - 1) / n)
+        lines.append(places if align else places * (n - 1) / n)
     grid = np.meshgrid(*lines, indexing="ij")[::-1]
     base = np.stack([*grid, np.ones(extents[2:])], -1).reshape(-1, count + 1).astype(theta.data.dtype)
     moved = matmul(expand(wrap(base), (extents[0], *base.shape)), Permute.apply(theta, (0, 2, 1)))
     return reshape(moved, extents[0], *extents[2:], count)
+
+
+def _aligned(name: str, align_corners: bool | None) -> bool:
+    return align_corners is not None and as_flag(name, "align_corners", align_corners)
 
 
 def _neighbours(at: Tensor, extent: int, mode: str, padding: str, align: bool) -> list[tuple[np.ndarray, Any]]:

@@ -16,7 +16,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .broadcasting import sum_to
-from .dtype import cast, is_number, require_tensor
+from .dtype import as_flag, cast, is_number, require_tensor
 from .private import private
 from .shape import Permute, Reshape, axis
 from .sparse import Matrix, SparseProduct
@@ -225,6 +225,7 @@ def index_put(
         ValueError: ``values`` do not broadcast to the places.
     """
     require_tensor("index_put", input)
+    accumulate = as_flag("index_put", "accumulate", accumulate)
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put: indices is {type(indices).__name__}, needs a tuple of Tensors")
     places = places_of("index_put", input.data.shape, tuple(indices))
@@ -268,7 +269,7 @@ def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
     as_tuple: one Tensor (K,) per axis instead, which can serve as an index.
     """
     require_tensor("nonzero", input)
-    if as_tuple:
+    if as_flag("nonzero", "as_tuple", as_tuple):
         return tuple(wrap(places) for places in np.atleast_1d(input.data).nonzero())
     return wrap(np.argwhere(input.data))
 

@@ -11,7 +11,7 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
-from .dtype import as_dtype, cast, require_float
+from .dtype import as_dtype, as_flag, cast, require_float
 from .extremes import Amax
 from .norms import Norm1, Norm2
 from .reduction import axes
@@ -79,6 +79,8 @@ def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dt
     require_float(name, x)
     if not isinstance(order, (str, int, float)) or order not in ORDERS:
         raise ValueError(f"{name}: ord={order!r} must be one of {', '.join(map(repr, ORDERS))} for a matrix")
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
     over = axes(name, dim, x.data.ndim)
     if len(over) != 2:
         raise ValueError(f"{name}: dim={dim} must name 2 axes, of the rows and of the columns, for ord={order!r}")

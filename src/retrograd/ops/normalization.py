@@ -11,7 +11,7 @@ from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
-from .dtype import require_float
+from .dtype import as_flag, require_float
 from .group_norm import GroupNorm, per_channel, require_channels
 from .kernel_set import kernels
 from .powers import sqrt
@@ -162,6 +162,8 @@ def batch_norm(
         ValueError: the shapes do not fit, a channel has one element to take statistics
             over, or eps is negative, or 0 with the statistics of input.
     """
+    if training is not True and training is not False:
+        training = as_flag("batch_norm", "training", training)
     own = training or running_mean is None
     if eps < 0 or (own and eps == 0):
         raise ValueError(f"batch_norm: eps={eps} must be {'above' if own else 'at least'} 0{' in training' * own}")
@@ -209,7 +211,7 @@ def instance_norm(
     """
     running = _running("instance_norm", input, running_mean, running_var)
     weight, bias = per_channel("instance_norm", input, weight=weight, bias=bias)
-    if not use_input_stats:
+    if use_input_stats is not True and not as_flag("instance_norm", "use_input_stats", use_input_stats):
         if not running:
             raise ValueError("instance_norm: use_input_stats=False needs running_mean and running_var")
         return fixed_batch_norm(input, *running, weight, bias, eps)

@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum
-from .dtype import as_dtype, cast, is_number, require_float
+from .dtype import as_dtype, as_flag, cast, is_number, require_float
 from .extremes import Amax
 from .kernel_set import kernels
 from .operands import Constant
@@ -104,6 +104,8 @@ def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, 
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
         require_float(name, x)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
     over = axes(name, dim, x.data.ndim)
     shape = x.data.shape
     if (order < 0 or order == math.inf) and 0 in [shape[i] for i in over]:

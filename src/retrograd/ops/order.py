@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import is_number, require_float, require_tensor
+from .dtype import as_flag, is_number, require_float, require_tensor
 from .extremes import Amax
 from .gather import Gather
 from .kernel_set import kernels
@@ -61,6 +61,10 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
         TypeError: input is no Tensor.
         IndexError: input has no axis ``dim``.
     """
+    if descending is not False:
+        descending = as_flag("sort", "descending", descending)
+    if stable is not False:
+        stable = as_flag("sort", "stable", stable)
     along = _axis("sort", input, dim)
     if not input.data.ndim:
         return of_line(sort, input, dim, descending, stable=stable)
@@ -74,6 +78,10 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
         TypeError: input is no Tensor.
         IndexError: input has no axis ``dim``.
     """
+    if descending is not False:
+        descending = as_flag("argsort", "descending", descending)
+    if stable is not False:
+        stable = as_flag("argsort", "stable", stable)
     along = _axis("argsort", input, dim)
     if not input.data.ndim:
         return of_line(argsort, input, dim, descending, stable=stable)
@@ -91,6 +99,10 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         IndexError: input has no axis ``dim``.
     """
     along = _axis("topk", input, dim)
+    if largest is not True:
+        largest = as_flag("topk", "largest", largest)
+    if sorted is not True:
+        as_flag("topk", "sorted", sorted)
     if not input.data.ndim:  # PyTorch does not even look whether k is 0
         return of_line(topk, input, 1 if k == 0 else k, dim, largest)
     length = input.data.shape[along]
@@ -112,6 +124,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
         IndexError: input has no axis ``dim``.
     """
     along = _axis("kthvalue", input, dim)
+    if keepdim is not False:
+        keepdim = as_flag("kthvalue", "keepdim", keepdim)
     if not input.data.ndim:
         return of_line(kthvalue, input, k, dim)
     length = input.data.shape[along]
@@ -154,6 +168,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
         IndexError: input has no axis ``dim``.
     """
     along = _axis("mode", input, dim)
+    if keepdim is not False:
+        keepdim = as_flag("mode", "keepdim", keepdim)
     if not input.data.ndim:
         return of_line(mode, input, dim, keepdim)
     _nonempty("mode", input, along, dim)
@@ -183,6 +199,8 @@ def quantile(
         IndexError: input has no axis ``dim``.
     """
     require_float("quantile", input)
+    if keepdim is not False:
+        keepdim = as_flag("quantile", "keepdim", keepdim)
     parts = _parts(input, q)
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise ValueError(
@@ -221,6 +239,8 @@ def unique(
         IndexError: input has no axis ``dim``.
     """
     require_tensor("unique", input)
+    for argument, value in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
+        as_flag("unique", argument, value)
     along = None if dim is None else axis("unique", "dim", dim, input.data.ndim)
     output, inverse, counts = np.unique(
         input.data, return_inverse=True, return_counts=True, axis=along, equal_nan=False
@@ -279,6 +299,8 @@ def _one_each(x: Tensor, indices: np.ndarray, along: int, keepdim: bool) -> Orde
 
 def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) -> Any:
     require_tensor(name, x)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
     if dim is None:
         if keepdim:
             raise ValueError(f"{name}: keepdim=True needs dim")

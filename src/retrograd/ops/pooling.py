@@ -17,7 +17,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..geometry import Window, as_pairs, as_tuple, meets, pool_window
 from .convolution_arguments import Extent, freeze
-from .dtype import require_number
+from .dtype import as_flag, require_number
 from .elementwise import Scale, div
 from .kernel_set import exact, kernels
 from .private import private
@@ -137,6 +137,10 @@ def max_pool_nd(
         ValueError: x does not fit the window.
     """
     require_number(name, x)
+    if ceil_mode is not False:
+        ceil_mode = as_flag(name, "ceil_mode", ceil_mode)
+    if return_indices is not False:
+        return_indices = as_flag(name, "return_indices", return_indices)
     shape = x.data.shape
     window, _ = _pool_plan(
         name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), freeze(dilation), ceil_mode
@@ -169,6 +173,10 @@ def avg_pool_nd(
         ValueError: x does not fit the window, or the divisor is 0.
     """
     require_number(name, x)
+    if ceil_mode is not False:
+        ceil_mode = as_flag(name, "ceil_mode", ceil_mode)
+    if count_include_pad is not True:
+        count_include_pad = as_flag(name, "count_include_pad", count_include_pad)
     shape, factor = x.data.shape, None
     window, added = _pool_plan(name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), 1, ceil_mode)
     if divisor_override == 0:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .dtype import as_flag
 from .random_state import set_state_of
 
 __all__ = [
@@ -126,7 +127,7 @@ def set_rng_state(state: dict[str, Any]) -> None:
 @contextmanager
 def fork_rng(enabled: bool = True) -> Iterator[None]:
     """What is drawn inside of the ``with`` block does not count: the default generator goes on as before it."""
-    if not enabled:
+    if not as_flag("fork_rng", "enabled", enabled):
         yield
         return
     state, start = default_generator.get_state(), default_generator._seed

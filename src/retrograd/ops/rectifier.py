@@ -12,7 +12,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from . import piecewise
 from .broadcasting import sum_to
-from .dtype import require_float, require_number, require_same, whole
+from .dtype import as_flag, require_float, require_number, require_same, whole
 from .inplace import in_place
 from .kernel_set import kernels
 from .operands import Gradients, recording, unary_float
@@ -251,7 +251,9 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is no floating-point Tensor.
     """
-    return in_place(piecewise.relu)(input) if inplace else piecewise.relu(input)
+    if inplace is not False and as_flag("relu", "inplace", inplace):
+        return in_place(piecewise.relu)(input)
+    return piecewise.relu(input)
 
 
 def relu_(input: Tensor) -> Tensor:
@@ -265,7 +267,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is no floating-point Tensor.
     """
-    return hardtanh(input, 0.0, 6.0, inplace)
+    return hardtanh(input, 0.0, 6.0, inplace is not False and as_flag("relu6", "inplace", inplace))
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -275,7 +277,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         TypeError: input is no Tensor of numbers.
         ValueError: min_val exceeds max_val, or input holds integers and a limit is beyond them.
     """
-    if inplace:
+    if inplace is not False and as_flag("hardtanh", "inplace", inplace):
         return in_place(hardtanh)(input, min_val, max_val)
     require_number("hardtanh", input)
     if not min_val <= max_val:
@@ -292,7 +294,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is no floating-point Tensor.
     """
-    if inplace:
+    if inplace is not False and as_flag("hardsigmoid", "inplace", inplace):
         return in_place(hardsigmoid)(input)
     return unary_float(Hardsigmoid, "hardsigmoid", input)
 
@@ -305,7 +307,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     Raises:
         TypeError: input is no floating-point Tensor.
     """
-    if inplace:
+    if inplace is not False and as_flag("hardswish", "inplace", inplace):
         return in_place(hardswish)(input)
     return unary_float(Hardswish, "hardswish", input)
 
@@ -340,7 +342,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
         TypeError: input is no Tensor of numbers.
         ValueError: input holds integers and a number is beyond them.
     """
-    if inplace:
+    if inplace is not False and as_flag("threshold", "inplace", inplace):
         return in_place(_threshold)(input, threshold, value)
     require_number("threshold", input)
     if input.data.dtype.kind == "i":
@@ -355,7 +357,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     Raises:
         TypeError: input is no floating-point Tensor.
     """
-    if inplace:
+    if inplace is not False and as_flag("leaky_relu", "inplace", inplace):
         return in_place(leaky_relu)(input, negative_slope)
     require_float("leaky_relu", input)
     return LeakyRelu.apply(input, float(negative_slope))
@@ -396,6 +398,7 @@ def rrelu(
     Source: B. Xu et al., "Empirical Evaluation of Rectified Activations in Convolution Network", 2015.
     """
     require_float("rrelu", input)
+    training, inplace = as_flag("rrelu", "training", training), as_flag("rrelu", "inplace", inplace)
     if not lower <= upper:
         raise ValueError(f"rrelu: lower={lower} exceeds upper={upper}")
     if not training:

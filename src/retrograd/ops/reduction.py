@@ -11,7 +11,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import Sum, expand_axes, kept_shape
-from .dtype import as_dtype, cast, require_float, require_tensor
+from .dtype import as_dtype, as_flag, cast, require_float, require_tensor
 from .kernel_set import kernels
 from .scan import prefix_products
 from .shape import Permute, Reshape, axis
@@ -90,6 +90,8 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
     """
     if dtype is not None or not isinstance(input, Tensor):
         input = _converted("sum", input, dtype)
+    if keepdim is not False:
+        keepdim = as_flag("sum", "keepdim", keepdim)
     over = axes("sum", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Sum.apply(input, over, keepdim)
@@ -109,6 +111,8 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     if dtype is not None or not isinstance(input, Tensor):
         input = _converted("mean", input, dtype)
     require_float("mean", input)
+    if keepdim is not False:
+        keepdim = as_flag("mean", "keepdim", keepdim)
     return Mean.apply(input, axes("mean", dim, input.data.ndim), keepdim)
 
 
@@ -126,6 +130,8 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     """
     if dtype is not None or not isinstance(input, Tensor):
         input = _converted("prod", input, dtype)
+    if keepdim is not False:
+        keepdim = as_flag("prod", "keepdim", keepdim)
     over = axes("prod", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Prod.apply(input, over, keepdim)
@@ -146,6 +152,8 @@ def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any 
         ValueError: an axis is named twice.
     """
     input = _converted("nansum", input, dtype)
+    if keepdim is not False:
+        keepdim = as_flag("nansum", "keepdim", keepdim)
     over = axes("nansum", dim, input.data.ndim)
     if input.data.dtype.kind == "f":
         return Sum.apply(NanToZero.apply(input), over, keepdim)
@@ -162,6 +170,8 @@ def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any
     """
     input = _converted("nanmean", input, dtype)
     require_float("nanmean", input)
+    if keepdim is not False:
+        keepdim = as_flag("nanmean", "keepdim", keepdim)
     over = axes("nanmean", dim, input.data.ndim)
     count = np.asarray((input.data == input.data).sum(axis=over, keepdims=keepdim), input.data.dtype)
     return Sum.apply(NanToZero.apply(input), over, keepdim) / wrap(count)
@@ -189,6 +199,8 @@ def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
         ValueError: an axis is named twice.
     """
     require_tensor("all", input)
+    if keepdim is not False:
+        keepdim = as_flag("all", "keepdim", keepdim)
     return wrap(np.asarray(np.all(input.data, axis=axes("all", dim, input.data.ndim), keepdims=keepdim)))
 
 
@@ -201,6 +213,8 @@ def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
         ValueError: an axis is named twice.
     """
     require_tensor("any", input)
+    if keepdim is not False:
+        keepdim = as_flag("any", "keepdim", keepdim)
     return wrap(np.asarray(np.any(input.data, axis=axes("any", dim, input.data.ndim), keepdims=keepdim)))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..geometry import pool_window
-from .dtype import is_number, require_float
+from .dtype import as_flag, is_number, require_float
 from .kernel_set import kernels
 from .sparse import Matrix, SparseProduct, SparseProducts
 
@@ -93,6 +93,10 @@ def interpolate(
             f"interpolate: mode={mode!r} is for inputs (N, C, *I) with {' or '.join(map(str, _AXES[mode]))} axes in I; "
             f"input.shape={shape}"
         )
+    for argument, value in (("align_corners", align_corners), ("recompute_scale_factor", recompute_scale_factor)):
+        if value is not None:
+            as_flag("interpolate", argument, value)
+    antialias = as_flag("interpolate", "antialias", antialias)
     if align_corners is not None and mode not in (*_LINEAR, *_CUBIC):
         raise ValueError(f"interpolate: align_corners={align_corners} does not exist for mode={mode!r}; leave it out")
     if antialias and (mode not in ("bilinear", "bicubic") or align_corners):
@@ -136,6 +140,8 @@ def upsample(
         TypeError: input is no floating-point Tensor, or a size or factor is of another kind.
         ValueError: as for ``interpolate``.
     """
+    if align_corners is not None:
+        align_corners = as_flag("upsample", "align_corners", align_corners)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 

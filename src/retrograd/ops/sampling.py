@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape
-from .dtype import as_dtype, float32, int64, require_float
+from .dtype import as_dtype, as_flag, float32, int64, require_float
 from .operands import Constant
 from .random import chosen
 from .shape import TOO_LONG, either, sizes
@@ -189,7 +189,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise ValueError(f"multinomial: num_samples={num_samples} must be at least 1")
     if not (np.isfinite(weights) & (weights >= 0)).all() or (weights.sum(1) <= 0).any():
         raise ValueError("multinomial: weights must be finite and at least 0, and one of each row above 0")
-    if replacement:
+    if as_flag("multinomial", "replacement", replacement):
         ends = np.cumsum(weights, 1)
         drawn = source.random((len(weights), num_samples)) * ends[:, -1:]
         places = np.array([np.searchsorted(e, d, side="right") for e, d in zip(ends, drawn, strict=True)])

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from .dtype import is_number, require_float, require_number, require_tensor
+from .dtype import as_flag, is_number, require_float, require_number, require_tensor
 from .indexing import GetItem
 from .reduction import sum
 from .scan import diff
@@ -31,6 +31,7 @@ def searchsorted(
         ValueError: the shapes do not fit, or side contradicts ``right`` or is unknown.
     """
     _refuse_int32("searchsorted", out_int32)
+    right = as_flag("searchsorted", "right", right)
     if not isinstance(sorted_sequence, Tensor):
         raise TypeError(f"searchsorted: sorted_sequence is {type(sorted_sequence).__name__}, needs a Tensor")
     if side is not None and (side not in ("left", "right") or (right and side == "left")):
@@ -77,11 +78,11 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
         raise TypeError(f"bucketize: boundaries is {type(boundaries).__name__}, needs a Tensor")
     if boundaries.data.ndim != 1:
         raise ValueError(f"bucketize: boundaries.shape={boundaries.data.shape} must have one axis")
-    return searchsorted(boundaries, input, right=right)
+    return searchsorted(boundaries, input, right=as_flag("bucketize", "right", right))
 
 
 def _refuse_int32(name: str, out_int32: bool) -> None:
-    if out_int32 is not False:
+    if out_int32 is not False and as_flag(name, "out_int32", out_int32):
         raise ValueError(f"{name}: out_int32={out_int32!r} must be False; the places are int64, and there is no int32")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
-from .dtype import as_float, is_number, require_float
+from .dtype import as_flag, as_float, is_number, require_float
 from .kernel_set import kernels
 from .reduction import Dim, Mean, axes, left_shape
 from .shape import Reshape
@@ -202,6 +202,8 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
         ValueError: an axis is named twice.
     """
     input = as_float("logsumexp", input)
+    if keepdim is not False:
+        keepdim = as_flag("logsumexp", "keepdim", keepdim)
     return LogSumExp.apply(input, axes("logsumexp", dim, input.data.ndim), keepdim)
 
 
@@ -214,6 +216,10 @@ def _arguments(
         if unbiased is not None:
             raise TypeError(f"{name}: dim={dim} must be an int, ints or None")
         dim, unbiased = None, dim
+    if unbiased is not None:
+        unbiased = as_flag(name, "unbiased", unbiased)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
     if unbiased is not None and correction is not None:
         raise ValueError(f"{name}: unbiased={unbiased} and correction={correction} say the same; give one of them")
     if correction is None:

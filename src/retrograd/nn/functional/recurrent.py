@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ...ops.dtype import require_float
+from ...ops.dtype import as_flag, require_float
 from ...ops.join import cat
 from ...ops.shape import reshape
 from ...recurrence import Recurrence, Weights, packed_layout
@@ -48,6 +48,9 @@ def rnn(
     require_float("rnn", data, "data")
     if data.data.ndim != 3:
         raise ValueError(f"rnn: data.shape={data.data.shape}, needs (T, N, I)")
+    flags = {"bidirectional": bidirectional, "state_outputs": state_outputs, "training": training}
+    for label, flag in {**flags, "lstm_state_clip_nan": lstm_state_clip_nan}.items():
+        as_flag("rnn", label, flag)
     if not 0 <= p < 1:
         raise ValueError(f"rnn: p={p} is a probability of dropout and must be 0 <= p < 1")
     clip = (lstm_state_clip_min, lstm_state_clip_max)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
+from ...ops.dtype import as_flag
 from ...ops.kernel_set import kernels
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_"]
@@ -32,6 +33,7 @@ def clip_grad_norm_(
         raise ValueError(f"clip_grad_norm_: max_norm={max_norm!r} is invalid; it must be a number of at least 0")
     if not _is_number(norm_type) or not norm_type > 0:
         raise ValueError(f"clip_grad_norm_: norm_type={norm_type!r} is invalid; it must be a number above 0, or inf")
+    error_if_nonfinite = as_flag("clip_grad_norm_", "error_if_nonfinite", error_if_nonfinite)
     arrays = _gradients("clip_grad_norm_", parameters)
     norm = _norm([_norm_of(group, float(norm_type)) for group in _by_dtype(arrays)], float(norm_type))
     if error_if_nonfinite and not math.isfinite(norm):

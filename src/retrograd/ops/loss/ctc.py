@@ -10,7 +10,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.once import once_differentiable
 from ...engine.tensor import Tensor, wrap
-from ..dtype import require_float
+from ..dtype import as_flag, require_float
 from ..kernel_set import kernels
 from ..private import private
 from ..reduction import mean
@@ -86,7 +86,7 @@ def ctc_loss(
     if len(wrong):
         n, k = map(int, wrong[0])
         raise IndexError(f"{name}: label {k} of target {n} is {rows[n, k]}: there are classes 0 to {C - 1}")
-    losses = CTC.apply(x, (rows, inputs, lengths, int(blank)), bool(zero_infinity))
+    losses = CTC.apply(x, (rows, inputs, lengths, int(blank)), as_flag(name, "zero_infinity", zero_infinity))
     if reduction == "mean":
         return mean(losses * wrap((1.0 / np.maximum(lengths, 1)).astype(losses.data.dtype)))
     return reduce(name, losses if len(shape) == 3 else Reshape.apply(losses, ()), reduction)

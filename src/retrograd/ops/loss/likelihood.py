@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import expand
-from ..dtype import are_floats, floats, is_number, require_float, require_same
+from ..dtype import are_floats, as_flag, floats, is_number, require_float, require_same
 from ..shape import Reshape
 from ..transcendental import exp, log
 from .elements import ElementLoss, check_reduction, choice, matched, of_one_shape, reduce
@@ -97,7 +97,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     for label, value in (("input", input), ("target", target)):
         require_float(name, value, label)
     x, t = matched(name, input, target)
-    loss = KullbackLeiblerOfLogs if log_target else KullbackLeibler
+    loss = KullbackLeiblerOfLogs if as_flag(name, "log_target", log_target) else KullbackLeibler
     y = loss.apply("sum" if reduction == "batchmean" else reduction, (), x, t)
     if reduction == "batchmean" and input.data.ndim:
         batch = input.data.shape[0]
@@ -129,6 +129,7 @@ def poisson_nll_loss(
     if not are_floats(input, target):
         input, target = floats(name, integers=True, input=input, target=target)
     x, t = of_one_shape(name, input, target)
+    log_input, full = as_flag(name, "log_input", log_input), as_flag(name, "full", full)
     loss = PoissonOfLogs.apply(reduction, (), x, t) if log_input else Poisson.apply(reduction, (float(eps),), x, t)
     if not full:
         return loss
@@ -167,6 +168,7 @@ def gaussian_nll_loss(
     below = v.data < eps
     if below.any():
         v = v + wrap(np.asarray(np.where(below, eps - v.data, 0), v.data.dtype))
+    full = as_flag(name, "full", full)
     loss = Gaussian.apply(reduction, (), x, t, expand(v, x.data.shape))
     if not full:
         return loss

@@ -9,7 +9,17 @@ import numpy as np
 from ...engine.tensor import Tensor, wrap
 from ..broadcasting import broadcast_shape, expand
 from ..distance import RowCosine, differing, pairwise_distance
-from ..dtype import are_floats, are_integers, floats, promote, require_float, require_number, require_tensor, whole
+from ..dtype import (
+    are_floats,
+    are_integers,
+    as_flag,
+    floats,
+    promote,
+    require_float,
+    require_number,
+    require_tensor,
+    whole,
+)
 from ..piecewise import clamp, minimum, where
 from .elements import ElementLoss, check_reduction, choice, matched, reduce, signs
 
@@ -196,7 +206,7 @@ def _triplet(
             f"negative.shape={negative.data.shape} must have the same number of axes"
         )
     near, far = metric(anchor, positive), metric(anchor, negative)
-    if swap:
+    if as_flag(name, "swap", swap):
         far = minimum(far, metric(positive, negative))
     far, near = promote(name, far, near)
     shape = broadcast_shape(name, far.data.shape, near.data.shape)

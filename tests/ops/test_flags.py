@@ -1,0 +1,132 @@
+"""Truth values: every public function and method refuses what is none, for every parameter annotated as bool."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import Tensor, linalg
+from retrograd.nn import functional, utils
+
+MODULES: tuple[ModuleType | type, ...] = (rg, linalg, functional, utils, Tensor)
+LENIENT = {"backward"}  # PyTorch's takes anything, and so do those of autograd
+
+
+def _functions() -> dict[str, Callable[..., Any]]:
+    """By their names; a method that is a public function stands for it."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module in MODULES:
+        for name in getattr(module, "__all__", dir(module)):
+            value = getattr(module, name)
+            if inspect.isfunction(value) and not name.startswith("_") and value not in found.values():
+                found[f"{getattr(module, '__name__', '?').rpartition('.')[2]}.{name}"] = value
+    return found
+
+
+FUNCTIONS = _functions()
+CASES = [
+    (name, argument, "None" in parameter.annotation)
+    for name, function in FUNCTIONS.items()
+    for argument, parameter in inspect.signature(function).parameters.items()
+    if parameter.annotation in ("bool", "bool | None") and function.__name__ not in LENIENT
+]
+
+
+def x(*shape: int) -> Tensor:
+    return rg.tensor(np.random.default_rng(0).random(shape, np.float32))
+
+
+PLACES = rg.tensor([0, 1])
+ROWS = {"input": x(2, 3)}
+PAIR = {"input": x(3, 4), "target": x(3, 4)}
+LIKE = ("ones", "zeros", "empty", "full", "rand", "randn", "randint")
+GIVEN: dict[str, dict[str, Any]] = {
+    **{name: {"size": (2,)} for name in ("ones", "zeros", "empty", "rand", "randn")},
+    **{f"{name}_like": {"input": x(2), "fill_value": 1.0, "low": 0, "high": 3} for name in LIKE},
+    **{name: {"start": 0, "end": 1, "steps": 3} for name in ("linspace", "logspace")},
+    **{f"{kind}_pool{n}d": {"input": x(1, 2, *(4,) * n)} for kind in ("avg", "max", "lp") for n in (1, 2, 3)},
+    **{f"adaptive_max_pool{n}d": {"input": x(1, 2, *(4,) * n), "output_size": 2} for n in (1, 2, 3)},
+    **{f"dropout{n}d": {"input": x(1, 2, *(4,) * n)} for n in (1, 2, 3)},
+    **{name: {"input": x(3), "other": x(3)} for name in ("isclose", "allclose")},
+    **dict.fromkeys(("kl_div", "poisson_nll_loss"), PAIR),
+    **{
+        name: {"anchor": x(2, 3), "positive": x(2, 3), "negative": x(2, 3)}
+        for name in ("triplet_margin_loss", "triplet_margin_with_distance_loss")
+    },
+    "asarray": {"obj": np.ones(1)},
+    "affine_grid": {"theta": x(1, 2, 3), "size": (1, 1, 2, 2)},
+    "batch_norm": {"input": x(2, 3), "running_mean": x(3), "running_var": x(3)},
+    "bucketize": {"input": 0.5, "boundaries": x(1)},
+    "clip_grad_norm_": {"parameters": [], "max_norm": 1.0},
+    "conv_plan": {"input_shape": (1, 1, 4), "weight_shape": (1, 1, 2)},
+    "ctc_loss": {
+        "log_probs": x(3, 1, 2), "targets": rg.tensor([[1]]), "input_lengths": [3], "target_lengths": [1],
+    },
+    "embedding": {"input": PLACES, "weight": x(3, 2)},
+    "embedding_bag": {"input": PLACES, "weight": x(3, 2), "offsets": rg.tensor([0])},
+    "eye": {"n": 2},
+    "full": {"size": 2, "fill_value": 1.0},
+    "gather": {"dim": 0, "index": rg.tensor([[0, 0, 1]])},
+    "gaussian_nll_loss": {**PAIR, "var": 1.0},
+    "grid_sample": {"input": x(1, 1, 2, 2), "grid": x(1, 2, 2, 2)},
+    "gumbel_softmax": {"logits": x(3)},
+    "index_put": {"indices": (PLACES,), "values": x(2, 3)},
+    "instance_norm": {"input": x(1, 2, 3), "running_mean": x(2), "running_var": x(2)},
+    "interpolate": {"input": x(1, 1, 2, 2), "scale_factor": 2.0, "mode": "bilinear"},
+    "logsumexp": {"dim": 0},
+    "multinomial": {"input": x(3), "num_samples": 1},
+    "normal": {"size": (2,), "mean": 0.0, "std": 1.0},
+    "pairwise_distance": {"x1": x(2, 3), "x2": x(2, 3)},
+    "quantile": {"q": 0.5},
+    "randint": {"low": 0, "high": 3, "size": (2,)},
+    "rnn": {"data": x(2, 1, 3), "parameters": x(14), "state": x(1, 1, 2), "mode": "rnn_tanh", "state_size": 2},
+    "scaled_dot_product_attention": {"query": x(1, 2, 3), "key": x(1, 2, 3), "value": x(1, 2, 3)},
+    "scatter_reduce": {"dim": 0, "index": rg.tensor([[0, 0, 1]]), "src": x(2, 3), "reduce": "sum"},
+    "searchsorted": {"sorted_sequence": x(1), "input": 0.5},
+    "tensor": {"data": [1.0]},
+    "threshold": {"threshold": 0.0, "value": 0.0},
+    "upsample": {"input": x(1, 1, 2, 2), "scale_factor": 2.0, "mode": "bilinear"},
+}  # fmt: skip
+NUMBERS = {"k": 1, "kernel_size": 2, "norm_type": 2.0, "dim": 0, "p": 0.5}
+
+
+def _arguments(name: str) -> dict[str, Any]:
+    """What the function needs: the flag's own rule is then the only one that is broken."""
+    function = FUNCTIONS[name]
+    parameters = inspect.signature(function).parameters
+    given = GIVEN.get(function.__name__.rstrip("_"), GIVEN.get(function.__name__, {}))
+    given = {label: value for label, value in given.items() if label in parameters}
+    for label, parameter in parameters.items():
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and label not in given and not variadic:
+            given[label] = NUMBERS[label] if label in NUMBERS else x(2, 3)
+    return given
+
+
+def _run(function: Callable[..., Any], given: dict[str, Any]) -> None:
+    with function(**given) if function is rg.fork_rng else nullcontext():
+        if function is not rg.fork_rng:
+            function(**given)
+
+
+@pytest.mark.parametrize(("name", "argument", "optional"), CASES)
+@pytest.mark.filterwarnings("ignore:kl_div")
+def test_no_truth_value(name: str, argument: str, optional: bool) -> None:
+    function, given = FUNCTIONS[name], _arguments(name)
+    own = f"{function.__name__.rstrip('_')}_?: "
+    own = f"({own})?" if argument == "requires_grad" else own
+    for value in ("False", 0, 1, *(() if optional else (None,))):
+        with pytest.raises(TypeError, match=rf"^{own}{argument}={value!r} must be True or False, not"):
+            _run(function, {**given, argument: value})
+    _run(function, {**given, argument: np.False_})
+
+
+def test_there_are_many() -> None:
+    assert len(CASES) > 140
