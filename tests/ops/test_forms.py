@@ -146,6 +146,15 @@ def test_a_crop_of_more_than_there_is() -> None:
         F.pad(Tensor(X), (-4, 2))
 
 
+def test_prelu_at_infinity() -> None:
+    x, w = t([np.inf, -2.0]), t(0.5)
+    w.requires_grad_()
+    g = t([3.0, 4.0]).requires_grad_()
+    (gw,) = rg.autograd.grad(F.prelu(x, w), w, g, create_graph=True)
+    assert gw.tolist() == -8
+    assert rg.autograd.grad(gw, g)[0].tolist() == [0, -2]
+
+
 def test_prelu_with_one_number() -> None:
     x, w = leaf(X), Tensor(np.array(0.25), requires_grad=True)
     y = F.prelu(x, w)

@@ -228,3 +228,13 @@ def test_inplace_activations_change_their_input() -> None:
         (g,) = retrograd.autograd.grad(y, x, Tensor(np.array([2.0, 3.0])))
         (expected,) = retrograd.autograd.grad(function(x), x, Tensor(np.array([2.0, 3.0])))
         np.testing.assert_allclose(g.data, expected.data)
+
+
+def test_where_logit_is_not_defined_its_gradient_is_a_constant() -> None:
+    x = retrograd.tensor([-0.5, 0.25, 1.5], dtype=np.float64, requires_grad=True)
+    g = retrograd.tensor([2.0, 3.0, 4.0], dtype=np.float64, requires_grad=True)
+    (gx,) = retrograd.autograd.grad(retrograd.logit(x), x, g, create_graph=True)
+    np.testing.assert_allclose(gx.data, [np.nan, 16, np.nan])
+    ggx, gg = retrograd.autograd.grad(gx, [x, g], retrograd.ones_like(x))
+    np.testing.assert_allclose(ggx.data, [0, -3 * 0.5 / 0.1875**2, 0])
+    np.testing.assert_allclose(gg.data, [0, 1 / 0.1875, 0])
