@@ -55,3 +55,16 @@ def test_scatter_reduce_without_self(kind: Any) -> None:
     for reduce, expected in (("amax", [0, 1, 1, 1]), ("amin", [0, 0, 1, 1])):
         y = rg.scatter_reduce(rg.tensor(x), 0, rg.tensor(index), rg.tensor(src), reduce, include_self=False)
         assert y.dtype == kind and y.tolist() == expected
+
+
+@pytest.mark.parametrize("make", [rg.linspace, rg.logspace])
+def test_steps_are_an_int(make: Any) -> None:
+    assert make(0, 3, np.int64(2)).shape == (2,)
+    with pytest.raises(TypeError, match=rf"{make.__name__}: steps=2.0 must be an int"):
+        make(0, 3, 2.0)
+
+
+def test_extents_of_eye_are_ints() -> None:
+    for extents, message in (((2.0,), "n=2.0"), ((2, "3"), "m='3'")):
+        with pytest.raises(TypeError, match=f"eye: {message} must be an int"):
+            rg.eye(*extents)

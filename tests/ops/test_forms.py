@@ -105,6 +105,7 @@ def test_nuclear_norm_of_all_shapes() -> None:
         (lambda: rg.linalg.matrix_norm(Tensor(X), 2, (1,)), r"dim=\(1,\) must name 2 axes"),
         (lambda: rg.linalg.norm(Tensor(X), 2), "over 3 axes is neither a norm of vectors"),
         (lambda: rg.linalg.matrix_norm(rg.ones(0, 3), -2), "has no element to compare; ord=-2"),
+        (lambda: rg.linalg.matrix_norm(rg.ones(0, 3), -np.inf), "has no element to compare; ord=-inf"),
         (lambda: rg.norm(Tensor(X), "nuc"), "must name 2 axes"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -143,6 +144,15 @@ def test_padding_with_a_crop(mode: str, pair: tuple[int, int]) -> None:
 def test_a_crop_of_more_than_there_is() -> None:
     with pytest.raises(ValueError, match="cuts off more than"):
         F.pad(Tensor(X), (-4, 2))
+
+
+def test_prelu_at_infinity() -> None:
+    x, w = t([np.inf, -2.0]), t(0.5)
+    w.requires_grad_()
+    g = t([3.0, 4.0]).requires_grad_()
+    (gw,) = rg.autograd.grad(F.prelu(x, w), w, g, create_graph=True)
+    assert gw.tolist() == -8
+    assert rg.autograd.grad(gw, g)[0].tolist() == [0, -2]
 
 
 def test_prelu_with_one_number() -> None:
@@ -262,3 +272,13 @@ def test_no_difference_leaves_out_what_is_put_around() -> None:
     y = rg.diff(x, n=0, prepend=rg.ones(2, 4, 1, dtype=np.float64))
     np.testing.assert_array_equal(y.data, X)
     assert y is not x and not np.shares_memory(y.data, x.data)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (2, 0, 3), (2, 3, 0)])
+@pytest.mark.parametrize("order", [1, 2, np.inf, "nuc", "fro"])
+def test_the_norm_of_an_empty_matrix_is_0(shape: tuple[int, ...], order: Any) -> None:
+    x = rg.zeros(shape, requires_grad=True)
+    y = rg.linalg.matrix_norm(x, order)
+    np.testing.assert_array_equal(y.data, np.zeros(shape[:-2], np.float32))
+    assert rg.linalg.matrix_norm(x, order, keepdim=True).shape == (*shape[:-2], 1, 1)
+    assert rg.autograd.grad(y, x, rg.ones_like(y))[0].shape == shape

@@ -142,3 +142,14 @@ def test_windows_and_their_sum(last: bool) -> None:
     one, other = (Tensor(images(*y.shape, last=order)) for order in (last, not last))
     one, other = (functional.fold(z, (37, 41), (3, 2), padding=1, stride=(2, 1)) for z in (one, other))
     np.testing.assert_array_equal(one.data, other.data)
+
+
+def test_nothing_fits_everywhere_and_has_a_gradient() -> None:
+    nothing, x = retrograd.zeros(0, requires_grad=True), Tensor(images(2, 3), requires_grad=True)
+    y = retrograd.cat([nothing, x, retrograd.zeros(0, dtype=retrograd.float64)], 1)
+    assert y.dtype == np.float64
+    np.testing.assert_array_equal(y.data, x.data)
+    gradients = retrograd.autograd.grad(y, [nothing, x], retrograd.ones_like(y))
+    assert [g.shape for g in gradients] == [(0,), (2, 3)]
+    with pytest.raises(IndexError, match="dim=1 is out of range"):
+        retrograd.cat([nothing, nothing, retrograd.zeros(2)], 1)

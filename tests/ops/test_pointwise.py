@@ -241,3 +241,13 @@ def test_clamp_of_mixed_types(x: Any, low: Any, high: Any) -> None:
             y = retrograd.clamp(Tensor(np.asarray(x)), *given)
         shape = np.broadcast_shapes(*[np.shape(v) for v in (x, low, high) if v is not None])
         assert y.shape == shape and (y.data == 3).all()
+
+
+def test_where_logit_is_not_defined_its_gradient_is_a_constant() -> None:
+    x = retrograd.tensor([-0.5, 0.25, 1.5], dtype=np.float64, requires_grad=True)
+    g = retrograd.tensor([2.0, 3.0, 4.0], dtype=np.float64, requires_grad=True)
+    (gx,) = retrograd.autograd.grad(retrograd.logit(x), x, g, create_graph=True)
+    np.testing.assert_allclose(gx.data, [np.nan, 16, np.nan])
+    ggx, gg = retrograd.autograd.grad(gx, [x, g], retrograd.ones_like(x))
+    np.testing.assert_allclose(ggx.data, [0, -3 * 0.5 / 0.1875**2, 0])
+    np.testing.assert_allclose(gg.data, [0, 1 / 0.1875, 0])

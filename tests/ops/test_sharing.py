@@ -114,3 +114,17 @@ def test_windows_along_an_axis_follow_a_change_of_their_base() -> None:
         expected[2 * k : 2 * k + 3] += 5 * row
     np.testing.assert_allclose(y.data, [5 * LINE[:3], 5 * LINE[2:5]])
     np.testing.assert_allclose(gx.data, expected)
+
+
+def test_what_repeats_nothing_can_be_written_to() -> None:
+    for expand in (
+        lambda x: x.expand(1, 1, 3, 4),
+        lambda x: retrograd.broadcast_to(x, (1, 3, 4)),
+        lambda x: retrograd.broadcast_tensors(x, x[:1, :1].reshape(1, 1, 1))[0],
+    ):
+        x = Tensor(X.copy())
+        expand(x).zero_()
+        assert not x.data.any()
+    number = Tensor(NUMBER.copy())
+    number.expand(1, 1).zero_()
+    assert not number.data

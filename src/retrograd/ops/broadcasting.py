@@ -36,8 +36,12 @@ class Expand(View):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-        ctx.input_shape = x.data.shape
-        return wrap(np.broadcast_to(x.data, shape))
+        a = x.data
+        ctx.input_shape = a.shape
+        missing = len(shape) - a.ndim
+        if shape[missing:] == a.shape and max(shape[:missing], default=1) == 1 == min(shape[:missing], default=1):
+            return wrap(a[(None,) * missing])  # nothing is repeated, so it may be written to
+        return wrap(np.broadcast_to(a, shape))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

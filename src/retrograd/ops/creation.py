@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
 from .diagonal import nearest_offset
-from .dtype import as_dtype, as_flag, float32, int64
+from .dtype import as_dtype, as_flag, as_int, float32, int64
 from .shape import TOO_LONG, either, sizes
 
 __all__ = [
@@ -137,8 +136,10 @@ def eye(n: int, m: int | None = None, dtype: Any = float32, requires_grad: bool 
     """A matrix (n, m), square by default, with ones on its diagonal and zeros elsewhere.
 
     Raises:
+        TypeError: an extent is not an int.
         ValueError: an extent is negative.
     """
+    n, m = as_int("eye", "n", n), None if m is None else as_int("eye", "m", m)
     if n < 0 or (m is not None and m < 0):
         raise ValueError(f"eye: n={n} and m={m} must be at least 0")
     return Tensor(np.eye(n, m, dtype=as_dtype(dtype)), requires_grad)
@@ -172,6 +173,7 @@ def linspace(start: float, end: float, steps: int, dtype: Any = float32, require
     With an integer ``dtype``, the fractions of the ends are cut off first, and then those of the results.
 
     Raises:
+        TypeError: ``steps`` is not an int.
         ValueError: ``steps`` is negative.
     """
     return Tensor(_line("linspace", start, end, steps, dtype).astype(as_dtype(dtype)), requires_grad)
@@ -185,6 +187,7 @@ def logspace(
     With an integer ``dtype``, the fractions of the ends are cut off first, and then those of the results.
 
     Raises:
+        TypeError: ``steps`` is not an int.
         ValueError: ``steps`` is negative.
     """
     return Tensor((base ** _line("logspace", start, end, steps, dtype)).astype(as_dtype(dtype)), requires_grad)
@@ -207,7 +210,7 @@ def _is_integer(dtype: Any) -> bool:
 
 
 def _line(name: str, start: float, end: float, steps: int, dtype: Any) -> np.ndarray:
-    if operator.index(steps) < 0:
+    if as_int(name, "steps", steps) < 0:
         raise ValueError(f"{name}: steps={steps} must be at least 0")
     if _is_integer(dtype):
         start, end = int(start), int(end)

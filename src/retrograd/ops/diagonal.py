@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
-from .dtype import require_tensor
+from .dtype import as_int, require_tensor
 from .shape import axis, clone, reshape
 
 __all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]
@@ -117,7 +116,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     a, b = axis("diag_embed", "dim1", dim1, len(shape) + 1), axis("diag_embed", "dim2", dim2, len(shape) + 1)
     if a == b:
         raise ValueError(f"diag_embed: dim1={dim1} and dim2={dim2} are the same axis")
-    offset = _int("diag_embed", "offset", offset)
+    offset = as_int("diag_embed", "offset", offset)
     rest, extent = iter(shape[:-1]), shape[-1] + abs(offset)
     full = tuple(extent if i in (a, b) else next(rest) for i in range(len(shape) + 1))
     return DiagonalFill.apply(input, full, offset, a, b)
@@ -166,15 +165,8 @@ def nearest_offset(name: str, argument: str, offset: Any, rows: int, columns: in
     Raises:
         TypeError: ``offset`` is not an int.
     """
-    found = _int(name, argument, offset)
+    found = as_int(name, argument, offset)
     return found if -rows <= found <= columns else -rows if found < 0 else columns
-
-
-def _int(name: str, argument: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: {argument}={value!r} must be an int") from None
 
 
 def _diagonal(name: str, x: Tensor, diagonal: Any) -> int:

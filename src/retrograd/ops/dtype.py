@@ -7,6 +7,7 @@ number never changes a tensor's type within its category, nor does a 0-d tensor 
 from __future__ import annotations
 
 import numbers
+import operator
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,18 @@ def whole(name: str, label: str, number: Any) -> int:
     if -(2.0**63) <= number < 2.0**63:
         return int(number)
     raise ValueError(f"{name}: {label}={number} is no int64; convert the integers with .float()")
+
+
+def as_int(name: str, label: str, value: Any) -> int:
+    """An int, also of NumPy or of a Tensor.
+
+    Raises:
+        TypeError: it is none.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: {label}={value!r} must be an int") from None
 
 
 def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integers: bool = False) -> None:

@@ -245,19 +245,24 @@ def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
 
 def _cat(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
     many = _tensors(name, tensors)
-    if len({t.data.ndim for t in many}) > 1:
-        many = [t for t in many if t.data.shape != (0,)]
     shape = many[0].data.shape
+    uneven = len({t.data.ndim for t in many}) > 1
+    if uneven:
+        shape = next(t.data.shape for t in many if t.data.shape != (0,))
     if not shape:
         raise ValueError(f"{name}: tensors[0] has no axis; stack() joins numbers")
     position = axis(name, "dim", dim, len(shape))
+    if uneven:
+        nothing = (*shape[:position], 0, *shape[position + 1 :])
+        many = [Reshape.apply(t, nothing) if t.data.shape == (0,) else t for t in many]
     for i, t in enumerate(many):
         other = t.data.shape
         if len(other) != len(shape) or any(
             m != n and a != position for a, (m, n) in enumerate(zip(shape, other, strict=True))
         ):
             raise ValueError(
-                f"{name}: tensors[{i}].shape={other}, tensors[0].shape={shape}; they may differ in axis dim={dim} only"
+                f"{name}: tensors[{i}].shape={other}, tensors[0].shape={many[0].data.shape}; "
+                f"they may differ in axis dim={dim} only"
             )
     return Cat.apply(position, *_of_one_type(many))
 

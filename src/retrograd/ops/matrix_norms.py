@@ -72,8 +72,8 @@ def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dt
 
     Raises:
         TypeError: x is no floating-point Tensor.
-        ValueError: ``order`` is none of ORDERS, ``dim`` does not name two axes, or a largest or smallest value is asked
-            for where there is none.
+        ValueError: ``order`` is none of ORDERS, ``dim`` does not name two axes, or a smallest value is asked for where
+            there is none.
         IndexError: x has no such axis.
     """
     require_float(name, x)
@@ -93,15 +93,12 @@ def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dt
         return Norm2.apply(x, over, keepdim)
     if order in (1, -1, inf, -inf):
         summed, compared = (rows, columns) if abs(order) == 1 else (columns, rows)
-        _require_some(name, order, shape, (compared,))
-        y = Amax.apply(Norm1.apply(x, (summed,), True), (compared,), True, order < 0)
+        y = _most(name, order, Norm1.apply(x, (summed,), True), compared, shape)
     else:
-        if order != "nuc":
-            _require_some(name, order, shape, over)
         others = [i for i in range(len(shape)) if i not in over]
         values = SingularValues.apply(Permute.apply(x, (*others, rows, columns)))
-        last = (values.data.ndim - 1,)
-        y = Sum.apply(values, last, False) if order == "nuc" else Amax.apply(values, last, False, order < 0)
+        last = values.data.ndim - 1
+        y = Sum.apply(values, (last,), True) if order == "nuc" else _most(name, order, values, last, shape)
     return Reshape.apply(y, tuple(1 if i in over else n for i, n in enumerate(shape) if keepdim or i not in over))
 
 
@@ -118,6 +115,10 @@ def _transposed(x: Tensor) -> Tensor:
     return x.transpose(-2, -1)
 
 
-def _require_some(name: str, order: Any, shape: tuple[int, ...], over: tuple[int, ...]) -> None:
-    if 0 in [shape[i] for i in over]:
+def _most(name: str, order: Any, values: Tensor, axis: int, shape: tuple[int, ...]) -> Tensor:
+    """The largest value along an axis, 0 where there is none, or the smallest if ``order`` is negative."""
+    if values.data.shape[axis]:
+        return Amax.apply(values, (axis,), True, order < 0)
+    if order < 0:
         raise ValueError(f"{name}: input.shape={shape} has no element to compare; ord={order!r} needs one")
+    return Sum.apply(values, (axis,), True)

@@ -222,7 +222,11 @@ class Prelu(Function):
         elif want_x:
             gx = wrap(kernels.prelu_grad(g.data, x.data, weight.data))
         if want_weight:
-            terms = where(x > 0, 0.0, g * x) if recording() else wrap(kernels.prelu_terms(g.data, x.data))
+            if recording():
+                positive = x > 0
+                terms = where(positive, 0.0, g * where(positive, 0.0, x))  # the inner one: inf has slope 0, too
+            else:
+                terms = wrap(kernels.prelu_terms(g.data, x.data))
             gw = sum_to(terms, wide).reshape(n)
         return gx, gw
 

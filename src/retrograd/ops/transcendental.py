@@ -180,8 +180,9 @@ class Logit(Function):
         inside = wrap(np.asarray(~((x.data < low) | (x.data > high))))
         z = where(inside, x, 0.5)
         slope = z * (1.0 - z)
-        slope = where(slope < 0.0, math.nan, slope)  # there is no logit below 0 or above 1
-        return where(inside, g / slope, 0.0), None, None
+        undefined = slope.data < 0.0  # there is no logit below 0 or above 1
+        gx = where(inside, g / slope, 0.0)
+        return where(wrap(np.asarray(undefined)), math.nan, gx) if undefined.any() else gx, None, None
 
 
 class Erf(Function):
