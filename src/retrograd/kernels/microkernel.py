@@ -44,8 +44,8 @@ ARGUMENTS = (
     "c",  # address of the table of the row addresses of C; line: address of C
     "c_step",  # added to the address of every row of C; line: bytes from row to row
     "tail",  # columns of the last vector that exist, 1..lanes
-    "init",  # address of the row that C begins with (a bias, or zeros), unless accumulate
-    "accumulate",  # 1: C begins with its own content; 2: with zeros, and its own content is added at the end
+    "init",  # address of the row that the sum begins with (a bias, or zeros), unless accumulate
+    "accumulate",  # 1: the sum begins with zeros, and C's own content is added at the end
 )
 ROW_SLOTS = 8  # words of a table entry in the rows form: at least the rows of its tiles, a whole vector of addresses
 MOST_ROWS = 16  # words for the row addresses of C

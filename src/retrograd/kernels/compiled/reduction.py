@@ -33,6 +33,7 @@ Body = Callable[..., None]
 near = ahead_by(1024)
 _kept = buffer(16 * 16)  # as many registers as one has lanes, at most
 _BLOCK = 32  # numbers that are combined in a row before their result moves to a result of results
+_EIGHTS = 16  # as many down columns: of results of eight rows
 
 
 @helper
@@ -124,6 +125,17 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
         d = combine(take(load(x, k + 6 * step)), take(load(x, k + 7 * step)))
         return combine(combine(a, b), combine(c, d))
 
+    @helper
+    def eight_first(x: Array, k: int, step: int, n: int) -> Any:
+        a = combine(take(load_first_or(x, k, n, start)), take(load_first_or(x, k + step, n, start)))
+        k += 2 * step
+        b = combine(take(load_first_or(x, k, n, start)), take(load_first_or(x, k + step, n, start)))
+        k += 2 * step
+        c = combine(take(load_first_or(x, k, n, start)), take(load_first_or(x, k + step, n, start)))
+        k += 2 * step
+        d = combine(take(load_first_or(x, k, n, start)), take(load_first_or(x, k + step, n, start)))
+        return combine(combine(a, b), combine(c, d))
+
     def body(
         task: int, worker: int, x: Array, y: Array, length: int, inner: int, pieces: int, piece: int, width: int,
         factor: float,
@@ -137,20 +149,29 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
         last = min(length, r + piece)
         p = (o * length + r) * inner + column
         q = part * inner + column
-        # four registers side by side, down the rows; eight rows are combined before their result joins that of all
+        # four registers side by side, down the rows: eight rows are combined, then the results of some eights, then those
         tail = q + min(width, inner - column)
         i = q
         while i + four <= tail:
-            a = full(x, start)
-            b, c, d = a, a, a
+            all_a = full(x, start)
+            all_b, all_c, all_d = all_a, all_a, all_a
             k, rest = p, last - r
             while rest >= 8:
-                a = combine(a, eight(x, k, inner))
-                b = combine(b, eight(x, k + one, inner))
-                c = combine(c, eight(x, k + two, inner))
-                d = combine(d, eight(x, k + three, inner))
+                a, b = eight(x, k, inner), eight(x, k + one, inner)
+                c, d = eight(x, k + two, inner), eight(x, k + three, inner)
                 k += 8 * inner
-                rest -= 8
+                more = min(rest // 8, _EIGHTS)
+                for _ in range(more - 1):
+                    a = combine(a, eight(x, k, inner))
+                    b = combine(b, eight(x, k + one, inner))
+                    c = combine(c, eight(x, k + two, inner))
+                    d = combine(d, eight(x, k + three, inner))
+                    k += 8 * inner
+                all_a, all_b = combine(all_a, a), combine(all_b, b)
+                all_c, all_d = combine(all_c, c), combine(all_d, d)
+                rest -= 8 * more
+            a = full(x, start)
+            b, c, d = a, a, a
             while rest > 0:
                 a = combine(a, take(load(x, k)))
                 b = combine(b, take(load(x, k + one)))
@@ -158,29 +179,31 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
                 d = combine(d, take(load(x, k + three)))
                 k += inner
                 rest -= 1
-            store(y, i, a * factor)
-            store(y, i + one, b * factor)
-            store(y, i + two, c * factor)
-            store(y, i + three, d * factor)
+            store(y, i, combine(all_a, a) * factor)
+            store(y, i + one, combine(all_b, b) * factor)
+            store(y, i + two, combine(all_c, c) * factor)
+            store(y, i + three, combine(all_d, d) * factor)
             i += four
             p += four
         while i < tail:  # the columns behind them
             n = min(one, tail - i)
-            a = full(x, start)
-            b, c, d = a, a, a
+            everything = full(x, start)
             k, rest = p, last - r
-            while rest >= 4:
-                a = combine(a, take(load_first_or(x, k, n, start)))
-                b = combine(b, take(load_first_or(x, k + inner, n, start)))
-                c = combine(c, take(load_first_or(x, k + 2 * inner, n, start)))
-                d = combine(d, take(load_first_or(x, k + 3 * inner, n, start)))
-                k += 4 * inner
-                rest -= 4
+            while rest >= 8:
+                a = eight_first(x, k, inner, n)
+                k += 8 * inner
+                more = min(rest // 8, _EIGHTS)
+                for _ in range(more - 1):
+                    a = combine(a, eight_first(x, k, inner, n))
+                    k += 8 * inner
+                everything = combine(everything, a)
+                rest -= 8 * more
+            a = full(x, start)
             while rest > 0:
                 a = combine(a, take(load_first_or(x, k, n, start)))
                 k += inner
                 rest -= 1
-            store_first(y, i, combine(combine(a, b), combine(c, d)) * factor, n)
+            store_first(y, i, combine(everything, a) * factor, n)
             i += one
             p += one
 
