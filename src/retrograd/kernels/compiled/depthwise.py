@@ -228,11 +228,8 @@ def weight_grad(
     if three:
         block_first, block_last = _inside(1 - plan[term.PADDING + 2], last_move - 1, stride, extent, positions)
     table = worker * scratch_words
-    together = max(1, _BLOCK // positions)
+    room = _BLOCK
     for line in range(plan[row], plan[row + 1]):
-        if (line - plan[row]) % together == 0 and line > plan[row]:
-            _join(partials, totals, out, sums)
-            _begin(partials, out, sums)
         h = line % plan[term.OUTPUT + 1]
         rest = line // plan[term.OUTPUT + 1]
         d = rest % plan[term.OUTPUT]
@@ -320,4 +317,9 @@ def weight_grad(
                             total = fma(load_first(x, source, count), value, load_first(partials, target, count))
                             store_first(partials, target, total, count)
             q += 8 if inside else 1
+            room -= 8 if inside else 1
+            if room <= 0:
+                _join(partials, totals, out, sums)
+                _begin(partials, out, sums)
+                room = _BLOCK
     _join(partials, totals, out, sums)
