@@ -18,6 +18,10 @@ It comes in three forms, which differ in how the table finds A:
 
 ``near_rows`` and ``near`` are the first two for operands in the first cache: nothing is asked for ahead.
 
+A long sum is taken in blocks: 128 terms are summed in registers, then their sum joins that of the blocks before, then
+the whole that of earlier calls in C. So the error of a sum of k terms grows as the root of ``64 + k / 256``, not of
+``k / 2``.
+
 Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
 Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
 """

@@ -19,8 +19,9 @@ _AHEAD = 16
 _POINTERS = 8  # rows of A, at most, whose addresses fit the registers
 _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
 # Terms that are summed in a row before their sum joins that of the blocks before: errors grow with the root of it, and
-# joining costs about 2 %. It is even, so that only the last step of an entry is a single one.
-_BLOCK = 128
+# joining costs about 2 %. It is even, so that only the last step of an entry is a single one. A few more terms are not
+# worth it.
+_BLOCK, _ALONE = 128, 192
 
 
 def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: bool) -> str:
@@ -82,7 +83,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     blocks = builder.bitcast(hidden(builder.inttoptr(memory, _BYTE)), vector.as_pointer())
     rows_of_c = [at(c, builder.mul(c_step, I64(i))) if by_line else at(pointer(c, 8 * i), c_step) for i in range(rows)]
     adding = builder.icmp_signed("!=", accumulate, I64(0))
-    several = builder.icmp_signed(">", builder.mul(entries, depth), I64(_BLOCK))
+    several = builder.icmp_signed(">", builder.mul(entries, depth), I64(_ALONE))
     if by_line:  # what will be written: a large result is in no cache
         for i, j in tile:
             builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
@@ -103,6 +104,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         keep(cell, nothing)
     builder.branch(begin)
     builder.position_at_end(begin)
+    room_of_first = builder.select(several, I64(_BLOCK), I64(_ALONE))
     b_pointer = builder.inttoptr(b, _BYTE)
 
     ahead_of_a, ahead_of_b = builder.mul(lda, I64(_AHEAD)), builder.mul(ldb, I64(_AHEAD))
@@ -114,7 +116,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     e = builder.phi(I64)
     e.add_incoming(I64(0), begin)
     room = builder.phi(I64)  # for so many terms more in this block
-    room.add_incoming(I64(_BLOCK), begin)
+    room.add_incoming(room_of_first, begin)
     at_entry = {}
     for i, j in tile:
         at_entry[i, j] = builder.phi(vector)
