@@ -19,6 +19,7 @@ from .suites import (
     attention,
     convolution,
     convolution_memory,
+    errors,
     layers,
     losses,
     matmul,
@@ -52,7 +53,7 @@ TIMED = {
     "normalizations": normalizations,
     "reductions": reductions,
 }
-SUITES = (*TIMED, "memory", "startup")
+SUITES = (*TIMED, "errors", "memory", "startup")
 # Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and
 # no torch.compile.
 BROAD = (
@@ -97,6 +98,10 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
     if name == "startup":
         yield from startup.results(effort)
         return
+    if name == "errors":  # which do not depend on the number of threads
+        libraries.set_threads(1)
+        yield from errors.results(arguments.quick)
+        return
     assert threads is not None
     if name == "memory":
         yield from memory.results(threads, effort)
@@ -120,7 +125,7 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
 
 def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:
     """The numbers of threads with which a suite is measured."""
-    if suite == "startup":
+    if suite in ("startup", "errors"):
         return [None]
     if wanted is not None:
         return [*wanted]

@@ -21,7 +21,8 @@ retrograd and PyTorch did the same work on the same arrays in one process, in tu
 median over all rounds; **spread** is their middle half. A time is the median of all rounds.
 PyTorch's ways are contiguous and channels-last arrays and torch.compile (in the suites of many operators only if
 `--compile all` asks for it); for a training step of LeNet the target is against eager, and the others inform. Rows of
-memory and of whole processes name their own unit.
+memory and of whole processes name their own unit. Rows of errors have the root of the mean square of the errors of
+float32 results, divided by that of the exact results, instead of a time.
 """
 
 
@@ -101,6 +102,8 @@ def cells(result: Result) -> list[str]:
 
 
 def amount(value: float, unit: str) -> str:
+    if unit == "rms":
+        return f"{value:.2g}"
     if unit != "s":
         return f"{value:.1f} {unit}"
     for factor, name in ((1, "s"), (1e-3, "ms")):

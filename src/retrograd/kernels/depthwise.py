@@ -64,17 +64,18 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
     channels, dtype = x.shape[1], x.dtype.char
     plan = _reduce_plan(window, x.shape[0], channels, dtype, x.strides, g.strides)
     gw = np.empty((window.taps, channels), x.dtype)
-    some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
-    partials = np.empty((some, window.taps, channels), x.dtype)
+    some = plan.parts if limit is None else min(plan.parts, limit // (2 * gw.nbytes))
+    memory = np.empty((2, some, window.taps, channels), x.dtype)  # partial sums, and those of some rows of each
+    partials = memory[0]
     scratch = per_thread(plan.scratch, "i8")
     if some == plan.parts:
-        _weight_grad[dtype](plan.tasks, x, g, partials, plan.words, scratch, plan.scratch)
+        _weight_grad[dtype](plan.tasks, x, g, memory, partials.size, plan.words, scratch, plan.scratch)
         return sum_parts(partials, gw)
     for first in range(0, plan.parts, some):  # there is a task for each part
         count = min(some, plan.parts - first)
         words = plan.words.copy()
         words[TASKS] += first * _TASK_WORDS
-        _weight_grad[dtype](count, x, g, partials, words, scratch, plan.scratch)
+        _weight_grad[dtype](count, x, g, memory, partials.size, words, scratch, plan.scratch)
         add_parts(partials[:count], gw, first == 0)
     return gw
 

@@ -153,7 +153,7 @@ def weight_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dty
     one = window.taps * inputs // groups * outputs * size
     x, g = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
     if groups == inputs == outputs:
-        return depthwise.parts(window, batch, inputs, dtype, x, g) * one, one
+        return depthwise.parts(window, batch, inputs, dtype, x, g) * 2 * one, 2 * one
     parts = _reduce_plan(window, batch, inputs // groups, outputs // groups, dtype, x, g).parts
     return (parts * one, one) if parts > 1 else (0, 0)
 

@@ -17,6 +17,7 @@ from .axes import column_numbers, row_numbers
 from .launch import kernel
 from .layout import channels_last, is_channels_last
 from .moments import MOMENTS, SUMS
+from .reduction import sum
 from .row_norm import Three, normalise_rows, normalise_rows_grad
 from .spread import normalise, normalise_grad
 
@@ -102,7 +103,7 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
             plan.units, planes, weight, bias, pieces, mean, inverse, table, y, N, C, groups, *plan.numbers, eps
         )  # fmt: skip
     else:
-        MOMENTS[plan.last][kind](plan.tasks, planes, pieces, *plan.whole)
+        MOMENTS[plan.last][kind](plan.tasks, planes, pieces, *plan.whole, 1.0)
         centers, factors, shifts = table
         _STATISTICS[kind](
             -(-N * groups // plan.per_task), pieces, weight, bias, mean, inverse, centers, factors, shifts, N * groups,
@@ -145,7 +146,7 @@ def group_norm_grad(
             levels, N * groups, C, groups, positions, plan.parts, plan.last, plan.per_task,
         )  # fmt: skip
         gx = normalise_grad(g, planes, centers, factors, slopes, levels)
-    gbias, gweight = sums.sum(1)
+    gbias, gweight = sum(sums, (1,), False)
     return _from_planes(gx, x.shape), gweight, gbias
 
 

@@ -18,6 +18,10 @@ It comes in three forms, which differ in how the table finds A:
 
 ``near_rows`` and ``near`` are the first two for operands in the first cache: nothing is asked for ahead.
 
+A long sum is taken in blocks: 128 terms are summed in registers, then their sum joins that of the blocks before, then
+the whole that of earlier calls in C. So the error of a sum of k terms grows as the root of ``64 + k / 256``, not of
+``k / 2``.
+
 Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
 Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
 """
@@ -44,8 +48,8 @@ ARGUMENTS = (
     "c",  # address of the table of the row addresses of C; line: address of C
     "c_step",  # added to the address of every row of C; line: bytes from row to row
     "tail",  # columns of the last vector that exist, 1..lanes
-    "init",  # address of the row that C begins with (a bias, or zeros), unless accumulate
-    "accumulate",  # 1: C begins with its own content; 2: with zeros, and its own content is added at the end
+    "init",  # address of the row that the sum begins with (a bias, or zeros), unless accumulate
+    "accumulate",  # 1: the sum begins with zeros, and C's own content is added at the end
 )
 ROW_SLOTS = 8  # words of a table entry in the rows form: at least the rows of its tiles, a whole vector of addresses
 MOST_ROWS = 16  # words for the row addresses of C

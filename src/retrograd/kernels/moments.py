@@ -39,15 +39,15 @@ class _Plan(NamedTuple):
     elements: int  # of each result
 
 
-def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over ``axes`` and the sum of squares about it; the axes have extent 1 afterwards."""
-    x, plan, pieces = _pieces(MOMENTS, x, axes)
+def moments(x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """The mean over ``axes`` and the sum of squares about it times ``factor``; the axes have extent 1 afterwards."""
+    x, plan, pieces = _pieces(MOMENTS, x, axes, factor)
     mean, squares = pieces[..., 0, :], pieces[..., 1, :]
     if plan.merged:
         n = _counts(plan.pieces[-3], plan.length, plan.piece)
         with np.errstate(all="ignore"):
             center = (mean * n).sum(plan.merged, np.float64, keepdims=True) / plan.elements
-            squares = (squares + n * np.square(mean - center)).sum(plan.merged).astype(x.dtype)
+            squares = (squares + n * np.square(mean - center) * factor).sum(plan.merged).astype(x.dtype)
             mean = center.astype(x.dtype)
     elif not plan.elements:
         mean = np.full(plan.memory, np.nan, x.dtype)
@@ -56,19 +56,19 @@ def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarra
 
 def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """log sum exp(x) over ``axes``, which have extent 1 afterwards; -inf over nothing."""
-    _, plan, pieces = _pieces(_LOGSUMEXP, x, axes)
+    x, plan, pieces = _pieces(_LOGSUMEXP, x, axes)
     top, s = pieces[..., 0, :], pieces[..., 1, :]
     with np.errstate(all="ignore"):
         if plan.merged:
             about = top.max(plan.merged, keepdims=True, initial=-np.inf)
             about = np.where(np.isfinite(about), about, 0)
-            s = (s * np.exp(top - about)).sum(plan.merged, keepdims=True)
+            s = (s * np.exp(top - about)).sum(plan.merged, np.float64, keepdims=True).astype(x.dtype)
             top = about
         return _result(plan, np.log(s) + top)
 
 
 def _pieces(
-    kernels: tuple[Kernel, Kernel], x: np.ndarray, axes: tuple[int, ...]
+    kernels: tuple[Kernel, Kernel], x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0
 ) -> tuple[np.ndarray, _Plan, np.ndarray]:
     """The dense x, how it is seen, and the two numbers of each piece."""
     x = dense(x)
@@ -76,7 +76,7 @@ def _pieces(
     if not plan.tasks:
         return x, plan, np.zeros(plan.pieces, x.dtype)
     pieces = np.empty(plan.pieces, x.dtype)
-    kernels[0 if plan.rows else 1][x.dtype.char](plan.tasks, x, pieces, *plan.numbers)
+    kernels[0 if plan.rows else 1][x.dtype.char](plan.tasks, x, pieces, *plan.numbers, factor)
     return x, plan, pieces
 
 

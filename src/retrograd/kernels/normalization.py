@@ -61,7 +61,7 @@ def batch_norm(
     if tasks == 1:
         _FORWARD[kind](1, x, weight, bias, pieces, mean, variance, table, y, rows, width, channels, eps)
         return y, mean, variance
-    _MOMENTS[kind](tasks, x, pieces, rows, width, tasks, per_task, width)
+    _MOMENTS[kind](tasks, x, pieces, rows, width, tasks, per_task, width, 1.0)
     _STATISTICS[kind](
         -(-channels // MERGED), pieces, weight, bias, mean, variance, table,
         tasks, rows, width, per_task, channels, eps,

@@ -31,8 +31,9 @@ def normalise_rows(
     if groups == 1 and rows and (length > LONG or (length > CHUNK and rows < FEW)):
         mean, squares = (numbers.reshape(rows) for numbers in moments(x, (1,)))
         with np.errstate(all="ignore"):
+            squares = squares.astype(np.float64)
             if not centred:
-                squares, mean = squares + length * np.square(mean), np.zeros_like(mean)
+                squares, mean = squares + length * np.square(mean, dtype=np.float64), np.zeros_like(mean)
             inverse = (1 / np.sqrt(squares / length + eps)).astype(x.dtype)
         _LONG_FORWARD[kind](-(-length // COLUMNS), x, weight, bias, y, mean, inverse, rows, length)
         return y, mean, inverse
@@ -76,9 +77,14 @@ def normalise_rows_grad(
         _LONG_INPUT_GRAD[kind](parts, g, x, weight, mean, inverse, means, gx, rows, length)
     else:
         tasks, per_task = _tasks(rows, length)
-        sums = np.empty((tasks, 2, groups * length) if affine else (1, 2, 1), x.dtype)
+        if per_task > ROWS:  # short sums of rows, which are then added
+            per_task = per_task // ROWS * ROWS
+        per_piece = min(per_task, ROWS)
+        tasks = -(-rows // per_task)
+        sums = np.empty((-(-rows // per_piece), 2, groups * length) if affine else (1, 2, 1), x.dtype)
         _BACKWARD[kind](
-            tasks, g, x, weight, mean, inverse, gx, sums, rows, length, groups, per_task, int(centred), int(affine)
+            tasks, g, x, weight, mean, inverse, gx, sums, rows, length, groups, per_task, per_piece, int(centred),
+            int(affine),
         )  # fmt: skip
     if not affine:
         return gx, np.zeros_like(weight), np.zeros_like(weight)

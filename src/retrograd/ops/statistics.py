@@ -64,12 +64,10 @@ def _variance(
     """The result of ``Var``, and the mean."""
     shape = x.data.shape
     rest = max(math.prod([shape[i] for i in axes]) - correction, 0)
-    mean, y = kernels.moments(x.data, axes)
-    if rest >= 1:
-        np.divide(y, rest, out=y)
-    else:  # over too few elements
+    mean, y = kernels.moments(x.data, axes, 1.0 / rest if rest else 1.0)
+    if not rest:  # over too few elements
         with np.errstate(all="ignore"):
-            np.divide(y, rest, out=y)
+            np.divide(y, 0.0, out=y)
     if root:
         np.sqrt(y, out=y)
     ctx.axes, ctx.root, ctx.kept, ctx.rest = axes, root, y.shape, rest

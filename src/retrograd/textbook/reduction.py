@@ -82,11 +82,11 @@ def min(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @ieee
-def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over ``axes`` and the sum of squares about it; the axes have extent 1 afterwards."""
+def moments(x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """The mean over ``axes`` and the sum of squares about it times ``factor``; the axes have extent 1 afterwards."""
     count = np.prod([x.shape[axis] for axis in axes], dtype=np.int64)
     mean = np.asarray(np.sum(x, axis=axes, keepdims=True) / x.dtype.type(count))
-    return mean, np.asarray(np.sum(np.square(x - mean), axis=axes, keepdims=True))
+    return mean, np.asarray(np.sum(np.square(x - mean), axis=axes, keepdims=True) * x.dtype.type(factor))
 
 
 @ieee

@@ -303,7 +303,7 @@ def weight_grad(
     table = rows_of_c + MOST_ROWS
     taps_h, taps_w = plan[term.KERNEL + 1], plan[term.KERNEL + 2]
     for chunk in range(row_first, row_last, plan[term.CHUNK]):
-        accumulate = 0 if chunk == row_first else 2
+        accumulate = 0 if chunk == row_first else 1
         for tap in range(tap_first, tap_last):
             c_tap = tap % taps_w
             b_tap = tap // taps_w % taps_h

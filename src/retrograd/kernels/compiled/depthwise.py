@@ -7,6 +7,7 @@ from .. import reduce_plan as term
 from ..compiler import helper
 from ..simd import ahead, ahead_by, fma, full, lanes, load, load_first, store, store_first
 
+_BLOCK = 256  # positions whose products are summed up before they are added to the others
 _soon = ahead_by(2048)
 _soon_written = ahead_by(2048, write=True)  # the CPU asks for lines that are written only when it is there (15 %)
 
@@ -189,17 +190,35 @@ def _taps_of_row(plan, n, d, h, channels, scratch, table):  # type: ignore[no-un
     return found
 
 
+@helper
+def _begin(partials, at, count):  # type: ignore[no-untyped-def]
+    """Sums of nothing."""
+    zero = full(partials, 0.0)
+    for i in range(0, count, lanes(partials)):
+        store_first(partials, at + i, zero, count - i)
+
+
+@helper
+def _join(partials, totals, at, count):  # type: ignore[no-untyped-def]
+    for i in range(0, count, lanes(partials)):
+        together = load_first(partials, totals + i, count - i) + load_first(partials, at + i, count - i)
+        store_first(partials, totals + i, together, count - i)
+
+
 def weight_grad(
-    task: int, worker: int, x: Array, g: Array, partials: Array, plan: Table, scratch: Table, scratch_words: int
-) -> None:
-    """``partials[task, tap, c] = sum over the task's rows of x[position + tap, c] * g[position, c]``."""
+    task: int, worker: int, x: Array, g: Array, partials: Array, blocks: int, plan: Table, scratch: Table,
+    scratch_words: int,
+) -> None:  # fmt: skip
+    """``partials[task, tap, c] = sum over the task's rows of x[position + tap, c] * g[position, c]``.
+
+    ``blocks``: the element of ``partials`` from which on sums over some rows stand before they are added.
+    """
     row = plan[term.TASKS] + 2 * task
     channels = plan[term.COLUMNS]
     sums = plan[term.KERNEL] * plan[term.KERNEL + 1] * plan[term.KERNEL + 2] * channels
-    out = task * sums
-    zero = full(x, 0.0)
-    for i in range(0, sums, lanes(x)):
-        store_first(partials, out + i, zero, sums - i)
+    out, totals = blocks + task * sums, task * sums
+    _begin(partials, totals, sums)
+    _begin(partials, out, sums)
     stride, extent, positions = plan[term.STRIDE + 2], plan[term.EXTENT + 2], plan[term.OUTPUT + 2]
     step_x, step_g = stride * plan[term.INPUT + 3], plan[term.GRAD + 3]
     last_move = (plan[term.KERNEL + 2] - 1) * plan[term.DILATION + 2] - plan[term.PADDING + 2]
@@ -209,6 +228,7 @@ def weight_grad(
     if three:
         block_first, block_last = _inside(1 - plan[term.PADDING + 2], last_move - 1, stride, extent, positions)
     table = worker * scratch_words
+    room = _BLOCK
     for line in range(plan[row], plan[row + 1]):
         h = line % plan[term.OUTPUT + 1]
         rest = line // plan[term.OUTPUT + 1]
@@ -297,3 +317,9 @@ def weight_grad(
                             total = fma(load_first(x, source, count), value, load_first(partials, target, count))
                             store_first(partials, target, total, count)
             q += 8 if inside else 1
+            room -= 8 if inside else 1
+            if room <= 0:
+                _join(partials, totals, out, sums)
+                _begin(partials, out, sums)
+                room = _BLOCK
+    _join(partials, totals, out, sums)

@@ -9,38 +9,31 @@ from __future__ import annotations
 import math as scalar
 
 from ..compiler import Array, helper
-from ..simd import fma, full, lanes, load_first, offset, store_first
+from ..simd import double, full, lanes, load_first, offset, rounded, store_first
 from .moments import finite, moments_columns, moments_rows, sums_columns, sums_rows
 from .spread import normalise, normalise_grad
 
-SUMMED = 64  # numbers added one after the other
 BLOCK = 4096  # elements written from the end of a unit at a time, but in their own order
 
 
 @helper
 def _merge_moments(pieces: Array, at: int, channels: int, length: int, parts: int, piece: int) -> None:
-    """The pieces of each channel of a sample become one, channels being neighbours; sums of sums, to stay exact."""
+    """The pieces of each channel of a sample become one, channels being neighbours; summed in float64."""
     step = 2 * channels
     for c in range(at, at + channels, lanes(pieces)):
         n = min(lanes(pieces), at + channels - c)
         about = finite(load_first(pieces, c, n))
-        total = full(pieces, 0.0)
-        for block in range(0, parts, SUMMED):
-            some = full(pieces, 0.0)
-            for p in range(block, min(parts, block + SUMMED)):
-                some = fma(load_first(pieces, c + p * step, n) - about, min(piece, length - p * piece), some)
-            total = total + some
-        center = about + total / length
-        total = full(pieces, 0.0)
-        for block in range(0, parts, SUMMED):
-            some = full(pieces, 0.0)
-            for p in range(block, min(parts, block + SUMMED)):
-                away = load_first(pieces, c + p * step, n) - center
-                squares = load_first(pieces, c + p * step + channels, n)
-                some = fma(away * away, min(piece, length - p * piece), some + squares)
-            total = total + some
+        total = double(full(pieces, 0.0))
+        for p in range(parts):
+            total = total + double(load_first(pieces, c + p * step, n) - about) * min(piece, length - p * piece)
+        center = about + rounded(total / length, pieces)
+        total = double(full(pieces, 0.0))
+        for p in range(parts):
+            away = double(load_first(pieces, c + p * step, n) - center)
+            total = total + (away * away * min(piece, length - p * piece))
+            total = total + double(load_first(pieces, c + p * step + channels, n))
         store_first(pieces, c, center, n)
-        store_first(pieces, c + channels, total, n)
+        store_first(pieces, c + channels, rounded(total, pieces), n)
 
 
 @helper
@@ -48,13 +41,10 @@ def _merge_sums(pieces: Array, at: int, channels: int, parts: int) -> None:
     """As ``_merge_moments`` of sums."""
     for c in range(at, at + 2 * channels, lanes(pieces)):
         n = min(lanes(pieces), at + 2 * channels - c)
-        total = full(pieces, 0.0)
-        for block in range(0, parts, SUMMED):
-            some = full(pieces, 0.0)
-            for p in range(block, min(parts, block + SUMMED)):
-                some = some + load_first(pieces, c + p * 2 * channels, n)
-            total = total + some
-        store_first(pieces, c, total, n)
+        total = double(full(pieces, 0.0))
+        for p in range(parts):
+            total = total + double(load_first(pieces, c + p * 2 * channels, n))
+        store_first(pieces, c, rounded(total, pieces), n)
 
 
 @helper
@@ -157,9 +147,9 @@ def forward(
     own = offset(pieces, 2 * parts * here)
     if last:
         for part in range(tasks):
-            moments_columns(part, worker, offset(x, begin), own, length, channels, parts, piece, width)
+            moments_columns(part, worker, offset(x, begin), own, length, channels, parts, piece, width, 1.0)
     else:
-        moments_rows(0, worker, offset(x, begin), own, mine, length, parts, mine * parts)
+        moments_rows(0, worker, offset(x, begin), own, mine, length, parts, mine * parts, 1.0)
     factors, shifts = offset(table, samples * channels), offset(table, 2 * samples * channels)
     statistics(
         task, worker, pieces, weight, bias, mean, inverse, table, factors, shifts, samples * groups, channels, groups,

@@ -17,6 +17,7 @@ from ..simd import (
     ahead,
     both,
     counting,
+    double,
     full,
     full_like,
     lanes,
@@ -48,9 +49,8 @@ def _loss(function: Callable[..., Any], three: bool = False) -> Body:
         i = task * CHUNK
         last = min(n, i + CHUNK)
         one = lanes(x)
-        first = full(x, 0.0)
-        second = first
-        third = first
+        third = full(x, 0.0)
+        added = double(third)
         while i + 2 * one <= last:
             ahead(x, i)
             ahead(t, i)
@@ -60,8 +60,7 @@ def _loss(function: Callable[..., Any], three: bool = False) -> Body:
             u = function(load(x, i), load(t, i), third, a, b, c, d)
             third = load(w, i + one) if three else third
             v = function(load(x, i + one), load(t, i + one), third, a, b, c, d)
-            first = first + u
-            second = second + v
+            added = added + double(u + v)
             if each:
                 store(y, i, u)
                 store(y, i + one, v)
@@ -70,11 +69,11 @@ def _loss(function: Callable[..., Any], three: bool = False) -> Body:
             m = min(one, last - i)
             third = load_first(w, i, m) if three else third
             u = function(load_first(x, i, m), load_first(t, i, m), third, a, b, c, d)
-            first = first + select(counting(x) < float(m), u, 0.0)  # the lanes behind have a loss, too
+            added = added + double(select(counting(x) < float(m), u, 0.0))  # the lanes behind have a loss, too
             if each:
                 store_first(y, i, u, m)
             i += one
-        partial[task] = total(first + second)
+        partial[task] = total(added)
 
     return body
 

@@ -18,6 +18,10 @@ _BYTE = ir.IntType(8).as_pointer()
 _AHEAD = 16
 _POINTERS = 8  # rows of A, at most, whose addresses fit the registers
 _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
+# Terms that are summed in a row before their sum joins that of the blocks before: errors grow with the root of it, and
+# joining costs about 2 %. It is even, so that only the last step of an entry is a single one. A few more terms are not
+# worth it.
+_BLOCK, _ALONE = 128, 192
 
 
 def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: bool) -> str:
@@ -32,7 +36,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     by_rows, by_line, near = form.endswith("rows"), form == "line", form.startswith("near")
     by_pointer = by_rows or (by_line and rows <= _POINTERS)  # a register for each row of A
     table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate = function.args
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    entry_block = function.append_basic_block("entry")
+    builder = ir.IRBuilder(entry_block)
     table = builder.inttoptr(table, _BYTE)
     c = builder.inttoptr(c, _BYTE)
     fma = declare(builder, f"llvm.fma.{suffix(vector)}", vector, [vector] * 3)
@@ -60,30 +65,46 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         value.align = size
         return value
 
-    # ---- what the tile begins with: its own content, the same row everywhere, or zeros
-    own, other, given, begin = (function.append_basic_block(label) for label in ("own", "other", "given", "begin"))
+    def keep(cell: tuple[int, int], value: ir.Value) -> None:
+        builder.store(value, builder.gep(blocks, [I64(tile.index(cell))])).align = lanes * size
+
+    def kept(cell: tuple[int, int]) -> ir.Value:
+        value = builder.load(builder.gep(blocks, [I64(tile.index(cell))]))
+        value.align = lanes * size
+        return value
+
+    # ---- what the tile begins with: the same row everywhere, or zeros to which its own content is added at the end
+    other, given, begin = (function.append_basic_block(label) for label in ("other", "given", "begin"))
+    clear = function.append_basic_block("clear")
+    # Where there are several blocks: the sum of those before, in memory. (An alloca of this alignment would cost a
+    # register for the frame.)
+    memory = builder.ptrtoint(builder.alloca(ir.ArrayType(I64, (len(tile) + 1) * lanes * size // 8)), I64)
+    memory = builder.and_(builder.add(memory, I64(lanes * size - 1)), I64(-lanes * size))
+    blocks = builder.bitcast(hidden(builder.inttoptr(memory, _BYTE)), vector.as_pointer())
     rows_of_c = [at(c, builder.mul(c_step, I64(i))) if by_line else at(pointer(c, 8 * i), c_step) for i in range(rows)]
-    adding = builder.icmp_signed("==", accumulate, I64(2))
-    builder.cbranch(builder.icmp_signed("==", accumulate, I64(1)), own, other)
-    builder.position_at_end(own)
-    from_c = {(i, j): read(rows_of_c[i], j, True) for i, j in tile}
-    builder.branch(begin)
-    builder.position_at_end(other)
+    adding = builder.icmp_signed("!=", accumulate, I64(0))
+    several = builder.icmp_signed(">", builder.mul(entries, depth), I64(_ALONE))
     if by_line:  # what will be written: a large result is in no cache
         for i, j in tile:
             builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
-    builder.cbranch(adding, begin, given)
+    builder.cbranch(adding, other, given)
     builder.position_at_end(given)
     first = builder.inttoptr(init, _BYTE)
     from_row = [read(first, j, True) for j in range(vectors)]
+    builder.branch(other)
+    builder.position_at_end(other)
+    start = []
+    for j in range(vectors):
+        start.append(builder.phi(vector))
+        start[j].add_incoming(nothing, entry_block)
+        start[j].add_incoming(from_row[j], given)
+    builder.cbranch(several, clear, begin)
+    builder.position_at_end(clear)
+    for cell in tile:
+        keep(cell, nothing)
     builder.branch(begin)
     builder.position_at_end(begin)
-    start = {}
-    for i, j in tile:
-        start[i, j] = builder.phi(vector)
-        start[i, j].add_incoming(from_c[i, j], own)
-        start[i, j].add_incoming(nothing, other)
-        start[i, j].add_incoming(from_row[j], given)
+    room_of_first = builder.select(several, I64(_BLOCK), I64(_ALONE))
     b_pointer = builder.inttoptr(b, _BYTE)
 
     ahead_of_a, ahead_of_b = builder.mul(lda, I64(_AHEAD)), builder.mul(ldb, I64(_AHEAD))
@@ -94,10 +115,12 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     builder.position_at_end(entry)
     e = builder.phi(I64)
     e.add_incoming(I64(0), begin)
+    room = builder.phi(I64)  # for so many terms more in this block
+    room.add_incoming(room_of_first, begin)
     at_entry = {}
     for i, j in tile:
         at_entry[i, j] = builder.phi(vector)
-        at_entry[i, j].add_incoming(start[i, j], begin)
+        at_entry[i, j].add_incoming(start[j], begin)
     if by_rows:
         row = at(table, builder.mul(e, I64(8 * ROW_SLOTS)))
         a_rows, a_entry = [pointer(row, 8 * i) for i in range(rows)], row
@@ -149,24 +172,49 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                 add_row(i, at(a_column, later * size), rows_of_b[later])
         return sums
 
-    after = function.append_basic_block("after")
-    step = function.append_basic_block("step")
-    pairs = function.append_basic_block("pairs")
-    last_one = function.append_basic_block("last")
+    names = ("piece", "flush", "terms", "step", "pairs", "last", "after", "next")
+    piece, flush, terms, step, pairs, last_one, after, behind = (function.append_basic_block(name) for name in names)
     step_of_a = 2 * size if by_line else builder.mul(lda, I64(2))
-    odd = builder.and_(depth, I64(1))
     begin_k, end_k = (lda, builder.add(lda, depth)) if by_rows else (I64(0), depth)  # rows: lda elements stand in front
-    whole = builder.sub(end_k, odd)
-    builder.cbranch(builder.icmp_signed(">", whole, begin_k), step, pairs)
+    builder.branch(piece)
+
+    # ---- a piece of the entry: as much as a block may have. Where it no longer fits, the block joins those before.
+    builder.position_at_end(piece)
+    k_piece, b_piece, a_piece, room_piece = builder.phi(I64), builder.phi(_BYTE), builder.phi(_BYTE), builder.phi(I64)
+    at_piece = {cell: builder.phi(vector) for cell in tile}
+    for value, given_value in ((k_piece, begin_k), (b_piece, b_entry), (a_piece, a_entry), (room_piece, room)):
+        value.add_incoming(given_value, entry)
+    for cell in tile:
+        at_piece[cell].add_incoming(at_entry[cell], entry)
+    left = builder.sub(end_k, k_piece)
+    count = builder.select(builder.icmp_signed("<", left, I64(_BLOCK)), left, I64(_BLOCK))
+    builder.cbranch(builder.icmp_signed(">", count, room_piece), flush, terms)
+    builder.position_at_end(flush)
+    for cell in tile:
+        keep(cell, builder.fadd(kept(cell), at_piece[cell]))
+    builder.branch(terms)
+    builder.position_at_end(terms)
+    room_terms = builder.phi(I64)
+    room_terms.add_incoming(room_piece, piece)
+    room_terms.add_incoming(I64(_BLOCK), flush)
+    at_terms = {cell: builder.phi(vector) for cell in tile}
+    for cell in tile:
+        at_terms[cell].add_incoming(at_piece[cell], piece)
+        at_terms[cell].add_incoming(nothing, flush)
+    odd = builder.and_(count, I64(1))
+    end_piece = builder.add(k_piece, count)
+    whole = builder.sub(end_piece, odd)
+    builder.cbranch(builder.icmp_signed(">", whole, k_piece), step, pairs)
+
     builder.position_at_end(step)
     k, b_row = builder.phi(I64), builder.phi(_BYTE)
     a_column = builder.phi(_BYTE)
     sums = {cell: builder.phi(vector) for cell in tile}
-    k.add_incoming(begin_k, entry)
-    b_row.add_incoming(b_entry, entry)
-    a_column.add_incoming(a_entry, entry)
+    k.add_incoming(k_piece, terms)
+    b_row.add_incoming(b_piece, terms)
+    a_column.add_incoming(a_piece, terms)
     for cell in tile:
-        sums[cell].add_incoming(at_entry[cell], entry)
+        sums[cell].add_incoming(at_terms[cell], terms)
     new = multiply(a_column, k, b_row, sums, 2)
     next_k = builder.add(k, I64(2))
     next_b = at(b_row, builder.mul(ldb, I64(2)))
@@ -181,11 +229,11 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     builder.position_at_end(pairs)
     a_last, b_last = builder.phi(_BYTE), builder.phi(_BYTE)
     even = {cell: builder.phi(vector) for cell in tile}
-    for value, without, behind_pairs in ((a_last, a_entry, next_a), (b_last, b_entry, next_b)):
-        value.add_incoming(without, entry)
+    for value, without, behind_pairs in ((a_last, a_piece, next_a), (b_last, b_piece, next_b)):
+        value.add_incoming(without, terms)
         value.add_incoming(behind_pairs, step)
     for cell in tile:
-        even[cell].add_incoming(at_entry[cell], entry)
+        even[cell].add_incoming(at_terms[cell], terms)
         even[cell].add_incoming(new[cell], step)
     builder.cbranch(builder.icmp_signed("!=", odd, I64(0)), last_one, after)
     builder.position_at_end(last_one)
@@ -196,35 +244,44 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     for cell in tile:
         new[cell].add_incoming(even[cell], pairs)
         new[cell].add_incoming(one_more[cell], last_one)
-
-    e_next = builder.add(e, I64(1))
-    e.add_incoming(e_next, after)
+    room_after = builder.sub(room_terms, count)
+    for value, behind_piece in ((k_piece, end_piece), (b_piece, b_last), (a_piece, a_last), (room_piece, room_after)):
+        value.add_incoming(behind_piece, after)
     for cell in tile:
-        at_entry[cell].add_incoming(new[cell], after)
+        at_piece[cell].add_incoming(new[cell], after)
+    builder.cbranch(builder.icmp_signed("<", end_piece, end_k), piece, behind)
+
+    builder.position_at_end(behind)
+    e_next = builder.add(e, I64(1))
+    e.add_incoming(e_next, behind)
+    room.add_incoming(room_after, behind)
+    for cell in tile:
+        at_entry[cell].add_incoming(new[cell], behind)
     builder.cbranch(builder.icmp_signed("<", e_next, entries), entry, end)
 
-    # ---- where that is asked for, the sum is added to C's content: less is rounded away than term by term
-    add, write = (function.append_basic_block(label) for label in ("add", "write"))
-    builder.position_at_end(end)
-    builder.cbranch(adding, add, write)
-    builder.position_at_end(add)
-    with_own = {(i, j): builder.fadd(read(rows_of_c[i], j, True), new[i, j]) for i, j in tile}
-    builder.branch(write)
-    builder.position_at_end(write)
-    for cell in tile:
-        total = builder.phi(vector)
-        total.add_incoming(new[cell], end)
-        total.add_incoming(with_own[cell], add)
-        new[cell] = total
+    # ---- store; the last vector may reach beyond the row. The sum joins the blocks before it, and then C's content.
+    def finish(block: ir.Block, with_blocks: bool, with_own: bool) -> None:
+        builder.position_at_end(block)
+        for i, j in tile:
+            place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
+            total = builder.fadd(kept((i, j)), new[i, j]) if with_blocks else new[i, j]
+            if with_own:
+                total = builder.fadd(read(rows_of_c[i], j, True), total)
+            if j == vectors - 1:
+                masked_store(builder, total, place, last_mask)
+            else:
+                builder.store(total, place).align = size
+        builder.ret_void()
 
-    # ---- store; the last vector may reach beyond the row
-    for i, j in tile:
-        place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
-        if j == vectors - 1:
-            masked_store(builder, new[i, j], place, last_mask)
-        else:
-            builder.store(new[i, j], place).align = size
-    builder.ret_void()
+    builder.position_at_end(end)
+    ways = [[function.append_basic_block("finish") for _ in range(2)] for _ in range(2)]
+    joining, alone = function.append_basic_block("joining"), function.append_basic_block("alone")
+    builder.cbranch(several, joining, alone)
+    for with_blocks, block in enumerate((alone, joining)):
+        builder.position_at_end(block)
+        builder.cbranch(adding, ways[with_blocks][1], ways[with_blocks][0])
+        for with_own, way in enumerate(ways[with_blocks]):
+            finish(way, bool(with_blocks), bool(with_own))
     return str(module)
 
 

@@ -3,6 +3,8 @@ over memory: a second look at each piece finds it in the cache.
 
 ``moments``: the mean, and the sum of squares about it. ``logsumexp``: the maximum, and the sum of exp(x - maximum).
 ``sums``: of g, and of g * (x - mean). Pieces are put together by the caller: pieces (outer, parts, 2, inner).
+A few terms are added as they are, and their sum in float64 to the others: where many terms are equal, as after a ReLU,
+the roundings of a long sum are equal, too, and would add up.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from ..simd import (
     ahead,
     ahead_by,
     counting,
+    double,
     fma,
     full,
     full_like,
@@ -24,6 +27,7 @@ from ..simd import (
     load,
     load_first,
     maximum,
+    rounded,
     select,
     store,
     store_first,
@@ -33,6 +37,7 @@ from .math import exp_negative
 
 Body = Callable[..., None]
 fetch = ahead_by(0)
+TOGETHER = 8  # terms that are added in a row before their sum joins the others in float64
 ROWS_AHEAD = 8  # that are asked for while a row of two arrays is read: a page ahead is too near where rows are long
 
 
@@ -42,49 +47,61 @@ def finite(value: Any) -> Any:
     return select(value - value == 0.0, value, 0.0)
 
 
-# What the two looks at a piece do. ``about``: of its first number; ``gather``: in the first look; ``centre``: of what
-# was gathered from ``count`` numbers; ``collect``: in the second look; ``first`` and ``second``: the results.
+@helper
+def _plus(a: Any, b: Any) -> Any:
+    return a + b
 
 
 @helper
-def _moments_gather(s: Any, v: Any, about: Any) -> Any:
-    return s + (v - about)
+def _itself(x: Any) -> Any:
+    return x
+
+
+# What the two looks at a piece do. ``about``: of its first number; ``term``: of a number in the first look; ``join``:
+# of two terms, and, once they are ``wide``, of those of some numbers and all before, which begin with ``start``;
+# ``centre``: of what was joined from ``count`` numbers; ``collect``: a term of the second look, which are summed;
+# ``first`` and ``second``: the results.
 
 
 @helper
-def _moments_centre(s: Any, about: Any, count: Any) -> Any:
-    return about + s / count
+def _away(v: Any, about: Any) -> Any:
+    return v - about
 
 
 @helper
-def _moments_collect(s: Any, v: Any, centre: Any) -> Any:
-    d = v - centre
-    return fma(d, d, s)
+def _number(v: Any, about: Any) -> Any:
+    return v
 
 
 @helper
-def _moments_first(gathered: Any, centre: Any) -> Any:
-    return centre
+def _mean(s: Any, about: Any, count: Any) -> Any:
+    return about + rounded(s / count, about)
 
 
 @helper
-def _moments_second(gathered: Any, s: Any) -> Any:
-    return s
-
-
-@helper
-def _exponential_gather(top: Any, v: Any, about: Any) -> Any:
-    return maximum(top, v)
-
-
-@helper
-def _exponential_centre(top: Any, about: Any, count: Any) -> Any:
+def _top(top: Any, about: Any, count: Any) -> Any:
     return finite(top)
 
 
 @helper
-def _exponential_collect(s: Any, v: Any, centre: Any) -> Any:
-    return s + exp_negative(v - centre)
+def _square(v: Any, centre: Any) -> Any:
+    d = v - centre
+    return d * d
+
+
+@helper
+def _exponential(v: Any, centre: Any) -> Any:
+    return exp_negative(v - centre)
+
+
+@helper
+def _moments_first(joined: Any, centre: Any) -> Any:
+    return centre
+
+
+@helper
+def _moments_second(joined: Any, s: Any) -> Any:
+    return s
 
 
 @helper
@@ -97,60 +114,73 @@ def _exponential_second(top: Any, s: Any) -> Any:
     return select(top < float("inf"), s, top)  # infinity or NaN: the sum is, too
 
 
-def _rows(gather: Any, centre: Any, collect: Any, first: Any, second: Any, start: float, across: Any) -> Body:
-    """Of pieces of CHUNK numbers of a row; ``pieces`` (rows, parts, 2)."""
+def _rows(
+    wide: Any, term: Any, join: Any, across: Any, centre: Any, collect: Any, first: Any, second: Any, start: float
+) -> Body:
+    """Of pieces of CHUNK numbers of a row, the second number times ``factor``; ``pieces`` (rows, parts, 2)."""
 
     def body(
-        task: int, worker: int, x: Array, pieces: Array, rows: int, length: int, parts: int, per_task: int
-    ) -> None:
+        task: int, worker: int, x: Array, pieces: Array, rows: int, length: int, parts: int, per_task: int,
+        factor: float,
+    ) -> None:  # fmt: skip
         one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
+        nothing, zero = full(x, start), full(x, 0.0)
         for result in range(task * per_task, min(rows * parts, (task + 1) * per_task)):
             row = result // parts
             skipped = (result - row * parts) * CHUNK
             begin = row * length + skipped
             end = row * length + min(length, skipped + CHUNK)
             about = finite(full(x, x[begin]))
-            a = full(x, start)
-            b, c, d = a, a, a
+            joined = wide(nothing)
             i = begin
             while i + four <= end:
-                for j in (i, i + one, i + two, i + three):
-                    ahead(x, j)
-                a = gather(a, load(x, i), about)
-                b = gather(b, load(x, i + one), about)
-                c = gather(c, load(x, i + two), about)
-                d = gather(d, load(x, i + three), about)
-                i += four
+                a, b, c, d = nothing, nothing, nothing, nothing
+                stop = min(end - four, i + (TOGETHER - 1) * four)
+                while i <= stop:
+                    for j in (i, i + one, i + two, i + three):
+                        ahead(x, j)
+                    a, b = join(a, term(load(x, i), about)), join(b, term(load(x, i + one), about))
+                    c, d = join(c, term(load(x, i + two), about)), join(d, term(load(x, i + three), about))
+                    i += four
+                joined = join(joined, wide(join(join(a, b), join(c, d))))
             while i < end:
-                a = select(counting(x) < end - i, gather(a, load_first(x, i, end - i), about), a)
+                value = select(counting(x) < end - i, term(load_first(x, i, end - i), about), nothing)
+                joined = join(joined, wide(value))
                 i += one
-            gathered = full(x, across(a, b, c, d))
+            gathered = full_like(joined, across(joined))
             middle = centre(gathered, about, end - begin)
-            a = full(x, 0.0)
-            b, c, d = a, a, a
+            collected = double(zero)
             i = begin
             while i + four <= end:
-                a = collect(a, load(x, i), middle)
-                b = collect(b, load(x, i + one), middle)
-                c = collect(c, load(x, i + two), middle)
-                d = collect(d, load(x, i + three), middle)
-                i += four
+                a, b, c, d = zero, zero, zero, zero
+                stop = min(end - four, i + (TOGETHER - 1) * four)
+                while i <= stop:
+                    a, b = a + collect(load(x, i), middle), b + collect(load(x, i + one), middle)
+                    c, d = c + collect(load(x, i + two), middle), d + collect(load(x, i + three), middle)
+                    i += four
+                collected = collected + double((a + b) + (c + d))
             while i < end:
-                a = select(counting(x) < end - i, collect(a, load_first(x, i, end - i), middle), a)
+                value = select(counting(x) < end - i, collect(load_first(x, i, end - i), middle), zero)
+                collected = collected + double(value)
                 i += one
+            everything = full(x, total(collected) * factor)
             store_first(pieces, 2 * result, first(gathered, middle), 1)
-            store_first(pieces, 2 * result + 1, second(gathered, full(x, total((a + b) + (c + d)))), 1)
+            store_first(pieces, 2 * result + 1, second(gathered, everything), 1)
 
     return body
 
 
-def _columns(gather: Any, centre: Any, collect: Any, first: Any, second: Any, start: float) -> Body:
-    """Of ``width`` columns of some rows, ``piece`` of them; ``pieces`` (outer, parts, 2, inner)."""
+def _columns(
+    wide: Any, term: Any, join: Any, centre: Any, collect: Any, first: Any, second: Any, start: float
+) -> Body:
+    """Of ``width`` columns of some rows, ``piece`` of them; ``pieces`` (outer, parts, 2, inner). Else as ``_rows``."""
 
     def body(
-        task: int, worker: int, x: Array, pieces: Array, length: int, inner: int, parts: int, piece: int, width: int
-    ) -> None:
+        task: int, worker: int, x: Array, pieces: Array, length: int, inner: int, parts: int, piece: int, width: int,
+        factor: float,
+    ) -> None:  # fmt: skip
         one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
+        nothing, zero = full(x, start), full(x, 0.0)
         blocks = (inner + width - 1) // width
         part = task // blocks
         o = part // parts
@@ -164,67 +194,65 @@ def _columns(gather: Any, centre: Any, collect: Any, first: Any, second: Any, st
         while c + four <= last:
             about_a, about_b = finite(load(x, begin + c)), finite(load(x, begin + c + one))
             about_c, about_d = finite(load(x, begin + c + two)), finite(load(x, begin + c + three))
-            sum_a = full(x, start)
-            sum_b, sum_c, sum_d = sum_a, sum_a, sum_a
-            for i in range(begin + c, end, inner):
+            top_a = wide(nothing)
+            top_b, top_c, top_d = top_a, top_a, top_a
+            for i in range(begin + c, end, TOGETHER * inner):
                 for j in (i, i + one, i + two, i + three):
                     ahead(x, j)
-                sum_a = gather(sum_a, load(x, i), about_a)
-                sum_b = gather(sum_b, load(x, i + one), about_b)
-                sum_c = gather(sum_c, load(x, i + two), about_c)
-                sum_d = gather(sum_d, load(x, i + three), about_d)
-            mean_a, mean_b = centre(sum_a, about_a, count), centre(sum_b, about_b, count)
-            mean_c, mean_d = centre(sum_c, about_c, count), centre(sum_d, about_d, count)
-            store(pieces, target + c, first(sum_a, mean_a))
-            store(pieces, target + c + one, first(sum_b, mean_b))
-            store(pieces, target + c + two, first(sum_c, mean_c))
-            store(pieces, target + c + three, first(sum_d, mean_d))
-            zero = full(x, 0.0)
-            more_a, more_b, more_c, more_d = zero, zero, zero, zero
-            for i in range(begin + c, end, inner):
-                more_a = collect(more_a, load(x, i), mean_a)
-                more_b = collect(more_b, load(x, i + one), mean_b)
-                more_c = collect(more_c, load(x, i + two), mean_c)
-                more_d = collect(more_d, load(x, i + three), mean_d)
-            store(pieces, target + inner + c, second(sum_a, more_a))
-            store(pieces, target + inner + c + one, second(sum_b, more_b))
-            store(pieces, target + inner + c + two, second(sum_c, more_c))
-            store(pieces, target + inner + c + three, second(sum_d, more_d))
+                v_a, v_b = term(load(x, i), about_a), term(load(x, i + one), about_b)
+                v_c, v_d = term(load(x, i + two), about_c), term(load(x, i + three), about_d)
+                for k in range(i + inner, min(end, i + TOGETHER * inner), inner):
+                    for j in (k, k + one, k + two, k + three):
+                        ahead(x, j)
+                    v_a, v_b = join(v_a, term(load(x, k), about_a)), join(v_b, term(load(x, k + one), about_b))
+                    v_c = join(v_c, term(load(x, k + two), about_c))
+                    v_d = join(v_d, term(load(x, k + three), about_d))
+                top_a, top_b = join(top_a, wide(v_a)), join(top_b, wide(v_b))
+                top_c, top_d = join(top_c, wide(v_c)), join(top_d, wide(v_d))
+            mean_a, mean_b = centre(top_a, about_a, count), centre(top_b, about_b, count)
+            mean_c, mean_d = centre(top_c, about_c, count), centre(top_d, about_d, count)
+            more_a = double(zero)
+            more_b, more_c, more_d = more_a, more_a, more_a
+            for i in range(begin + c, end, TOGETHER * inner):
+                v_a, v_b = collect(load(x, i), mean_a), collect(load(x, i + one), mean_b)
+                v_c, v_d = collect(load(x, i + two), mean_c), collect(load(x, i + three), mean_d)
+                for k in range(i + inner, min(end, i + TOGETHER * inner), inner):
+                    v_a, v_b = v_a + collect(load(x, k), mean_a), v_b + collect(load(x, k + one), mean_b)
+                    v_c, v_d = v_c + collect(load(x, k + two), mean_c), v_d + collect(load(x, k + three), mean_d)
+                more_a, more_b = more_a + double(v_a), more_b + double(v_b)
+                more_c, more_d = more_c + double(v_c), more_d + double(v_d)
+            store(pieces, target + c, first(top_a, mean_a))
+            store(pieces, target + c + one, first(top_b, mean_b))
+            store(pieces, target + c + two, first(top_c, mean_c))
+            store(pieces, target + c + three, first(top_d, mean_d))
+            store(pieces, target + inner + c, second(top_a, rounded(more_a * factor, x)))
+            store(pieces, target + inner + c + one, second(top_b, rounded(more_b * factor, x)))
+            store(pieces, target + inner + c + two, second(top_c, rounded(more_c * factor, x)))
+            store(pieces, target + inner + c + three, second(top_d, rounded(more_d * factor, x)))
             c += four
         while c < last:
             n = min(one, last - c)
             about = finite(load_first(x, begin + c, n))
-            gathered = full(x, start)
+            top = wide(nothing)
             for i in range(begin + c, end, inner):
-                gathered = gather(gathered, load_first(x, i, n), about)
-            mean = centre(gathered, about, count)
-            more = full_like(mean, 0.0)
+                top = join(top, wide(term(load_first(x, i, n), about)))
+            mean = centre(top, about, count)
+            more = double(zero)
             for i in range(begin + c, end, inner):
-                more = collect(more, load_first(x, i, n), mean)
-            store_first(pieces, target + c, first(gathered, mean), n)
-            store_first(pieces, target + inner + c, second(gathered, more), n)
+                more = more + double(collect(load_first(x, i, n), mean))
+            store_first(pieces, target + c, first(top, mean), n)
+            store_first(pieces, target + inner + c, second(top, rounded(more * factor, x)), n)
             c += one
 
     return body
 
 
-@helper
-def _added(a: Any, b: Any, c: Any, d: Any) -> Any:
-    return total((a + b) + (c + d))
-
-
-@helper
-def _largest(a: Any, b: Any, c: Any, d: Any) -> Any:
-    return largest(maximum(maximum(a, b), maximum(c, d)))
-
-
-_MOMENTS = _moments_gather, _moments_centre, _moments_collect, _moments_first, _moments_second, 0.0
-_EXPONENTIAL = (
-    _exponential_gather, _exponential_centre, _exponential_collect, _exponential_first, _exponential_second,
-    float("-inf"),
-)  # fmt: skip
-moments_rows, moments_columns = helper(_rows(*_MOMENTS, _added)), helper(_columns(*_MOMENTS))
-logsumexp_rows, logsumexp_columns = _rows(*_EXPONENTIAL, _largest), _columns(*_EXPONENTIAL)
+_MOMENTS = _mean, _square, _moments_first, _moments_second, 0.0
+_EXPONENTIAL = _top, _exponential, _exponential_first, _exponential_second, float("-inf")
+moments_rows = helper(_rows(double, _away, _plus, total, *_MOMENTS))
+moments_columns = helper(_columns(double, _away, _plus, *_MOMENTS))
+logsumexp_rows = _rows(_itself, _number, maximum, largest, *_EXPONENTIAL)
+logsumexp_columns = _columns(_itself, _number, maximum, *_EXPONENTIAL)
 
 
 @helper
@@ -241,24 +269,29 @@ def sums_rows(
         i = row * length + skipped
         end = row * length + min(length, skipped + CHUNK)
         center = full(x, mean[row])
-        sum_a, sum_b, dot_a, dot_b = zero, zero, zero, zero
+        added = double(zero)
+        dot = added
         while i + two <= end:
-            for j in (i, i + one):
-                ahead(g, j)
-                ahead(x, j)
-            value = load(g, i)
-            sum_a, dot_a = sum_a + value, fma(value, load(x, i) - center, dot_a)
-            value = load(g, i + one)
-            sum_b, dot_b = sum_b + value, fma(value, load(x, i + one) - center, dot_b)
-            i += two
+            v_a, v_b, w_a, w_b = zero, zero, zero, zero
+            stop = min(end - two, i + (TOGETHER - 1) * two)
+            while i <= stop:
+                for j in (i, i + one):
+                    ahead(g, j)
+                    ahead(x, j)
+                value = load(g, i)
+                v_a, w_a = v_a + value, fma(value, load(x, i) - center, w_a)
+                value = load(g, i + one)
+                v_b, w_b = v_b + value, fma(value, load(x, i + one) - center, w_b)
+                i += two
+            added, dot = added + double(v_a + v_b), dot + double(w_a + w_b)
         while i < end:
             n = end - i
             value = load_first(g, i, n)
             away = select(counting(x) < n, load_first(x, i, n) - center, 0.0)
-            sum_a, dot_a = sum_a + value, fma(value, away, dot_a)
+            added, dot = added + double(value), dot + double(value * away)
             i += one
-        pieces[2 * result] = total(sum_a + sum_b)
-        pieces[2 * result + 1] = total(dot_a + dot_b)
+        pieces[2 * result] = total(added)
+        pieces[2 * result + 1] = total(dot)
 
 
 @helper
@@ -278,39 +311,43 @@ def sums_columns(
     begin = (o * length + row) * inner
     end = (o * length + min(length, row + piece)) * inner
     target, means = part * 2 * inner, o * inner
-    zero = full(x, 0.0)
+    nothing = full(x, 0.0)
+    zero = double(nothing)
     distance = max(1024, ROWS_AHEAD * inner)
     c = (task - part * blocks) * width
     last = min(inner, c + width)
     while c + four <= last:
-        mean_a, mean_b, mean_c, mean_d = (
-            load(mean, means + c),
-            load(mean, means + c + one),
-            load(mean, means + c + two),
-            load(mean, means + c + three),
-        )
+        mean_a, mean_b = load(mean, means + c), load(mean, means + c + one)
+        mean_c, mean_d = load(mean, means + c + two), load(mean, means + c + three)
         sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
         dot_a, dot_b, dot_c, dot_d = zero, zero, zero, zero
-        for i in range(begin + c, end, inner):
-            for j in (i, i + one, i + two, i + three):
-                fetch(g, j + distance)
-                fetch(x, j + distance)
-            value = load(g, i)
-            sum_a, dot_a = sum_a + value, fma(value, load(x, i) - mean_a, dot_a)
-            value = load(g, i + one)
-            sum_b, dot_b = sum_b + value, fma(value, load(x, i + one) - mean_b, dot_b)
-            value = load(g, i + two)
-            sum_c, dot_c = sum_c + value, fma(value, load(x, i + two) - mean_c, dot_c)
-            value = load(g, i + three)
-            sum_d, dot_d = sum_d + value, fma(value, load(x, i + three) - mean_d, dot_d)
-        store(pieces, target + c, sum_a)
-        store(pieces, target + c + one, sum_b)
-        store(pieces, target + c + two, sum_c)
-        store(pieces, target + c + three, sum_d)
-        store(pieces, target + inner + c, dot_a)
-        store(pieces, target + inner + c + one, dot_b)
-        store(pieces, target + inner + c + two, dot_c)
-        store(pieces, target + inner + c + three, dot_d)
+        for i in range(begin + c, end, TOGETHER * inner):
+            v_a, v_b, v_c, v_d = nothing, nothing, nothing, nothing
+            w_a, w_b, w_c, w_d = nothing, nothing, nothing, nothing
+            for k in range(i, min(end, i + TOGETHER * inner), inner):
+                for j in (k, k + one, k + two, k + three):
+                    fetch(g, j + distance)
+                    fetch(x, j + distance)
+                value = load(g, k)
+                v_a, w_a = v_a + value, fma(value, load(x, k) - mean_a, w_a)
+                value = load(g, k + one)
+                v_b, w_b = v_b + value, fma(value, load(x, k + one) - mean_b, w_b)
+                value = load(g, k + two)
+                v_c, w_c = v_c + value, fma(value, load(x, k + two) - mean_c, w_c)
+                value = load(g, k + three)
+                v_d, w_d = v_d + value, fma(value, load(x, k + three) - mean_d, w_d)
+            sum_a, dot_a = sum_a + double(v_a), dot_a + double(w_a)
+            sum_b, dot_b = sum_b + double(v_b), dot_b + double(w_b)
+            sum_c, dot_c = sum_c + double(v_c), dot_c + double(w_c)
+            sum_d, dot_d = sum_d + double(v_d), dot_d + double(w_d)
+        store(pieces, target + c, rounded(sum_a, x))
+        store(pieces, target + c + one, rounded(sum_b, x))
+        store(pieces, target + c + two, rounded(sum_c, x))
+        store(pieces, target + c + three, rounded(sum_d, x))
+        store(pieces, target + inner + c, rounded(dot_a, x))
+        store(pieces, target + inner + c + one, rounded(dot_b, x))
+        store(pieces, target + inner + c + two, rounded(dot_c, x))
+        store(pieces, target + inner + c + three, rounded(dot_d, x))
         c += four
     while c < last:
         n = min(one, last - c)
@@ -318,7 +355,7 @@ def sums_columns(
         added, dot = zero, zero
         for i in range(begin + c, end, inner):
             value = load_first(g, i, n)
-            added, dot = added + value, fma(value, load_first(x, i, n) - center, dot)
-        store_first(pieces, target + c, added, n)
-        store_first(pieces, target + inner + c, dot, n)
+            added, dot = added + double(value), dot + double(value * (load_first(x, i, n) - center))
+        store_first(pieces, target + c, rounded(added, x), n)
+        store_first(pieces, target + inner + c, rounded(dot, x), n)
         c += one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..compiler import helper
 from ..normalization import MERGED
-from ..simd import ahead, fma, full, lanes, load, load_first, sqrt, store, store_first
+from ..simd import ahead, double, fma, full, lanes, load, load_first, rounded, sqrt, store, store_first
 from .moments import finite, moments_columns, sums_columns
 
 
@@ -22,22 +22,23 @@ def statistics(
     for c in range(task * MERGED, last, lanes(pieces)):
         count = min(lanes(pieces), last - c)
         about = finite(load_first(pieces, c, count))
-        total = full(pieces, 0.0)
+        total = double(full(pieces, 0.0))
         for piece in range(tasks):
             n = min(per_task, rows - piece * per_task)
             begin = 2 * piece * width + c
             for i in range(begin, begin + width, channels):
-                total = fma(load_first(pieces, i, count) - about, n, total)
-        center = about + total / elements
-        total = full(pieces, 0.0)
+                total = total + double(load_first(pieces, i, count) - about) * n
+        center = about + rounded(total / elements, pieces)
+        total = double(full(pieces, 0.0))
         for piece in range(tasks):
             n = min(per_task, rows - piece * per_task)
             begin = 2 * piece * width + c
             for i in range(begin, begin + width, channels):
-                away = load_first(pieces, i, count) - center
-                total = fma(away * away, n, total + load_first(pieces, i + width, count))
-        spread = total / elements
-        scale = load_first(weight, c, count) / sqrt(spread + eps)
+                away = double(load_first(pieces, i, count) - center)
+                total = total + (away * away * n + double(load_first(pieces, i + width, count)))
+        exact = total / elements
+        spread = rounded(exact, pieces)
+        scale = rounded(double(load_first(weight, c, count)) / sqrt(exact + eps), pieces)
         shift = load_first(bias, c, count)
         store_first(mean, c, center, count)
         store_first(variance, c, spread, count)
@@ -80,25 +81,26 @@ def coefficients(
     last = min(channels, (task + 1) * MERGED)
     for c in range(task * MERGED, last, lanes(pieces)):
         count = min(lanes(pieces), last - c)
-        total, dot = full(pieces, 0.0), full(pieces, 0.0)
+        total = double(full(pieces, 0.0))
+        dot = total
         for piece in range(tasks):
             begin = 2 * piece * width + c
             for i in range(begin, begin + width, channels):
-                total = total + load_first(pieces, i, count)
-                dot = dot + load_first(pieces, i + width, count)
-        deviation = sqrt(load_first(variance, c, count) + eps)
+                total = total + double(load_first(pieces, i, count))
+                dot = dot + double(load_first(pieces, i + width, count))
+        deviation = sqrt(double(load_first(variance, c, count)) + eps)
         by_weight = dot / deviation
-        factor = load_first(weight, c, count) / deviation
+        factor = double(load_first(weight, c, count)) / deviation
         slope = -factor * (by_weight / elements) / deviation
         constant = -factor * (total / elements)
         center = load_first(mean, c, count)
-        store_first(gweight, c, by_weight, count)
-        store_first(gbias, c, total, count)
+        store_first(gweight, c, rounded(by_weight, pieces), count)
+        store_first(gbias, c, rounded(total, pieces), count)
         for i in range(c, c + width, channels):
             store_first(table, i, center, count)
-            store_first(table, i + width, factor, count)
-            store_first(table, i + 2 * width, slope, count)
-            store_first(table, i + 3 * width, constant, count)
+            store_first(table, i + width, rounded(factor, pieces), count)
+            store_first(table, i + 2 * width, rounded(slope, pieces), count)
+            store_first(table, i + 3 * width, rounded(constant, pieces), count)
 
 
 @helper
@@ -131,7 +133,7 @@ def forward(
     table: Array, y: Array, rows: int, width: int, channels: int, eps: float,
 ) -> None:  # fmt: skip
     """All of an array that is one piece."""
-    moments_columns(0, worker, x, pieces, rows, width, 1, rows, width)
+    moments_columns(0, worker, x, pieces, rows, width, 1, rows, width, 1.0)
     for block in range((channels + MERGED - 1) // MERGED):
         statistics(block, worker, pieces, weight, bias, mean, variance, table, 1, rows, width, rows, channels, eps)
     affine(0, worker, x, table, y, rows, width, rows)

@@ -22,6 +22,8 @@ from .convolution import tile_begin
 from .dot import dot
 from .microkernel import brgemm
 
+_STEPS = 128  # of whole registers
+
 
 @helper
 def _flip(source, at, source_step, target, to, target_step, rows, columns):  # type: ignore[no-untyped-def]
@@ -175,7 +177,9 @@ def weight_grad(
     row_tiles, column_tiles = plan[word.ROW_TILES], plan[word.COLUMN_TILES]
     least_rows, more_rows = columns // row_tiles, columns % row_tiles
     least_columns, more_columns = taps * depth // column_tiles, taps * depth % column_tiles
-    whole = (line - 1) // lanes(x) * lanes(x)
+    # so many lines, or positions of one, are summed up before they are added to the others
+    segment = _STEPS * lanes(x)
+    together = max(1, segment // line)
     items, parts = plan[word.ITEMS], plan[word.PARTS]
     for item in range(part * items // parts, (part + 1) * items // parts):
         image, first_line = item // plan[word.BLOCKS], item % plan[word.BLOCKS] * plan[word.BLOCK]
@@ -202,10 +206,14 @@ def weight_grad(
                     for j in range(column_tiles):
                         pair = tile_begin(j, least_columns, more_columns)
                         more_j = 1 if j < more_columns else 0
-                        dot(
-                            plan[word.DOTS + 2 * more_i + more_j], address(offset(scratch, rows)), 0, line * size,
-                            address(offset(scratch, x_table + pair)),
-                            (group * depth * plane + d * plan[word.LINES] * pitch) * size, pitch * size, lines,
-                            whole * size, line - whole, address(offset(scratch, targets + pair)),
-                            ((first_group + group) * columns + first) * size,
-                        )  # fmt: skip
+                        for k in range(0, lines, together):
+                            for p in range(0, line, segment):
+                                whole = (min(segment, line - p) - 1) // lanes(x) * lanes(x)
+                                dot(
+                                    plan[word.DOTS + 2 * more_i + more_j], address(offset(scratch, rows)),
+                                    (k * line + p) * size, line * size, address(offset(scratch, x_table + pair)),
+                                    (group * depth * plane + (d * plan[word.LINES] + k) * pitch + p) * size,
+                                    pitch * size, min(together, lines - k), whole * size,
+                                    min(segment, line - p) - whole, address(offset(scratch, targets + pair)),
+                                    ((first_group + group) * columns + first) * size,
+                                )  # fmt: skip

@@ -7,7 +7,20 @@ from __future__ import annotations
 
 from .. import recurrent_plan as word
 from ..compiler import helper
-from ..simd import address, full, lanes, load, load_first, offset, store, store_first, transpose, transpose_first
+from ..simd import (
+    address,
+    double,
+    full,
+    lanes,
+    load,
+    load_first,
+    offset,
+    rounded,
+    store,
+    store_first,
+    transpose,
+    transpose_first,
+)
 from .microkernel import brgemm
 
 ROW_SLOTS = 8  # words of an entry of the table, in the form for few rows
@@ -307,20 +320,25 @@ def _weight_grad(task, a, b, gw, zero, plan, rows, depth, table, block):  # type
 
 @helper
 def _bias_sums(da, begin, per_panel, slots, step, total, sums):  # type: ignore[no-untyped-def]
-    """Sums over the rows of a register of each of up to four slots, which lie together in memory; in chunks."""
+    """Sums over the rows of a register of each of up to four slots, which lie together in memory; in float64."""
     L = lanes(da)
     one, two, three = min(1, slots - 1) * per_panel, min(2, slots - 1) * per_panel, (slots - 1) * per_panel
-    all_0, all_1, all_2, all_3 = full(da, 0.0), full(da, 0.0), full(da, 0.0), full(da, 0.0)
-    for first in range(0, total, 64):
-        sum_0, sum_1, sum_2, sum_3 = full(da, 0.0), full(da, 0.0), full(da, 0.0), full(da, 0.0)
-        for at in range(begin + first * step, begin + min(first + 64, total) * step, step):
-            sum_0, sum_1 = sum_0 + load(da, at), sum_1 + load(da, at + one)
-            sum_2, sum_3 = sum_2 + load(da, at + two), sum_3 + load(da, at + three)
-        all_0, all_1, all_2, all_3 = all_0 + sum_0, all_1 + sum_1, all_2 + sum_2, all_3 + sum_3
-    store(sums, 0, all_0)
-    store(sums, min(1, slots - 1) * L, all_1)
-    store(sums, min(2, slots - 1) * L, all_2)
-    store(sums, (slots - 1) * L, all_3)
+    zero = double(full(da, 0.0))
+    sum_0, sum_1, sum_2, sum_3 = zero, zero, zero, zero
+    behind, last = begin + total // 2 * 2 * step, begin + total * step
+    for at in range(begin, behind, 2 * step):
+        to = at + step
+        sum_0 = sum_0 + double(load(da, at) + load(da, to))
+        sum_1 = sum_1 + double(load(da, at + one) + load(da, to + one))
+        sum_2 = sum_2 + double(load(da, at + two) + load(da, to + two))
+        sum_3 = sum_3 + double(load(da, at + three) + load(da, to + three))
+    for at in range(behind, last, step):
+        sum_0, sum_1 = sum_0 + double(load(da, at)), sum_1 + double(load(da, at + one))
+        sum_2, sum_3 = sum_2 + double(load(da, at + two)), sum_3 + double(load(da, at + three))
+    store(sums, 0, rounded(sum_0, da))
+    store(sums, min(1, slots - 1) * L, rounded(sum_1, da))
+    store(sums, min(2, slots - 1) * L, rounded(sum_2, da))
+    store(sums, (slots - 1) * L, rounded(sum_3, da))
 
 
 def bias_grad(
@@ -347,7 +365,7 @@ def bias_grad(
 
 
 def peephole_grad(task: int, worker: int, da: Array, c: Array, gp: Array, plan: Table) -> None:
-    """Gradients of the peepholes of a panel: sums over the rows of all steps, in chunks."""
+    """Gradients of the peepholes of a panel: sums over the rows of all steps, in float64."""
     L = lanes(da)
     panels, slots, per_panel, units = (
         plan[word.PANELS], plan[word.SLOTS], plan[word.UNITS_PER_PANEL], plan[word.UNITS],
@@ -362,10 +380,9 @@ def peephole_grad(task: int, worker: int, da: Array, c: Array, gp: Array, plan: 
         for unit in range(p * per_panel, min(units, (p + 1) * per_panel), L):
             begin = task * total * step + slot * per_panel + unit - p * per_panel
             seen = (cells + later) * rows * padded + unit
-            everything = full(da, 0.0)
-            for first in range(0, total, 64):
-                some = full(da, 0.0)
-                for row in range(first, min(first + 64, total)):
-                    some = some + load(da, begin + row * step) * load(c, seen + row * padded)
-                everything = everything + some
-            store_first(gp, (d * (slots - 1) + hole) * units + unit, everything, min(L, units - unit))
+            everything = double(full(da, 0.0))
+            for row in range(total):
+                everything = everything + double(load(da, begin + row * step) * load(c, seen + row * padded))
+            store_first(
+                gp, (d * (slots - 1) + hole) * units + unit, rounded(everything, da), min(L, units - unit)
+            )

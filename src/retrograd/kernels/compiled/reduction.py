@@ -1,7 +1,7 @@
 """Kernels that combine the numbers along one axis of a dense array, seen as (outer, length, inner), to one number.
 
 One text for rows (the axis is innermost) and one for columns; what is done with each number (``take``) and how two are
-combined is chosen when compiled.
+combined is chosen when compiled. (``take`` may give float64: the result is rounded at the end.)
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..simd import (
     absolute,
     ahead_by,
     buffer,
+    double,
     full,
     lanes,
     largest_of_each,
@@ -23,6 +24,7 @@ from ..simd import (
     maximum,
     minimum,
     products,
+    rounded,
     smallest_of_each,
     store,
     store_first,
@@ -33,6 +35,7 @@ Body = Callable[..., None]
 near = ahead_by(1024)
 _kept = buffer(16 * 16)  # as many registers as one has lanes, at most
 _BLOCK = 32  # numbers that are combined in a row before their result moves to a result of results
+_EIGHTS = 16  # as many down columns: of results of eight rows
 
 
 @helper
@@ -73,7 +76,7 @@ def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start:
             i = row * length + piece * CHUNK
             end = row * length + min(length, (piece + 1) * CHUNK)
             # four registers combine a block, whose result joins that of blocks; the lanes come last
-            blocks = full(x, start)
+            blocks = take(full(x, start))
             while i + step <= end:
                 last = min(end, i + _BLOCK * step)
                 for j in (i, i + one, i + two, i + three):
@@ -95,7 +98,7 @@ def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start:
                 i += one
             if i < end:
                 blocks = combine(blocks, take(load_first_or(x, i, end - i, start)))
-            store(kept, waiting * one, blocks)
+            store(kept, waiting * one, rounded(blocks, x))
             waiting += 1
             if waiting == one:
                 store(y, result + 1 - one, of_each(kept) * factor)
@@ -124,6 +127,19 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
         d = combine(take(load(x, k + 6 * step)), take(load(x, k + 7 * step)))
         return combine(combine(a, b), combine(c, d))
 
+    @helper
+    def eight_first(x: Array, k: int, step: int, n: int) -> Any:
+        if n == lanes(x):
+            return eight(x, k, step)
+        a = combine(take(load_first_or(x, k, n, start)), take(load_first_or(x, k + step, n, start)))
+        k += 2 * step
+        b = combine(take(load_first_or(x, k, n, start)), take(load_first_or(x, k + step, n, start)))
+        k += 2 * step
+        c = combine(take(load_first_or(x, k, n, start)), take(load_first_or(x, k + step, n, start)))
+        k += 2 * step
+        d = combine(take(load_first_or(x, k, n, start)), take(load_first_or(x, k + step, n, start)))
+        return combine(combine(a, b), combine(c, d))
+
     def body(
         task: int, worker: int, x: Array, y: Array, length: int, inner: int, pieces: int, piece: int, width: int,
         factor: float,
@@ -137,20 +153,29 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
         last = min(length, r + piece)
         p = (o * length + r) * inner + column
         q = part * inner + column
-        # four registers side by side, down the rows; eight rows are combined before their result joins that of all
+        # four registers side by side, down the rows: eight rows are combined, then some of these, then their results
         tail = q + min(width, inner - column)
         i = q
         while i + four <= tail:
-            a = full(x, start)
-            b, c, d = a, a, a
+            all_a = take(full(x, start))
+            all_b, all_c, all_d = all_a, all_a, all_a
             k, rest = p, last - r
             while rest >= 8:
-                a = combine(a, eight(x, k, inner))
-                b = combine(b, eight(x, k + one, inner))
-                c = combine(c, eight(x, k + two, inner))
-                d = combine(d, eight(x, k + three, inner))
+                a, b = eight(x, k, inner), eight(x, k + one, inner)
+                c, d = eight(x, k + two, inner), eight(x, k + three, inner)
                 k += 8 * inner
-                rest -= 8
+                more = min(rest // 8, _EIGHTS)
+                for _ in range(more - 1):
+                    a = combine(a, eight(x, k, inner))
+                    b = combine(b, eight(x, k + one, inner))
+                    c = combine(c, eight(x, k + two, inner))
+                    d = combine(d, eight(x, k + three, inner))
+                    k += 8 * inner
+                all_a, all_b = combine(all_a, a), combine(all_b, b)
+                all_c, all_d = combine(all_c, c), combine(all_d, d)
+                rest -= 8 * more
+            a = take(full(x, start))
+            b, c, d = a, a, a
             while rest > 0:
                 a = combine(a, take(load(x, k)))
                 b = combine(b, take(load(x, k + one)))
@@ -158,29 +183,31 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
                 d = combine(d, take(load(x, k + three)))
                 k += inner
                 rest -= 1
-            store(y, i, a * factor)
-            store(y, i + one, b * factor)
-            store(y, i + two, c * factor)
-            store(y, i + three, d * factor)
+            store(y, i, rounded(combine(all_a, a) * factor, x))
+            store(y, i + one, rounded(combine(all_b, b) * factor, x))
+            store(y, i + two, rounded(combine(all_c, c) * factor, x))
+            store(y, i + three, rounded(combine(all_d, d) * factor, x))
             i += four
             p += four
         while i < tail:  # the columns behind them
             n = min(one, tail - i)
-            a = full(x, start)
-            b, c, d = a, a, a
+            everything = take(full(x, start))
             k, rest = p, last - r
-            while rest >= 4:
-                a = combine(a, take(load_first_or(x, k, n, start)))
-                b = combine(b, take(load_first_or(x, k + inner, n, start)))
-                c = combine(c, take(load_first_or(x, k + 2 * inner, n, start)))
-                d = combine(d, take(load_first_or(x, k + 3 * inner, n, start)))
-                k += 4 * inner
-                rest -= 4
+            while rest >= 8:
+                a = eight_first(x, k, inner, n)
+                k += 8 * inner
+                more = min(rest // 8, _EIGHTS)
+                for _ in range(more - 1):
+                    a = combine(a, eight_first(x, k, inner, n))
+                    k += 8 * inner
+                everything = combine(everything, a)
+                rest -= 8 * more
+            a = take(full(x, start))
             while rest > 0:
                 a = combine(a, take(load_first_or(x, k, n, start)))
                 k += inner
                 rest -= 1
-            store_first(y, i, combine(combine(a, b), combine(c, d)) * factor, n)
+            store_first(y, i, rounded(combine(everything, a) * factor, x), n)
             i += one
             p += one
 
@@ -191,6 +218,7 @@ _INFINITY = float("inf")
 sum_rows, sum_columns = _rows(_itself, _add, 0.0, totals), _columns(_itself, _add, 0.0)
 square_rows, square_columns = _rows(_square, _add, 0.0, totals), _columns(_square, _add, 0.0)
 absolute_rows, absolute_columns = _rows(absolute, _add, 0.0, totals), _columns(absolute, _add, 0.0)
-prod_rows, prod_columns = _rows(_itself, _mul, 1.0, products), _columns(_itself, _mul, 1.0)
+# (in float64: the roundings of products of two factors near 1 lie to one side)
+prod_rows, prod_columns = _rows(double, _mul, 1.0, products), _columns(double, _mul, 1.0)
 amax_rows, amax_columns = _rows(_itself, maximum, -_INFINITY, largest_of_each), _columns(_itself, maximum, -_INFINITY)
 amin_rows, amin_columns = _rows(_itself, minimum, _INFINITY, smallest_of_each), _columns(_itself, minimum, _INFINITY)

@@ -9,7 +9,7 @@ import math as scalar
 
 from ..compiler import Array
 from ..row_norm import COLUMNS, ROWS
-from ..simd import ahead_by, counting, fma, full, lanes, load, load_first, select, store, store_first, total
+from ..simd import ahead_by, counting, double, fma, full, lanes, load, load_first, select, store, store_first, total
 from .moments import finite
 
 fetch = ahead_by(0)
@@ -31,35 +31,29 @@ def forward(
         center = zero
         if centred:
             about = finite(full(x, x[begin]))
-            a, b, c, d = zero, zero, zero, zero
+            added = double(zero)
             i = begin
             while i + four <= end:
-                a = a + (load(x, i) - about)
-                b = b + (load(x, i + one) - about)
-                c = c + (load(x, i + two) - about)
-                d = d + (load(x, i + three) - about)
+                a, b = load(x, i) - about, load(x, i + one) - about
+                c, d = load(x, i + two) - about, load(x, i + three) - about
+                added = added + double((a + b) + (c + d))
                 i += four
             while i < end:
-                a = a + select(counting(x) < end - i, load_first(x, i, end - i) - about, 0.0)
+                added = added + double(select(counting(x) < end - i, load_first(x, i, end - i) - about, 0.0))
                 i += one
-            center = about + total((a + b) + (c + d)) / length
-        a, b, c, d = zero, zero, zero, zero
+            center = about + total(added) / length
+        squares = double(zero)
         i = begin
         while i + four <= end:
-            v = load(x, i) - center
-            a = fma(v, v, a)
-            v = load(x, i + one) - center
-            b = fma(v, v, b)
-            v = load(x, i + two) - center
-            c = fma(v, v, c)
-            v = load(x, i + three) - center
-            d = fma(v, v, d)
+            a, b = load(x, i) - center, load(x, i + one) - center
+            c, d = load(x, i + two) - center, load(x, i + three) - center
+            squares = squares + double(fma(b, b, a * a) + fma(d, d, c * c))
             i += four
         while i < end:
             v = select(counting(x) < end - i, load_first(x, i, end - i) - center, 0.0)
-            a = fma(v, v, a)
+            squares = squares + double(v * v)
             i += one
-        factor = 1.0 / scalar.sqrt(total((a + b) + (c + d)) / length + eps)
+        factor = 1.0 / scalar.sqrt(total(squares) / length + eps)
         store_first(mean, row, center, 1)
         inverse[row] = factor
         scale = full(x, factor)
@@ -77,20 +71,20 @@ def forward(
 
 def backward(
     task: int, worker: int, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, gx: Array, pieces: Array,
-    rows: int, length: int, groups: int, per_task: int, centred: int, affine: int,
+    rows: int, length: int, groups: int, per_task: int, per_piece: int, centred: int, affine: int,
 ) -> None:  # fmt: skip
-    """gx of some rows, and their part of the sums of g * z and of g: pieces (tasks, 2, groups * length)
+    """gx of some rows, and of every ``per_piece`` of them the sums of g * z and of g: pieces (., 2, groups * length)
 
     gx = inverse * (h - mean(h) - z * mean(h * z)), h = g * weight, z = (x - mean) * inverse
     """
     one, two = lanes(x), 2 * lanes(x)
     zero = full(x, 0.0)
     width = groups * length
-    target = task * 2 * width
-    if affine:
-        for i in range(target, target + 2 * width):
-            pieces[i] = 0.0
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
+        target = row // per_piece * 2 * width
+        if affine and row % per_piece == 0:
+            for i in range(target, target + 2 * width, one):
+                store_first(pieces, i, zero, target + 2 * width - i)
         begin = row * length
         end = begin + length
         center, scale = full(x, mean[row]), full(x, inverse[row])

@@ -1,5 +1,6 @@
 """Kernels that combine each number with all before it along one axis of a dense array, seen as (outer, length, inner).
 
+What is carried along is in float64: each result is as exact as its type can be, however long the axis is.
 ``reverse``: with all behind it instead. ``linear``: y[i] = x[i] + factor[i] * y[i - 1], which the gradients of products
 are made of.
 """
@@ -11,6 +12,7 @@ from typing import Any
 
 from ..compiler import Array, helper
 from ..simd import (
+    double,
     first_lane,
     fma,
     full,
@@ -21,6 +23,7 @@ from ..simd import (
     load_first_or,
     products_before,
     products_behind,
+    rounded,
     store,
     store_first,
     sums_before,
@@ -47,25 +50,25 @@ def _rows(combine: Callable[[Any, Any], Any], before: Any, behind: Any, start: f
         for row in range(task * per_task, min(rows, (task + 1) * per_task)):
             begin = row * length
             end = begin + length
-            so_far = full(x, start)
+            so_far = double(full(x, start))
             if reverse:
                 while end - lanes(x) >= begin:
                     end -= lanes(x)
-                    v = combine(behind(load(x, end)), so_far)
-                    store(y, end, v)
+                    v = combine(behind(double(load(x, end))), so_far)
+                    store(y, end, rounded(v, x))
                     so_far = first_lane(v)
                 if begin < end:
-                    v = behind(load_first_or(x, begin, end - begin, start))
-                    store_first(y, begin, combine(v, so_far), end - begin)
+                    v = behind(double(load_first_or(x, begin, end - begin, start)))
+                    store_first(y, begin, rounded(combine(v, so_far), x), end - begin)
             else:
                 while begin + lanes(x) <= end:
-                    v = combine(before(load(x, begin)), so_far)
-                    store(y, begin, v)
+                    v = combine(before(double(load(x, begin))), so_far)
+                    store(y, begin, rounded(v, x))
                     so_far = last_lane(v)
                     begin += lanes(x)
                 if begin < end:
-                    v = before(load_first_or(x, begin, end - begin, start))
-                    store_first(y, begin, combine(v, so_far), end - begin)
+                    v = before(double(load_first_or(x, begin, end - begin, start)))
+                    store_first(y, begin, rounded(combine(v, so_far), x), end - begin)
 
     return body
 
@@ -83,27 +86,27 @@ def _columns(combine: Callable[[Any, Any], Any], start: float) -> Body:
         if reverse:
             step, first = -inner, (o * length + length - 1) * inner
         while c + four <= end:
-            sum_a = full(x, start)
+            sum_a = double(full(x, start))
             sum_b, sum_c, sum_d = sum_a, sum_a, sum_a
             k = first + c
             for _ in range(length):
-                sum_a = combine(sum_a, load(x, k))
-                sum_b = combine(sum_b, load(x, k + one))
-                sum_c = combine(sum_c, load(x, k + two))
-                sum_d = combine(sum_d, load(x, k + three))
-                store(y, k, sum_a)
-                store(y, k + one, sum_b)
-                store(y, k + two, sum_c)
-                store(y, k + three, sum_d)
+                sum_a = combine(sum_a, double(load(x, k)))
+                sum_b = combine(sum_b, double(load(x, k + one)))
+                sum_c = combine(sum_c, double(load(x, k + two)))
+                sum_d = combine(sum_d, double(load(x, k + three)))
+                store(y, k, rounded(sum_a, x))
+                store(y, k + one, rounded(sum_b, x))
+                store(y, k + two, rounded(sum_c, x))
+                store(y, k + three, rounded(sum_d, x))
                 k += step
             c += four
         while c < end:
             n = min(one, end - c)
-            sum_a = full(x, start)
+            sum_a = double(full(x, start))
             k = first + c
             for _ in range(length):
-                sum_a = combine(sum_a, load_first(x, k, n))
-                store_first(y, k, sum_a, n)
+                sum_a = combine(sum_a, double(load_first(x, k, n)))
+                store_first(y, k, rounded(sum_a, x), n)
                 k += step
             c += one
 

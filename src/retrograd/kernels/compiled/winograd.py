@@ -177,7 +177,7 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
                     brgemm(
                         function, address(offset(table, SLOTS)), entries, min(_TERMS, depth - k),
                         matrix + k, b + k * width * size, plan[word.TAP_STEP] * size,
-                        width * size, address(table), rows_of_c, lanes(weights), zeros, 2 if k > 0 else 0,
+                        width * size, address(table), rows_of_c, lanes(weights), zeros, 1 if k > 0 else 0,
                     )  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def _accumulate(tap, pair, block, more, work, of_v, of_m, target, zeros, plan, t
             brgemm(
                 plan[micro + least + (1 if tile < extra else 0)], address(table), entries, rows, step_v,
                 move_m + (column if step_m > 0 else 0), move_v + (row * size if step_v > 0 else 0), step_m,
-                address(offset(rows_of_c, row)), column, lanes(work), zeros, 2 if more else 0,
+                address(offset(rows_of_c, row)), column, lanes(work), zeros, 1 if more else 0,
             )  # fmt: skip
 
 

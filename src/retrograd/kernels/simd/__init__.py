@@ -41,7 +41,7 @@ from .arithmetic import (
     sqrt,
     truncate,
 )
-from .bits import bits_of, float_from_bits, shift_left, shift_right, widen
+from .bits import bits_of, double, float_from_bits, rounded, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
 from .creation import counting, full, full_like, positions
 from .denormals import with_denormals_as, without_denormals
@@ -89,6 +89,7 @@ __all__ = [
     "counting",
     "declare",
     "deinterleave_first",
+    "double",
     "either",
     "exceeds",
     "first_lane",
@@ -122,6 +123,7 @@ __all__ = [
     "products",
     "products_before",
     "products_behind",
+    "rounded",
     "select",
     "shift_left",
     "shift_right",

@@ -1,4 +1,4 @@
-"""The bits of a floating-point number: the same register read as integers, and shifts."""
+"""Other types of the same lanes: the bits of floating-point numbers as integers, shifts, and float64 for sums."""
 
 from __future__ import annotations
 
@@ -30,6 +30,28 @@ def _conversion(method: str, result_of: Callable[[Vector], Vector]) -> Any:
 bits_of = _conversion("bitcast", integer_of)  # same bits
 float_from_bits = _conversion("bitcast", _float_of)  # same bits
 widen = _conversion("sext", lambda x: Vector(types.int64, x.lanes))  # 64 bits in each lane, maybe several registers
+
+
+@intrinsic
+def double(typing: Any, x: Any) -> Any:
+    """The same numbers in float64, maybe in several registers."""
+    result = Vector(types.float64, x.lanes)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return args[0] if x == result else builder.fpext(args[0], llvm_vector(result))
+
+    return result(x), generate
+
+
+@intrinsic
+def rounded(typing: Any, x: Any, like: Any) -> Any:
+    """Numbers in float64 as elements of the array or vector ``like``."""
+    result = Vector(like.dtype, x.lanes)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return args[0] if x == result else builder.fptrunc(args[0], llvm_vector(result))
+
+    return result(x, like), generate
 
 
 @intrinsic
