@@ -106,8 +106,8 @@ def test_descriptions_of_networks_are_checked():
         ({"name": "vgg", "arguments": {}}, "there is no network 'vgg' here; the networks are digits, mnist, images"),
         ({"name": "digits", "arguments": {"width": 3}}, "cannot be built from"),
         ({"name": "images", "arguments": {"channels": 2, "size": 9, "classes": 2}}, r"channels.* 2; it must be 1 or 3"),
-        ({"name": "images", "arguments": {"channels": 3, "size": 9, "classes": 2**40}}, r"'classes'\] is .* from 2 to 10000"),
-        ({"name": "images", "arguments": {"channels": 3, "size": True, "classes": 2}}, r"'size'\] is True; it must be an int"),
+        ({"name": "images", "arguments": {"channels": 3, "size": 9, "classes": 2**40}}, "classes.* from 2 to 10000"),
+        ({"name": "images", "arguments": {"channels": 3, "size": True, "classes": 2}}, "size.* is True; it must be"),
     ):
         with pytest.raises(ValueError, match=message):
             build_network(wrong)
