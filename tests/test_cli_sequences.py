@@ -45,6 +45,8 @@ def test_text_is_learned_and_written(
     assert "retrograd: --prompt: the text that the network learned from has no 'x'" in capsys.readouterr().err
     assert main(["sample", "run", "--length", "0", "--kernels", "textbook"]) == 2
     assert "retrograd: --length=0 must be at least 1" in capsys.readouterr().err
+    assert main(["sample", "run", "--length", "1000000000000", "--kernels", "textbook"]) == 2
+    assert "--length=1000000000000 must be at least 1 and at most 100000000" in capsys.readouterr().err
     assert main(["sample", "nowhere"]) == 1
     assert "there is no such checkpoint" in capsys.readouterr().err
 

@@ -16,6 +16,8 @@ from .sequence_networks import States, TextNetwork
 
 __all__ = ["Writer", "beginning", "sampled"]
 
+_MOST = 10**8  # characters of a text
+
 
 def sampled(
     model: TextNetwork, prompt: np.ndarray, length: int, temperature: float, random: np.random.Generator
@@ -83,11 +85,11 @@ class Writer:
         """The prompt (by default a new line) and ``length`` characters after it, the same for the same seed.
 
         Raises:
-            ValueError: length or temperature is not positive, or the prompt is empty.
+            ValueError: length is below 1 or above 10**8, temperature is not positive, or the prompt is empty.
             TextError: the prompt has a character that the network does not know.
         """
-        if length < 1:
-            raise ValueError(f"length={length} must be at least 1")
+        if not 1 <= length <= _MOST:
+            raise ValueError(f"length={length} must be at least 1 and at most {_MOST}")
         if not 0 < temperature < float("inf"):
             raise ValueError(f"temperature={temperature} must be greater than 0 and finite; 0.8 is a good start")
         if seed < 0:
