@@ -92,7 +92,7 @@ def _register(root: Tensor, view: Tensor) -> None:
     elif type(views) is not list:
         root._views = [views, _reference(view)]
     else:
-        if not len(views) % 32:
+        if len(views) >= 32 and not len(views) & (len(views) - 1):  # at powers of 2: that costs each view a little
             views[:] = [reference for reference in views if reference() is not None]
         views.append(_reference(view))
 
