@@ -9,6 +9,7 @@ import numpy as np
 from ..geometry import Window
 from .gather_plan import Gather, depthwise_plan
 from .launch import kernel
+from .layout import fill
 from .partials import add_parts, sum_parts
 from .plan import three_axes, three_steps
 from .reduce_plan import TASKS, Reduce, depthwise_reduce_plan
@@ -48,6 +49,8 @@ def gather(
     plan = _plan(window, gradient, source.shape[0], channels, dtype, source.strides, target.strides)
     by_tap = np.ascontiguousarray(w.reshape(channels, -1).T)  # (taps, C)
     scratch = per_thread(plan.scratch, "i8")
+    if plan.filled:
+        fill(target, init)
     _gather[dtype](plan.tasks, source, by_tap, init, target, plan.words, plan.taps, scratch, plan.scratch)
     return target
 

@@ -14,6 +14,7 @@ from ..geometry import Window
 from . import depthwise
 from .gather_plan import Gather, gather_plan
 from .launch import kernel
+from .layout import fill
 from .narrow import merge_window
 from .packing import pack_weights, packed_elements, whole_steps, zeros_of
 from .partials import add_parts, sum_parts
@@ -71,6 +72,8 @@ def gather(
         w = pack_weights(w, plan.taps, *packing)
     scratch, packed = per_thread(plan.scratch, "i8"), per_thread(plan.packed, dtype)
     init = zeros if bias is None else bias
+    if plan.filled:  # as where no tap reaches: a zero is added, so that no zero is negative
+        fill(target, init[: target.shape[1]] + 0)
     _gather[dtype](
         plan.tasks, source, w, plan.taps, init, target, zeros, packed, plan.packed, plan.words, scratch, plan.scratch
     )

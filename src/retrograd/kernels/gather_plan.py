@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -41,6 +42,7 @@ _SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in the first cache in any
 _CHUNK = 320 << 10  # bytes of weights that stay in the second cache while pixels stream by
 _STREAMED_TILES, _STREAMED_DEPTH = 12, 128  # for so few tiles, packing costs more than rows of weights far apart
 _PIXELS = 512  # so many make up for packing weights a second time
+_MOST_PHASES = 64  # with more of them, the target is filled first, and those without taps are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +56,22 @@ class Gather:
     zeros: int  # elements of zero that the kernel reads
     given: bool  # the kernel reads the weights as they are given
     packed: int  # elements per thread of the weights that a task packs
+    filled: bool  # the kernel leaves out positions that no tap reaches: they hold the initial row before it runs
 
 
-def _phases(axis: Axis, gradient: bool) -> list[tuple[int, int, int, int, list[tuple[int, int]]]]:
+def _phases(axis: Axis, gradient: bool, filled: bool) -> list[tuple[int, int, int, int, list[tuple[int, int]]]]:
     """Along one axis: (positions, source step, target start, target step, [(source offset, kernel index)])."""
     if not gradient:
         return [(axis.output, axis.stride, 0, 1, [(r * axis.dilation - axis.low, r) for r in range(axis.kernel)])]
-    phases = []
-    for residue in range(min(axis.stride, axis.input)):
-        taps = []
-        for r in range(axis.kernel):
-            move = residue + axis.low - r * axis.dilation  # of o*stride = i + low - r*dilation
-            if move % axis.stride == 0:
-                taps.append((move // axis.stride, r))
-        phases.append((-(-(axis.input - residue) // axis.stride), 1, residue, axis.stride, taps))
-    return phases
+    count = min(axis.stride, axis.input)
+    taps: dict[int, list[tuple[int, int]]] = {} if filled else {residue: [] for residue in range(count)}
+    for r in range(axis.kernel):
+        residue = (r * axis.dilation - axis.low) % axis.stride
+        if residue < count:  # of o*stride = i + low - r*dilation
+            taps.setdefault(residue, []).append(((residue + axis.low - r * axis.dilation) // axis.stride, r))
+    return [
+        (-(-(axis.input - residue) // axis.stride), 1, residue, axis.stride, taps[residue]) for residue in sorted(taps)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +87,12 @@ class _Phase:
 def _phase_words(
     axes: list[Axis], gradient: bool, batch: int, dtype: str, shape: Tile | None, target: Sequence[int],
     weight_taps: Sequence[int], masked: bool = False,
-) -> tuple[list[_Phase], list[int]]:  # fmt: skip
-    """The phases, and the offset of every tap in the weights in the order of the phases."""
+) -> tuple[list[_Phase], list[int], bool]:  # fmt: skip
+    """The phases, the offset of every tap in the weights in the order of the phases, and ``Gather.filled``."""
     found: list[_Phase] = []
     taps: list[int] = []
-    for phase in product(*(_phases(axis, gradient) for axis in axes)):
+    filled = gradient and prod(min(axis.stride, axis.input) for axis in axes) > _MOST_PHASES
+    for phase in product(*(_phases(axis, gradient, filled) for axis in axes)):
         positions = [p[0] for p in phase]
         pixels = batch * positions[0] * positions[1] * positions[2]
         if pixels == 0:
@@ -103,7 +107,8 @@ def _phase_words(
         here = [sum(r * s for (_, r), s in zip(tap, weight_taps, strict=True)) for tap in product(*lists)]
         found.append(_Phase(words, pixels, tiles, len(here)))
         taps += here
-    return found, taps
+    reached = sum(phase.pixels for phase in found)
+    return found, taps, filled and reached < batch * prod(axis.input for axis in axes)
 
 
 def depthwise_plan(
@@ -111,7 +116,7 @@ def depthwise_plan(
     source: Sequence[int], target: Sequence[int], weight_taps: Sequence[int],
 ) -> Gather:  # fmt: skip
     """Plan of both with one channel per group; a task is (phase, first and last row). Strides are in elements."""
-    found, taps = _phase_words(axes, gradient, batch, dtype, None, target, weight_taps)
+    found, taps, filled = _phase_words(axes, gradient, batch, dtype, None, target, weight_taps)
     body = [word for phase in found for word in phase.words]
     words = [*source, *(axis.output if gradient else axis.input for axis in axes), target[0]]
     words += [4 if dtype == "f" else 8, channels, 1, *[0] * (TASKS - WIDTH), HEADER + len(body)]
@@ -131,6 +136,7 @@ def depthwise_plan(
         0,
         True,
         0,
+        filled,
     )
 
 
@@ -157,7 +163,8 @@ def gather_plan(
     large = weights > LARGE_WEIGHTS
     pixels = batch * axes[0].output * axes[1].output * axes[2].output
     streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= _STREAMED_TILES * shape.rows
-    found, taps = _phase_words(axes, gradient, batch, dtype, shape, target, weight_taps, direct or streamed)
+    masked = direct or streamed
+    found, taps, filled = _phase_words(axes, gradient, batch, dtype, shape, target, weight_taps, masked)
     longest = max([1, *(phase.taps for phase in found)])
     extents = [axis.output if gradient else axis.input for axis in axes]
     row_bytes = width * size
@@ -199,4 +206,5 @@ def gather_plan(
         groups * (depth + columns) + width,
         direct or large,
         tap_chunk * depth_chunk * width if large and not streamed else 0,
+        filled,
     )

@@ -40,6 +40,11 @@ def is_channels_last(shape: Shape, strides: Shape, size: int) -> bool:
     return True
 
 
+def fill(y: np.ndarray, init: np.ndarray) -> None:
+    """y[n, c, s] = init[c], line by line: y (N, C, *S), best channels-last."""
+    y.transpose(0, *range(2, y.ndim), 1)[...] = np.broadcast_to(init, (y.shape[-1], y.shape[1])).copy()
+
+
 def channels_last(x: np.ndarray) -> np.ndarray:
     """``x`` (N, C, *S) where it is dense and channels-last, else a copy that is."""
     if is_channels_last(x.shape, x.strides, x.itemsize):

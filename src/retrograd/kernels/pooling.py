@@ -182,7 +182,8 @@ def _plan(window: Window | AdaptiveWindow, shape: Shape, gradient: bool, count_i
     apart = all(map(_apart, axes))
     words += [apart, all(map(_whole, axes)), apart and window.taps <= _FEW_TAPS and channels >= _MANY_CHANNELS]
     tasks = blocks * -(-batch * rows // per_task)
-    return _Plan(np.array(words, np.int64), tasks, 2 * window.taps, memory)
+    listed = prod(min(axis.kernel, -(-axis.input // axis.dilation)) for axis in axes)  # taps inside, at most
+    return _Plan(np.array(words, np.int64), tasks, 2 * listed, memory)
 
 
 def _apart(axis: Axis) -> bool:

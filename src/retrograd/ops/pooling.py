@@ -24,6 +24,7 @@ from .private import private
 from .shape import Reshape
 
 Pairs = int | tuple[int, ...] | tuple[tuple[int, int], ...]
+_MOST_TAPS = 2**63  # of a mean, which divides by them
 
 
 class MaxPool(Function):
@@ -142,7 +143,7 @@ def max_pool_nd(
     if return_indices is not False:
         return_indices = as_flag(name, "return_indices", return_indices)
     shape = x.data.shape
-    window, _ = _pool_plan(
+    _, _, window = _pool_plan(
         name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), freeze(dilation), ceil_mode
     )
     if len(shape) == ndim + 2:
@@ -178,13 +179,17 @@ def avg_pool_nd(
     if count_include_pad is not True:
         count_include_pad = as_flag(name, "count_include_pad", count_include_pad)
     shape, factor = x.data.shape, None
-    window, added = _pool_plan(name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), 1, ceil_mode)
+    window, added, met = _pool_plan(
+        name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), 1, ceil_mode
+    )
     if divisor_override == 0:
         raise ValueError(f"{name}: divisor_override=0 divides by zero; use None to divide by the window's size")
+    if window.taps >= _MOST_TAPS:
+        raise ValueError(f"{name}: kernel_size={kernel_size} makes {window.taps} taps, which must be less than 2**63")
     if x.data.dtype.kind != "f":
         counted = as_pairs(freeze(padding) if count_include_pad else 0, ndim)
         divisor = wrap(_counted(window, counted)) if divisor_override is None else divisor_override
-        return div(_window_sums(x, window), divisor, rounding_mode="trunc")
+        return div(_window_sums(x, met), divisor, rounding_mode="trunc")
     if divisor_override is not None:
         count_include_pad = True
     elif added and count_include_pad:
@@ -244,8 +249,8 @@ def _pool_plan(
     padding: Pairs,
     dilation: Extent,
     ceil_mode: bool,
-) -> tuple[Window, bool]:
-    """The window of a checked pooling, and whether ``ceil_mode`` added padding on the high side."""
+) -> tuple[Window, bool, Window]:
+    """The window of a checked pooling, whether ``ceil_mode`` added padding on the high side, and what ``_met`` says."""
     if len(xs) not in (ndim + 1, ndim + 2):
         spatial(name, ndim, xs)
     size = xs[-ndim:]
@@ -259,7 +264,7 @@ def _pool_plan(
     except (ValueError, TypeError) as error:
         raise type(error)(f"{name}: {error}; x.shape={xs}") from None
     if not ceil_mode:
-        return window, False
+        return window, False, _met(window)
     pairs, outputs = [], []
     for i, r, o, s, d, (low, high) in zip(size, kernel, window.output, steps, spread, window.padding, strict=True):
         rest = i + low + high - d * (r - 1) - 1 - (o - 1) * s
@@ -268,4 +273,17 @@ def _pool_plan(
         pairs.append((low, high + s - rest if more else high))
         outputs.append(o + more)
     extended = replace(window, output=tuple(outputs), padding=tuple(pairs))
-    return extended, extended != window
+    return extended, extended != window, _met(extended)
+
+
+def _met(window: Window) -> Window:
+    """The window without the taps that stand in the padding for every output: a kernel may be much longer than x."""
+    kernel, pairs = [], []
+    for i, r, o, s, d, (low, _) in zip(
+        window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True
+    ):
+        first, last = max(0, (low - (o - 1) * s) // d), min(r - 1, (i - 1 + low) // d)
+        taps, low = last - first + 1, low - first * d
+        kernel.append(taps)
+        pairs.append((low, max(0, (o - 1) * s + d * (taps - 1) + 1 - low - i)))
+    return window if kernel == list(window.kernel) else replace(window, kernel=tuple(kernel), padding=tuple(pairs))
