@@ -161,6 +161,7 @@ def test_gradients_nobody_asked_for_are_not_computed() -> None:
         (lambda x: x * np.ones(3), TypeError, "mul: other is ndarray, needs a Tensor or a number"),
         (lambda x: np.ones(3) * x, TypeError, "mul: input is ndarray, needs a Tensor or a number"),
         (lambda x: x + "a", TypeError, "add: other is str"),
+        (lambda x: e.add(2, 3.5), TypeError, "add: input=2 and other=3.5 are numbers, one must be a Tensor"),
         (lambda x: e.exp(3.0), TypeError, "exp: input is float, needs a Tensor"),
         (lambda x: e.exp([1.0]), TypeError, "exp: input is list, needs a Tensor; make one with"),
         (lambda x: x ** "2", TypeError, "pow: other is str, needs a Tensor or a number"),

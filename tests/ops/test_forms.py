@@ -282,3 +282,20 @@ def test_the_norm_of_an_empty_matrix_is_0(shape: tuple[int, ...], order: Any) ->
     np.testing.assert_array_equal(y.data, np.zeros(shape[:-2], np.float32))
     assert rg.linalg.matrix_norm(x, order, keepdim=True).shape == (*shape[:-2], 1, 1)
     assert rg.autograd.grad(y, x, rg.ones_like(y))[0].shape == shape
+
+
+def test_linear_with_a_weight_of_one_output() -> None:
+    rng = np.random.default_rng(3)
+    for shape in ((5,), (4, 5), (2, 3, 5)):
+        x, w, b = leaf(rng.normal(size=shape)), leaf(rng.normal(size=5)), leaf(np.array(0.5))
+        y = F.linear(x, w)
+        np.testing.assert_allclose(y.data, (x.data * w.data).sum(-1))
+        assert y.shape == shape[:-1]
+        np.testing.assert_allclose(F.linear(x, w, b).data, y.data + 0.5)
+        assert gradgradcheck(F.linear, [x, w, b]) and gradcheck(F.linear, [x, w, b])
+    with pytest.raises(ValueError, match=r"which must be \(..., Ci\) and \(Co, Ci\) or \(Ci,\)"):
+        F.linear(x, rg.ones(4, dtype=rg.float64))
+
+
+def test_nan_to_num_of_none_is_0() -> None:
+    assert rg.nan_to_num(t([np.nan, 2.0]), nan=None).tolist() == [0, 2]

@@ -219,7 +219,7 @@ def promote(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Both operands, one of them perhaps a Python number, as Tensors of one type.
 
     Raises:
-        TypeError: an operand is neither a Tensor nor a number.
+        TypeError: an operand is neither a Tensor nor a number, or both are numbers.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = meeting(x.data, y.data)
@@ -230,6 +230,8 @@ def promote(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     if isinstance(y, Tensor) and is_number(x):
         dtype = with_number(y.data.dtype, x)
         return wrap(np.array(x, dtype)), cast(y, dtype)
+    if is_number(x) and is_number(y):
+        raise TypeError(f"{name}: input={x} and other={y} are numbers, one must be a Tensor; try retrograd.tensor({x})")
     label, wrong = ("other", y) if isinstance(x, Tensor) or is_number(x) else ("input", x)
     raise TypeError(
         f"{name}: {label} is {type(wrong).__name__}, needs a Tensor or a number; "

@@ -123,7 +123,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = input wT + bias.
 
-    input (..., Ci), weight (Co, Ci), bias (Co,) or None -> y (..., Co)
+    input (..., Ci), weight (Co, Ci), bias (Co,) or None -> y (..., Co); weight (Ci,), bias () or None -> y (...)
 
     Raises:
         TypeError: the types differ or are bool.
@@ -131,16 +131,19 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     require_same("linear", "input", input, "weight", weight, True)
     sx, sw = input.data.shape, weight.data.shape
-    if len(sw) != 2 or not sx or sx[-1] != sw[1]:
+    if not 0 < len(sw) < 3 or not sx or sx[-1] != sw[-1]:
         raise ValueError(
             f"linear: input has {sx[-1] if sx else 'no'} features in its last axis, "
             f"weight expects {sw[-1] if sw else 'none'}; "
-            f"input.shape={sx}, weight.shape={sw}, which must be (..., Ci) and (Co, Ci)"
+            f"input.shape={sx}, weight.shape={sw}, which must be (..., Ci) and (Co, Ci) or (Ci,)"
         )
     if bias is not None:
         require_same("linear", "weight", weight, "bias", bias, True)
-        if bias.data.shape != sw[:1]:
-            raise ValueError(f"linear: bias.shape={bias.data.shape}, weight.shape={sw} expects ({sw[0]},)")
+        if bias.data.shape != sw[:-1]:
+            raise ValueError(f"linear: bias.shape={bias.data.shape}, weight.shape={sw} expects {sw[:-1]}")
+    if len(sw) == 1:
+        one = None if bias is None else Reshape.apply(bias, (1,))
+        return Reshape.apply(linear(input, Reshape.apply(weight, (1, *sw)), one), sx[:-1])
     if len(sx) == 1:
         return Reshape.apply(Linear.apply(Reshape.apply(input, (1,) + sx), weight, bias), sw[:1])
     return Linear.apply(input, weight, bias)

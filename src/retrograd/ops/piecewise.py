@@ -342,9 +342,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 
 
 def nan_to_num(
-    input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """input with numbers in the places of NaN and infinities; None: the largest and the smallest number of its type.
+    """input with numbers in the places of NaN and infinities; None: 0, and the largest and smallest number of its type.
 
     The gradient is 0 there.
     """
@@ -353,7 +353,7 @@ def nan_to_num(
     require_float("nan_to_num", input)
     largest = float(np.finfo(input.data.dtype).max)
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
-    return NanToNum.apply(input, float(nan), float(high), float(low))
+    return NanToNum.apply(input, float(nan or 0.0), float(high), float(low))
 
 
 def _share(x: np.ndarray, y: np.ndarray) -> np.ndarray:
