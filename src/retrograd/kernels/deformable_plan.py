@@ -8,7 +8,7 @@ second-level cache (or in the window's workspace), and multiplies them before it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -204,12 +204,22 @@ def weight_grad_plan(sizes: Sizes) -> Plan:
         taps = min(window.taps, wanted)
         each = _divisors(sizes.channels) if window.groups == 1 else _divisors(window.groups)
         blocks = max(n for n in each if n == 1 or (sizes.channels // n >= 2 * _LEAST_CHANNELS and taps * n <= wanted))
+    # As many positions are summed together whatever the workspace is, so that it changes no bit; in a small one, fewer
+    # taps and channels are in memory.
+    row = -(-window.taps // taps) * (sizes.channels // blocks)
+    free = replace(sizes, window=replace(window, workspace=None))
+    chunk = free.rows(row, 8, min(256, -(-sizes.positions // parts)))
+    if window.workspace is not None:
+        each = _divisors(sizes.channels) if window.groups == 1 else _divisors(window.groups)
+        cuts = [(n, blocks) for n in range(taps, window.taps)] + [(window.taps, n) for n in each if n >= blocks]
+        for taps, blocks in cuts:
+            row = -(-window.taps // taps) * (sizes.channels // blocks)
+            if chunk * row * sizes.size * sizes.threads <= window.workspace:
+                break
     block = sizes.channels // blocks
     rows = min(block, depth)
     shape = tile(sizes.dtype, "dense", wide)
     tiles, micros = micro_kernels(sizes.dtype, "dense", rows, shape, True)
-    row = -(-window.taps // taps) * block
-    chunk = sizes.rows(row, 8, min(256, -(-sizes.positions // parts)))
     tasks: list[int] = []
     for part, tap, at in product(range(parts), range(taps), range(blocks)):
         tasks += [part, tap * window.taps // taps, (tap + 1) * window.taps // taps, at * block]
