@@ -63,7 +63,7 @@ def measure(case: Case, kind: str) -> Iterator[Result]:
             best="PyTorch",
             ratio=sqrt(peer / max(mine, 1e-300)),
             target=f">= {1 / WORST:.2f}" if case.judged else "",
-            passed=mine <= max(WORST**2 * peer, _HALF**2 * size) if case.judged else None,
+            passed=bool(mine <= max(WORST**2 * peer, _HALF**2 * size)) if case.judged else None,
         )
 
 

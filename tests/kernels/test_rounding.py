@@ -40,7 +40,7 @@ def error(found: np.ndarray, exact: np.ndarray) -> float:
 
 
 def bound(terms: int) -> float:
-    return 1.5 * ONE * sqrt(min(terms, 192) / 2 + terms / 256 + 3)
+    return 1.5 * ONE * sqrt(min(terms, 144) / 2 + terms / 256 + 3)
 
 
 @examples(30)

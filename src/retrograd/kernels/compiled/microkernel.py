@@ -21,7 +21,7 @@ _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
 # Terms that are summed in a row before their sum joins that of the blocks before: errors grow with the root of it, and
 # joining costs about 2 %. It is even, so that only the last step of an entry is a single one. A few more terms are not
 # worth it.
-_BLOCK, _ALONE = 128, 192
+_BLOCK, _ALONE = 128, 144
 
 
 def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: bool) -> str:
