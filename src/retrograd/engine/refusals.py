@@ -48,7 +48,7 @@ def upstream_of(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph
                     f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
                     "first, for example with sum()"
                 )
-            result.append(wrap(np.ones(shape, dtype)))
+            result.append(wrap(np.ones(shape, dtype) if shape else np.array(1, dtype)))  # ones takes longer
             continue
         if not isinstance(gradient, Tensor):
             raise TypeError(

@@ -93,9 +93,10 @@ def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | N
 
     The kernels take zeros for these, and 0 * NaN is NaN. Then every position is NaN, one that is looked at, too.
     """
-    if window.taps == 1:
+    place = _corner(window)
+    if place is None:
         return gx
-    corner = gx[_corner(window)]
+    corner = gx[place]
     if corner.ndim > 1:
         corner = corner.ravel()
     if isfinite(corner.dot(corner)) or np.isfinite(w).all():
@@ -124,8 +125,10 @@ def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | N
 
 
 @lru_cache(maxsize=4096)
-def _corner(window: Window) -> tuple[int | slice, ...]:
-    """Positions of the first image of an input gradient among which every tap is used."""
+def _corner(window: Window) -> tuple[int | slice, ...] | None:
+    """Positions of the first image of an input gradient among which every tap is used; None if there is one tap."""
+    if window.taps == 1:
+        return None
     if max(window.stride) == 1:
         return (0, slice(None), *(0,) * window.ndim)
     return (0, slice(None), *(slice(min(s, i)) for s, i in zip(window.stride, window.input, strict=True)))
