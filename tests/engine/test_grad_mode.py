@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.functions import Exp, leaf
-from retrograd.engine import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from retrograd import Tensor
+from retrograd.engine import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 
 
 def test_context_managers_nest_and_restore() -> None:
@@ -133,3 +146,66 @@ def test_each_thread_has_its_own_flag() -> None:
         thread.join()
         assert not is_grad_enabled()
     assert seen == [True]
+
+
+def test_one_object_in_several_threads() -> None:
+    scope, inside, leave = no_grad(), threading.Barrier(3), threading.Barrier(3)
+    found: list[tuple[bool, bool]] = []
+
+    def work() -> None:
+        with scope:
+            inside.wait()
+            off = not is_grad_enabled()
+            leave.wait()
+        found.append((off, is_grad_enabled()))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    inside.wait()
+    assert is_grad_enabled()
+    leave.wait()
+    for thread in threads:
+        thread.join()
+    assert found == [(True, True)] * 2
+
+
+def test_an_exit_stack_leaves_as_a_with_statement_does() -> None:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(no_grad())
+        stack.enter_context(inference_mode())
+        stack.enter_context(set_grad_enabled(False))
+        assert not is_grad_enabled() and is_inference_mode_enabled()
+    assert is_grad_enabled() and not is_inference_mode_enabled()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer here")
+@pytest.mark.parametrize("scope", [no_grad, enable_grad, inference_mode])
+def test_an_interrupt_at_any_moment_leaves_the_flags_as_they_were(scope: Any) -> None:
+    """Ctrl-C raises between two instructions of any function, also on the way out of a with statement.
+
+    (`set_grad_enabled` sets the flag before its with statement begins, as PyTorch's.)
+    """
+    x = Tensor(np.ones(2), requires_grad=True)
+
+    def work() -> None:
+        (x * x).sum().backward()
+        with scope():
+            x + x
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    work()  # loads the kernels
+    before, draw = signal.signal(signal.SIGALRM, interrupt), random.Random(0)
+    try:
+        for _ in range(400):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, draw.uniform(2e-5, 3e-4))
+                while True:
+                    work()
+            except KeyboardInterrupt:
+                assert is_grad_enabled() and not is_inference_mode_enabled()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

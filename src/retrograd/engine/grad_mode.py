@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
+import operator
 import threading
 from collections.abc import Callable, Generator
-from types import TracebackType
+from itertools import repeat
 from typing import Any, Self, TypeVar, cast
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -18,8 +20,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 class _Request(str):
     """A grad_req that can be told from an equal str."""
-
-    __slots__ = ()
 
 
 INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode, which takes part in no graph
@@ -62,26 +62,44 @@ def is_graph_kept() -> bool:
     return thread.mode.keeping
 
 
-class _Setting:
-    """Sets the flag on entry and restores what it found on exit; may be nested and entered again."""
+# endless, for `map`: the mode of the thread that asks, and the names of its flags
+_modes = map(operator.attrgetter("mode"), repeat(thread))
+_enabled, _inference = repeat("enabled"), repeat("inference")
 
-    __slots__ = ("_enabled", "_found")
+
+class _Scope(io.IOBase):
+    """A context manager that sets the flags, and gives back what it found; may be nested and entered again.
+
+    Python may raise KeyboardInterrupt before the first line of a function, of an ``__exit__`` too, and the flags would
+    stay as they are. So there is no line of Python to leave by: IOBase's ``__exit__`` is written in C and calls
+    ``close``, which is made of C functions here.
+    """
+
+    closed = True  # there is nothing to do when the object goes
+
+    def __init__(self) -> None:
+        self._found: list[bool] = []
+        last = iter(self._found.pop, None)
+        enabled, inference = map(setattr, _modes, _enabled, last), map(setattr, _modes, _inference, last)
+        self.close: Any = map(operator.is_not, enabled, inference).__next__  # a call gives both back and is False
+
+    def _remember(self) -> _Mode:
+        mode = thread.mode
+        self._found += mode.inference, mode.enabled
+        return mode
+
+
+class _Setting(_Scope):
+    """Sets whether operations record a graph."""
 
     def __init__(self, enabled: bool) -> None:
+        super().__init__()
         self._enabled = enabled
-        self._found: list[bool] = []
 
     def __enter__(self) -> Self:
-        mode = thread.mode
-        self._found.append(mode.enabled)
+        mode = self._remember()
         mode.enabled = self._enabled and not mode.inference
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        thread.mode.enabled = self._found[-1]  # Python may raise KeyboardInterrupt after a call: none comes before
-        self._found.pop()
 
     def __call__(self, function: _F) -> _F:
         return _decorate(function, functools.partial(_Setting, self._enabled), type(self).__name__)
@@ -140,8 +158,6 @@ def _wrap_generator(
 class no_grad(_Setting):  # noqa: N801  the names are PyTorch's
     """Operations inside record no graph: `with no_grad(): ...`, `@no_grad()` or `@no_grad`."""
 
-    __slots__ = ()
-
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         self = super().__new__(cls)
         if function is None:
@@ -156,8 +172,6 @@ class no_grad(_Setting):  # noqa: N801  the names are PyTorch's
 class enable_grad(_Setting):  # noqa: N801
     """Operations inside record a graph: `with enable_grad(): ...`, `@enable_grad()` or `@enable_grad`."""
 
-    __slots__ = ()
-
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         self = super().__new__(cls)
         if function is None:
@@ -169,7 +183,7 @@ class enable_grad(_Setting):  # noqa: N801
         super().__init__(True)
 
 
-class inference_mode:  # noqa: N801
+class inference_mode(_Scope):  # noqa: N801
     """As no_grad, and the tensors made inside can never take part in a graph: ``with inference_mode(): ...``.
 
     Such a tensor is refused where it would be saved for a backward, changed in place outside, or made to require
@@ -182,8 +196,6 @@ class inference_mode:  # noqa: N801
         TypeError: mode is no bool and no function to decorate.
     """
 
-    __slots__ = ("_found", "_mode")
-
     def __new__(cls, mode: Any = True) -> Any:
         self = super().__new__(cls)
         if isinstance(mode, bool):
@@ -193,21 +205,13 @@ class inference_mode:  # noqa: N801
         return _decorate(mode, cls, cls.__name__)
 
     def __init__(self, mode: bool = True) -> None:
+        super().__init__()
         self._mode = mode
-        self._found: list[tuple[bool, bool]] = []
 
     def __enter__(self) -> Self:
-        mode = thread.mode
-        self._found.append((mode.enabled, mode.inference))
+        mode = self._remember()
         mode.enabled, mode.inference = not self._mode, self._mode
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        mode = thread.mode
-        mode.enabled, mode.inference = self._found[-1]
-        self._found.pop()
 
     def __call__(self, function: _F) -> _F:
         return _decorate(function, functools.partial(inference_mode, self._mode), "inference_mode")
@@ -225,25 +229,22 @@ class set_grad_enabled(_Setting):  # noqa: N801
         TypeError: `enabled` is not a bool.
     """
 
-    __slots__ = ("_fresh",)
-
     def __init__(self, enabled: bool) -> None:
         if not isinstance(enabled, bool):
             raise TypeError(f"set_grad_enabled: enabled is {enabled!r}, expected True or False")
         super().__init__(enabled)
-        self._found.append(thread.mode.enabled)
         self._fresh = True  # the first `with` restores what the constructor found
-        thread.mode.enabled = enabled and not thread.mode.inference
+        mode = self._remember()
+        mode.enabled = enabled and not mode.inference
 
     def __enter__(self) -> Self:
-        if not self._fresh:
-            self._found.append(thread.mode.enabled)
+        mode = thread.mode if self._fresh else self._remember()
         self._fresh = False
-        thread.mode.enabled = self._enabled and not thread.mode.inference
+        mode.enabled = self._enabled and not mode.inference
         return self
 
     def __call__(self, function: _F) -> _F:
         if self._fresh:  # as a decorator only the wrapped calls change the flag
-            thread.mode.enabled = self._found.pop()
+            self.close()
             self._fresh = False
         return super().__call__(function)
