@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 
 import numpy as np
@@ -92,3 +93,12 @@ def test_numbers_of_optimizers_in_tensors(name: str) -> None:
 
 def wrapped(value: float) -> Tensor:
     return Tensor(np.array(value, np.float64))
+
+
+def test_a_user_s_constructor_need_not_be_a_function() -> None:
+    class Wide(nn.Linear):
+        __init__ = functools.partialmethod(nn.Linear.__init__, out_features=7)
+
+    assert Wide(3).weight.shape == (7, 3)
+    with pytest.raises(TypeError, match="bias='no' must be True or False"):
+        Wide(3, bias="no")

@@ -48,7 +48,8 @@ class Module(Tree, Hooked, Lookup):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         init = cls.__dict__.get("__init__")
-        if init is not None and inside[init.__code__.co_filename]:  # a layer of this package
+        code = getattr(init, "__code__", None)  # a user's may be no function
+        if init is not None and code is not None and inside[code.co_filename]:  # a layer of this package
             cls.__init__ = checked(init)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
