@@ -240,6 +240,7 @@ class DataLoader:
             (epoch_start is None and position)
             or not all(isinstance(one, list) and len(one) == len(generators) for one in lists)
             or [one is None for one in saved] != [one is default_generator for one in generators]
+            or None in (epoch_start or ())
         ):
             raise ValueError(
                 "DataLoader.load_state_dict: the state of the random generator is missing or was not its own"

@@ -23,6 +23,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
 _SYMBOLS, _STRINGS, _RELOCATIONS, _EMPTY = 2, 3, 4, 8  # types of sections
+_TYPES = {1, _SYMBOLS, _STRINGS, _RELOCATIONS, _EMPTY, 0x70000001}  # and contents, and tables for unwinding
 _NOWHERE, _ABSOLUTE, _COMMON = 0, 0xFFF1, 0xFFF2  # stand for the section of a symbol
 _LOADED_CODE, _FLAGS = 0x6, 0x100003F7  # flags of sections: of machine code, and all but for threads or compressed
 _WEAK, _LAST_TYPE, _GLOBAL_FUNCTION = 2, 5, 0x12
@@ -58,6 +59,8 @@ def _elf(code: bytes, symbol: bytes) -> bool:
     name_table = _strings(code, sections[names])
     for name, kind, flags, address, offset, size, _, _, alignment, _ in sections[1:]:
         if name >= len(name_table) or flags & ~_FLAGS or address or not _is_alignment(alignment):
+            return False
+        if kind not in _TYPES:
             return False
         if size > _LARGEST or (kind != _EMPTY and offset + size > start):
             return False
