@@ -47,7 +47,7 @@ def element_loss(
     if n:
         a, b, c, d = (*numbers, *_NONE)[:4]
         _LOSS[name][dtype.char](partial.size, x, t, w, y, partial, n, factor is None, a, b, c, d)
-    return y if factor is None else np.asarray(np.add.reduce(partial, dtype=np.float64) * factor, dtype)
+    return y if factor is None else np.asarray(sum(partial.tolist()) * factor, dtype)  # (in float64)
 
 
 def element_loss_grad(

@@ -8,7 +8,7 @@ from .kernel_set import kernels
 
 __all__: list[str] = []
 
-_LARGE = 1 << 15  # elements: from here on, several threads copy in less time than NumPy
+_LARGE = 1 << 12  # elements: from here on, several threads copy in less time than NumPy
 
 
 def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:

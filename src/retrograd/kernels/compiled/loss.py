@@ -34,6 +34,7 @@ from .exponential import log1p
 from .math import exp, log, sigmoid
 
 Body = Callable[..., None]
+TOGETHER = 8  # pairs of registers
 
 
 def _loss(function: Callable[..., Any], three: bool = False) -> Body:
@@ -49,22 +50,28 @@ def _loss(function: Callable[..., Any], three: bool = False) -> Body:
         i = task * CHUNK
         last = min(n, i + CHUNK)
         one = lanes(x)
-        third = full(x, 0.0)
-        added = double(third)
+        zero = full(x, 0.0)
+        third = zero
+        added = double(zero)
         while i + 2 * one <= last:
-            ahead(x, i)
-            ahead(t, i)
-            ahead(x, i + one)
-            ahead(t, i + one)
-            third = load(w, i) if three else third
-            u = function(load(x, i), load(t, i), third, a, b, c, d)
-            third = load(w, i + one) if three else third
-            v = function(load(x, i + one), load(t, i + one), third, a, b, c, d)
-            added = added + double(u + v)
-            if each:
-                store(y, i, u)
-                store(y, i + one, v)
-            i += 2 * one
+            first, second = zero, zero
+            stop = min(last - 2 * one, i + (TOGETHER - 1) * 2 * one)
+            while i <= stop:
+                ahead(x, i)
+                ahead(t, i)
+                ahead(x, i + one)
+                ahead(t, i + one)
+                third = load(w, i) if three else third
+                u = function(load(x, i), load(t, i), third, a, b, c, d)
+                third = load(w, i + one) if three else third
+                v = function(load(x, i + one), load(t, i + one), third, a, b, c, d)
+                first = first + u
+                second = second + v
+                if each:
+                    store(y, i, u)
+                    store(y, i + one, v)
+                i += 2 * one
+            added = added + double(first + second)
         while i < last:
             m = min(one, last - i)
             third = load_first(w, i, m) if three else third
