@@ -57,10 +57,10 @@ def _itself(x: Any) -> Any:
     return x
 
 
-# What the two looks at a piece do. ``about``: of its first number; ``term``: of a number in the first look; ``join``:
-# of two terms, and, once they are ``wide``, of those of some numbers and all before, which begin with ``start``;
-# ``centre``: of what was joined from ``count`` numbers; ``collect``: a term of the second look, which are summed;
-# ``first`` and ``second``: the results.
+# What the two looks at a piece do. ``about``: its first number; ``term``: of a number in the first look; ``join``: of
+# two terms, and, once they are ``wide``, of those of some numbers and all before, which begin with ``start``;
+# ``gather``: the whole first look in a row; ``centre``: of what was joined from ``count`` numbers; ``collect``: a term
+# of the second look, which are summed (in a row: their sum); ``first`` and ``second``: the results.
 
 
 @helper
@@ -114,56 +114,70 @@ def _exponential_second(top: Any, s: Any) -> Any:
     return select(top < float("inf"), s, top)  # infinity or NaN: the sum is, too
 
 
-def _rows(
-    wide: Any, term: Any, join: Any, across: Any, centre: Any, collect: Any, first: Any, second: Any, start: float
-) -> Body:
+def summed(term: Callable[[Any, Any], Any], first_look: bool = False) -> Callable[..., Any]:
+    """total(x, begin, end, about): the sum of term(v, about) over the numbers v of x between two places, a float64."""
+
+    @helper
+    def total_of(x: Array, begin: int, end: int, about: Any) -> float:
+        one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
+        zero = full(x, 0.0)
+        added = double(zero)
+        i = begin
+        while i + four <= end:
+            a, b, c, d = zero, zero, zero, zero
+            stop = min(end - four, i + (TOGETHER - 1) * four)
+            while i <= stop:
+                if first_look:
+                    for j in (i, i + one, i + two, i + three):
+                        ahead(x, j)
+                a, b = a + term(load(x, i), about), b + term(load(x, i + one), about)
+                c, d = c + term(load(x, i + two), about), d + term(load(x, i + three), about)
+                i += four
+            added = added + double((a + b) + (c + d))
+        while i < end:
+            value = select(counting(x) < end - i, term(load_first(x, i, end - i), about), zero)
+            added = added + double(value)
+            i += one
+        return total(added)
+
+    return total_of
+
+
+@helper
+def _largest_of(x: Array, begin: int, end: int, about: Any) -> float:
+    """The largest number of x between two places."""
+    one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
+    a = full(x, float("-inf"))
+    b, c, d = a, a, a
+    i = begin
+    while i + four <= end:
+        for j in (i, i + one, i + two, i + three):
+            ahead(x, j)
+        a, b = maximum(a, load(x, i)), maximum(b, load(x, i + one))
+        c, d = maximum(c, load(x, i + two)), maximum(d, load(x, i + three))
+        i += four
+    while i < end:
+        a = select(counting(x) < end - i, maximum(a, load_first(x, i, end - i)), a)
+        i += one
+    return 1.0 * largest(maximum(maximum(a, b), maximum(c, d)))
+
+
+def _rows(wide: Any, gather: Any, centre: Any, collect: Any, first: Any, second: Any) -> Body:
     """Of pieces of CHUNK numbers of a row, the second number times ``factor``; ``pieces`` (rows, parts, 2)."""
 
     def body(
         task: int, worker: int, x: Array, pieces: Array, rows: int, length: int, parts: int, per_task: int,
         factor: float,
     ) -> None:  # fmt: skip
-        one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
-        nothing, zero = full(x, start), full(x, 0.0)
         for result in range(task * per_task, min(rows * parts, (task + 1) * per_task)):
             row = result // parts
             skipped = (result - row * parts) * CHUNK
             begin = row * length + skipped
             end = row * length + min(length, skipped + CHUNK)
             about = finite(full(x, x[begin]))
-            joined = wide(nothing)
-            i = begin
-            while i + four <= end:
-                a, b, c, d = nothing, nothing, nothing, nothing
-                stop = min(end - four, i + (TOGETHER - 1) * four)
-                while i <= stop:
-                    for j in (i, i + one, i + two, i + three):
-                        ahead(x, j)
-                    a, b = join(a, term(load(x, i), about)), join(b, term(load(x, i + one), about))
-                    c, d = join(c, term(load(x, i + two), about)), join(d, term(load(x, i + three), about))
-                    i += four
-                joined = join(joined, wide(join(join(a, b), join(c, d))))
-            while i < end:
-                value = select(counting(x) < end - i, term(load_first(x, i, end - i), about), nothing)
-                joined = join(joined, wide(value))
-                i += one
-            gathered = full_like(joined, across(joined))
+            gathered = full_like(wide(about), gather(x, begin, end, about))
             middle = centre(gathered, about, end - begin)
-            collected = double(zero)
-            i = begin
-            while i + four <= end:
-                a, b, c, d = zero, zero, zero, zero
-                stop = min(end - four, i + (TOGETHER - 1) * four)
-                while i <= stop:
-                    a, b = a + collect(load(x, i), middle), b + collect(load(x, i + one), middle)
-                    c, d = c + collect(load(x, i + two), middle), d + collect(load(x, i + three), middle)
-                    i += four
-                collected = collected + double((a + b) + (c + d))
-            while i < end:
-                value = select(counting(x) < end - i, collect(load_first(x, i, end - i), middle), zero)
-                collected = collected + double(value)
-                i += one
-            everything = full(x, total(collected) * factor)
+            everything = full(x, collect(x, begin, end, middle) * factor)
             store_first(pieces, 2 * result, first(gathered, middle), 1)
             store_first(pieces, 2 * result + 1, second(gathered, everything), 1)
 
@@ -247,12 +261,13 @@ def _columns(
     return body
 
 
-_MOMENTS = _mean, _square, _moments_first, _moments_second, 0.0
-_EXPONENTIAL = _top, _exponential, _exponential_first, _exponential_second, float("-inf")
-moments_rows = helper(_rows(double, _away, _plus, total, *_MOMENTS))
-moments_columns = helper(_columns(double, _away, _plus, *_MOMENTS))
-logsumexp_rows = _rows(_itself, _number, maximum, largest, *_EXPONENTIAL)
-logsumexp_columns = _columns(_itself, _number, maximum, *_EXPONENTIAL)
+sum_away, sum_squares = summed(_away, first_look=True), summed(_square)
+_OF_MOMENTS, _OF_EXPONENTIAL = (_moments_first, _moments_second), (_exponential_first, _exponential_second)
+_INFINITY = float("inf")
+moments_rows = helper(_rows(double, sum_away, _mean, sum_squares, *_OF_MOMENTS))
+moments_columns = helper(_columns(double, _away, _plus, _mean, _square, *_OF_MOMENTS, 0.0))
+logsumexp_rows = _rows(_itself, _largest_of, _top, summed(_exponential), *_OF_EXPONENTIAL)
+logsumexp_columns = _columns(_itself, _number, maximum, _top, _exponential, *_OF_EXPONENTIAL, -_INFINITY)
 
 
 @helper

@@ -9,8 +9,8 @@ import math as scalar
 
 from ..compiler import Array
 from ..row_norm import COLUMNS, ROWS
-from ..simd import ahead_by, counting, double, fma, full, lanes, load, load_first, select, store, store_first, total
-from .moments import finite
+from ..simd import ahead_by, counting, fma, full, lanes, load, load_first, select, store, store_first, total
+from .moments import finite, sum_away, sum_squares
 
 fetch = ahead_by(0)
 
@@ -23,37 +23,15 @@ def forward(
 
     Without ``centred`` the mean is 0. The rows take turns with ``groups`` rows of weight and bias.
     """
-    one, two, three, four = lanes(x), 2 * lanes(x), 3 * lanes(x), 4 * lanes(x)
-    zero = full(x, 0.0)
+    one, zero = lanes(x), full(x, 0.0)
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length
         end = begin + length
         center = zero
         if centred:
             about = finite(full(x, x[begin]))
-            added = double(zero)
-            i = begin
-            while i + four <= end:
-                a, b = load(x, i) - about, load(x, i + one) - about
-                c, d = load(x, i + two) - about, load(x, i + three) - about
-                added = added + double((a + b) + (c + d))
-                i += four
-            while i < end:
-                added = added + double(select(counting(x) < end - i, load_first(x, i, end - i) - about, 0.0))
-                i += one
-            center = about + total(added) / length
-        squares = double(zero)
-        i = begin
-        while i + four <= end:
-            a, b = load(x, i) - center, load(x, i + one) - center
-            c, d = load(x, i + two) - center, load(x, i + three) - center
-            squares = squares + double(fma(b, b, a * a) + fma(d, d, c * c))
-            i += four
-        while i < end:
-            v = select(counting(x) < end - i, load_first(x, i, end - i) - center, 0.0)
-            squares = squares + double(v * v)
-            i += one
-        factor = 1.0 / scalar.sqrt(total(squares) / length + eps)
+            center = about + sum_away(x, begin, end, about) / length
+        factor = 1.0 / scalar.sqrt(sum_squares(x, begin, end, center) / length + eps)
         store_first(mean, row, center, 1)
         inverse[row] = factor
         scale = full(x, factor)
