@@ -188,7 +188,7 @@ def test_the_smallest_count_of_numbers_is_none_too_many() -> None:
         network = {"name": name, "arguments": arguments}
         model = build_network(network)
         takes = {"text": "text", "series": "series"}.get(name, "images")
-        saved_network({"network": network, "model": {k: t.data for k, t in model.state_dict().items()}}, takes)
+        saved_network({"network": network, "model": {k: t.array for k, t in model.state_dict().items()}}, takes)
         if takes == "images":
             size, channels = image_of(network)["size"], image_of(network)["channels"]
             assert model[0].in_channels == channels and size in (8, 15, 16, 28, 31, 255)

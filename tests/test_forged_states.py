@@ -76,7 +76,7 @@ def _plain(state: Any) -> Any:
         return {key: _plain(value) for key, value in state.items()}
     if isinstance(state, (list, tuple)):
         return [_plain(value) for value in state]
-    return np.array(state.data) if isinstance(state, rg.Tensor) else state
+    return np.array(state.array) if isinstance(state, rg.Tensor) else state
 
 
 class _Half:

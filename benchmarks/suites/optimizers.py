@@ -103,9 +103,9 @@ def _ours(job: Job, of: list[tuple[int, ...]]) -> tuple[list[Any], Call]:
         parameter = retrograd.nn.Parameter(_value(shape))
         if len(shape) > 1:
             parameter = empty_weight(shape)  # in memory as layers have it
-        parameter.data[...] = _value(shape, place)
-        parameter.grad = retrograd.Tensor(np.empty_like(parameter.data))
-        parameter.grad.data[...] = _value(shape, 100 + place)
+        parameter.array[...] = _value(shape, place)
+        parameter.grad = retrograd.Tensor(np.empty_like(parameter.array))
+        parameter.grad.array[...] = _value(shape, 100 + place)
         parameters.append(parameter)
     return parameters, getattr(retrograd.optim, job.name)(parameters, lr=1e-4, **job.options).step
 

@@ -67,7 +67,7 @@ def test_without_a_graph() -> None:
 
 def test_infinity_is_no_anomaly() -> None:
     with detect_anomaly():
-        assert np.isinf(rg.log(rg.tensor([0.0])).data).all()
+        assert np.isinf(rg.log(rg.tensor([0.0])).array).all()
 
 
 class Fault(Function):
@@ -75,12 +75,12 @@ class Fault(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(x.data * 1)
+        return wrap(x.array * 1)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
-        g = wrap(g.data.copy())
-        g.data.flat[np.argmax(g.data)] = np.nan
+        g = wrap(g.array.copy())
+        g.array.flat[np.argmax(g.array)] = np.nan
         return g
 
 
@@ -139,7 +139,7 @@ def test_check_nan_false_lets_nan_pass() -> None:
     with detect_anomaly(check_nan=False):
         y = model()(bad())
         y.backward(wrap(np.ones((2, 2))))
-    assert np.isnan(y.data[1, 1])
+    assert np.isnan(y.array[1, 1])
 
 
 def test_switching() -> None:
@@ -172,7 +172,7 @@ def test_results_are_the_same() -> None:
         with set_detect_anomaly(watched):
             loss = (net(x).reshape(-1) * 2.0).sum()
             loss.backward()
-        found.append([loss.data, *(p.grad.data for p in net.parameters())])
+        found.append([loss.array, *(p.grad.array for p in net.parameters())])
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -189,4 +189,4 @@ def test_inside_a_checkpoint() -> None:
         assert not is_anomaly_enabled()
         return y * y
 
-    np.testing.assert_allclose(grad(checkpoint(inside, x).sum(), x)[0].data, 2 * np.exp(2 * x.data))
+    np.testing.assert_allclose(grad(checkpoint(inside, x).sum(), x)[0].array, 2 * np.exp(2 * x.array))

@@ -66,7 +66,7 @@ H = [[numeric(lambda x, y, i=i: slope(x, y, i), [A.copy(), B.copy()], j) for j i
 
 def close(actual: Tensor, expected: np.ndarray) -> None:
     assert not actual.requires_grad
-    np.testing.assert_allclose(actual.data, expected, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(actual.array, expected, rtol=1e-7, atol=1e-8)
 
 
 def test_jacobian() -> None:
@@ -81,7 +81,7 @@ def test_jacobian() -> None:
 
 def test_vjp() -> None:
     outputs, (gx, gy) = vjp(f, (t(A), t(B)), (t(W), t(V)))
-    np.testing.assert_allclose(outputs[0].data, f_numpy(A, B)[0])
+    np.testing.assert_allclose(outputs[0].array, f_numpy(A, B)[0])
     close(gx, np.tensordot(W, J[0][0], 1) + np.tensordot(V, J[1][0], 1))
     close(gy, W @ J[0][1] + V @ J[1][1])
     close(vjp(lambda x: g(x, t(B)), t(A))[1], slope(A, B, 0))  # v is implied for one element
@@ -113,18 +113,18 @@ def test_create_graph() -> None:
     x = t([1.0, 2.0, 3.0], requires_grad=True)
     cube = lambda x: x * x * x  # noqa: E731
     j = jacobian(cube, x, create_graph=True)
-    np.testing.assert_allclose(grad(j.sum(), x)[0].data, 6 * x.data)
+    np.testing.assert_allclose(grad(j.sum(), x)[0].array, 6 * x.array)
     h = hessian(lambda x: cube(x).sum(), x, create_graph=True)
-    np.testing.assert_allclose(grad(h.sum(), x)[0].data, [6, 6, 6])
+    np.testing.assert_allclose(grad(h.sum(), x)[0].array, [6, 6, 6])
     v = t([1.0, -1.0, 2.0], requires_grad=True)
     for product in (vjp, jvp):
         y, p = product(cube, x, v, create_graph=True)
         gx, gv = grad(p.sum(), (x, v), retain_graph=True)
-        np.testing.assert_allclose(gx.data, 6 * x.data * v.data)
-        np.testing.assert_allclose(gv.data, 3 * x.data**2)
-        np.testing.assert_allclose(grad(y.sum(), x)[0].data, 3 * x.data**2)
+        np.testing.assert_allclose(gx.array, 6 * x.array * v.array)
+        np.testing.assert_allclose(gv.array, 3 * x.array**2)
+        np.testing.assert_allclose(grad(y.sum(), x)[0].array, 3 * x.array**2)
     _, p = hvp(lambda x: cube(x).sum(), x, v, create_graph=True)
-    np.testing.assert_allclose(grad(p.sum(), x)[0].data, 6 * v.data)
+    np.testing.assert_allclose(grad(p.sum(), x)[0].array, 6 * v.array)
 
 
 def test_inputs_are_left_alone() -> None:
@@ -133,18 +133,18 @@ def test_inputs_are_left_alone() -> None:
         jacobian(lambda x: x.exp(), x)
         hvp(lambda x: (x * x).sum(), x, t(U))
     assert x.grad is None and x.is_leaf
-    np.testing.assert_array_equal(x.data, A)
+    np.testing.assert_array_equal(x.array, A)
 
 
 def test_independent_outputs_are_zero() -> None:
     x, c = t(B), t(V)
     for func in (lambda x: c * 2.0, lambda x: c):
-        assert not jacobian(func, x).data.any() and jacobian(func, x).shape == (3, 3)
-        assert not vjp(func, x, c)[1].data.any() and not jvp(func, x, c)[1].data.any()
-    assert not hessian(lambda x: x.sum(), x).data.any() and not hvp(lambda x: x.sum(), x, c)[1].data.any()
-    assert not hessian(lambda x: c.sum(), x).data.any()
+        assert not jacobian(func, x).array.any() and jacobian(func, x).shape == (3, 3)
+        assert not vjp(func, x, c)[1].array.any() and not jvp(func, x, c)[1].array.any()
+    assert not hessian(lambda x: x.sum(), x).array.any() and not hvp(lambda x: x.sum(), x, c)[1].array.any()
+    assert not hessian(lambda x: c.sum(), x).array.any()
     first, second = jacobian(lambda x, y: x * 2.0, (x, c))
-    assert first.data.any() and not second.data.any()
+    assert first.array.any() and not second.array.any()
 
 
 def test_empty() -> None:
@@ -177,7 +177,7 @@ def test_messages() -> None:
     with pytest.raises(TypeError, match="vjp: inputs must be a Tensor or a tuple of Tensors, got tuple of"):
         vjp(lambda x: x, (x, 1.0))
     with pytest.raises(TypeError, match="jacobian: the result of func must be .*, got ndarray"):
-        jacobian(lambda x: x.data, x)
+        jacobian(lambda x: x.array, x)
     with pytest.raises(TypeError, match="inputs hold int64, a derivative needs float"):
         jvp(lambda x: x, Tensor([1, 2]))
     with pytest.raises(ValueError, match="vjp: v may be left out only where func's output is one Tensor with one"):

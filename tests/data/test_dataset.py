@@ -20,8 +20,8 @@ def test_samples_are_tuples_of_tensors():
 def test_a_tensor_dataset_takes_batches_as_copies():
     data = squares(5)
     numbers, columns = data.take([4, 0])
-    assert numbers.data.tolist() == [16, 0] and columns.shape == (2, 1)
-    numbers.data[:] = -1
+    assert numbers.array.tolist() == [16, 0] and columns.shape == (2, 1)
+    numbers.array[:] = -1
     assert data[4][0].item() == 16
 
 
@@ -53,7 +53,7 @@ def test_subset_and_concat():
     data = squares(6)
     part = Subset(data, [5, -6, 2])
     assert [part[i][0].item() for i in range(3)] == [25, 0, 4]
-    assert part.take([2, 0])[0].data.tolist() == [4, 25]
+    assert part.take([2, 0])[0].array.tolist() == [4, 25]
     both = part + data
     assert isinstance(both, ConcatDataset) and len(both) == 9
     assert [both[i][0].item() for i in (2, 3, 8, -9)] == [4, 0, 25, 25]
@@ -77,7 +77,7 @@ def test_random_split_by_sizes_and_by_fractions():
 def test_collate_stacks_every_structure():
     samples = [{"x": (np.zeros(2), 1), "name": "a", "f": 0.5}, {"x": (np.ones(2), 2), "name": "b", "f": 1.5}]
     batch = default_collate(samples)
-    assert batch["x"][0].data.tolist() == [[0, 0], [1, 1]] and batch["x"][1].dtype == np.int64
+    assert batch["x"][0].array.tolist() == [[0, 0], [1, 1]] and batch["x"][1].dtype == np.int64
     assert batch["name"] == ["a", "b"] and batch["f"].dtype == np.float32
 
 

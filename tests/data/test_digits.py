@@ -27,7 +27,7 @@ def test_the_split_is_fixed_disjoint_and_keeps_proportions():
         assert of_digit[4::5].all() and of_digit.sum() == len(of_digit) // 5
     image, label = held_out[0]
     assert image.shape == (1, 8, 8) and image.dtype == np.float32 and label.dtype == np.int64
-    both = np.concatenate([train.tensors[0].data, held_out.tensors[0].data])
+    both = np.concatenate([train.tensors[0].array, held_out.tensors[0].array])
     assert both.min() == 0 and both.max() == 1 and len(both) == 1797
 
 
@@ -42,8 +42,8 @@ def test_a_damaged_file_is_noticed():
 def test_callers_cannot_change_the_data_for_each_other():
     images, _ = load_digits()
     images[:] = 0
-    Digits().tensors[0].data[:] = 0
-    assert load_digits()[0].max() == 16 and Digits().tensors[0].data.max() == 1
+    Digits().tensors[0].array[:] = 0
+    assert load_digits()[0].max() == 16 and Digits().tensors[0].array.max() == 1
 
 
 def test_the_source_is_credited_beside_the_file():

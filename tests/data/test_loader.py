@@ -24,7 +24,7 @@ DATA = TensorDataset(np.arange(10))
 
 
 def visited(loader) -> list[list[int]]:
-    return [batch.data.tolist() for (batch,) in loader]
+    return [batch.array.tolist() for (batch,) in loader]
 
 
 def test_pytorchs_path_leads_to_the_same_loader():
@@ -61,7 +61,7 @@ def test_single_samples_samplers_and_collate_fn():
     assert visited(DataLoader(DATA, batch_sampler=[[1, 2], [7]])) == [[1, 2], [7]]
     assert visited(DataLoader(DATA, 2, sampler=[9, 0, 3])) == [[9, 0], [3]]
     assert list(DataLoader([1, 2, 3], 2, collate_fn=sum)) == [3, 3]
-    assert [batch.data.tolist() for batch in DataLoader([1.0, 2.0, 3.0], 2)] == [[1, 2], [3]]
+    assert [batch.array.tolist() for batch in DataLoader([1.0, 2.0, 3.0], 2)] == [[1, 2], [3]]
 
 
 class Fetching:
@@ -76,7 +76,7 @@ class Fetching:
 
 
 def test_getitems_is_preferred():
-    assert [batch.data.tolist() for batch in DataLoader(Fetching(), 3)] == [[0, 10, 20], [30]]
+    assert [batch.array.tolist() for batch in DataLoader(Fetching(), 3)] == [[0, 10, 20], [30]]
 
 
 def test_samplers():
@@ -129,7 +129,7 @@ def test_a_loader_is_taken_up_in_the_middle_of_an_epoch(stop, own):
         found = []
         for _ in range(first_epoch, 3):
             for (batch,) in loader:
-                found.append((batch.data.tolist(), default_generator.integers(1000)))
+                found.append((batch.array.tolist(), default_generator.integers(1000)))
         return found
 
     whole = rest(start(), 0)

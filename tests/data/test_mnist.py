@@ -22,14 +22,14 @@ def test_all_images_and_labels():
 def test_the_split_is_stratified_and_disjoint():
     train, held_out = MNIST5k(), MNIST5k(train=False)
     assert (len(train), len(held_out)) == (4000, 1000)
-    assert np.bincount(held_out.tensors[1].data).tolist() == [100] * 10
+    assert np.bincount(held_out.tensors[1].array).tolist() == [100] * 10
     image, label = held_out[0]
     assert image.shape == (1, 28, 28) and image.dtype == np.float32 and label.dtype == np.int64
-    rows = np.concatenate([data.tensors[0].data.reshape(-1, 784) for data in (train, held_out)])
+    rows = np.concatenate([data.tensors[0].array.reshape(-1, 784) for data in (train, held_out)])
     images, _ = load_mnist5k()
     assert rows.max() == 1 and np.rint(rows * 255).sum(dtype=np.float64) == images.sum()
     # within each digit, in the order of the file, every fifth
-    assert np.array_equal(held_out.tensors[0].data[:100, 0], images[4:500:5].astype(np.float32) / 255)
+    assert np.array_equal(held_out.tensors[0].array[:100, 0], images[4:500:5].astype(np.float32) / 255)
 
 
 def test_the_package_is_not_imported():

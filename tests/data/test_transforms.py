@@ -33,7 +33,7 @@ FIXED = [
 
 
 def array(image):
-    return image.data if isinstance(image, Tensor) else image
+    return image.array if isinstance(image, Tensor) else image
 
 
 def pixels(image) -> np.ndarray:
@@ -85,9 +85,9 @@ def test_to_tensor():
     for row in range(7):
         for column in range(5):
             for channel in range(3):
-                assert result.data[channel, row, column] == np.float32(BYTES[row, column, channel] / np.float32(255))
+                assert result.array[channel, row, column] == np.float32(BYTES[row, column, channel] / np.float32(255))
     assert T.ToTensor()(GREY).shape == (1, 7, 5)
-    assert np.array_equal(T.ToTensor()(np.moveaxis(FLOATS, 0, -1)).data, FLOATS)
+    assert np.array_equal(T.ToTensor()(np.moveaxis(FLOATS, 0, -1)).array, FLOATS)
     for wrong in (BYTES.astype(np.int64), FLOATS[None], "x", Tensor(FLOATS)):
         with pytest.raises(TypeError, match="ToTensor: expected an array"):
             T.ToTensor()(wrong)
@@ -98,7 +98,7 @@ def test_normalize():
     result = T.Normalize(mean, std)(Tensor(FLOATS))
     for channel in range(3):
         expected = (FLOATS[channel].astype(np.float64) - mean[channel]) / std[channel]
-        np.testing.assert_allclose(result.data[channel], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result.array[channel], expected, rtol=1e-5, atol=1e-6)
     assert T.Normalize([0.5], [0.5])(FLOATS[:1]).shape == (1, 7, 5)
     with pytest.raises(TypeError, match=r"put ToTensor\(\) before it"):
         T.Normalize(mean, std)(BYTES)
@@ -283,14 +283,14 @@ def test_mixup():
     shares = []
     for _ in range(50):
         x, y = T.MixUp(alpha=1.0, num_classes=3)(Tensor(images), Tensor(labels))
-        share = float(y.data[0, 0])  # 0 is mixed with 2, the last one
+        share = float(y.array[0, 0])  # 0 is mixed with 2, the last one
         for index in range(6):
             expected = share * images[index] + (1 - share) * images[index - 1]
-            np.testing.assert_allclose(x.data[index], expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(x.array[index], expected, rtol=1e-5, atol=1e-6)
             classes = np.zeros(3)
             classes[labels[index]] += share
             classes[labels[index - 1]] += 1 - share
-            np.testing.assert_allclose(y.data[index], classes, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(y.array[index], classes, rtol=1e-5, atol=1e-6)
         shares.append(share)
     assert min(shares) < 0.15 and max(shares) > 0.85 and x.dtype == y.dtype == np.float32
     soft = np.random.default_rng(1).dirichlet(np.ones(3), 6)

@@ -30,7 +30,7 @@ from retrograd.ops.random import default_generator, manual_seed
 
 
 def batches(loader):
-    return [tuple(part.data.tolist() for part in batch) for batch in loader]
+    return [tuple(part.array.tolist() for part in batch) for batch in loader]
 
 
 def alive(process: int) -> bool:
@@ -49,7 +49,7 @@ def test_any_number_of_workers_gives_the_same_batches_in_two_epochs():
         epochs = []
         for _ in range(2):
             for batch in loader:
-                epochs.append(tuple(part.data.tolist() for part in batch))
+                epochs.append(tuple(part.array.tolist() for part in batch))
                 default_generator.random()  # as dropout would
         found.append((epochs, default_generator.bit_generator.state))
     assert found[0] == found[1] == found[2]
@@ -88,7 +88,7 @@ def test_who_works():
 def test_persistent_workers_stay_until_the_loader_goes(tmp_path, monkeypatch):
     monkeypatch.setenv("RETROGRAD_TEST_FOLDER", str(tmp_path))
     loader = DataLoader(Who(), 3, num_workers=1, persistent_workers=True, worker_init_fn=leave_a_mark)
-    found = {process for _ in range(3) for batch in loader for process in batch[0].data.tolist()}
+    found = {process for _ in range(3) for batch in loader for process in batch[0].array.tolist()}
     assert len(found) == 1 and [path.name for path in tmp_path.iterdir()] == [f"0-{found.copy().pop()}"]
     next(iter(loader))  # left early: what was made ahead is dropped
     assert [batch[0].shape for batch in loader] == [(3,), (3,)]
@@ -131,7 +131,7 @@ def test_workers_have_the_kernels_of_the_process():
 
 def test_arrays_arrive_in_memory_that_can_be_written_to():
     for _, _, array in DataLoader(Noisy(4), 2, num_workers=1):
-        array.data += 1
+        array.array += 1
 
 
 # ---- faults --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ class Add(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        return Tensor(np.asarray(x.data + y.data))
+        return Tensor(np.asarray(x.array + y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -29,7 +29,7 @@ class Mul(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return Tensor(np.asarray(x.data * y.data))
+        return Tensor(np.asarray(x.array * y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -44,7 +44,7 @@ class Exp(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = Tensor(np.asarray(np.exp(x.data)))
+        y = Tensor(np.asarray(np.exp(x.array)))
         ctx.save_for_backward(y)
         return y
 
@@ -60,7 +60,7 @@ class Sum(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.shape = x.shape
-        return Tensor(np.asarray(x.data.sum()))
+        return Tensor(np.asarray(x.array.sum()))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class Spread(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-        return Tensor(np.broadcast_to(x.data, shape))
+        return Tensor(np.broadcast_to(x.array, shape))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -84,7 +84,7 @@ class Transpose(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return Tensor(x.data.T)
+        return Tensor(x.array.T)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class MatMul(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return Tensor(x.data @ y.data)
+        return Tensor(x.array @ y.array)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -110,12 +110,12 @@ class DivMod(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, ...]:
-        return Tensor(x.data / 2), Tensor(x.data * 3), Tensor(np.sign(x.data).astype(np.int64))
+        return Tensor(x.array / 2), Tensor(x.array * 3), Tensor(np.sign(x.array).astype(np.int64))
 
     @staticmethod
     def backward(ctx: Any, g_half: Tensor, g_triple: Tensor, g_sign: Tensor) -> Tensor:
         ctx.seen = (g_half, g_triple, g_sign)
-        return Tensor(g_half.data / 2 + g_triple.data * 3)
+        return Tensor(g_half.array / 2 + g_triple.array * 3)
 
 
 class OnceSquare(Function):
@@ -124,13 +124,13 @@ class OnceSquare(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return Tensor(np.asarray(x.data * x.data))
+        return Tensor(np.asarray(x.array * x.array))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return Tensor(np.asarray(2 * x.data * g.data))
+        return Tensor(np.asarray(2 * x.array * g.array))
 
 
 class Identity(Function):
@@ -160,4 +160,4 @@ def irregular(*shape: int, seed: int = 1) -> Tensor:
 def values(tensor: Tensor | None) -> list[float]:
     """The elements of a tensor that must be there."""
     assert tensor is not None
-    return tensor.data.tolist()
+    return tensor.array.tolist()

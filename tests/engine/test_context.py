@@ -17,7 +17,7 @@ class Power(Function):
 
     @staticmethod
     def forward(x: Tensor, n: int) -> Tensor:
-        return wrap(x.data**n)
+        return wrap(x.array**n)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -29,7 +29,7 @@ class Power(Function):
         x, _ = ctx.saved_tensors
         if ctx.n == 1:
             return g, None
-        slope = Mul.apply(wrap(np.full_like(x.data, ctx.n)), Power.apply(x, ctx.n - 1))
+        slope = Mul.apply(wrap(np.full_like(x.array, ctx.n)), Power.apply(x, ctx.n - 1))
         return Mul.apply(g, slope), None
 
 
@@ -49,7 +49,7 @@ def test_setup_context_is_inherited() -> None:
     class Scaled(Power):
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
-            return wrap(g.data * 100), None
+            return wrap(g.array * 100), None
 
     class Other(Power):
         @staticmethod
@@ -69,7 +69,7 @@ def test_setup_context_of_a_view_with_several_outputs() -> None:
     class Ends(View):
         @staticmethod
         def forward(x: Tensor) -> Any:
-            return wrap(x.data[:1]), wrap(x.data[1:])
+            return wrap(x.array[:1]), wrap(x.array[1:])
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -77,7 +77,7 @@ def test_setup_context_of_a_view_with_several_outputs() -> None:
 
         @staticmethod
         def backward(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
-            return wrap(np.concatenate([first.data, second.data]))
+            return wrap(np.concatenate([first.array, second.array]))
 
     first, second = Ends.apply(leaf(1, 2))
     assert first.requires_grad and not second.requires_grad
@@ -88,13 +88,13 @@ class Double(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        x.data *= 2
+        x.array *= 2
         ctx.mark_dirty(x)
         return x
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
-        return wrap(g.data * 2)
+        return wrap(g.array * 2)
 
 
 def test_mark_dirty() -> None:
@@ -126,8 +126,8 @@ def test_a_dirty_leaf_is_refused() -> None:
     with pytest.raises(RuntimeError, match="Double: a leaf that requires a gradient cannot change while"):
         Double.apply(x)
     with no_grad():
-        before = x.data[0]
-        assert Double.apply(x) is x and x.data[0] == 2 * before and x.is_leaf
+        before = x.array[0]
+        assert Double.apply(x) is x and x.array[0] == 2 * before and x.is_leaf
 
 
 def test_a_dirty_argument_may_be_saved_as_it_is_now() -> None:
@@ -135,7 +135,7 @@ def test_a_dirty_argument_may_be_saved_as_it_is_now() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.mark_dirty(x)
-            np.exp(x.data, out=x.data)
+            np.exp(x.array, out=x.array)
             ctx.save_for_backward(x)
             return x
 
@@ -148,8 +148,8 @@ def test_a_dirty_argument_may_be_saved_as_it_is_now() -> None:
     y = ExpInPlace.apply(Add.apply(x, x))
     v, w = np.array([3.0, -0.5]), np.array([0.7, 2.0])
     (g,) = grad(y, x, wrap(v), create_graph=True)
-    np.testing.assert_allclose(g.data, 2 * v * np.exp(2 * x.data))
-    np.testing.assert_allclose(grad(g, x, wrap(w))[0].data, 4 * v * w * np.exp(2 * x.data))
+    np.testing.assert_allclose(g.array, 2 * v * np.exp(2 * x.array))
+    np.testing.assert_allclose(grad(g, x, wrap(w))[0].array, 4 * v * w * np.exp(2 * x.array))
 
 
 def test_dirty_must_be_returned() -> None:
@@ -157,7 +157,7 @@ def test_dirty_must_be_returned() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.mark_dirty(x)
-            return wrap(x.data * 2)
+            return wrap(x.array * 2)
 
     with pytest.raises(ValueError, match="Lost: mark_dirty was given a tensor that forward does not return"):
         Lost.apply(Exp.apply(leaf(1)))
@@ -171,20 +171,20 @@ def test_set_materialize_grads(materialize: bool) -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Any:
             ctx.set_materialize_grads(materialize)
-            kept = wrap(x.data.astype(np.int64))
+            kept = wrap(x.array.astype(np.int64))
             ctx.mark_non_differentiable(kept)
-            return wrap(x.data * 2), wrap(x.data.astype(np.float32)), kept
+            return wrap(x.array * 2), wrap(x.array.astype(np.float32)), kept
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Tensor:
             seen.extend(grads)
-            return wrap(grads[0].data * 2)
+            return wrap(grads[0].array * 2)
 
     x = leaf(1, 2)
     Pair.apply(x)[0].backward(wrap(np.array([3.0, 4.0])))
     assert values(x.grad) == [6, 8] and values(seen[0]) == [3, 4]
     if materialize:
-        assert [(g.shape, g.dtype, g.data.any()) for g in seen[1:]] == [
+        assert [(g.shape, g.dtype, g.array.any()) for g in seen[1:]] == [
             ((2,), np.float32, False),
             ((2,), np.int64, False),
         ]

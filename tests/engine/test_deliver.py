@@ -13,7 +13,7 @@ from retrograd.engine import Function, Tensor, backward, grad, wrap
 
 def array(tensor: Tensor | None) -> np.ndarray:
     assert tensor is not None
-    return tensor.data
+    return tensor.array
 
 
 # ---- grad_req: a list of cases -----------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def test_a_leaf_gets_its_gradient_once_per_sweep() -> None:
     class Peek(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def test_a_leaf_gets_its_gradient_once_per_sweep() -> None:
 
 
 def distinct(*tensors: Tensor | np.ndarray | None) -> bool:
-    arrays = [item.data if isinstance(item, Tensor) else item for item in tensors if item is not None]
+    arrays = [item.array if isinstance(item, Tensor) else item for item in tensors if item is not None]
     return not any(np.shares_memory(a, b) for k, a in enumerate(arrays) for b in arrays[:k])
 
 
@@ -150,12 +150,12 @@ def test_grad_hands_no_other_views_on() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x)
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
             (x,) = ctx.saved_tensors
-            return wrap(x.data[:])
+            return wrap(x.array[:])
 
     for both in (np.ones((2, 3)), np.ones((3, 2)).T):
         x = Tensor(both[0], requires_grad=True)
@@ -185,11 +185,11 @@ def test_a_gradient_that_shows_an_element_several_times_becomes_an_array_of_its_
     class Repeated(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
-            repeated: np.ndarray = np.ndarray((2,), g.data.dtype, np.ones(1), 0, (0,))
+            repeated: np.ndarray = np.ndarray((2,), g.array.dtype, np.ones(1), 0, (0,))
             return wrap(repeated)  # and may be written to
 
     x = leaf(1, 2)
@@ -203,12 +203,12 @@ def test_a_saved_tensor_returned_as_gradient_is_not_shared() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
             ctx.save_for_backward(x, y)
-            return wrap(x.data * y.data)
+            return wrap(x.array * y.array)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> tuple[Tensor, ...]:
             x, y = ctx.saved_tensors
-            return wrap(y.data), x
+            return wrap(y.array), x
 
     x, y = leaf(1, 2), leaf(3, 4)
     Forgetful.apply(x, y).backward(Tensor(np.ones(2)))
@@ -222,12 +222,12 @@ def test_a_gradient_that_backward_keeps_is_not_shared() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor, how: str) -> Tensor:
             ctx.how = how
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
             fresh = np.zeros((2, 2))
-            fresh[...] = g.data
+            fresh[...] = g.array
             result = wrap(fresh.T if ctx.how == "view" else fresh[:2] if ctx.how == "slice" else fresh)
             kept.append({"tensor": result, "array": fresh}.get(ctx.how, fresh))
             return result, None
@@ -245,7 +245,7 @@ def test_a_fresh_gradient_is_not_copied() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor, view: bool) -> Tensor:
             ctx.view = view
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
@@ -269,9 +269,9 @@ def test_adding_happens_in_place_only_where_nobody_else_looks() -> None:
     assert array(x.grad).__array_interface__["data"][0] == address
     for keep in (lambda: x.grad, lambda: array(x.grad), lambda: array(x.grad)[:1]):
         held = keep()
-        before = np.array(held.data if isinstance(held, Tensor) else held)
+        before = np.array(held.array if isinstance(held, Tensor) else held)
         Mul.apply(x, x).backward(Tensor(np.ones(2)))
-        np.testing.assert_array_equal(held.data if isinstance(held, Tensor) else held, before)
+        np.testing.assert_array_equal(held.array if isinstance(held, Tensor) else held, before)
     assert array(x.grad).tolist() == [10, 20]
 
 
@@ -305,7 +305,7 @@ def test_sums_inside_the_sweep_leave_gradients_alone() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor, part: np.ndarray) -> Tensor:
             ctx.part = part
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
@@ -323,7 +323,7 @@ def test_sums_inside_the_sweep_leave_gradients_alone() -> None:
 def test_grad_that_no_longer_fits() -> None:
     x, y = leaf(1, 2), leaf(3, 4)
     y.grad = Tensor(np.ones(2))
-    y.data = np.array(1.0)
+    y.array = np.array(1.0)
     z = Spread.apply(y, (2,))
     with pytest.raises(
         RuntimeError, match=r"shape \(\) to a grad of float64 and shape \(2,\).*set its grad to None"
@@ -348,7 +348,7 @@ def test_history_stays_out_of_grad_without_create_graph(what: str) -> None:
     class Forgetful(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            y = wrap(x.data * 2)
+            y = wrap(x.array * 2)
             ctx.save_for_backward(x if what == "argument" else y)
             return y
 

@@ -44,7 +44,7 @@ def test_integer_results_carry_no_gradient() -> None:
     class Round(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data.astype(np.int64))
+            return wrap(x.array.astype(np.int64))
 
     assert not Round.apply(leaf(1.5)).requires_grad
 
@@ -53,7 +53,7 @@ def test_mark_non_differentiable() -> None:
     class Parts(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Any:
-            whole, rest = wrap(np.floor(x.data)), wrap(x.data % 1)
+            whole, rest = wrap(np.floor(x.array)), wrap(x.array % 1)
             ctx.mark_non_differentiable(whole)
             ctx.save_for_backward(whole, rest)
             return whole, rest
@@ -61,7 +61,7 @@ def test_mark_non_differentiable() -> None:
         @staticmethod
         def backward(ctx: Any, g_whole: Tensor, g_rest: Tensor) -> Tensor:
             whole, rest = ctx.saved_tensors
-            assert not whole.requires_grad and rest.requires_grad and not g_whole.data.any()
+            assert not whole.requires_grad and rest.requires_grad and not g_whole.array.any()
             return g_rest
 
     x = leaf(1.5)
@@ -73,7 +73,7 @@ def test_mark_non_differentiable() -> None:
     class Single(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            y = wrap(np.floor(x.data))
+            y = wrap(np.floor(x.array))
             ctx.mark_non_differentiable(y)
             return y
 
@@ -82,8 +82,8 @@ def test_mark_non_differentiable() -> None:
     class Stranger(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            ctx.mark_non_differentiable(wrap(x.data))
-            return wrap(x.data)
+            ctx.mark_non_differentiable(wrap(x.array))
+            return wrap(x.array)
 
     with pytest.raises(ValueError, match="Stranger: mark_non_differentiable .* does not return"):
         Stranger.apply(x)
@@ -93,7 +93,7 @@ def test_one_tensor_returned_twice() -> None:
     class Double(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Any:
-            y = wrap(x.data.copy())
+            y = wrap(x.array.copy())
             return y, y
 
     with pytest.raises(
@@ -106,11 +106,11 @@ def test_a_tuple_of_one() -> None:
     class One(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Any:
-            return (wrap(x.data * 2),)
+            return (wrap(x.array * 2),)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
-            return wrap(g.data * 2)
+            return wrap(g.array * 2)
 
     x = leaf(1)
     (y,) = One.apply(x)
@@ -123,7 +123,7 @@ def test_saved_argument_that_is_also_returned() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Any:
             ctx.save_for_backward(x)
-            return x, wrap(x.data * x.data)
+            return x, wrap(x.array * x.array)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor, g_square: Tensor) -> Tensor:
@@ -132,7 +132,7 @@ def test_saved_argument_that_is_also_returned() -> None:
 
     x = leaf(3)
     same, square = Pass.apply(x)
-    assert same.data is x.data and same is not x
+    assert same.array is x.array and same is not x
     (g,) = grad(square, x, create_graph=True)
     assert g.item() == 6 and grad(g, x)[0].item() == 2
 
@@ -144,11 +144,11 @@ def test_subclass_of_tensor_as_argument_and_result() -> None:
     class Make(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return Special(x.data * 2)
+            return Special(x.array * 2)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
-            return Special(g.data * 2)
+            return Special(g.array * 2)
 
     x = Special(np.array([1.0]), requires_grad=True)
     y = Make.apply(x)
@@ -162,11 +162,11 @@ def test_attributes_of_ctx() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
             ctx.factor = factor
-            return wrap(x.data * factor)
+            return wrap(x.array * factor)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
-            return wrap(g.data * ctx.factor), None
+            return wrap(g.array * ctx.factor), None
 
     x = leaf(1)
     Scale.apply(x, 3.0).backward()

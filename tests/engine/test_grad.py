@@ -28,7 +28,7 @@ def test_grad_computes_only_what_is_asked_for() -> None:
     class Spy(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
-            return wrap(x.data * w.data)
+            return wrap(x.array * w.array)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
@@ -76,7 +76,7 @@ def test_recording_is_off_unless_create_graph() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             seen.append(is_grad_enabled())
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -173,16 +173,16 @@ class Sigmoid(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, what: str) -> Tensor:
-        e = wrap(np.exp(-x.data))
-        ctx.save_for_backward(e if what == "tensor" else e.data, None)
-        return wrap(1 / (1 + e.data))
+        e = wrap(np.exp(-x.array))
+        ctx.save_for_backward(e if what == "tensor" else e.array, None)
+        return wrap(1 / (1 + e.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
         e, nothing = ctx.saved_tensors
         assert nothing is None
         e = e if isinstance(e, Tensor) else wrap(e)
-        inner = wrap(1 / (1 + e.data) ** 2)
+        inner = wrap(1 / (1 + e.array) ** 2)
         return Mul.apply(Mul.apply(g, e), inner), None
 
 
@@ -218,7 +218,7 @@ def test_saved_tensor_from_outside_keeps_its_history() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x, w)
-            return wrap(x.data * w.data)
+            return wrap(x.array * w.array)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -234,7 +234,7 @@ def test_only_tensors_and_arrays_are_saved() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x, 3)
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
     with pytest.raises(
         TypeError, match="Wrong: save_for_backward takes .*argument 1 is int; set it as an attribute"

@@ -18,7 +18,7 @@ class MulNumPy(Mul):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         x, y = ctx.saved_tensors
-        return wrap(g.data * y.data), wrap(g.data * x.data)
+        return wrap(g.array * y.array), wrap(g.array * x.array)
 
 
 CASES = {
@@ -83,7 +83,7 @@ def test_the_callers_tensors_stay_as_they_are() -> None:
     gradgradcheck(Exp.apply, x)
     with pytest.raises(ZeroDivisionError):
         gradcheck(lambda x: 1 / 0, x)
-    assert x.data is array and x.grad is marker and not marker.data.any()
+    assert x.array is array and x.grad is marker and not marker.array.any()
     np.testing.assert_array_equal(array, before)
 
 
@@ -105,7 +105,7 @@ def test_float64_is_required() -> None:
     class Narrow(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data.astype(np.float32))
+            return wrap(x.array.astype(np.float32))
 
     with pytest.raises(ValueError, match="output 0 is float32"):
         gradcheck(Narrow.apply, irregular(2))
@@ -119,7 +119,7 @@ def test_nothing_to_check() -> None:
         with pytest.raises(ValueError, match="no output of func requires a gradient"):
             check(lambda x: x.detach(), x)
     with pytest.raises(TypeError, match="output 0 of func is ndarray"):
-        gradcheck(lambda x: x.data, x)
+        gradcheck(lambda x: x.array, x)
     x.grad_req = "null"
     with pytest.raises(ValueError, match=r'inputs\[0\] has grad_req "null"'):
         gradcheck(Exp.apply, x)
@@ -130,7 +130,7 @@ def test_raise_exception_false_returns_the_report() -> None:
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
             (y,) = ctx.saved_tensors
-            return wrap(-g.data * y.data)
+            return wrap(-g.array * y.array)
 
     report = gradcheck(Flipped.apply, irregular(3), raise_exception=False)
     assert not report and len(report.faults) == 1
@@ -145,7 +145,7 @@ def test_random_functions_are_found() -> None:
     class Noise(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data * random.random())
+            return wrap(x.array * random.random())
 
     with pytest.raises(
         GradcheckError, match="two calls with the same inputs differ in output 0.*manual_seed"
@@ -159,11 +159,11 @@ def test_random_backward_is_found() -> None:
     class Noise(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
-            return wrap(g.data * (1 + 1e-12 * random.random()))
+            return wrap(g.array * (1 + 1e-12 * random.random()))
 
     with pytest.raises(GradcheckError, match="two sweeps from output 0"):
         gradcheck(Noise.apply, irregular(2))
@@ -176,27 +176,27 @@ def test_modified_inputs_are_found(which: str) -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x)
-            y = wrap(x.data * 2)
+            y = wrap(x.array * 2)
             if which == "forward":
-                x.data[...] = 0
+                x.array[...] = 0
             return y
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
             (x,) = ctx.saved_tensors
             if which == "backward":
-                x.data += 1
-            result = wrap(g.data * 2)
+                x.array += 1
+            result = wrap(g.array * 2)
             if which == "upstream":
-                g.data[...] = 0
+                g.array[...] = 0
             return result
 
     x = irregular(3)
-    before = x.data.copy()
+    before = x.array.copy()
     text = {"upstream": "backward modified its upstream gradient"}.get(which, f"{which} modified input 0")
     with pytest.raises(GradcheckError, match=text):
         gradcheck(Careless.apply, x, check_layouts=False)
-    np.testing.assert_array_equal(x.data, before)
+    np.testing.assert_array_equal(x.array, before)
 
 
 @pytest.mark.parametrize("which", ["forward", "backward"])
@@ -205,14 +205,14 @@ def test_code_that_assumes_contiguous_arrays_is_found(which: str) -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             order = "A" if which == "forward" else "C"
-            weights = np.arange(1.0, 1 + x.data.size)
-            return wrap((x.data.reshape(-1, order=order) * weights).reshape(x.shape, order="C"))
+            weights = np.arange(1.0, 1 + x.array.size)
+            return wrap((x.array.reshape(-1, order=order) * weights).reshape(x.shape, order="C"))
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
             order = "A" if which == "backward" else "C"
-            weights = np.arange(1.0, 1 + g.data.size)
-            return wrap((g.data.reshape(-1, order=order) * weights).reshape(g.shape, order="C"))
+            weights = np.arange(1.0, 1 + g.array.size)
+            return wrap((g.array.reshape(-1, order=order) * weights).reshape(g.shape, order="C"))
 
     text = "output 0 .*other strides" if which == "forward" else "gradient of output 0 .*other strides"
     with pytest.raises(GradcheckError, match=text):
@@ -225,11 +225,11 @@ def test_a_kink_at_the_input_is_not_hidden() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x)
-            return wrap(np.abs(x.data))
+            return wrap(np.abs(x.array))
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
-            return wrap(g.data * np.sign(ctx.saved_tensors[0].data + 1e-300))
+            return wrap(g.array * np.sign(ctx.saved_tensors[0].array + 1e-300))
 
     assert gradcheck(Abs.apply, irregular(4))
     assert not gradcheck(Abs.apply, leaf(0, 1), raise_exception=False)
@@ -242,11 +242,11 @@ def test_ill_conditioned_but_right() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor, slope: float, back: float) -> Tensor:
             ctx.slope = slope
-            return wrap((x.data * slope + 1e4) - back)
+            return wrap((x.array * slope + 1e4) - back)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
-            return wrap(g.data * ctx.slope), None, None
+            return wrap(g.array * ctx.slope), None, None
 
     for slope, back in ((1e-2, 1e4), (1e-2, 0.0), (1e-7, 0.0)):
         for seed in range(20):

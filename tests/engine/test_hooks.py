@@ -16,7 +16,7 @@ from retrograd.engine import Tensor, grad, is_grad_enabled, wrap
 
 
 def times(factor: float) -> Any:
-    return lambda g: wrap(g.data * factor)
+    return lambda g: wrap(g.array * factor)
 
 
 def test_on_a_result() -> None:
@@ -114,12 +114,12 @@ def test_an_optimizer_in_the_hook_may_drop_the_gradient() -> None:
     x = leaf(2)
 
     def step(t: Tensor) -> None:
-        t.data -= 0.5 * t.grad.data
+        t.array -= 0.5 * t.grad.array
         t.grad = None
 
     x.register_post_accumulate_grad_hook(step)
     Mul.apply(x, x).backward()
-    assert x.data[0] == 0 and x.grad is None
+    assert x.array[0] == 0 and x.grad is None
 
 
 def test_a_kept_gradient_is_not_the_leafs_own() -> None:

@@ -28,7 +28,7 @@ from retrograd.engine import (
 class Part(View):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(x.data[:1])
+        return wrap(x.array[:1])
 
 
 def test_nothing_is_recorded() -> None:
@@ -41,7 +41,7 @@ def test_nothing_is_recorded() -> None:
                 assert not is_grad_enabled() and not Exp.apply(x).requires_grad
     assert is_grad_enabled() and not is_inference_mode_enabled()
     assert y.is_inference() and not y.requires_grad and not x.is_inference()
-    np.testing.assert_array_equal(y.data, np.exp([1, 2]))
+    np.testing.assert_array_equal(y.array, np.exp([1, 2]))
 
 
 def test_what_is_made_inside() -> None:
@@ -70,9 +70,9 @@ def test_outside() -> None:
     with pytest.raises(RuntimeError, match="grad_req: a tensor made in inference_mode"):
         y.grad_req = "add"
     with pytest.raises(RuntimeError, match="twice_: a tensor made in inference_mode cannot change outside"):
-        modify(y, "twice_", lambda old: wrap(old.data * 2))
+        modify(y, "twice_", lambda old: wrap(old.array * 2))
     with inference_mode():
-        modify(y, "twice_", lambda old: wrap(old.data * 2))
+        modify(y, "twice_", lambda old: wrap(old.array * 2))
     assert values(y) == [2]
     with inference_mode():
         y.requires_grad_()
@@ -90,8 +90,8 @@ def test_a_change_in_place_of_an_ordinary_tensor_is_seen() -> None:
     x, y = leaf(2), Tensor(np.array([3.0]))
     z = Mul.apply(x, y)
     with inference_mode():
-        modify(y, "twice_", lambda old: wrap(old.data * 2))
-        modify(x, "twice_", lambda old: wrap(old.data * 2))
+        modify(y, "twice_", lambda old: wrap(old.array * 2))
+        modify(x, "twice_", lambda old: wrap(old.array * 2))
     assert not y.is_inference()
     with pytest.raises(RuntimeError, match=r"(?s)was changed in place.*changed by twice_"):
         z.backward()
@@ -138,7 +138,7 @@ def test_tuples() -> None:
     class Pair(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Any:
-            return wrap(x.data * 2), x
+            return wrap(x.array * 2), x
 
     x = leaf(1)
     with inference_mode():

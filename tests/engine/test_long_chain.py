@@ -22,7 +22,7 @@ class Link(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(x.data + 1)
+        y = wrap(x.array + 1)
         ctx.save_for_backward(x, y)
         return y
 
@@ -48,7 +48,7 @@ def test_second_derivative() -> None:
     class Square(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data * 1)
+            return wrap(x.array * 1)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:

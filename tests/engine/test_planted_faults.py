@@ -23,12 +23,12 @@ def faulty(change: Change, upstream: Change = lambda g: g) -> type[Function]:
         @staticmethod
         def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
             ctx.save_for_backward(x, y)
-            return wrap(x.data * y.data)
+            return wrap(x.array * y.array)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
             x, y = ctx.saved_tensors
-            return wrap(g.data * y.data), wrap(np.asarray(change(upstream(g.data) * x.data)))
+            return wrap(g.array * y.array), wrap(np.asarray(change(upstream(g.array) * x.array)))
 
     return Faulty
 
@@ -120,7 +120,7 @@ def test_worst_entry() -> None:
         and fault.differing == 1
         and fault.total == 36
     )
-    assert fault.analytic == pytest.approx(3 * x.data[1, 2]) and fault.numeric == pytest.approx(x.data[1, 2])
+    assert fault.analytic == pytest.approx(3 * x.array[1, 2]) and fault.numeric == pytest.approx(x.array[1, 2])
     assert "1 of 36 entries" in str(report) and "d output[1, 2] / d input[1, 2]" in str(report)
 
 
@@ -129,13 +129,13 @@ def scalar(backward: Callable[[Any, Tensor], Tensor]) -> type[Function]:
 
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(np.asarray((x.data * x.data).sum()))
+        return wrap(np.asarray((x.array * x.array).sum()))
 
     return type("Scalar", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
 
 
 def test_upstream_forgotten_by_a_scalar_function() -> None:
-    function = scalar(lambda ctx, g: wrap(2 * ctx.saved_tensors[0].data))
+    function = scalar(lambda ctx, g: wrap(2 * ctx.saved_tensors[0].array))
     with pytest.raises(
         GradcheckError, match="zero upstream gradient.*\n.*backward ignores the upstream gradient"
     ):
@@ -143,7 +143,7 @@ def test_upstream_forgotten_by_a_scalar_function() -> None:
 
 
 def test_upstream_squared() -> None:
-    function = scalar(lambda ctx, g: wrap(2 * ctx.saved_tensors[0].data * g.data**2))
+    function = scalar(lambda ctx, g: wrap(2 * ctx.saved_tensors[0].array * g.array**2))
     with pytest.raises(GradcheckError, match="not linear in the upstream gradient"):
         gradcheck(function.apply, irregular(3))
 
@@ -166,7 +166,7 @@ def test_exchanged_gradients() -> None:
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
             x, y = ctx.saved_tensors
-            return wrap(g.data * x.data), wrap(g.data * y.data)
+            return wrap(g.array * x.array), wrap(g.array * y.array)
 
     with pytest.raises(GradcheckError, match="exchanged: this is the gradient of input 1") as caught:
         gradcheck(Exchanged.apply, (irregular(3), irregular(3, seed=2)))
@@ -177,7 +177,7 @@ def test_none_returned_for_a_needed_gradient() -> None:
     class Lazy(Mul):
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
-            return wrap(g.data * ctx.saved_tensors[1].data), None
+            return wrap(g.array * ctx.saved_tensors[1].array), None
 
     with pytest.raises(GradcheckError, match="input 1 .*\n.*\n.*the gradient is dropped"):
         gradcheck(Lazy.apply, (irregular(3), irregular(3, seed=2)))
@@ -187,7 +187,7 @@ def test_gradient_where_none_belongs() -> None:
     class Extra(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(np.ones_like(x.data))
+            return wrap(np.ones_like(x.array))
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
@@ -202,7 +202,7 @@ def test_function_that_is_not_defined_there() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             with np.errstate(invalid="ignore"):
-                return wrap(np.sqrt(x.data))
+                return wrap(np.sqrt(x.array))
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
@@ -217,11 +217,11 @@ def test_infinite_outputs() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             with np.errstate(all="ignore"):
-                return wrap(np.log(x.data * 0 * np.sign(x.data)))
+                return wrap(np.log(x.array * 0 * np.sign(x.array)))
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
-            return wrap(np.full_like(g.data, np.inf))
+            return wrap(np.full_like(g.array, np.inf))
 
     with pytest.raises(GradcheckError, match="the numeric gradient is not finite"):
         gradcheck(Log.apply, irregular(2))
@@ -234,9 +234,9 @@ def test_dropped_group() -> None:
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
             x, y = ctx.saved_tensors
-            gx = g.data @ y.data.T
+            gx = g.array @ y.array.T
             gx[:, 2:] = 0
-            return wrap(gx), wrap(x.data.T @ g.data)
+            return wrap(gx), wrap(x.array.T @ g.array)
 
     with pytest.raises(
         GradcheckError, match="a part of the gradient is dropped.*index 2, 3 along axis 1 of the input"
@@ -251,12 +251,12 @@ def test_small_deviation_in_one_of_many_terms() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x)
-            return wrap(1 / np.sqrt(x.data**2 + 1e-3))
+            return wrap(1 / np.sqrt(x.array**2 + 1e-3))
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Any:
             (x,) = ctx.saved_tensors
-            return wrap(-g.data * x.data / (x.data**2 + 1.1e-3) ** 1.5)
+            return wrap(-g.array * x.array / (x.array**2 + 1.1e-3) ** 1.5)
 
     x = irregular(4)
     with pytest.raises(
@@ -276,7 +276,7 @@ def second(backward: Callable[..., Any]) -> type[Function]:
 
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(x.data**3)
+        return wrap(x.array**3)
 
     return type("Cube", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
 
@@ -301,7 +301,7 @@ def right(ctx: Any, g: Tensor) -> Tensor:
 
 def constant_square(ctx: Any, g: Tensor) -> Tensor:
     (x,) = ctx.saved_tensors
-    return Mul.apply(g, wrap(3 * x.data**2))
+    return Mul.apply(g, wrap(3 * x.array**2))
 
 
 def one_factor_constant(ctx: Any, g: Tensor) -> Tensor:

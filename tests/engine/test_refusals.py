@@ -44,7 +44,7 @@ def returning(*gradients: Any, name: str = "Faulty") -> type[Function]:
     """A Function of two arguments whose backward returns `gradients`."""
 
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        return wrap(x.data * 1)
+        return wrap(x.array * 1)
 
     def backward(ctx: Any, g: Tensor) -> Any:
         return gradients if len(gradients) != 1 else gradients[0]
@@ -100,7 +100,7 @@ def test_an_error_in_backward_says_where_and_changes_nothing() -> None:
     class Broken(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def test_function_without_backward() -> None:
     class Only(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
     with pytest.raises(NotImplementedError, match="backward") as caught:
         Only.apply(leaf(1)).backward()

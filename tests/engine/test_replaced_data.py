@@ -1,4 +1,4 @@
-"""``x.data = other`` between forward and backward, and in hooks: no backward reads what was not checked."""
+"""``x.array = other`` between forward and backward, and in hooks: no backward reads what was not checked."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ def leaf(*shape: int, seed: int = 0) -> Tensor:
 
 def test_a_leaf_keeps_its_gradient_where_new_data_has_the_same_shape() -> None:
     x, g = leaf(3, 2), normal(3, 2, seed=1)
-    before = x.data.copy()
+    before = x.array.copy()
     y = x * x * x
-    x.data = normal(3, 2, seed=2)
+    x.array = normal(3, 2, seed=2)
     y.backward(Tensor(g))
-    np.testing.assert_allclose(x.grad.data, 3 * before**2 * g, rtol=1e-12)
+    np.testing.assert_allclose(x.grad.array, 3 * before**2 * g, rtol=1e-12)
 
 
 def test_second_derivatives_flow_to_the_leaf() -> None:
     x = leaf(4)
-    before = x.data.copy()
+    before = x.array.copy()
     y = (x * x * x).sum()
-    x.data = normal(4, seed=2)
+    x.array = normal(4, seed=2)
     (g,) = grad(y, x, create_graph=True)
     np.testing.assert_allclose(g.detach().numpy(), 3 * before**2, rtol=1e-12)
     v = normal(4, seed=3)
     (h,) = grad(g, x, Tensor(v))
-    np.testing.assert_allclose(h.data, 6 * before * v, rtol=1e-12)
+    np.testing.assert_allclose(h.array, 6 * before * v, rtol=1e-12)
 
 
 @pytest.mark.parametrize("other", [np.zeros((4, 4)), np.zeros((3, 2), np.float32), np.zeros((3, 2), np.int64)])
 def test_a_leaf_of_another_shape_or_dtype_is_refused(other: np.ndarray) -> None:
     x = leaf(3, 2)
     y = (x * x).sum()
-    x.data = other
+    x.array = other
     message = "Mul: backward returned a gradient of the wrong .*if other data was assigned to it after forward"
     with pytest.raises(RuntimeError, match=message):
         y.backward()
@@ -56,37 +56,37 @@ def test_a_leaf_of_another_shape_or_dtype_is_refused(other: np.ndarray) -> None:
 
 def test_a_shorter_batch_does_not_cut_the_weight_gradient() -> None:
     x, w = Tensor(normal(32, 5)), leaf(7, 5)
-    wanted = normal(32, 7, seed=1).T @ x.data
+    wanted = normal(32, 7, seed=1).T @ x.array
     y = retrograd.nn.functional.linear(x, w)
-    x.data = x.data[:8]
+    x.array = x.array[:8]
     y.backward(Tensor(normal(32, 7, seed=1)))
-    np.testing.assert_allclose(w.grad.data, wanted, rtol=1e-12)
+    np.testing.assert_allclose(w.grad.array, wanted, rtol=1e-12)
 
 
 def test_the_root_itself() -> None:
     x = leaf(3)
     y = x * 2
-    y.data = np.zeros((5, 5))
+    y.array = np.zeros((5, 5))
     y.backward(Tensor(normal(3, seed=1)))
-    np.testing.assert_allclose(x.grad.data, 2 * normal(3, seed=1))
+    np.testing.assert_allclose(x.grad.array, 2 * normal(3, seed=1))
     total = (x * x).sum()
-    total.data = np.zeros(4)
+    total.array = np.zeros(4)
     total.backward()
 
 
 def test_in_a_checkpointed_part() -> None:
     x, w = leaf(3, 4), leaf(4, 4, seed=1)
-    a, b, g = x.data.copy(), w.data.copy(), normal(3, 4, seed=2)
+    a, b, g = x.array.copy(), w.array.copy(), normal(3, 4, seed=2)
     y = checkpoint(lambda x, w: (x @ w).tanh(), x, w, use_reentrant=False)
-    x.data, w.data = normal(3, 4, seed=5), normal(4, 4, seed=6)
+    x.array, w.array = normal(3, 4, seed=5), normal(4, 4, seed=6)
     y.backward(Tensor(g))
     slope = g * (1 - np.tanh(a @ b) ** 2)
-    np.testing.assert_allclose(x.grad.data, slope @ b.T, rtol=1e-10)
+    np.testing.assert_allclose(x.grad.array, slope @ b.T, rtol=1e-10)
 
 
 def _assign(value: np.ndarray) -> Callable[[Tensor], None]:
     def hook(g: Tensor) -> None:
-        g.data = value
+        g.array = value
 
     return hook
 
@@ -116,7 +116,7 @@ def test_a_hook_may_assign_data_that_fits() -> None:
     x = leaf(3, 2)
     x.register_hook(_assign(normal(3, 2, seed=4)))
     x.exp().sum().backward()
-    np.testing.assert_array_equal(x.grad.data, normal(3, 2, seed=4))
+    np.testing.assert_array_equal(x.grad.array, normal(3, 2, seed=4))
 
 
 def test_what_a_hook_assigns_reaches_no_other_operand() -> None:
@@ -124,8 +124,8 @@ def test_what_a_hook_assigns_reaches_no_other_operand() -> None:
     a, b = x * 1, y * 1
     a.register_hook(_assign(np.zeros(3)))
     (a + b).backward(Tensor(normal(3, seed=2)))  # both get the same gradient
-    np.testing.assert_array_equal(x.grad.data, np.zeros(3))
-    np.testing.assert_array_equal(y.grad.data, normal(3, seed=2))
+    np.testing.assert_array_equal(x.grad.array, np.zeros(3))
+    np.testing.assert_array_equal(y.grad.array, normal(3, seed=2))
 
 
 @pytest.mark.parametrize("kind", ["hook", "function", "upstream", "module"])
@@ -135,7 +135,7 @@ def test_a_gradient_that_the_user_keeps_and_changes_later(kind: str) -> None:
     class Keeping(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return Tensor(x.data.copy())
+            return Tensor(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -159,9 +159,9 @@ def test_a_gradient_that_the_user_keeps_and_changes_later(kind: str) -> None:
     kept.extend([upstream] if kind == "upstream" else [])
     backward(y, upstream)
     assert kept
-    np.testing.assert_allclose(x.grad.data, np.exp(x.data) * normal(3, 2, seed=1), rtol=1e-12)
+    np.testing.assert_allclose(x.grad.array, np.exp(x.array) * normal(3, 2, seed=1), rtol=1e-12)
 
 
 def _spoil(tensors: list[Tensor]) -> None:
     for tensor in tensors:
-        tensor.data = np.zeros((1, 1, 1), np.int64)
+        tensor.array = np.zeros((1, 1, 1), np.int64)

@@ -45,12 +45,12 @@ def test_diamonds_visit_each_node_once() -> None:
     class Twice(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data * 2)
+            return wrap(x.array * 2)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
             calls.append(ctx)
-            return wrap(g.data * 2)
+            return wrap(g.array * 2)
 
     x = leaf(1)
     y = x
@@ -91,7 +91,7 @@ def test_without_materialize_they_get_none() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
             ctx.set_materialize_grads(False)
-            return wrap(x.data.copy()), wrap(x.data.copy())
+            return wrap(x.array.copy()), wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, first: Tensor | None, second: Tensor | None) -> Tensor | None:
@@ -122,7 +122,7 @@ def test_none_is_a_zero_gradient() -> None:
     class Cut(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> None:
@@ -136,7 +136,7 @@ def test_none_is_a_zero_gradient() -> None:
 def test_argument_returned_by_forward_is_not_changed() -> None:
     x = leaf(2)
     y = Identity.apply(x)
-    assert y is not x and x.is_leaf and not y.is_leaf and y.data is x.data
+    assert y is not x and x.is_leaf and not y.is_leaf and y.array is x.array
     plain = Tensor(np.array([1.0]))
     with no_grad():
         assert Identity.apply(x) is not x and not Identity.apply(x).requires_grad
@@ -150,11 +150,11 @@ def test_arguments_that_are_no_tensors() -> None:
         @staticmethod
         def forward(ctx: Any, factor: float, x: Tensor, name: str) -> Tensor:
             ctx.factor = factor
-            return wrap(x.data * factor)
+            return wrap(x.array * factor)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
-            return None, wrap(g.data * ctx.factor), None
+            return None, wrap(g.array * ctx.factor), None
 
     x = leaf(2)
     y = Scale.apply(3.0, x, "name")
@@ -183,11 +183,11 @@ def test_random_graph_agrees_with_forward_mode() -> None:
         else:
             half = Tensor(np.full(3, 0.3))
             results.append(Mul.apply(Mul.apply(results[a], results[b]), half))
-            x, y = results[a].data, results[b].data
+            x, y = results[a].array, results[b].array
             tangents.append([0.3 * (s * y + x * t) for s, t in zip(tangents[a], tangents[b], strict=True)])
     found = grad(results[-1], inputs, Tensor(np.ones(3)), allow_unused=True)
     for gradient, tangent in zip(found, tangents[-1], strict=True):
-        np.testing.assert_allclose(0 if gradient is None else gradient.data, tangent, rtol=1e-10)
+        np.testing.assert_allclose(0 if gradient is None else gradient.array, tangent, rtol=1e-10)
 
 
 def test_node_describes_itself() -> None:
@@ -246,14 +246,14 @@ def test_gradients_are_dropped_when_used() -> None:
     class Step(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            return wrap(x.data.copy())
+            return wrap(x.array.copy())
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
             nonlocal most
             most = max(most, sum(item() is not None for item in alive))
-            result = wrap(g.data.copy())
-            alive.append(weakref.ref(result.data))
+            result = wrap(g.array.copy())
+            alive.append(weakref.ref(result.array))
             return result
 
     y = x = leaf(1)
@@ -299,5 +299,5 @@ def test_saved_output_has_its_history() -> None:
     x = leaf(1)
     y = Exp.apply(x)
     (saved,) = y.grad_fn.saved_tensors
-    assert saved is not y and saved.data is y.data
+    assert saved is not y and saved.array is y.array
     assert saved.grad_fn is y.grad_fn and saved.requires_grad

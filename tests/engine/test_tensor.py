@@ -17,7 +17,7 @@ from retrograd.engine import Tensor, no_grad
 def test_an_array_of_an_allowed_dtype_is_kept(dtype: Any) -> None:
     array = np.zeros((2, 3), dtype)
     tensor = Tensor(array)
-    assert tensor.data is array and tensor.dtype == dtype and tensor.shape == (2, 3)
+    assert tensor.array is array and tensor.dtype == dtype and tensor.shape == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_numpy_never_leaves_the_graph_unnoticed() -> None:
         with pytest.raises(RuntimeError, match="requires grad.*detach"):
             use()
     detached = x.detach()
-    assert detached.numpy() is x.data and detached.is_leaf and not detached.requires_grad
+    assert detached.numpy() is x.array and detached.is_leaf and not detached.requires_grad
 
 
 def test_array_protocol() -> None:
     x = Tensor([1.0, 2.0])
-    assert np.asarray(x) is x.data and np.array(x) is not x.data
+    assert np.asarray(x) is x.array and np.array(x) is not x.array
     assert np.asarray(x, dtype=np.float64).dtype == np.float64
-    assert x.__array__(copy=True) is not x.data
+    assert x.__array__(copy=True) is not x.array
     with pytest.raises(ValueError, match="copy=False"):
         x.__array__(np.float64, copy=False)
 
@@ -175,9 +175,9 @@ def test_deepcopy_and_pickle_of_leaves() -> None:
             and other.grad_req == "write"
             and other.requires_grad
         )
-        np.testing.assert_array_equal(other.data, x.data)
-        assert other.data is not x.data and other.grad is not None and other.grad.data is not x.grad.data
-        assert other.data.flags.f_contiguous
+        np.testing.assert_array_equal(other.array, x.array)
+        assert other.array is not x.array and other.grad is not None and other.grad.array is not x.grad.array
+        assert other.array.flags.f_contiguous
     tied = [x, x]
     copied = copy.deepcopy(tied)
     assert copied[0] is copied[1] and copied[0] is not x

@@ -53,18 +53,18 @@ def test_gradients_add_up(threads: int, create_graph: bool) -> None:
             (w * Tensor(slopes[number])).sum().backward(create_graph=create_graph)
 
     together(threads, work)
-    np.testing.assert_array_equal(w.grad.data, each * slopes.sum(0))
+    np.testing.assert_array_equal(w.grad.array, each * slopes.sum(0))
 
 
 def test_a_failed_delivery_lets_others_go_on() -> None:
     w, spoilt = Tensor(np.zeros(3), requires_grad=True), Tensor(np.zeros(3), requires_grad=True)
     y = spoilt * 2
     y.backward(Tensor(np.ones(3)))
-    spoilt.grad.data = np.zeros(4)
+    spoilt.grad.array = np.zeros(4)
     with pytest.raises(RuntimeError, match="cannot add a gradient"):
         (spoilt * 2).sum().backward()
     together(2, lambda number: (w * 1.0).sum().backward())
-    np.testing.assert_array_equal(w.grad.data, np.full(3, 2.0))
+    np.testing.assert_array_equal(w.grad.array, np.full(3, 2.0))
 
 
 def test_changes_in_place_are_seen_by_every_thread() -> None:

@@ -18,13 +18,13 @@ class Ramp(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x.data > 0)
-        return wrap(np.maximum(x.data, 0))
+        ctx.save_for_backward(x.array > 0)
+        return wrap(np.maximum(x.array, 0))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
         (mask,) = ctx.saved_tensors
-        return Mul.apply(g, wrap(mask.astype(g.data.dtype)))
+        return Mul.apply(g, wrap(mask.astype(g.array.dtype)))
 
 
 class Undeclared(Ramp):

@@ -61,7 +61,7 @@ class Case(NamedTuple):
         def applied(*values: Any, **kwargs: Any) -> Any:
             return layer.applied(values[:count], values[count:], kwargs)
 
-        parameters = [parameter.data.copy() for parameter in layer.module.parameters()]
+        parameters = [parameter.array.copy() for parameter in layer.module.parameters()]
         return Call(applied, (*args, *parameters), options.get("kwargs") or {}, random)
 
     def results(self, garbage: int, change: bool) -> Iterator[bytes]:
@@ -73,8 +73,8 @@ class Case(NamedTuple):
             arrays = [layout(a.astype(self.dtype) if a.dtype.kind == "f" else a) for a in call.arrays]
             tensors = call.tensors(arrays, self.dtype, requires_grad=order > 0)
             outputs = call.outputs(tensors)
-            yield from (y.data.tobytes() for y in outputs)
-            held = [t.data for t in (*tensors, *outputs) if t.data.dtype.kind in "iub"] if change else []
+            yield from (y.array.tobytes() for y in outputs)
+            held = [t.array for t in (*tensors, *outputs) if t.array.dtype.kind in "iub"] if change else []
             for array in held:
                 array[...] = ~array if array.dtype == np.bool_ else CHANGES[self.change](array)
             yield from (g.tobytes() for g in gradients([tensors[k] for k in call.floating], outputs, again))
@@ -102,7 +102,7 @@ def gradients(inputs: list[Tensor], outputs: tuple[Tensor, ...], again: bool) ->
     if again and roots:
         vectors = [Tensor(numbers(g.shape, 9 + k).astype(g.dtype)) for k, g in enumerate(roots)]
         found += [g for g in grad(roots, [*inputs, *upstream], vectors, allow_unused=True) if g is not None]
-    return [g.data for g in found]
+    return [g.array for g in found]
 
 
 def cases(entries: list[Op], seed: int, count: int) -> Iterator[Case]:

@@ -23,12 +23,12 @@ def _element(x: np.ndarray, place: int) -> Any:
 
 
 def reads(place: int) -> Any:
-    return lambda x: Tensor(np.full(3, _element(x.data.copy(), place).value))
+    return lambda x: Tensor(np.full(3, _element(x.array.copy(), place).value))
 
 
 def writes(place: int) -> Any:
     def function(x: Tensor) -> Tensor:
-        copy = x.data.copy()
+        copy = x.array.copy()
         _element(copy, place).value = 1.0
         return Tensor(np.ones(3))
 
@@ -36,14 +36,14 @@ def writes(place: int) -> Any:
 
 
 def uses_after_free(x: Tensor) -> Tensor:
-    copy = x.data.copy()
+    copy = x.array.copy()
     address = copy.ctypes.data
     del copy
     return Tensor(np.full(3, ctypes.c_float.from_address(address).value))
 
 
 def leaves_garbage(x: Tensor) -> Tensor:
-    y = np.empty_like(x.data)
+    y = np.empty_like(x.array)
     y[:-1] = 1.0
     return Tensor(y)
 
@@ -54,14 +54,14 @@ class Trusting(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: np.ndarray) -> Tensor:
         ctx.save_for_backward(index)
-        ctx.shape = x.data.shape
-        return Tensor(x.data[index])
+        ctx.shape = x.array.shape
+        return Tensor(x.array[index])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         (index,) = ctx.saved_tensors
         y = np.zeros(ctx.shape, g.dtype)
-        y[index % 3] = g.data
+        y[index % 3] = g.array
         return Tensor(y), None
 
 
@@ -72,7 +72,7 @@ OPERATORS = [
     Op("writes before its array", writes(-1), X, order=0),
     Op("uses an array after it was freed", uses_after_free, X, order=0),
     Op("returns what it has not written", leaves_garbage, X, order=0),
-    Op("trusts an index of the user", lambda x, i: Trusting.apply(x, i.data), X, INDEX, order=1),
+    Op("trusts an index of the user", lambda x, i: Trusting.apply(x, i.array), X, INDEX, order=1),
 ]
 
 

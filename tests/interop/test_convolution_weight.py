@@ -26,7 +26,7 @@ def test_singa_multiplies_a_matrix_with_columns() -> None:
     w, x = rng.normal(size=(4, 3 * 2 * 5)), rng.normal(size=(1, 3, 4, 6))
     columns = [x[0, :, i : i + 2, j : j + 5].ravel() for i, j in itertools.product(range(3), range(2))]
     layer = _load(nn.Conv2d(3, 4, (2, 5), bias=False, dtype=np.float64), interop.conv_weight_from_singa(w, (2, 5)))
-    np.testing.assert_allclose(layer(Tensor(x)).data.reshape(4, -1), w @ np.array(columns).T, rtol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(x)).array.reshape(4, -1), w @ np.array(columns).T, rtol=1e-12)
     np.testing.assert_array_equal(interop.conv_weight_to_singa(layer.weight), w)
 
     # its gradient to the input, dX = col2im(W^T G), is the transposed convolution with the same matrix
@@ -35,7 +35,7 @@ def test_singa_multiplies_a_matrix_with_columns() -> None:
         back[0, :, i : i + 2, j : j + 5] += column.reshape(3, 2, 5)
     transposed = nn.ConvTranspose2d(4, 3, (2, 5), bias=False, dtype=np.float64)
     _load(transposed, interop.conv_weight_from_singa(w, (2, 5)))
-    np.testing.assert_allclose(transposed(Tensor(g)).data, back, rtol=1e-12)
+    np.testing.assert_allclose(transposed(Tensor(g)).array, back, rtol=1e-12)
     assert interop.conv_weight_from_singa(w, 1).shape == (4, 30, 1, 1)
 
 
@@ -53,7 +53,7 @@ def test_numpy_ml() -> None:
     x, w = rng.normal(size=(2, 5, 4, 3)), rng.normal(size=(2, 3, 3, 4))
     layer = nn.Conv2d(3, 4, (2, 3), bias=False, dtype=np.float64)
     _load(layer, interop.conv_weight_from_numpy_ml(w))
-    y = layer(Tensor(x.transpose(0, 3, 1, 2))).data.transpose(0, 2, 3, 1)
+    y = layer(Tensor(x.transpose(0, 3, 1, 2))).array.transpose(0, 2, 3, 1)
     np.testing.assert_allclose(y, _numpy_ml_conv(x, w), rtol=1e-12)
     np.testing.assert_array_equal(interop.conv_weight_to_numpy_ml(layer.weight), w)
 
@@ -62,7 +62,7 @@ def test_numpy_ml() -> None:
     wide[:, 1:-1:2, 2:-2:2] = x
     transposed = nn.ConvTranspose2d(3, 4, (2, 3), stride=2, bias=False, dtype=np.float64)
     _load(transposed, interop.conv_weight_from_numpy_ml(w, transposed=True))
-    y = transposed(Tensor(x.transpose(0, 3, 1, 2))).data.transpose(0, 2, 3, 1)
+    y = transposed(Tensor(x.transpose(0, 3, 1, 2))).array.transpose(0, 2, 3, 1)
     np.testing.assert_allclose(y, _numpy_ml_conv(wide, np.rot90(w, 2)), rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(interop.conv_weight_to_numpy_ml(transposed.weight, transposed=True), w)
 

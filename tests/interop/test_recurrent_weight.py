@@ -74,7 +74,7 @@ def test_onnx(mode: str, before: bool, directions: int) -> None:
     expected = [onnx(mode, w[0], r[0], b[0], None if p is None else p[0], before, X)]
     if directions == 2:
         expected.append(onnx(mode, w[1], r[1], b[1], None if p is None else p[1], before, X[::-1])[::-1])
-    np.testing.assert_allclose(layer(Tensor(X))[0].data, np.concatenate(expected, -1), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(X))[0].array, np.concatenate(expected, -1), rtol=1e-10, atol=1e-12)
     back = interop.rnn_to_onnx(layer.state_dict(), mode)
     for key, value in {"W": w, "R": r, "B": b, "P": p}.items():
         if value is not None:
@@ -110,7 +110,7 @@ def test_keras(mode: str, after: bool) -> None:
     b = rng.normal(size=(2, columns) if after else columns)
     state = interop.rnn_from_keras(w, r, b, mode=mode)
     layer = layer_of(mode, state, **({"reset_after": after} if mode == "gru" else {}))
-    np.testing.assert_allclose(layer(Tensor(X))[0].data, keras(mode, w, r, b, X), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(X))[0].array, keras(mode, w, r, b, X), rtol=1e-10, atol=1e-12)
     options = {"reset_after": after} if mode == "gru" else {}
     back = interop.rnn_to_keras(layer.state_dict(), mode, **options)
     for key, value in {"kernel": w, "recurrent_kernel": r, "bias": b}.items():
@@ -133,7 +133,7 @@ def test_numpy_ml() -> None:
         h = o * np.tanh(c)
         ys.append(h)
     layer = layer_of("lstm", state)
-    np.testing.assert_allclose(layer(Tensor(X))[0].data, ys, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(X))[0].array, ys, rtol=1e-10, atol=1e-12)
     back = interop.rnn_to_numpy_ml(layer.state_dict())
     assert set(back) == set(parameters)
     for key, value in parameters.items():
@@ -146,7 +146,7 @@ def test_numpy_ml() -> None:
         h = np.tanh(h @ parameters["Waa"] + parameters["ba"].T + one @ parameters["Wax"] + parameters["bx"].T)
         ys.append(h)
     layer = layer_of("rnn_tanh", interop.rnn_from_numpy_ml(parameters))
-    np.testing.assert_allclose(layer(Tensor(X))[0].data, ys, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(X))[0].array, ys, rtol=1e-10, atol=1e-12)
     for key, value in interop.rnn_to_numpy_ml(layer.state_dict()).items():
         np.testing.assert_array_equal(value, parameters[key])
 
@@ -190,7 +190,7 @@ def test_mxnet(mode: str, projection: int | None, bidirectional: bool) -> None:
         state_size=H, state_outputs=True, projection_size=projection, **options,
     )  # fmt: skip
     for mine, theirs in zip(results, [y, *states] if mode == "lstm" else [y, states], strict=True):
-        np.testing.assert_allclose(mine.data, theirs.data, rtol=1e-12)
+        np.testing.assert_allclose(mine.array, theirs.array, rtol=1e-12)
 
 
 def test_mxnet_without_bias_has_zeros() -> None:

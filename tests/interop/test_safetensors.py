@@ -21,7 +21,7 @@ def model() -> nn.Sequential:
 
 
 def bits(module: nn.Module) -> dict[str, bytes]:
-    return {name: tensor.data.tobytes() for name, tensor in module.state_dict().items()}
+    return {name: tensor.array.tobytes() for name, tensor in module.state_dict().items()}
 
 
 def written(path, tensors: dict[str, tuple[str, list[int], bytes]], metadata=None) -> None:
@@ -38,7 +38,7 @@ def written(path, tensors: dict[str, tuple[str, list[int], bytes]], metadata=Non
 
 def test_a_model_goes_out_and_in(tmp_path):
     first, second = model(), model()
-    first[1].num_batches_tracked.data[...] = 7
+    first[1].num_batches_tracked.array[...] = 7
     assert bits(first) != bits(second)
     save_safetensors(first, tmp_path / "m.safetensors", {"made by": "a test"})
     missing, unexpected = load_model(second, tmp_path / "m.safetensors")
@@ -60,10 +60,10 @@ def test_every_element_type_and_any_strides(tmp_path):
     found = load_safetensors(tmp_path / "x")
     assert found.keys() == state.keys()
     for name, tensor in found.items():
-        expected = getattr(state[name], "data", state[name]) if name == "d" else state[name]
+        expected = getattr(state[name], "array", state[name]) if name == "d" else state[name]
         assert tensor.dtype == expected.dtype and tensor.shape == expected.shape
-        assert tensor.data.tobytes() == expected.tobytes()
-        tensor.data[...] = 0  # its own memory
+        assert tensor.array.tobytes() == expected.tobytes()
+        tensor.array[...] = 0  # its own memory
 
 
 def test_the_bytes_are_those_of_the_format(tmp_path):
@@ -89,7 +89,7 @@ def test_the_bytes_are_those_of_the_format(tmp_path):
 def test_other_element_types_are_widened(tmp_path, dtype, data, kept, values):
     written(tmp_path / "x", {"t": (dtype, [3], data)}, {"from": "elsewhere"})
     tensor = load_safetensors(tmp_path / "x")["t"]
-    assert tensor.dtype == kept and tensor.data.tolist() == values
+    assert tensor.dtype == kept and tensor.array.tolist() == values
     assert safetensors_metadata(tmp_path / "x") == {"from": "elsewhere"}
 
 
@@ -216,7 +216,7 @@ def test_a_mutated_file_is_refused_or_harmless(tmp_path, count):
         else:
             assert bits(target) == right
             for name, tensor in target.state_dict().items():
-                np.copyto(tensor.data, np.frombuffer(before[name], tensor.dtype).reshape(tensor.shape))
+                np.copyto(tensor.array, np.frombuffer(before[name], tensor.dtype).reshape(tensor.shape))
     assert refused > 0.8 * count
 
 
@@ -224,7 +224,7 @@ def test_a_mutated_file_is_refused_or_harmless(tmp_path, count):
 def test_a_mutated_file_of_others_never_crashes(tmp_path, count):
     """Without a digest a changed number cannot be told from a right one, but nothing else gets through."""
     path, target = tmp_path / "x", model()
-    state = {name: tensor.data for name, tensor in target.state_dict().items()}
+    state = {name: tensor.array for name, tensor in target.state_dict().items()}
     names = {"float32": "F32", "int64": "I64"}
     written(path, {name: (names[a.dtype.name], list(a.shape), a.tobytes()) for name, a in state.items()})
     load_model(target, path)

@@ -95,17 +95,17 @@ def check_operators(case: Case, arrays: Trio, source: Source, found: Trio, expec
     gx3, gg3 = grad(weight, (tx, tg), tw)  # <conv_weight_grad(x, g), w>
     for wanted, same in ((y, (gg2, gg3)), (gx, (gx1, back, gx3)), (gw, (gw1, gw2, weight))):
         for tensor in same:
-            assert bits(tensor.data) == bits(wanted)
+            assert bits(tensor.array) == bits(wanted)
     if rest:
         axes = (0, *range(2, arrays[2].ndim))
-        assert_sums(gb1[0].data, arrays[2].sum(axes, np.float64), terms_of(case)[2])
+        assert_sums(gb1[0].array, arrays[2].sum(axes, np.float64), terms_of(case)[2])
     second = grad((gx1, gw1), (tx, tw, tg), (Tensor(2 * arrays[0]), Tensor(-4 * arrays[1])))
     of_y, of_gx, of_gw = terms_of(case)
     transformed = can_be_transformed(window)
-    assert_sums(second[0].data / -4, expected[1], of_gx, transformed)
-    assert_sums(second[1].data / 2, expected[2], of_gw, transformed)
-    assert_sums(second[2].data / -2, expected[0], 4 * of_y, transformed)  # of two that are added
-    check_requests(window, [tx, tw, *rest], tg, [gx, gw, *[t.data for t in gb1]], source.rng)
+    assert_sums(second[0].array / -4, expected[1], of_gx, transformed)
+    assert_sums(second[1].array / 2, expected[2], of_gw, transformed)
+    assert_sums(second[2].array / -2, expected[0], 4 * of_y, transformed)  # of two that are added
+    check_requests(window, [tx, tw, *rest], tg, [gx, gw, *[t.array for t in gb1]], source.rng)
 
 
 def check_requests(
@@ -120,7 +120,7 @@ def check_requests(
     if y.requires_grad:  # else all of them are "null"
         y.backward(g.detach())
     for leaf, wish, before, one in zip(leaves, wishes, previous, written, strict=True):
-        assert bits(leaf.grad.data) == bits({"add": before + one, "write": one, "null": before}[wish]), wish
+        assert bits(leaf.grad.array) == bits({"add": before + one, "write": one, "null": before}[wish]), wish
 
 
 def check_all(number: int, count: int, positions: int) -> None:

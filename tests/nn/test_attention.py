@@ -42,7 +42,7 @@ X = normal(3, 2, 4)  # L, N, E
 @pytest.mark.parametrize(
     ("inputs", "options", "error", "message"),
     [
-        ((X, X, X.data), {}, TypeError, "value is ndarray, needs a Tensor"),
+        ((X, X, X.array), {}, TypeError, "value is ndarray, needs a Tensor"),
         ((X, X[:, 0], X), {}, ValueError, "key.shape=(3, 4), needs 3 axes (2 without batch), as many as query"),
         (
             (X[..., :3], X, X),
@@ -75,9 +75,9 @@ def test_weights_do_not_change_the_result() -> None:
     y, weights = module(X, X, X, attn_mask=mask)
     alone, nothing = module(X, X, X, attn_mask=mask, need_weights=False)
     assert nothing is None and weights.shape == (2, 3, 4)
-    np.testing.assert_allclose(alone.data, y.data, rtol=1e-12)
-    np.testing.assert_allclose(weights.data.sum(-1), 1.0)
-    assert not weights.data[:, 2, :3].any()
+    np.testing.assert_allclose(alone.array, y.array, rtol=1e-12)
+    np.testing.assert_allclose(weights.array.sum(-1), 1.0)
+    assert not weights.array[:, 2, :3].any()
 
 
 def test_a_mask_is_differentiable() -> None:
@@ -85,28 +85,28 @@ def test_a_mask_is_differentiable() -> None:
     mask.requires_grad = True
     module = layer()
     module(X, X, X, attn_mask=mask, need_weights=False)[0].backward(normal(3, 2, 4, seed=5))
-    fused = mask.grad.data.copy()
+    fused = mask.grad.array.copy()
     mask.grad = None
     module(X, X, X, attn_mask=mask)[0].backward(normal(3, 2, 4, seed=5))
     assert fused.any()
-    np.testing.assert_allclose(fused, mask.grad.data, rtol=1e-12)
+    np.testing.assert_allclose(fused, mask.grad.array, rtol=1e-12)
 
 
 def test_dropout_is_for_training_only() -> None:
     module = layer(dropout=0.5)
     retrograd.manual_seed(0)
     for need_weights in (True, False):
-        first, second = (module(X, X, X, need_weights=need_weights)[0].data for _ in range(2))
+        first, second = (module(X, X, X, need_weights=need_weights)[0].array for _ in range(2))
         assert not np.array_equal(first, second)
     module.eval()
-    first, second = (module(X, X, X)[0].data for _ in range(2))
+    first, second = (module(X, X, X)[0].array for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 
 def test_one_object_in_three_roles_gets_the_sum_of_gradients() -> None:
     module, g = layer(), normal(3, 2, 4, seed=7)
-    x = Tensor(X.data, requires_grad=True)
+    x = Tensor(X.array, requires_grad=True)
     module(x, x, x, need_weights=False)[0].backward(g)
-    parts = [Tensor(X.data, requires_grad=True) for _ in range(3)]
+    parts = [Tensor(X.array, requires_grad=True) for _ in range(3)]
     module(*parts, need_weights=False)[0].backward(g)
-    np.testing.assert_allclose(x.grad.data, sum(part.grad.data for part in parts), rtol=1e-12)
+    np.testing.assert_allclose(x.grad.array, sum(part.grad.array for part in parts), rtol=1e-12)

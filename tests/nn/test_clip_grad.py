@@ -26,7 +26,7 @@ def with_gradients(*dtypes: type, seed: int = 0) -> tuple[list[Parameter], list[
     parameters = [Parameter(np.zeros(shape, dtype)) for dtype in dtypes for shape in ((4, 3), (5,), (), (0, 2))]
     for parameter in parameters:
         parameter.grad = Tensor(rng.normal(size=parameter.shape).astype(parameter.dtype))
-    return parameters, [p.grad.data.astype(np.float64) for p in parameters]  # type: ignore[union-attr]
+    return parameters, [p.grad.array.astype(np.float64) for p in parameters]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("dtypes", [(np.float64,), (np.float32,), (np.float32, np.float64)], ids=str)
@@ -36,14 +36,14 @@ def test_norm(order: float, dtypes: tuple[type, ...]) -> None:
         parameters, before = with_gradients(*dtypes)
         numbers = [abs(float(value)) for array in before for value in array.ravel()]
         norm = max(numbers) if order == math.inf else math.fsum(value**order for value in numbers) ** (1 / order)
-        kept = [p.grad.data for p in parameters]  # type: ignore[union-attr]
+        kept = [p.grad.array for p in parameters]  # type: ignore[union-attr]
         found = clip_grad_norm_((p for p in parameters), factor * norm, norm_type=order)
         assert found.shape == () and found.dtype == max(map(np.dtype, dtypes), key=lambda dtype: dtype.itemsize)
         rtol = 1e-5 if np.float32 in dtypes else 1e-12
         np.testing.assert_allclose(found.item(), norm, rtol=rtol)
         scale = min(1.0, factor * norm / (norm + 1e-6))
         for parameter, array, old in zip(parameters, kept, before, strict=True):
-            assert parameter.grad is not None and parameter.grad.data is array
+            assert parameter.grad is not None and parameter.grad.array is array
             np.testing.assert_allclose(array, old * scale, rtol=rtol)
             if factor > 1:
                 np.testing.assert_array_equal(array, old)
@@ -55,17 +55,17 @@ def test_one_parameter_none_and_no_gradient() -> None:
     assert clip_grad_norm_([parameter], 1.0).item() == 0
     parameter.grad = Tensor(np.array([3.0, 4.0]))
     assert clip_grad_norm_(parameter, 1.0).item() == 5
-    np.testing.assert_allclose(parameter.grad.data, [0.6, 0.8], rtol=1e-6)
+    np.testing.assert_allclose(parameter.grad.array, [0.6, 0.8], rtol=1e-6)
 
 
 def test_a_gradient_that_two_share_is_cut_once_and_read_only_memory_is_left_alone() -> None:
     a, b = Parameter(np.zeros(2)), Parameter(np.zeros(2))
     a.grad = b.grad = Tensor(np.array([3.0, 4.0]))
     assert clip_grad_norm_([a, b], 1.0).item() == 5
-    np.testing.assert_allclose(a.grad.data, [0.6, 0.8], rtol=1e-6)
+    np.testing.assert_allclose(a.grad.array, [0.6, 0.8], rtol=1e-6)
     a.grad = Tensor(np.broadcast_to(np.array(4.0), 2))
     clip_grad_value_([a], 1.0)
-    np.testing.assert_array_equal(a.grad.data, [1, 1])
+    np.testing.assert_array_equal(a.grad.array, [1, 1])
 
 
 @pytest.mark.parametrize(("value", "message"), [(np.nan, "is nan"), (np.inf, "is inf")])
@@ -73,26 +73,26 @@ def test_a_norm_that_is_not_finite(value: float, message: str) -> None:
     parameters, _ = with_gradients(np.float64)
     gradient = parameters[0].grad
     assert gradient is not None
-    gradient.data[1, 1] = value
-    before = gradient.data.copy()
+    gradient.array[1, 1] = value
+    before = gradient.array.copy()
     with pytest.raises(RuntimeError, match=f"clip_grad_norm_: the norm of the gradients {message}; .*nonfinite=False"):
         clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)
-    np.testing.assert_array_equal(gradient.data, before)
+    np.testing.assert_array_equal(gradient.array, before)
     np.testing.assert_equal(clip_grad_norm_(parameters, 1.0).item(), value)
     expected = np.where(np.isinf(before), np.nan, 0.0) if np.isinf(value) else np.full_like(before, np.nan)
-    np.testing.assert_array_equal(gradient.data, expected)
+    np.testing.assert_array_equal(gradient.array, expected)
 
 
 def test_value() -> None:
     parameters, before = with_gradients(np.float32, np.float64)
     gradient = parameters[0].grad
     assert gradient is not None
-    gradient.data[0] = np.nan, np.inf, -np.inf
+    gradient.array[0] = np.nan, np.inf, -np.inf
     before[0][0] = np.nan, np.inf, -np.inf
     clip_grad_value_(parameters, 0.5)
     for parameter, old in zip(parameters, before, strict=True):
         assert parameter.grad is not None
-        np.testing.assert_array_equal(parameter.grad.data, np.clip(old, -0.5, 0.5).astype(parameter.dtype))
+        np.testing.assert_array_equal(parameter.grad.array, np.clip(old, -0.5, 0.5).astype(parameter.dtype))
 
 
 def test_same_bits_on_every_number_of_threads() -> None:
@@ -106,7 +106,7 @@ def test_same_bits_on_every_number_of_threads() -> None:
             for parameter in parameters:
                 parameter.grad = Tensor(rng.normal(size=parameter.shape).astype(np.float32))
             norm = clip_grad_norm_(parameters, 1.0)
-            found.append([norm.data.tobytes(), *(p.grad.data.tobytes() for p in parameters)])  # type: ignore[union-attr]
+            found.append([norm.array.tobytes(), *(p.grad.array.tobytes() for p in parameters)])  # type: ignore[union-attr]
     finally:
         set_num_threads(threads)
     assert found[0] == found[1] == found[2]
@@ -139,14 +139,14 @@ def test_refusals(call: Any, kind: type[Exception], message: str) -> None:
 
 def test_vector_and_back() -> None:
     weight = empty_weight((3, 2, 2))
-    weight.data[...] = np.arange(12).reshape(3, 2, 2)
+    weight.array[...] = np.arange(12).reshape(3, 2, 2)
     bias = Parameter(np.array([20.0, 21.0], np.float32))
-    array = weight.data
+    array = weight.array
     vector = parameters_to_vector([weight, bias])
-    np.testing.assert_array_equal(vector.data, [*range(12), 20, 21])
-    vector_to_parameters(Tensor(vector.data * 2), (p for p in (weight, bias)))
-    assert weight.data is array
-    np.testing.assert_array_equal(weight.data.ravel(), 2 * np.arange(12))
-    np.testing.assert_array_equal(bias.data, [40, 42])
-    np.testing.assert_array_equal(vector.data, [*range(12), 20, 21])
+    np.testing.assert_array_equal(vector.array, [*range(12), 20, 21])
+    vector_to_parameters(Tensor(vector.array * 2), (p for p in (weight, bias)))
+    assert weight.array is array
+    np.testing.assert_array_equal(weight.array.ravel(), 2 * np.arange(12))
+    np.testing.assert_array_equal(bias.array, [40, 42])
+    np.testing.assert_array_equal(vector.array, [*range(12), 20, 21])
     assert nn.utils.clip_grad_norm_ is clip_grad_norm_

@@ -41,9 +41,9 @@ def conv(x: np.ndarray, w: np.ndarray, b: Any, dilation: int) -> np.ndarray:
 def step(kind: str, module: Any, x: Any, h: Any, c: Any, act: Any) -> tuple[Any, Any]:
     """One step of one sequence."""
     w, r, b, d = (getattr(module, k) for k in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-    b, d = (None if v is None else v.data for v in (b, d))
-    of_h = lambda h, rows=slice(None): conv(h, r.data[rows], None if d is None else d[rows], module.state_dilation[0])  # noqa: E731
-    ax, ah = conv(x, w.data, b, module.dilation[0]), of_h(h)
+    b, d = (None if v is None else v.array for v in (b, d))
+    of_h = lambda h, rows=slice(None): conv(h, r.array[rows], None if d is None else d[rows], module.state_dilation[0])  # noqa: E731
+    ax, ah = conv(x, w.array, b, module.dilation[0]), of_h(h)
     if kind == "RNN":
         return act(ax + ah), c
     if kind == "GRU":
@@ -53,7 +53,7 @@ def step(kind: str, module: Any, x: Any, h: Any, c: Any, act: Any) -> tuple[Any,
         n = act(xn + (reset * hn if module.reset_after else of_h(reset * h, slice(2 * units, None))))
         return (1 - z) * n + z * h, c
     i, f, g, o = np.split(ax + ah, 4)
-    p = module.weight_ch.data if module.peephole else np.zeros((3, *(1,) * h.ndim))
+    p = module.weight_ch.array if module.peephole else np.zeros((3, *(1,) * h.ndim))
     c = sigmoid(f + p[1] * c) * c + sigmoid(i + p[0] * c) * act(g)
     return sigmoid(o + p[2] * c) * act(c), c
 
@@ -88,9 +88,9 @@ def test_layers_and_cells(kind: str, ndim: int, options: dict[str, Any]) -> None
         y = np.zeros((3, 2, 3, *extents))
         ends_h, ends_c = [], []
         for n, length in enumerate(lengths):
-            h, c = states[0].data[n], states[1].data[n]
+            h, c = states[0].array[n], states[1].array[n]
             for t in reversed(range(length)) if reverse else range(length):
-                h, c = step(kind, layer, x.data[t, n], h, c, act)
+                h, c = step(kind, layer, x.array[t, n], h, c, act)
                 y[t, n] = h
             ends_h.append(h)
             ends_c.append(c)
@@ -100,19 +100,19 @@ def test_layers_and_cells(kind: str, ndim: int, options: dict[str, Any]) -> None
         layer.reverse = reverse
         y, end = layer(x, hx, lengths)
         wy, wh, wc = expected(lengths or [3, 3], reverse)
-        np.testing.assert_allclose(y.data, wy, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(y.array, wy, rtol=1e-9, atol=1e-12)
         h, c = end if kind == "LSTM" else (end, None)
-        np.testing.assert_allclose(h.data, wh, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(h.array, wh, rtol=1e-9, atol=1e-12)
         if c is not None:
-            np.testing.assert_allclose(c.data, wc, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(c.array, wc, rtol=1e-9, atol=1e-12)
     layer.reverse, layer.batch_first = False, True
     z, _ = layer(x.transpose(0, 1), hx)
-    np.testing.assert_allclose(z.data.swapaxes(0, 1), expected([3, 3], False)[0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(z.array.swapaxes(0, 1), expected([3, 3], False)[0], rtol=1e-9, atol=1e-12)
 
     cell = getattr(nn, f"Conv{kind}Cell{ndim}d")(2, 3, **options).double()
     cell.load_state_dict(layer.state_dict())
     y, _ = nn.Unroll(cell)(x, hx)
-    np.testing.assert_allclose(y.data, z.data.swapaxes(0, 1), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(y.array, z.array.swapaxes(0, 1), rtol=1e-9, atol=1e-12)
     both, _ = nn.Bidirectional(cell, cell)(x)
     assert both.shape == (3, 2, 6, *extents)
 
@@ -150,7 +150,7 @@ def test_segments_that_are_computed_again(every: Any) -> None:
             seconds = retrograd.autograd.grad(sum((g * g).sum() for g in gs), leaves)
             found.append([y, last, *gs, *seconds])
         for plain, again in zip(*found, strict=True):
-            np.testing.assert_allclose(again.data, plain.data, rtol=1e-9, atol=1e-11)
+            np.testing.assert_allclose(again.array, plain.array, rtol=1e-9, atol=1e-11)
 
 
 def test_a_state_that_changes_before_its_second_run() -> None:
@@ -173,7 +173,7 @@ def test_segments_take_memory_like_the_square_root_of_the_steps() -> None:
         y[-1].sum().backward()
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return most - 2 * y.data.nbytes
+        return most - 2 * y.array.nbytes
 
     peak(16, "auto")  # kernels are compiled, and scratch memory is there
     few, many = peak(16, "auto"), peak(64, "auto")
@@ -193,7 +193,7 @@ def test_padding_makes_the_extents_of_the_state() -> None:
     y, (h, c) = layer(normal(2, 1, 1, 5, 4).float())
     assert y.shape == (2, 1, 2, 3, 2) and h.shape == c.shape == (1, 2, 3, 2)
     bound = (2 * 9) ** -0.5
-    assert all(np.abs(p.data).max() <= bound for p in layer.parameters())
+    assert all(np.abs(p.array).max() <= bound for p in layer.parameters())
 
 
 def test_reprs() -> None:

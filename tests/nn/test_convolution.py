@@ -39,12 +39,12 @@ def arguments(layer: Any) -> tuple[Any, ...]:
 
 
 def conv_by_loops(layer: Any, x: np.ndarray) -> np.ndarray:
-    bias = None if layer.bias is None else layer.bias.data
-    return naive.conv(x, layer.weight.data, bias, *arguments(layer))
+    bias = None if layer.bias is None else layer.bias.array
+    return naive.conv(x, layer.weight.array, bias, *arguments(layer))
 
 
 def conv_transpose_by_loops(layer: Any, x: np.ndarray, output_padding: tuple[int, ...]) -> np.ndarray:
-    bias = None if layer.bias is None else layer.bias.data
+    bias = None if layer.bias is None else layer.bias.array
     size = tuple(
         (n - 1) * s - 2 * p + d * (r - 1) + extra + 1
         for n, s, p, d, r, extra in zip(
@@ -52,7 +52,7 @@ def conv_transpose_by_loops(layer: Any, x: np.ndarray, output_padding: tuple[int
             strict=True,
         )
     )
-    return naive.conv_input_grad(x, layer.weight.data, bias, size, *arguments(layer))
+    return naive.conv_input_grad(x, layer.weight.array, bias, size, *arguments(layer))
 
 
 SIZES = (7, 6, 5)
@@ -65,8 +65,8 @@ def test_conv_values(ndim: int, case: int) -> None:
     x = np.random.default_rng(case).normal(size=(2, ci, *SIZES[:ndim]))
     kept = x.copy()
     expected = conv_by_loops(layer, x)
-    np.testing.assert_allclose(layer(Tensor(x)).data, expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(layer(Tensor(x[0])).data, expected[0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(x)).array, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(x[0])).array, expected[0], rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(x, kept)
 
 
@@ -77,14 +77,14 @@ def test_conv_transpose_values(ndim: int, case: int) -> None:
     layer = TRANSPOSE[ndim](ci, co, kernel, output_padding=extra, dtype=np.float64, **options)
     x = np.random.default_rng(case).normal(size=(2, ci, *(4, 3, 3)[:ndim]))
     expected = conv_transpose_by_loops(layer, x, (extra,) * ndim)
-    np.testing.assert_allclose(layer(Tensor(x)).data, expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(layer(Tensor(x[1])).data, expected[1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(x)).array, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(x[1])).array, expected[1], rtol=1e-12, atol=1e-12)
 
 
 def test_axes_have_arguments_of_their_own() -> None:
     layer = nn.Conv2d(2, 3, (3, 2), stride=(1, 2), padding=(0, 1), dilation=(2, 1), dtype=np.float64)
     x = np.random.default_rng(0).normal(size=(1, 2, 7, 5))
-    np.testing.assert_allclose(layer(Tensor(x)).data, conv_by_loops(layer, x), rtol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(x)).array, conv_by_loops(layer, x), rtol=1e-12)
 
 
 def test_padding_in_words_and_pairs() -> None:
@@ -94,11 +94,11 @@ def test_padding_in_words_and_pairs() -> None:
     def run(padding: Any, x: np.ndarray, stride: int = 1) -> np.ndarray:
         layer = nn.Conv1d(1, 2, 4, stride=stride, padding=padding, dtype=np.float64)
         layer.load_state_dict(base.state_dict())
-        return layer(Tensor(x)).data
+        return layer(Tensor(x)).array
 
-    np.testing.assert_array_equal(run("valid", x), base(Tensor(x)).data)
+    np.testing.assert_array_equal(run("valid", x), base(Tensor(x)).array)
     padded = np.pad(x, ((0, 0), (0, 0), (3, 0)))
-    np.testing.assert_allclose(run([(3, 0)], x), base(Tensor(padded)).data, rtol=1e-12)
+    np.testing.assert_allclose(run([(3, 0)], x), base(Tensor(padded)).array, rtol=1e-12)
     assert run("same", x).shape == (2, 2, 6)
     assert run("same", x, stride=2).shape == (2, 2, 3)
     assert nn.Conv1d(1, 2, 4, padding=[(2, 2)]).padding == (2,)
@@ -115,7 +115,7 @@ def test_output_size_chooses_among_the_possible_ones() -> None:
         extra = (wanted[0] - 7, wanted[1] - 7)
         y = layer(Tensor(x), output_size=wanted)
         assert y.shape == (2, 3, *wanted)
-        np.testing.assert_allclose(y.data, conv_transpose_by_loops(layer, x, extra), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(y.array, conv_transpose_by_loops(layer, x, extra), rtol=1e-12, atol=1e-12)
     assert layer(Tensor(x), output_size=[2, 3, 8, 9]).shape == (2, 3, 8, 9)
     assert layer(Tensor(x[0]), output_size=(3, 8, 9)).shape == (3, 8, 9)
 
@@ -148,12 +148,12 @@ def test_layers_pass_their_options_on(ndim: int) -> None:
     ):
         layer = CONV[ndim](4, 6, 2, dtype=np.float64, **options)
         given = {"padding": options.get("padding", 0), **options}
-        np.testing.assert_array_equal(layer(x).data, conv(x, layer.weight, layer.bias, **given).data)
+        np.testing.assert_array_equal(layer(x).array, conv(x, layer.weight, layer.bias, **given).array)
         layer = TRANSPOSE[ndim](4, 6, 2, dtype=np.float64, **options)
-        np.testing.assert_array_equal(layer(x).data, transposed(x, layer.weight, layer.bias, **given).data)
+        np.testing.assert_array_equal(layer(x).array, transposed(x, layer.weight, layer.bias, **given).array)
     layer = TRANSPOSE[ndim](4, 6, 3, 2, adj=1, dtype=np.float64)
     assert layer.output_padding == (1,) * ndim
-    np.testing.assert_array_equal(layer(x).data, transposed(x, layer.weight, layer.bias, 2, output_padding=1).data)
+    np.testing.assert_array_equal(layer(x).array, transposed(x, layer.weight, layer.bias, 2, output_padding=1).array)
     layer = TRANSPOSE[ndim](4, 6, 3, 2, target_shape=(8, 7, 6)[:ndim], dtype=np.float64)
     assert layer(x).shape == (2, 6, *(8, 7, 6)[:ndim])
     with pytest.raises(ValueError, match="target_shape is given, which decides output_size, too"):
@@ -179,7 +179,7 @@ def test_activation_by_name(name: str) -> None:
         layer = kind(3, 4, 3, padding=1, activation=name, dtype=np.float64)
         plain = kind(3, 4, 3, padding=1, dtype=np.float64)
         plain.load_state_dict(layer.state_dict())
-        np.testing.assert_allclose(layer(x).data, ACTIVATIONS[name](plain(x).data), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(layer(x).array, ACTIVATIONS[name](plain(x).array), rtol=1e-12, atol=1e-12)
         assert f"activation={name}" in repr(layer)
 
 
@@ -224,10 +224,10 @@ def test_weights_lie_in_the_order_that_kernels_read(ndim: int) -> None:
     kernel = (2, 3, 4)[:ndim]
     conv = CONV[ndim](6, 8, kernel, groups=2)
     assert conv.weight.shape == (8, 3, *kernel)
-    assert conv.weight.data.transpose(*range(2, 2 + ndim), 1, 0).flags.c_contiguous
+    assert conv.weight.array.transpose(*range(2, 2 + ndim), 1, 0).flags.c_contiguous
     transposed = TRANSPOSE[ndim](6, 8, kernel, groups=2)
     assert transposed.weight.shape == (6, 4, *kernel)
-    assert transposed.weight.data.transpose(*range(2, 2 + ndim), 1, 0).flags.c_contiguous
+    assert transposed.weight.array.transpose(*range(2, 2 + ndim), 1, 0).flags.c_contiguous
     assert conv.bias.shape == transposed.bias.shape == (8,)
     assert conv.weight.dtype == np.float32
 
@@ -241,7 +241,7 @@ def test_gradient_requests(requests: tuple[str, str]) -> None:
 
     def run() -> dict[str, np.ndarray]:
         layer(x).backward(g)
-        return {"x": x.grad.data, "weight": layer.weight.grad.data, "bias": layer.bias.grad.data}
+        return {"x": x.grad.array, "weight": layer.weight.grad.array, "bias": layer.bias.grad.array}
 
     reference = {name: array.copy() for name, array in run().items()}
     layer.zero_grad()
@@ -274,7 +274,7 @@ def test_frozen_parameters_get_no_gradient() -> None:
     layer.bias.grad_req = "add"
     layer(Tensor(np.ones((1, 2, 4), np.float32))).sum().backward()
     assert layer.weight.grad is None
-    np.testing.assert_allclose(layer.bias.grad.data, [3, 3, 3])
+    np.testing.assert_allclose(layer.bias.grad.array, [3, 3, 3])
 
 
 # ---------------------------------------------------------------- refusals

@@ -29,7 +29,7 @@ def test_what_it_is_made_of() -> None:
     retrograd.manual_seed(3)
     first = nn.DeformConv2d(4, 6, 3)
     retrograd.manual_seed(3)
-    np.testing.assert_array_equal(first.weight.data, nn.Conv2d(4, 6, 3).weight.data)  # the same initial values
+    np.testing.assert_array_equal(first.weight.array, nn.Conv2d(4, 6, 3).weight.array)  # the same initial values
 
 
 @pytest.mark.parametrize("kind", OWN)
@@ -37,36 +37,36 @@ def test_it_begins_as_an_ordinary_convolution(kind: Any) -> None:
     layer = kind(4, 6, 3, 2, 1, num_deformable_group=2, groups=2)
     x = Tensor(random(2, 4, 7, 6))
     y = F.conv2d(x, layer.weight, layer.bias, 2, 1, groups=2)
-    np.testing.assert_allclose(layer(x).data, y.data, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(layer(x).array, y.array, rtol=1e-5, atol=1e-6)
     assert layer.offset.weight.shape == ((2 if kind is OWN[0] else 3) * 18, 2, 3, 3)
-    assert not layer.offset.weight.data.any() and not layer.offset.bias.data.any()
+    assert not layer.offset.weight.array.any() and not layer.offset.bias.array.any()
     layer(x).sum().backward()
-    assert all(np.any(parameter.grad.data) for parameter in layer.parameters())
-    layer.offset.weight.data[...] = 1
+    assert all(np.any(parameter.grad.array) for parameter in layer.parameters())
+    layer.offset.weight.array[...] = 1
     layer.reset_parameters()
-    assert not layer.offset.weight.data.any()
+    assert not layer.offset.weight.array.any()
     assert kind(4, 6, 3, offset_bias=False).offset.bias is None
     assert set(layer.state_dict()) == {"weight", "bias", "offset.weight", "offset.bias"}
 
 
 def test_the_mask_is_twice_a_sigmoid() -> None:
     layer = nn.ModulatedDeformableConvolution(1, 1, 1, bias=False)
-    layer.weight.data[...] = 1
-    layer.offset.bias.data[...] = [0, 1, np.log(3)]  # one column to the right; 2 * 3/4
+    layer.weight.array[...] = 1
+    layer.offset.bias.array[...] = [0, 1, np.log(3)]  # one column to the right; 2 * 3/4
     x = random(1, 1, 2, 3)
     expected = np.zeros_like(x)
     expected[..., :2] = 1.5 * x[..., 1:]
-    np.testing.assert_allclose(layer(Tensor(x)).data, expected, rtol=1e-6)
+    np.testing.assert_allclose(layer(Tensor(x)).array, expected, rtol=1e-6)
 
 
 def test_an_activation_and_a_workspace() -> None:
     x, offset = Tensor(random(1, 4, 5, 5)), Tensor(random(1, 18, 5, 5))
     layer = nn.DeformConv2d(4, 6, 3, padding="same", activation="relu", workspace=0.01)
     y = F.deform_conv2d(x, offset, layer.weight, layer.bias, padding=1)
-    np.testing.assert_array_equal(layer(x, offset).data, np.maximum(y.data, 0))
+    np.testing.assert_array_equal(layer(x, offset).array, np.maximum(y.array, 0))
     assert "activation=relu, workspace=0.01" in repr(layer)
     own = nn.DeformableConvolution(4, 6, 3, activation="tanh", workspace=0.01)
-    np.testing.assert_allclose(own(x).data, np.tanh(F.conv2d(x, own.weight, own.bias).data), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(own(x).array, np.tanh(F.conv2d(x, own.weight, own.bias).array), rtol=1e-5, atol=1e-6)
     assert own.offset.workspace == 0.01 and own.offset.activation is None
     with pytest.raises(ValueError, match="DeformConv2d: activation='most' must be a function, or one of"):
         nn.DeformConv2d(4, 6, 3, activation="most")
@@ -94,7 +94,7 @@ def test_it_learns_where_to_look(kind: Any) -> None:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-        losses.append(float(loss.data))
+        losses.append(float(loss.array))
     assert losses[-1] < losses[0] / 20
 
 
@@ -106,16 +106,16 @@ def test_gradients_of_every_sample(kind: Any, activation: Any) -> None:
     more = (random(3, 18, 5, 5), random(3, 9, 5, 5)) if kind is nn.DeformConv2d else ()
     arrays = (random(3, 4, 5, 5), *more)
     for parameter in layer.parameters():
-        parameter.data[...] = 0.3 * random(*parameter.shape)
+        parameter.array[...] = 0.3 * random(*parameter.shape)
     with retrograd.per_sample_gradients(layer):
         (layer(*map(Tensor, arrays)) ** 2).sum().backward()
-    rows = {name: parameter.grad_sample.data for name, parameter in layer.named_parameters()}
+    rows = {name: parameter.grad_sample.array for name, parameter in layer.named_parameters()}
     for n in range(3):
         layer.zero_grad()
         (layer(*(Tensor(array[n : n + 1]) for array in arrays)) ** 2).sum().backward()
         for name, parameter in layer.named_parameters():
-            size = np.abs(parameter.grad.data).max()
-            np.testing.assert_allclose(rows[name][n], parameter.grad.data, rtol=1e-4, atol=1e-5 * size)
+            size = np.abs(parameter.grad.array).max()
+            np.testing.assert_allclose(rows[name][n], parameter.grad.array, rtol=1e-4, atol=1e-5 * size)
 
 
 @pytest.mark.parametrize("kind", [nn.DeformConv2d, *OWN])

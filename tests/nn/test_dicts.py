@@ -167,7 +167,7 @@ def test_half_a_model_is_frozen() -> None:
     assert [name for name, p in net.named_parameters() if p.grad is not None] == ["1.weight", "1.bias"]
     np.testing.assert_array_equal(net[0][1].running_mean.numpy(), mean)
     net.zero_grad(set_to_none=False)
-    assert not net[1].weight.grad.data.any()
+    assert not net[1].weight.grad.array.any()
     net.zero_grad()
     assert net[1].weight.grad is None
 
@@ -182,7 +182,7 @@ def test_copies_are_whole_and_apart(clone: Any) -> None:
     assert twin[0].shared is twin[0].weight and not twin[0].bias.requires_grad and twin[0].weight.requires_grad
     for (key, mine), yours in zip(net.state_dict().items(), twin.state_dict().values(), strict=True):
         np.testing.assert_array_equal(mine.numpy(), yours.numpy(), err_msg=key)
-        assert not np.shares_memory(mine.data, yours.data) and mine.data.strides == yours.data.strides
+        assert not np.shares_memory(mine.array, yours.array) and mine.array.strides == yours.array.strides
 
 
 def test_assigned_values_keep_their_memory() -> None:
@@ -191,11 +191,11 @@ def test_assigned_values_keep_their_memory() -> None:
     values = {"weight": Tensor(np.ones((3, 2))), "bias": bias}
     net.weight.grad = Tensor(np.ones((3, 2), np.float32))
     net.load_state_dict(values, assign=True)
-    assert net.weight is weight and net.weight.data is values["weight"].data and net.bias.data is bias
+    assert net.weight is weight and net.weight.array is values["weight"].array and net.bias.array is bias
     assert net.weight.dtype == np.float64 and net.weight.grad is None and net.weight.requires_grad
     fixed = np.zeros(3)
     fixed.flags.writeable = False
     for wrong in (fixed, np.zeros(3, np.int64)):
         with pytest.raises(RuntimeError, match="bias: assign=True takes a writable array of kind float64"):
             net.load_state_dict({**values, "bias": wrong}, assign=True)
-    assert net.bias.data is bias
+    assert net.bias.array is bias

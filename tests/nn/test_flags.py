@@ -82,9 +82,9 @@ def test_numbers_of_optimizers_in_tensors(name: str) -> None:
         x = Tensor(np.linspace(1, 2, 5), requires_grad=True)
         optimizer = make([{"params": [x], "lr": given["lr"]}], **given)
         for _ in range(3):
-            x.grad = Tensor(x.data**2)
+            x.grad = Tensor(x.array**2)
             optimizer.step()
-        ends.append(x.data)
+        ends.append(x.array)
         assert type(optimizer.param_groups[0]["lr"]) is float
     np.testing.assert_array_equal(*ends)
     with pytest.raises(ValueError, match="lr"):

@@ -97,7 +97,7 @@ TABLE = pytest.mark.parametrize("name", CASES)
 
 def close(actual: Tensor | None, expected: np.ndarray) -> None:
     assert actual is not None
-    np.testing.assert_allclose(actual.data, expected, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(actual.array, expected, rtol=1e-11, atol=1e-11)
 
 
 @TABLE
@@ -123,7 +123,7 @@ def test_they_are_what_backward_delivers(name: str) -> None:
     found = conv_backward(Tensor(g), leaves[0], leaves[1], transposed=case.transposed, **case.options)
     for gradient, leaf in zip(found, leaves, strict=True):
         assert gradient is not None
-        np.testing.assert_array_equal(gradient.data, leaf.grad.data)
+        np.testing.assert_array_equal(gradient.array, leaf.grad.array)
 
 
 @TABLE
@@ -138,12 +138,12 @@ def test_per_sample(name: str, batch: int) -> None:
     assert gw.shape == (batch, *w.shape) and gb.shape == (batch, g.shape[1])
     for n in range(batch):
         _, one_w, one_b = case.expected(x[n : n + 1], w, g[n : n + 1])
-        np.testing.assert_allclose(gw.data[n], one_w, rtol=1e-11, atol=1e-11)
-        np.testing.assert_allclose(gb.data[n], one_b, rtol=1e-11, atol=1e-11)
-    close(case.function("weight")(tx, w.shape, tg, **case.options), gw.data.sum(0))
+        np.testing.assert_allclose(gw.array[n], one_w, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(gb.array[n], one_b, rtol=1e-11, atol=1e-11)
+    close(case.function("weight")(tx, w.shape, tg, **case.options), gw.array.sum(0))
     found = conv_backward(tg, tx, tw, transposed=case.transposed, per_sample=True, **case.options)
-    np.testing.assert_array_equal(found[1].data, gw.data)
-    np.testing.assert_array_equal(found[2].data, gb.data)
+    np.testing.assert_array_equal(found[1].array, gw.array)
+    np.testing.assert_array_equal(found[2].array, gb.array)
 
 
 TINY = {
@@ -178,10 +178,10 @@ def test_per_sample_gradients_are_differentiable(name: str) -> None:
     v = Tensor(numbers(3, *w.shape, seed=4))
     found = grad(case.function("weight")(x, w.shape, g, per_sample=True, **case.options), (x, g), v)
     for n in range(3):
-        one = Tensor(x.data[n : n + 1], requires_grad=True), Tensor(g.data[n : n + 1], requires_grad=True)
+        one = Tensor(x.array[n : n + 1], requires_grad=True), Tensor(g.array[n : n + 1], requires_grad=True)
         wanted = grad(case.function("weight")(one[0], w.shape, one[1], **case.options), one, v[n])
         for all_of_them, of_one in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(all_of_them.data[n : n + 1], of_one.data, rtol=1e-11, atol=1e-11)
+            np.testing.assert_allclose(all_of_them.array[n : n + 1], of_one.array, rtol=1e-11, atol=1e-11)
 
 
 def test_an_empty_batch_has_gradients() -> None:
@@ -256,7 +256,7 @@ def test_channels_last_and_float32() -> None:
         wanted = conv_backward(*map(Tensor, (g, x, w)), per_sample=per_sample, **case.options)
         for a, b in zip(found, wanted, strict=True):
             assert a.dtype == np.float32
-            np.testing.assert_allclose(a.data, b.data, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(a.array, b.array, rtol=1e-5, atol=1e-5)
 
 
 X, W, G = (2, 4, 9, 9), (6, 2, 3, 3), (2, 6, 7, 7)
@@ -298,8 +298,8 @@ def test_messages_about_types() -> None:
     for call, message in (
         (lambda: nn.grad.conv2d_input(X, w.float(), g), "conv2d_input: weight is float32, grad_output is float64"),
         (lambda: nn.grad.conv2d_input(x, w.float(), g), "conv2d_input: weight is float32, grad_output is float64"),
-        (lambda: nn.grad.conv2d_weight(x.data, W, g), "conv2d_weight: input is ndarray, needs a Tensor"),
-        (lambda: nn.grad.conv2d_bias(g.data), "conv2d_bias: grad_output is ndarray, needs a Tensor"),
+        (lambda: nn.grad.conv2d_weight(x.array, W, g), "conv2d_weight: input is ndarray, needs a Tensor"),
+        (lambda: nn.grad.conv2d_bias(g.array), "conv2d_bias: grad_output is ndarray, needs a Tensor"),
         (lambda: nn.grad.conv2d_input(9, w, g), "conv2d_input: input_size is int, needs a shape, ints in a tuple"),
         (lambda: nn.grad.conv2d_input((2, 4, 9.0, 9), w, g), "input_size=(2, 4, 9.0, 9) must be an int"),
         (lambda: conv_backward(g, X, w), "conv_backward: input is tuple, needs a Tensor"),

@@ -32,7 +32,7 @@ def images(count: int, seed: int = 2) -> Tensor:
 
 def samples(model: nn.Module) -> dict[str, np.ndarray | None]:
     found = {name: p.grad_sample for name, p in model.named_parameters()}
-    return {name: None if rows is None else rows.data.copy() for name, rows in found.items()}
+    return {name: None if rows is None else rows.array.copy() for name, rows in found.items()}
 
 
 def assert_rows(model: nn.Module, expected: dict[str, np.ndarray], factor: float = 1) -> None:
@@ -43,8 +43,8 @@ def assert_rows(model: nn.Module, expected: dict[str, np.ndarray], factor: float
             continue
         rows = parameter.grad_sample
         assert rows is not None and not rows.requires_grad
-        np.testing.assert_allclose(rows.data, factor * expected[name], rtol=1e-9, atol=1e-11, err_msg=name)
-        np.testing.assert_allclose(parameter.grad.data, expected[name].sum(0), rtol=1e-9, atol=1e-11, err_msg=name)
+        np.testing.assert_allclose(rows.array, factor * expected[name], rtol=1e-9, atol=1e-11, err_msg=name)
+        np.testing.assert_allclose(parameter.grad.array, expected[name].sum(0), rtol=1e-9, atol=1e-11, err_msg=name)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -81,7 +81,7 @@ def test_requests() -> None:
     assert kept[names[1]].grad is None and kept[names[1]].grad_sample is before
     for name in names[2:]:
         np.testing.assert_allclose(found[name], 3 * expected[name], rtol=1e-9, atol=1e-11)
-        np.testing.assert_allclose(kept[name].grad.data, 3 * expected[name].sum(0), rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(kept[name].grad.array, 3 * expected[name].sum(0), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])
@@ -106,13 +106,13 @@ def test_batches_of_different_size_cannot_be_added() -> None:
     model = network()
     with rg.per_sample_gradients(model):
         LOSS(model(images(4))).sum().backward()
-        before, grads = samples(model), [p.grad.data.copy() for p in model.parameters()]
+        before, grads = samples(model), [p.grad.array.copy() for p in model.parameters()]
         message = r"grad_sample of 4\.\w+ holds 4 samples, to which 3 others cannot be added; call zero_grad\(\)"
         with pytest.raises(ValueError, match=message):
             LOSS(model(images(3))).sum().backward()
         for (name, rows), g, p in zip(samples(model).items(), grads, model.parameters(), strict=True):
             np.testing.assert_array_equal(rows, before[name])  # nothing was delivered
-            np.testing.assert_array_equal(p.grad.data, g)
+            np.testing.assert_array_equal(p.grad.array, g)
         LOSS(model(images(4))).sum().backward()  # and nothing is left of what failed
         for name, rows in samples(model).items():
             np.testing.assert_allclose(rows, 2 * before[name], rtol=1e-9, atol=1e-11)
@@ -168,7 +168,7 @@ def test_layers_without_a_rule_and_frozen_ones() -> None:
     total = expected.pop("1.s").sum(0)
     assert model[0][2].bias.grad is None
     assert_rows(model, expected)
-    np.testing.assert_allclose(model[1].s.grad.data, total)
+    np.testing.assert_allclose(model[1].s.grad.array, total)
 
 
 def test_a_lazy_layer_and_an_activation_with_a_parameter() -> None:

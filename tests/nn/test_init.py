@@ -42,7 +42,7 @@ def weight() -> Tensor:
 def test_uniform_functions(fill: Callable[[Tensor], Tensor], bound: float) -> None:
     tensor = weight()
     assert fill(tensor) is tensor
-    values = tensor.data
+    values = tensor.array
     assert np.abs(values).max() <= bound
     assert np.abs(values).max() > 0.999 * bound
     assert abs(values.mean()) < 5 * bound / math.sqrt(3 * values.size)
@@ -59,7 +59,7 @@ def test_uniform_functions(fill: Callable[[Tensor], Tensor], bound: float) -> No
     ],
 )
 def test_normal_functions(fill: Callable[[Tensor], Tensor], mean: float, std: float) -> None:
-    values = fill(weight()).data
+    values = fill(weight()).array
     assert abs(values.mean() - mean) < 5 * std / math.sqrt(values.size)
     assert abs(values.std() / std - 1) < 0.03
     assert abs(((values - mean) ** 4).mean() / std**4 - 3) < 0.2  # a normal distribution's fourth moment
@@ -67,9 +67,9 @@ def test_normal_functions(fill: Callable[[Tensor], Tensor], mean: float, std: fl
 
 def test_constants() -> None:
     tensor = weight()
-    assert (init.constant_(tensor, 2.5).data == 2.5).all()
-    assert (init.ones_(tensor).data == 1).all()
-    assert (init.zeros_(tensor).data == 0).all()
+    assert (init.constant_(tensor, 2.5).array == 2.5).all()
+    assert (init.ones_(tensor).array == 1).all()
+    assert (init.zeros_(tensor).array == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_refusals_change_nothing() -> None:
     for call, kind, message in cases:
         with pytest.raises(kind, match=message):
             call()
-    assert (tensor.data == 1).all()
+    assert (tensor.array == 1).all()
 
 
 def test_values_do_not_depend_on_memory_order_or_dtype() -> None:
@@ -122,15 +122,15 @@ def test_values_do_not_depend_on_memory_order_or_dtype() -> None:
     plain = init.kaiming_uniform_(Tensor(np.empty((4, 3, 2, 5))))
     retrograd.manual_seed(1)
     strided = init.kaiming_uniform_(empty_weight((4, 3, 2, 5)))
-    assert plain.data.strides != strided.data.strides
-    np.testing.assert_array_equal(strided.data, plain.data.astype(np.float32))
+    assert plain.array.strides != strided.array.strides
+    np.testing.assert_array_equal(strided.array, plain.array.astype(np.float32))
 
 
 def test_a_generator_of_ones_own() -> None:
     state = retrograd.get_rng_state()
     one = init.normal_(weight(), generator=np.random.default_rng(4))
     two = init.normal_(weight(), generator=np.random.default_rng(4))
-    np.testing.assert_array_equal(one.data, two.data)
+    np.testing.assert_array_equal(one.array, two.array)
     assert retrograd.get_rng_state() == state
 
 
@@ -140,7 +140,7 @@ def test_the_same_seed_gives_the_same_network() -> None:
         return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Linear(8, 2)).state_dict()
 
     for (name, ours), theirs in zip(build().items(), build().values(), strict=True):
-        np.testing.assert_array_equal(ours.data, theirs.data, err_msg=name)
+        np.testing.assert_array_equal(ours.array, theirs.array, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ def test_default_values_of_layers(layer: Callable[[], Any], fan_in: int) -> None
     built = layer()
     bound = 1 / math.sqrt(fan_in)
     for parameter in built.parameters():
-        values = np.abs(parameter.data)
+        values = np.abs(parameter.array)
         assert values.max() <= bound * (1 + 1e-6)
         assert values.max() > 0.9 * bound
-        assert abs(parameter.data.mean()) < 5 * bound / math.sqrt(3 * values.size)
-    before = built.weight.data.copy()
+        assert abs(parameter.array.mean()) < 5 * bound / math.sqrt(3 * values.size)
+    before = built.weight.array.copy()
     built.reset_parameters()
-    assert (built.weight.data != before).any()
+    assert (built.weight.array != before).any()

@@ -27,16 +27,16 @@ def random(*shape: int) -> np.ndarray:
 def test_linear(leading: tuple[int, ...], bias: bool) -> None:
     layer = nn.Linear(4, 3, bias=bias, dtype=np.float64)
     x, g = Tensor(random(*leading, 4), requires_grad=True), random(*leading, 3)
-    w = layer.weight.data
-    expected = x.data @ w.T + (layer.bias.data if bias else 0)
+    w = layer.weight.array
+    expected = x.array @ w.T + (layer.bias.array if bias else 0)
     y = layer(x)
-    np.testing.assert_allclose(y.data, expected, rtol=1e-12)
+    np.testing.assert_allclose(y.array, expected, rtol=1e-12)
     y.backward(Tensor(g))
-    np.testing.assert_allclose(x.grad.data, g @ w, rtol=1e-12)
-    rows, gradients = x.data.reshape(-1, 4), g.reshape(-1, 3)
-    np.testing.assert_allclose(layer.weight.grad.data, gradients.T @ rows, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(x.grad.array, g @ w, rtol=1e-12)
+    rows, gradients = x.array.reshape(-1, 4), g.reshape(-1, 3)
+    np.testing.assert_allclose(layer.weight.grad.array, gradients.T @ rows, rtol=1e-12, atol=1e-14)
     if bias:
-        np.testing.assert_allclose(layer.bias.grad.data, gradients.sum(0), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(layer.bias.grad.array, gradients.sum(0), rtol=1e-12, atol=1e-14)
     else:
         assert layer.bias is None
 
@@ -44,7 +44,7 @@ def test_linear(leading: tuple[int, ...], bias: bool) -> None:
 def test_linear_weight_lies_in_the_order_that_kernels_read() -> None:
     layer = nn.Linear(4, 3)
     assert layer.weight.shape == (3, 4)
-    assert layer.weight.data.T.flags.c_contiguous
+    assert layer.weight.array.T.flags.c_contiguous
 
 
 def test_linear_is_checked() -> None:
@@ -61,13 +61,13 @@ def test_linear_is_checked() -> None:
 def test_linear_without_inputs_gives_its_bias() -> None:
     with pytest.warns(UserWarning, match=r"shape \(2, 0\) has no elements"):
         layer = nn.Linear(0, 2)
-    np.testing.assert_array_equal(layer(Tensor(np.zeros((3, 0), np.float32))).data, np.zeros((3, 2)))
+    np.testing.assert_array_equal(layer(Tensor(np.zeros((3, 0), np.float32))).array, np.zeros((3, 2)))
 
 
 def test_flatten_and_identity() -> None:
     x = Tensor(random(2, 3, 4, 5))
-    np.testing.assert_array_equal(nn.Flatten()(x).data, x.data.reshape(2, 60))
-    np.testing.assert_array_equal(nn.Flatten(2, 3)(x).data, x.data.reshape(2, 3, 20))
+    np.testing.assert_array_equal(nn.Flatten()(x).array, x.array.reshape(2, 60))
+    np.testing.assert_array_equal(nn.Flatten(2, 3)(x).array, x.array.reshape(2, 3, 20))
     assert nn.Identity(54, unused=1)(x) is x
     with pytest.raises(IndexError, match="in Flatten"):
         nn.Flatten(1, 7)(x)
@@ -99,31 +99,31 @@ def test_pooling_values(ndim: int, kernel: int, stride: int | None, padding: int
     without = AVG[ndim](kernel, stride, padding, count_include_pad=False)
     for o, window in windows(x, kernel, stride or kernel, padding):
         place = (slice(None), slice(None), *o)
-        np.testing.assert_array_equal(largest(Tensor(x)).data[place], np.nanmax(window, -1))
-        np.testing.assert_allclose(with_padding(Tensor(x)).data[place], np.nansum(window, -1) / kernel**ndim)
-        np.testing.assert_allclose(without(Tensor(x)).data[place], np.nanmean(window, -1))
+        np.testing.assert_array_equal(largest(Tensor(x)).array[place], np.nanmax(window, -1))
+        np.testing.assert_allclose(with_padding(Tensor(x)).array[place], np.nansum(window, -1) / kernel**ndim)
+        np.testing.assert_allclose(without(Tensor(x)).array[place], np.nanmean(window, -1))
     for layer in (largest, with_padding):
-        np.testing.assert_array_equal(layer(Tensor(x[0])).data, layer(Tensor(x)).data[0])
+        np.testing.assert_array_equal(layer(Tensor(x[0])).array, layer(Tensor(x)).array[0])
 
 
 def test_max_pool_dilation_ceil_mode_and_indices() -> None:
     x = random(2, 3, 7)
-    y = nn.MaxPool1d(2, stride=1, dilation=3)(Tensor(x)).data
+    y = nn.MaxPool1d(2, stride=1, dilation=3)(Tensor(x)).array
     np.testing.assert_array_equal(y, np.maximum(x[..., :4], x[..., 3:]))
-    y = nn.MaxPool1d(2, ceil_mode=True)(Tensor(x)).data
+    y = nn.MaxPool1d(2, ceil_mode=True)(Tensor(x)).array
     assert y.shape == (2, 3, 4)
     np.testing.assert_array_equal(y[..., 3], x[..., 6])
     image = random(1, 2, 4, 6)
     values, places = nn.MaxPool2d(2, return_indices=True)(Tensor(image))
     assert places.dtype == np.int64
-    flat = np.take_along_axis(image.reshape(1, 2, 24), places.data.reshape(1, 2, -1), -1)
-    np.testing.assert_array_equal(values.data, flat.reshape(values.shape))
+    flat = np.take_along_axis(image.reshape(1, 2, 24), places.array.reshape(1, 2, -1), -1)
+    np.testing.assert_array_equal(values.array, flat.reshape(values.shape))
 
 
 def test_average_divisor() -> None:
     x = random(1, 1, 4, 4)
-    y = nn.AvgPool2d(2, divisor_override=3)(Tensor(x)).data
-    np.testing.assert_allclose(y, 4 / 3 * nn.AvgPool2d(2)(Tensor(x)).data, rtol=1e-12)
+    y = nn.AvgPool2d(2, divisor_override=3)(Tensor(x)).array
+    np.testing.assert_allclose(y, 4 / 3 * nn.AvgPool2d(2)(Tensor(x)).array, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [nn.MaxPool2d, nn.AvgPool2d])
@@ -161,8 +161,8 @@ def test_activations() -> None:
         (nn.Softmax(dim=-1), probabilities),
         (nn.LogSoftmax(1), np.log(probabilities)),
     ):
-        np.testing.assert_allclose(layer(Tensor(x)).data, expected, rtol=1e-12, atol=1e-15)
-    assert np.isnan(nn.ReLU()(Tensor([float("nan")])).data).all()
+        np.testing.assert_allclose(layer(Tensor(x)).array, expected, rtol=1e-12, atol=1e-15)
+    assert np.isnan(nn.ReLU()(Tensor([float("nan")])).array).all()
 
 
 def test_activations_are_checked() -> None:
@@ -183,18 +183,18 @@ def test_dropout_in_training_and_eval() -> None:
     x = Tensor(np.ones((200, 200)), requires_grad=True)
     retrograd.manual_seed(3)
     y = layer(x)
-    kept = y.data != 0
-    np.testing.assert_allclose(y.data[kept], 1 / 0.75, rtol=1e-12)
+    kept = y.array != 0
+    np.testing.assert_allclose(y.array[kept], 1 / 0.75, rtol=1e-12)
     assert abs(kept.mean() - 0.75) < 4 * np.sqrt(0.25 * 0.75 / x.numel())
     g = random(200, 200)
     y.backward(Tensor(g))
-    np.testing.assert_allclose(x.grad.data, np.where(kept, g / 0.75, 0), rtol=1e-12)
+    np.testing.assert_allclose(x.grad.array, np.where(kept, g / 0.75, 0), rtol=1e-12)
     retrograd.manual_seed(3)
-    np.testing.assert_array_equal(layer(x).data, y.data)
-    assert (layer(x).data != y.data).any()
-    np.testing.assert_array_equal(layer.eval()(x).data, x.data)
-    np.testing.assert_array_equal(nn.Dropout(0.0)(x).data, x.data)
-    np.testing.assert_array_equal(nn.Dropout(1.0)(x).data, np.zeros((200, 200)))
+    np.testing.assert_array_equal(layer(x).array, y.array)
+    assert (layer(x).array != y.array).any()
+    np.testing.assert_array_equal(layer.eval()(x).array, x.array)
+    np.testing.assert_array_equal(nn.Dropout(0.0)(x).array, x.array)
+    np.testing.assert_array_equal(nn.Dropout(1.0)(x).array, np.zeros((200, 200)))
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])
@@ -223,9 +223,9 @@ def test_dropout_in_place(layer: Any, shape: tuple[int, ...]) -> None:
         z = x * 1.0
         y = layer(0.4, inplace)(z)
         assert (y is z) == inplace
-        results.append((y.data.copy(), retrograd.autograd.grad(y, x, g)[0].data))
+        results.append((y.array.copy(), retrograd.autograd.grad(y, x, g)[0].array))
     np.testing.assert_array_equal(results[0][0], results[1][0])
     np.testing.assert_array_equal(results[0][1], results[1][1])
-    assert not np.array_equal(results[0][0], x.data)
+    assert not np.array_equal(results[0][0], x.array)
     rest = layer(0.4, True).eval()
     assert rest(z) is z

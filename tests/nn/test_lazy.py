@@ -53,13 +53,13 @@ def test_the_first_call_makes_an_ordinary_layer(name: str) -> None:
     y = lazy(x)
     assert type(lazy) is type(ordinary) and repr(lazy) == repr(ordinary)
     assert all(p is q and type(p) is nn.Parameter for p, q in zip(before, lazy.parameters(), strict=True))
-    np.testing.assert_array_equal(y.data, ordinary(x).data)  # the same draws
+    np.testing.assert_array_equal(y.array, ordinary(x).array)  # the same draws
     state, other = lazy.state_dict(), ordinary.state_dict()
     assert list(state) == list(other)
     for key, value in state.items():
-        np.testing.assert_array_equal(value.data, other[key].data)
-        assert value.data.strides == other[key].data.strides
-    np.testing.assert_array_equal(lazy(x).data, ordinary(x).data)
+        np.testing.assert_array_equal(value.array, other[key].array)
+        assert value.array.strides == other[key].array.strides
+    np.testing.assert_array_equal(lazy(x).array, ordinary(x).array)
 
 
 @EACH
@@ -68,7 +68,7 @@ def test_dtypes_and_copies(name: str) -> None:
     double = copy.deepcopy(lazy).double()
     again = pickle.loads(pickle.dumps(make(name, dtype=np.float64)[0]))
     for layer in (double, again):
-        assert layer(Tensor(x.data.astype(np.float64))).dtype == np.float64
+        assert layer(Tensor(x.array.astype(np.float64))).dtype == np.float64
         assert {value.dtype for value in layer.state_dict().values()} <= {np.dtype("f8"), np.dtype("i8")}
     assert type(lazy).__name__ == f"Lazy{name}"
     assert lazy(x).dtype == np.float32
@@ -79,10 +79,10 @@ def test_loading_an_ordinary_state(name: str) -> None:
     lazy, ordinary, x = make(name)
     with retrograd.no_grad():
         for parameter in ordinary.parameters():
-            parameter.data[...] = np.random.default_rng(4).normal(size=parameter.shape)
+            parameter.array[...] = np.random.default_rng(4).normal(size=parameter.shape)
     assert lazy.load_state_dict(ordinary.state_dict()) == ([], [])
     assert not lazy.has_uninitialized_params()
-    np.testing.assert_array_equal(lazy(x).data, ordinary(x).data)
+    np.testing.assert_array_equal(lazy(x).array, ordinary(x).array)
     assert type(lazy) is type(ordinary)
 
 
@@ -104,7 +104,7 @@ def test_what_has_no_shape_is_not_used() -> None:
         lambda: lazy.weight + 1,
         lambda: F.linear(x, lazy.weight),
         lambda: lazy.weight.numel(),
-        lambda: lazy.weight.data,
+        lambda: lazy.weight.array,
         lambda: nn.init.zeros_(lazy.bias),
     ]
     for use in uses:
@@ -131,9 +131,9 @@ def test_an_optimiser_made_before_the_first_call() -> None:
     lazy[0].weight.grad_req = "write"
     optimiser = optim.Adam(lazy.parameters(), lr=0.1)
     lazy(Tensor(np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32))).sum().backward()
-    before = [p.data.copy() for p in lazy.parameters()]
+    before = [p.array.copy() for p in lazy.parameters()]
     optimiser.step()
-    assert all((p.data != old).any() for p, old in zip(lazy[2].parameters(), before[-2:], strict=True))
+    assert all((p.array != old).any() for p, old in zip(lazy[2].parameters(), before[-2:], strict=True))
     assert lazy[0].weight.grad_req == "write"
     assert [type(layer).__name__ for layer in lazy] == ["Linear", "BatchNorm1d", "Linear"]
     frozen = nn.LazyLinear(2)
@@ -164,8 +164,8 @@ def test_a_part_of_the_state() -> None:
     with pytest.raises(ValueError, match="LazyLinear: the parameters loaded are for in_features=3, the input has 4"):
         lazy(Tensor(np.ones((1, 4), np.float32)))
     lazy(Tensor(np.ones((1, 3), np.float32)))
-    np.testing.assert_array_equal(lazy.weight.data, weight)
-    assert abs(lazy.bias.data).max() <= 3**-0.5
+    np.testing.assert_array_equal(lazy.weight.array, weight)
+    assert abs(lazy.bias.array).max() <= 3**-0.5
 
 
 @pytest.mark.parametrize(

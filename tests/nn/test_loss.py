@@ -17,12 +17,12 @@ PICKED = -LOGS[np.arange(5), LABELS]
 
 def test_cross_entropy_reductions_and_gradient() -> None:
     x, labels = Tensor(X, requires_grad=True), Tensor(LABELS)
-    np.testing.assert_allclose(nn.CrossEntropyLoss(reduction="none")(x, labels).data, PICKED, rtol=1e-12)
-    np.testing.assert_allclose(nn.CrossEntropyLoss(reduction="sum")(x, labels).data, PICKED.sum(), rtol=1e-12)
+    np.testing.assert_allclose(nn.CrossEntropyLoss(reduction="none")(x, labels).array, PICKED, rtol=1e-12)
+    np.testing.assert_allclose(nn.CrossEntropyLoss(reduction="sum")(x, labels).array, PICKED.sum(), rtol=1e-12)
     loss = nn.CrossEntropyLoss()(x, labels)
-    np.testing.assert_allclose(loss.data, PICKED.mean(), rtol=1e-12)
+    np.testing.assert_allclose(loss.array, PICKED.mean(), rtol=1e-12)
     (loss * 3.0).backward()
-    np.testing.assert_allclose(x.grad.data, 3 * (np.exp(LOGS) - np.eye(4)[LABELS]) / 5, rtol=1e-10)
+    np.testing.assert_allclose(x.grad.array, 3 * (np.exp(LOGS) - np.eye(4)[LABELS]) / 5, rtol=1e-10)
 
 
 def test_cross_entropy_weight_ignore_index_and_smoothing() -> None:
@@ -30,25 +30,25 @@ def test_cross_entropy_weight_ignore_index_and_smoothing() -> None:
     layer = nn.CrossEntropyLoss(Tensor(weight))
     assert list(layer.state_dict()) == ["weight"]
     expected = (weight[LABELS] * PICKED).sum() / weight[LABELS].sum()
-    np.testing.assert_allclose(layer(Tensor(X), Tensor(LABELS)).data, expected, rtol=1e-12)
+    np.testing.assert_allclose(layer(Tensor(X), Tensor(LABELS)).array, expected, rtol=1e-12)
     counted = LABELS != 1
     loss = nn.CrossEntropyLoss(ignore_index=1)(Tensor(X), Tensor(LABELS))
-    np.testing.assert_allclose(loss.data, PICKED[counted].mean(), rtol=1e-12)
+    np.testing.assert_allclose(loss.array, PICKED[counted].mean(), rtol=1e-12)
     smooth = nn.CrossEntropyLoss(label_smoothing=0.2)(Tensor(X), Tensor(LABELS))
     goals = 0.8 * np.eye(4)[LABELS] + 0.2 / 4
-    np.testing.assert_allclose(smooth.data, -(goals * LOGS).sum(1).mean(), rtol=1e-12)
-    np.testing.assert_allclose(nn.CrossEntropyLoss()(Tensor(X), Tensor(goals)).data, smooth.data, rtol=1e-12)
+    np.testing.assert_allclose(smooth.array, -(goals * LOGS).sum(1).mean(), rtol=1e-12)
+    np.testing.assert_allclose(nn.CrossEntropyLoss()(Tensor(X), Tensor(goals)).array, smooth.array, rtol=1e-12)
 
 
 def test_mse() -> None:
     x, target = Tensor(X, requires_grad=True), RNG.normal(size=(5, 4))
     square = (X - target) ** 2
-    np.testing.assert_allclose(nn.MSELoss(reduction="none")(x, Tensor(target)).data, square, rtol=1e-12)
-    np.testing.assert_allclose(nn.MSELoss(reduction="sum")(x, Tensor(target)).data, square.sum(), rtol=1e-12)
+    np.testing.assert_allclose(nn.MSELoss(reduction="none")(x, Tensor(target)).array, square, rtol=1e-12)
+    np.testing.assert_allclose(nn.MSELoss(reduction="sum")(x, Tensor(target)).array, square.sum(), rtol=1e-12)
     loss = nn.MSELoss()(x, Tensor(target))
-    np.testing.assert_allclose(loss.data, square.mean(), rtol=1e-12)
+    np.testing.assert_allclose(loss.array, square.mean(), rtol=1e-12)
     (loss * -2.0).backward()
-    np.testing.assert_allclose(x.grad.data, -4 * (X - target) / 20, rtol=1e-10)
+    np.testing.assert_allclose(x.grad.array, -4 * (X - target) / 20, rtol=1e-10)
 
 
 def test_losses_are_checked() -> None:

@@ -161,7 +161,7 @@ def test_unknown_attribute_is_named() -> None:
 
 def test_call_runs_forward_and_missing_forward_is_named() -> None:
     y = Scale()(Tensor([2.0, 2.0, 2.0]))
-    np.testing.assert_array_equal(y.data, [2, 4, 6])
+    np.testing.assert_array_equal(y.array, [2, 4, 6])
     with pytest.raises(NotImplementedError, match='Net has no "forward"'):
         Net()(Tensor([1.0]))
 
@@ -192,7 +192,7 @@ def test_requires_grad_and_zero_grad() -> None:
     net.bias.grad = Tensor(kept)
     net.zero_grad(set_to_none=False)
     assert net.bias.grad is not None
-    np.testing.assert_array_equal(net.bias.grad.data, np.zeros(3))
+    np.testing.assert_array_equal(net.bias.grad.array, np.zeros(3))
     np.testing.assert_array_equal(kept, np.ones(3))  # the old array belongs to whoever gave it
     assert net.first.weight.grad is None
     net.zero_grad()
@@ -211,9 +211,9 @@ def test_to_converts_floats_in_place() -> None:
     assert net.bias.grad is not None and net.bias.grad.dtype == np.float64
     net.to(np.float32)
     assert weight.dtype == np.float32 and net.bias.grad.dtype == np.float32
-    array = weight.data
+    array = weight.array
     assert net.float() is net
-    assert weight.data is array
+    assert weight.array is array
     assert net.to("cpu") is net
     for dtype in (np.int64, "cuda", np.float16):
         with pytest.raises(TypeError, match="float32 or float64"):
@@ -223,9 +223,9 @@ def test_to_converts_floats_in_place() -> None:
 
 def test_to_keeps_the_memory_order() -> None:
     layer = nn.Conv2d(2, 3, (4, 5))
-    strides = layer.weight.data.strides
+    strides = layer.weight.array.strides
     layer.double()
-    assert layer.weight.data.strides == tuple(2 * stride for stride in strides)
+    assert layer.weight.array.strides == tuple(2 * stride for stride in strides)
 
 
 # ---------------------------------------------------------------- copies
@@ -240,9 +240,9 @@ def test_deepcopy_is_independent_and_keeps_everything() -> None:
         net.state_dict().items(), twin.state_dict().items(), strict=True
     ):
         assert name == other_name
-        np.testing.assert_array_equal(ours.data, theirs.data)
-        assert ours.data.strides == theirs.data.strides
-        assert not np.shares_memory(ours.data, theirs.data)
+        np.testing.assert_array_equal(ours.array, theirs.array)
+        assert ours.array.strides == theirs.array.strides
+        assert not np.shares_memory(ours.array, theirs.array)
     assert twin[0].weight.grad_req == "write"
     assert not twin[0].bias.requires_grad
     assert isinstance(twin[0].weight, Parameter)
@@ -263,11 +263,11 @@ def test_pickle_keeps_memory_order_and_requests() -> None:
     net[1].weight.requires_grad = False
     twin = pickle.loads(pickle.dumps(net))
     for ours, theirs in zip(net.parameters(), twin.parameters(), strict=True):
-        np.testing.assert_array_equal(ours.data, theirs.data)
-        assert ours.data.strides == theirs.data.strides
+        np.testing.assert_array_equal(ours.array, theirs.array)
+        assert ours.array.strides == theirs.array.strides
         assert (ours.grad_req, ours.requires_grad) == (theirs.grad_req, theirs.requires_grad)
-    twin[0].weight.data[...] = 0
-    assert net[0].weight.data.any()
+    twin[0].weight.array[...] = 0
+    assert net[0].weight.array.any()
 
 
 # ---------------------------------------------------------------- Parameter
@@ -276,9 +276,9 @@ def test_pickle_keeps_memory_order_and_requests() -> None:
 def test_parameter_keeps_the_array_and_asks_for_a_gradient() -> None:
     array = np.ones((2, 3), np.float64)
     parameter = Parameter(array)
-    assert parameter.data is array
+    assert parameter.array is array
     assert parameter.requires_grad and parameter.is_leaf and parameter.grad_req == "add"
-    assert Parameter(Tensor(array)).data is array
+    assert Parameter(Tensor(array)).array is array
     assert not Parameter(array, requires_grad=False).requires_grad
     text = "Parameter containing:\ntensor([1.], requires_grad=True)"
     assert repr(Parameter(np.ones(1, np.float32))) == text
@@ -322,11 +322,11 @@ def test_modules_nested_deeper_than_functions_may_be() -> None:
     assert not any(module.training for module in net.eval().modules())
     net.double().zero_grad()
     inner = net.get_submodule(path[:-1])
-    assert inner.weight.data.dtype == np.float64
+    assert inner.weight.array.dtype == np.float64
     net.load_state_dict({path + "weight": np.ones((3, 2)), path + "bias": np.zeros(3)})
     copied = copy.deepcopy(net)
     twin = copied.get_submodule(path[:-1])
-    assert twin is not inner and twin.weight is not inner.weight and twin.weight.data.tolist() == [[1, 1]] * 3
+    assert twin is not inner and twin.weight is not inner.weight and twin.weight.array.tolist() == [[1, 1]] * 3
 
 
 def test_text_of_nested_modules() -> None:

@@ -36,19 +36,19 @@ def batches(shape: tuple[int, ...], count: int = 3) -> list[np.ndarray]:
 @EVERY_SHAPE
 def test_training_normalises_by_the_batch_and_tracks(kind: Any, shape: tuple[int, ...]) -> None:
     layer = kind(3, eps=EPS, momentum=0.2, dtype=np.float64)
-    layer.weight.data[...] = [0.5, 2.0, -1.0]
-    layer.bias.data[...] = [1.0, 0.0, -2.0]
+    layer.weight.array[...] = [0.5, 2.0, -1.0]
+    layer.bias.array[...] = [1.0, 0.0, -2.0]
     mean, variance = np.zeros(3), np.ones(3)
     for step, x in enumerate(batches(shape), 1):
         m, v = x.mean(axes(shape)), x.var(axes(shape))
         expected = (x - column(m, shape)) / np.sqrt(column(v, shape) + EPS)
-        expected = expected * column(layer.weight.data, shape) + column(layer.bias.data, shape)
-        np.testing.assert_allclose(layer(Tensor(x)).data, expected, rtol=1e-10, atol=1e-12)
+        expected = expected * column(layer.weight.array, shape) + column(layer.bias.array, shape)
+        np.testing.assert_allclose(layer(Tensor(x)).array, expected, rtol=1e-10, atol=1e-12)
         count = x.size // 3
         mean = 0.8 * mean + 0.2 * m
         variance = 0.8 * variance + 0.2 * v * count / (count - 1)
-        np.testing.assert_allclose(layer.running_mean.data, mean, rtol=1e-12)
-        np.testing.assert_allclose(layer.running_var.data, variance, rtol=1e-12)
+        np.testing.assert_allclose(layer.running_mean.array, mean, rtol=1e-12)
+        np.testing.assert_allclose(layer.running_var.array, variance, rtol=1e-12)
         assert layer.num_batches_tracked.item() == step
 
 
@@ -57,39 +57,39 @@ def test_eval_normalises_by_the_running_statistics(kind: Any, shape: tuple[int, 
     layer = kind(3, eps=EPS, dtype=np.float64)
     first, second, _ = batches(shape)
     layer(Tensor(first))
-    layer.weight.data[...] = [0.5, 2.0, -1.0]
+    layer.weight.array[...] = [0.5, 2.0, -1.0]
     layer.eval()
-    before = {key: tensor.data.copy() for key, tensor in layer.state_dict().items()}
+    before = {key: tensor.array.copy() for key, tensor in layer.state_dict().items()}
     x = Tensor(second, requires_grad=True)
     y = layer(x)
-    factor = layer.weight.data / np.sqrt(before["running_var"] + EPS)
+    factor = layer.weight.array / np.sqrt(before["running_var"] + EPS)
     expected = (second - column(before["running_mean"], shape)) * column(factor, shape)
-    np.testing.assert_allclose(y.data, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(y.array, expected, rtol=1e-10, atol=1e-12)
     for key, tensor in layer.state_dict().items():
-        np.testing.assert_array_equal(tensor.data, before[key])
+        np.testing.assert_array_equal(tensor.array, before[key])
     g = np.random.default_rng(0).normal(size=shape)
     y.backward(Tensor(g))
-    np.testing.assert_allclose(x.grad.data, g * column(factor, shape), rtol=1e-10)
-    np.testing.assert_allclose(layer.bias.grad.data, g.sum(axes(shape)), rtol=1e-10)
+    np.testing.assert_allclose(x.grad.array, g * column(factor, shape), rtol=1e-10)
+    np.testing.assert_allclose(layer.bias.grad.array, g.sum(axes(shape)), rtol=1e-10)
     z = (second - column(before["running_mean"], shape)) / np.sqrt(column(before["running_var"], shape) + EPS)
-    np.testing.assert_allclose(layer.weight.grad.data, (g * z).sum(axes(shape)), rtol=1e-10)
+    np.testing.assert_allclose(layer.weight.grad.array, (g * z).sum(axes(shape)), rtol=1e-10)
 
 
 @EVERY_SHAPE
 def test_gradient_in_training(kind: Any, shape: tuple[int, ...]) -> None:
     layer = kind(3, eps=EPS, dtype=np.float64)
-    layer.weight.data[...] = [0.5, 2.0, -1.0]
+    layer.weight.array[...] = [0.5, 2.0, -1.0]
     x = Tensor(batches(shape)[0], requires_grad=True)
     g = np.random.default_rng(1).normal(size=shape)
     layer(x).backward(Tensor(g))
     over = axes(shape)
-    inverse = 1 / np.sqrt(x.data.var(over) + EPS)
-    z = (x.data - column(x.data.mean(over), shape)) * column(inverse, shape)
-    h = g * column(layer.weight.data, shape)
+    inverse = 1 / np.sqrt(x.array.var(over) + EPS)
+    z = (x.array - column(x.array.mean(over), shape)) * column(inverse, shape)
+    h = g * column(layer.weight.array, shape)
     gx = h - column(h.mean(over), shape) - z * column((h * z).mean(over), shape)
-    np.testing.assert_allclose(x.grad.data, gx * column(inverse, shape), rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(layer.weight.grad.data, (g * z).sum(over), rtol=1e-9)
-    np.testing.assert_allclose(layer.bias.grad.data, g.sum(over), rtol=1e-9)
+    np.testing.assert_allclose(x.grad.array, gx * column(inverse, shape), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(layer.weight.grad.array, (g * z).sum(over), rtol=1e-9)
+    np.testing.assert_allclose(layer.bias.grad.array, g.sum(over), rtol=1e-9)
 
 
 def test_momentum_none_averages_all_batches() -> None:
@@ -97,9 +97,9 @@ def test_momentum_none_averages_all_batches() -> None:
     seen = batches((6, 3))
     for x in seen:
         layer(Tensor(x))
-    np.testing.assert_allclose(layer.running_mean.data, np.mean([x.mean(0) for x in seen], 0), rtol=1e-12)
+    np.testing.assert_allclose(layer.running_mean.array, np.mean([x.mean(0) for x in seen], 0), rtol=1e-12)
     variance = np.mean([x.var(0, ddof=1) for x in seen], 0)
-    np.testing.assert_allclose(layer.running_var.data, variance, rtol=1e-12)
+    np.testing.assert_allclose(layer.running_var.array, variance, rtol=1e-12)
     layer.eval()
     layer(Tensor(seen[0]))
 
@@ -112,40 +112,40 @@ def test_without_affine_and_without_tracking() -> None:
     expected = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
     for mode in (True, False):
         layer.train(mode)
-        np.testing.assert_allclose(layer(Tensor(x)).data, expected, rtol=1e-10)
+        np.testing.assert_allclose(layer(Tensor(x)).array, expected, rtol=1e-10)
     plain = nn.BatchNorm1d(3, affine=False, dtype=np.float64)
-    np.testing.assert_allclose(plain(Tensor(x)).data, expected, rtol=1e-10)
+    np.testing.assert_allclose(plain(Tensor(x)).array, expected, rtol=1e-10)
     assert list(plain.state_dict()) == ["running_mean", "running_var", "num_batches_tracked"]
     layer.reset_parameters()
     scaled = nn.BatchNorm1d(3, bias=False, dtype=np.float64)
     assert scaled.bias is None
-    scaled.weight.data[...] = 2
-    np.testing.assert_allclose(scaled(Tensor(x)).data, 2 * expected, rtol=1e-10)
+    scaled.weight.array[...] = 2
+    np.testing.assert_allclose(scaled(Tensor(x)).array, 2 * expected, rtol=1e-10)
 
 
 def test_tracking_can_be_switched_off_later() -> None:
     layer = nn.BatchNorm1d(3, dtype=np.float64)
     layer.track_running_stats = False
     layer(Tensor(batches((6, 3))[0]))
-    np.testing.assert_array_equal(layer.running_mean.data, np.zeros(3))
+    np.testing.assert_array_equal(layer.running_mean.array, np.zeros(3))
     assert layer.num_batches_tracked.item() == 0
 
 
 def test_reset() -> None:
     layer = nn.BatchNorm2d(3)
-    start = {key: tensor.data.copy() for key, tensor in layer.state_dict().items()}
+    start = {key: tensor.array.copy() for key, tensor in layer.state_dict().items()}
     np.testing.assert_array_equal(start["running_var"], np.ones(3))
     np.testing.assert_array_equal(start["weight"], np.ones(3))
     layer(Tensor(np.random.default_rng(0).normal(size=(2, 3, 4, 4)).astype(np.float32)))
-    layer.weight.data[...] = 7
+    layer.weight.array[...] = 7
     layer.reset_parameters()
     for key, tensor in layer.state_dict().items():
-        np.testing.assert_array_equal(tensor.data, start[key])
+        np.testing.assert_array_equal(tensor.array, start[key])
 
 
 def test_a_call_that_fails_leaves_the_statistics_alone() -> None:
     layer = nn.BatchNorm2d(3)
-    before = {key: tensor.data.copy() for key, tensor in layer.state_dict().items()}
+    before = {key: tensor.array.copy() for key, tensor in layer.state_dict().items()}
     bad = [
         (np.zeros((1, 3, 1, 1), np.float32), ValueError, "1 elements to take statistics over"),
         (np.zeros((2, 4, 3, 3), np.float32), ValueError, r"running_mean.shape=\(3,\), needs \(4,\)"),
@@ -156,7 +156,7 @@ def test_a_call_that_fails_leaves_the_statistics_alone() -> None:
         with pytest.raises(kind, match="^in BatchNorm2d.*" + message):
             layer(Tensor(x))
     for key, tensor in layer.state_dict().items():
-        np.testing.assert_array_equal(tensor.data, before[key])
+        np.testing.assert_array_equal(tensor.array, before[key])
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_arguments_are_checked(arguments: dict[str, Any], message: str) -> None:
 def test_weights_of_images_have_their_order(layer: type) -> None:
     """Whatever their order in memory, they are saved, loaded and used as others."""
     images, plain = layer((3, 4, 5), dtype="float64"), layer((4, 5), dtype="float64")
-    assert images.weight.data.transpose(1, 2, 0).flags.c_contiguous and plain.weight.data.flags.c_contiguous
+    assert images.weight.array.transpose(1, 2, 0).flags.c_contiguous and plain.weight.array.flags.c_contiguous
     numbers = np.random.default_rng(0).standard_normal((3, 4, 5))
     images.load_state_dict({**images.state_dict(), "weight": Tensor(numbers)})
-    np.testing.assert_array_equal(images.weight.data, numbers)
+    np.testing.assert_array_equal(images.weight.array, numbers)
     x = np.random.default_rng(1).standard_normal((2, 3, 4, 5))
     mean = x.mean((1, 2, 3), keepdims=True) if layer is nn.LayerNorm else 0
     size = np.sqrt(np.square(x - mean).mean((1, 2, 3), keepdims=True) + (1e-5 if layer is nn.LayerNorm else 0))
-    np.testing.assert_allclose(images(Tensor(x)).data, (x - mean) / size * numbers, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(images(Tensor(x)).array, (x - mean) / size * numbers, rtol=1e-9, atol=1e-12)

@@ -53,8 +53,8 @@ def test_pack_and_pad(features: tuple[int, ...], batch_first: bool, kind: Callab
     x = normal(6, 5, *features)
     given = x.transpose(0, 1) if batch_first else x
     packed = pack_padded_sequence(given, kind(LENGTHS), batch_first, enforce_sorted=False)
-    rows, sizes, order = by_hand(x.data, LENGTHS)
-    np.testing.assert_array_equal(packed.data.data, rows)
+    rows, sizes, order = by_hand(x.array, LENGTHS)
+    np.testing.assert_array_equal(packed.data.array, rows)
     assert packed.batch_sizes.tolist() == sizes
     assert packed.sorted_indices.tolist() == order
     assert packed.lengths.tolist() == LENGTHS
@@ -62,8 +62,8 @@ def test_pack_and_pad(features: tuple[int, ...], batch_first: bool, kind: Callab
     assert lengths.tolist() == LENGTHS and lengths.dtype == np.int64
     expected = np.full((7, 5, *features), -2.5)
     for n, length in enumerate(LENGTHS):
-        expected[:length, n] = x.data[:length, n]
-    np.testing.assert_array_equal(padded.data.swapaxes(0, 1) if batch_first else padded.data, expected)
+        expected[:length, n] = x.array[:length, n]
+    np.testing.assert_array_equal(padded.array.swapaxes(0, 1) if batch_first else padded.array, expected)
     assert pad_packed_sequence(packed, batch_first)[0].shape[1 if batch_first else 0] == 4
 
 
@@ -71,7 +71,7 @@ def test_sorted_lengths_keep_their_order() -> None:
     x = normal(4, 3, 2)
     packed = pack_padded_sequence(x, [4, 2, 2])
     assert packed.sorted_indices is None and packed.unsorted_indices is None
-    np.testing.assert_array_equal(packed.data.data, by_hand(x.data, [4, 2, 2])[0])
+    np.testing.assert_array_equal(packed.data.array, by_hand(x.array, [4, 2, 2])[0])
     assert packed.lengths.tolist() == [4, 2, 2]
 
 
@@ -85,16 +85,16 @@ def test_equal_lengths_keep_their_order_when_sorted() -> None:
 def test_lists_of_sequences(batch_first: bool, side: str) -> None:
     many = [normal(length, 3, seed=n) for n, length in enumerate(LENGTHS)]
     padded = pad_sequence(many, batch_first, 1.5, side)
-    rows = padded.data if batch_first else padded.data.swapaxes(0, 1)
+    rows = padded.array if batch_first else padded.array.swapaxes(0, 1)
     for n, one in enumerate(many):
         own = slice(0, LENGTHS[n]) if side == "right" else slice(4 - LENGTHS[n], 4)
-        np.testing.assert_array_equal(rows[n, own], one.data)
+        np.testing.assert_array_equal(rows[n, own], one.array)
         assert (np.delete(rows[n], np.arange(4)[own], 0) == 1.5).all()
     if side == "right":
         for one, again in zip(many, unpad_sequence(padded, LENGTHS, batch_first), strict=True):
-            np.testing.assert_array_equal(one.data, again.data)
+            np.testing.assert_array_equal(one.array, again.array)
     for one, again in zip(many, unpack_sequence(pack_sequence(many, enforce_sorted=False)), strict=True):
-        np.testing.assert_array_equal(one.data, again.data)
+        np.testing.assert_array_equal(one.array, again.array)
 
 
 def test_gradients() -> None:
@@ -102,7 +102,7 @@ def test_gradients() -> None:
     through = lambda x: pad_packed_sequence(pack_padded_sequence(x, LENGTHS, enforce_sorted=False), True)[0]  # noqa: E731
     through(x).backward(g)
     mask = (np.arange(4)[:, None] < LENGTHS)[..., None]
-    np.testing.assert_array_equal(x.grad.data, g.data.swapaxes(0, 1) * mask)
+    np.testing.assert_array_equal(x.grad.array, g.array.swapaxes(0, 1) * mask)
     many = [normal(length, 2, seed=n, requires_grad=True) for n, length in enumerate((1, 3))]
     for function, inputs in (
         (lambda x: through(x * x), [x]),
@@ -117,9 +117,9 @@ def test_a_packed_sequence_is_a_value() -> None:
     packed = pack_padded_sequence(normal(4, 5, 2), LENGTHS, enforce_sorted=False)
     for other in (copy.deepcopy(packed), pickle.loads(pickle.dumps(packed)), packed.cpu(), packed.to("cpu")):
         for mine, yours in zip(packed, other, strict=True):
-            np.testing.assert_array_equal(mine.data, yours.data)
+            np.testing.assert_array_equal(mine.array, yours.array)
     assert packed.float().data.dtype == np.float32 and packed.float().double().data.dtype == np.float64
-    assert packed.with_data(normal(14, 7)).data.shape == (14, 7)
+    assert packed.with_data(normal(14, 7)).array.shape == (14, 7)
     assert isinstance(packed, tuple) and len(packed) == 4 and not packed.is_cuda
     data, sizes, *_ = packed
     assert sizes is packed.batch_sizes and data is packed.data
@@ -146,7 +146,7 @@ X = normal(4, 3, 2)
         (lambda: pack_padded_sequence(X, [1.0, 1.0, 1.0]), TypeError, "lengths are float64 with 1 axes"),
         (lambda: pack_padded_sequence(X[0, 0], [1]), ValueError, "input.shape=(2,), needs (T, N, *)"),
         (lambda: pack_padded_sequence(X[:, :0], []), ValueError, "0 lengths for 0 sequences"),
-        (lambda: pack_padded_sequence(X.data, [1, 1, 1]), TypeError, "input is ndarray, needs a Tensor"),
+        (lambda: pack_padded_sequence(X.array, [1, 1, 1]), TypeError, "input is ndarray, needs a Tensor"),
         (lambda: pad_packed_sequence(X), TypeError, "expected a PackedSequence, got Tensor"),
         (
             lambda: pad_packed_sequence(pack_padded_sequence(X, [4, 2, 1]), total_length=3),
@@ -167,12 +167,12 @@ X = normal(4, 3, 2)
         (lambda: PackedSequence(X, sizes(2, 3)), ValueError, "positive numbers that never rise"),
         (lambda: PackedSequence(X, sizes(3, 2)), ValueError, "batch_sizes adds up to 5 rows"),
         (lambda: PackedSequence(X, X), TypeError, "batch_sizes is float64, needs int64"),
-        (lambda: PackedSequence(X.data, sizes(4)), TypeError, "data is ndarray, needs a Tensor"),
+        (lambda: PackedSequence(X.array, sizes(4)), TypeError, "data is ndarray, needs a Tensor"),
         (lambda: invert_permutation([1, 0]), TypeError, "permutation is list, needs a Tensor"),
         (lambda: detached({"h": X}), TypeError, "detached: states hold dict"),
         (lambda: truncated(None, X, 2.0), TypeError, "steps=2.0 must be an int"),
         (lambda: truncated(None, X, 0), ValueError, "steps=0 must be at least 1"),
-        (lambda: truncated(None, X.data, 1), TypeError, "x is ndarray, needs a Tensor"),
+        (lambda: truncated(None, X.array, 1), TypeError, "x is ndarray, needs a Tensor"),
     ],
 )
 def test_refusals(function: Callable[[], Any], error: type[Exception], message: str) -> None:
@@ -184,7 +184,7 @@ def test_detached() -> None:
     h = normal(2, 3, requires_grad=True) * 2
     one, (two, nothing) = detached((h, [h, None]))
     assert not one.requires_grad and not two.requires_grad and nothing is None
-    np.testing.assert_array_equal(one.data, h.data)
+    np.testing.assert_array_equal(one.array, h.array)
 
 
 class Sum(retrograd.nn.Module):
@@ -208,20 +208,20 @@ class Sum(retrograd.nn.Module):
 def test_truncated(shape: tuple[int, ...], first: bool) -> None:
     layer, x = Sum(batch_first=first), normal(*shape)
     time = 1 if first and len(shape) > 2 else 0
-    whole = layer(x, None)[0].data
+    whole = layer(x, None)[0].array
     ys = []
     for y, h in truncated(layer, x, 2):
         h.sum().backward()
-        ys.append(y.data)
+        ys.append(y.array)
     np.testing.assert_allclose(np.concatenate(ys, time), whole, rtol=1e-12)
     assert [y.shape[time] for y in ys] == [2, 2, 1]
-    np.testing.assert_allclose(layer.w.grad.data, x.data.sum())  # each step once: no piece reaches into the one before
+    np.testing.assert_allclose(layer.w.grad.array, x.array.sum())  # each step once
 
 
 def test_truncated_begins_with_states_and_refuses_what_reads_from_the_end() -> None:
     x = normal(3, 2, 1)
     y, _ = next(truncated(Sum(), x, 3, hx=x[0]))
-    np.testing.assert_allclose(y.data[0], 2 * x.data[0])
+    np.testing.assert_allclose(y.array[0], 2 * x.array[0])
     for options in ({"bidirectional": True}, {"reverse": True}):
         with pytest.raises(ValueError, match="reads from the end"):
             truncated(Sum(**options), x, 2)
@@ -255,10 +255,10 @@ def test_a_layer_on_a_packed_sequence(kind: str, enforce_sorted: bool) -> None:
     expected = outputs(layer(x, hx, lengths))
     gs = [Tensor(rng.standard_normal(one.shape)) for one in expected]
     for one, wanted in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one.data, wanted.data, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(one.array, wanted.array, rtol=1e-12, atol=1e-14)
     pairs = zip(retrograd.autograd.grad(found, leaves, gs), retrograd.autograd.grad(expected, leaves, gs), strict=True)
     for one, wanted in pairs:
-        np.testing.assert_allclose(one.data, wanted.data, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(one.array, wanted.array, rtol=1e-10, atol=1e-12)
 
 
 def test_other_values_for_the_same_sequences() -> None:
@@ -300,5 +300,5 @@ def test_packed_sequence_may_change_after_forward(use: Callable[..., Tensor]) ->
             tensor.numpy()[...] = 10**9
         y.backward(normal(*y.shape, seed=1))
         assert x.grad is not None
-        found.append(x.grad.data)
+        found.append(x.grad.array)
     np.testing.assert_array_equal(found[1], found[0])

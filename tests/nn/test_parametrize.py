@@ -28,19 +28,19 @@ def norm_of_slices(w: np.ndarray, dim: int | None) -> np.ndarray:
                                                                              "parametrizations.weight.original1"))])
 def test_weight_norm(make: Any, names: tuple[str, str], dim: int | None) -> None:
     layer = nn.Conv2d(3, 4, 2, dtype=np.float64)
-    x, before = numbers(2, 3, 4, 4), layer.weight.data.copy()
-    y = layer(Tensor(x)).data
+    x, before = numbers(2, 3, 4, 4), layer.weight.array.copy()
+    y = layer(Tensor(x)).array
     assert make(layer, dim=dim) is layer
     assert list(layer.state_dict()) == ["bias", *names]
     members = dict(layer.named_parameters())
     g, v = members[names[0]], members[names[1]]
-    np.testing.assert_allclose(g.data, norm_of_slices(before, dim))
-    np.testing.assert_array_equal(v.data, before)
-    np.testing.assert_allclose(layer(Tensor(x)).data, y)  # nothing has changed yet
-    v.data *= 3.0
-    np.testing.assert_allclose(layer(Tensor(x)).data, y)  # the length of v does not matter
-    g.data *= 2.0
-    np.testing.assert_allclose(layer.weight.data, 2 * before)
+    np.testing.assert_allclose(g.array, norm_of_slices(before, dim))
+    np.testing.assert_array_equal(v.array, before)
+    np.testing.assert_allclose(layer(Tensor(x)).array, y)  # nothing has changed yet
+    v.array *= 3.0
+    np.testing.assert_allclose(layer(Tensor(x)).array, y)  # the length of v does not matter
+    g.array *= 2.0
+    np.testing.assert_allclose(layer.weight.array, 2 * before)
 
     def forward(length: Tensor, direction: Tensor) -> Tensor:
         changed = copy.deepcopy(layer)
@@ -49,31 +49,31 @@ def test_weight_norm(make: Any, names: tuple[str, str], dim: int | None) -> None
             dict(changed.named_modules())[path].__dict__[last] = value
         return changed(Tensor(x))
 
-    assert gradcheck(forward, [Tensor(g.data, requires_grad=True), Tensor(v.data, requires_grad=True)])
+    assert gradcheck(forward, [Tensor(g.array, requires_grad=True), Tensor(v.array, requires_grad=True)])
 
 
 def test_a_layer_with_weight_norm_trains_and_loads() -> None:
     first, second = weight_norm(nn.Linear(3, 2)), weight_norm(nn.Linear(3, 2))
     x = Tensor(numbers(4, 3).astype(np.float32))
     optimizer = optim.SGD(first.parameters(), lr=0.1)
-    before = first.weight.data.copy()
+    before = first.weight.array.copy()
     (first(x) * first(x)).sum().backward()
     assert first.weight_g.grad is not None and first.weight_v.grad is not None
     optimizer.step()
-    assert not np.allclose(first.weight.data, before)
+    assert not np.allclose(first.weight.array, before)
     second.load_state_dict(first.state_dict())
-    np.testing.assert_array_equal(second(x).data, first(x).data)
+    np.testing.assert_array_equal(second(x).array, first(x).array)
     assert repr(first) == "Linear(in_features=3, out_features=2, bias=True)" and isinstance(first, nn.Linear)
 
 
 def test_remove_weight_norm() -> None:
     layer = weight_norm(nn.Linear(3, 2))
-    layer.weight_g.data[...] = 2.0
-    weight, other = layer.weight.data, copy.deepcopy(layer)
+    layer.weight_g.array[...] = 2.0
+    weight, other = layer.weight.array, copy.deepcopy(layer)
     assert remove_weight_norm(layer) is layer and type(layer) is nn.Linear
     assert sorted(layer.state_dict()) == ["bias", "weight"]
-    np.testing.assert_array_equal(layer.weight.data, weight)
-    np.testing.assert_array_equal(other.weight.data, weight)  # a copy goes on as it was
+    np.testing.assert_array_equal(layer.weight.array, weight)
+    np.testing.assert_array_equal(other.weight.array, weight)  # a copy goes on as it was
     with pytest.raises(ValueError, match="remove_weight_norm: Linear has no weight norm of 'weight'"):
         remove_weight_norm(layer)
 
@@ -84,7 +84,7 @@ def test_remove_weight_norm() -> None:
 def test_spectral_norm(layer: Any, dim: int) -> None:
     manual_seed(1)
     layer = copy.deepcopy(layer).double()
-    weight = layer.weight.data.copy()
+    weight = layer.weight.array.copy()
     parametrizations.spectral_norm(layer)
     key = "parametrizations.weight."
     assert list(layer.state_dict()) == ["bias", key + "original", key + "0._u", key + "0._v"]
@@ -92,18 +92,18 @@ def test_spectral_norm(layer: Any, dim: int) -> None:
     sigma = np.linalg.svd(np.moveaxis(weight, dim, 0).reshape(weight.shape[dim], -1), compute_uv=False)[0]
     for _ in range(300):  # each use in training is a step of the power method
         found = layer.weight
-    np.testing.assert_allclose(found.data, weight / sigma, rtol=1e-6)
+    np.testing.assert_allclose(found.array, weight / sigma, rtol=1e-6)
     layer.eval()
-    state = {name: tensor.data.copy() for name, tensor in layer.state_dict().items()}
-    np.testing.assert_array_equal(layer.weight.data, layer.weight.data)
+    state = {name: tensor.array.copy() for name, tensor in layer.state_dict().items()}
+    np.testing.assert_array_equal(layer.weight.array, layer.weight.array)
     for name, tensor in layer.state_dict().items():
-        np.testing.assert_array_equal(tensor.data, state[name])  # eval mode moves nothing
+        np.testing.assert_array_equal(tensor.array, state[name])  # eval mode moves nothing
 
     def computed(original: Tensor) -> Tensor:
         u, v = state[key + "0._u"], state[key + "0._v"]
         changed = copy.deepcopy(layer)
         changed.parametrizations.weight.__dict__["original"] = original
-        assert np.array_equal(changed.parametrizations.weight.__dict__["0"]._u.data, u) and v.size
+        assert np.array_equal(changed.parametrizations.weight.__dict__["0"]._u.array, u) and v.size
         return changed.weight
 
     assert gradcheck(computed, [Tensor(weight, requires_grad=True)])
@@ -111,9 +111,9 @@ def test_spectral_norm(layer: Any, dim: int) -> None:
 
 def test_spectral_norm_of_a_vector() -> None:
     layer = nn.LayerNorm(3)
-    layer.weight.data[...] = [3.0, 0.0, 4.0]
+    layer.weight.array[...] = [3.0, 0.0, 4.0]
     parametrizations.spectral_norm(layer)
-    np.testing.assert_allclose(layer.weight.data, [0.6, 0.0, 0.8])
+    np.testing.assert_allclose(layer.weight.array, [0.6, 0.0, 0.8])
 
 
 class Double(nn.Module):
@@ -128,21 +128,21 @@ class Half(Double):
 
 def test_register_parametrization() -> None:
     layer = nn.Linear(3, 2)
-    before = layer.weight.data.copy()
+    before = layer.weight.array.copy()
     parametrize.register_parametrization(layer, "weight", Half())
     parametrize.register_parametrization(layer, "bias", Double())
     assert parametrize.is_parametrized(layer) and parametrize.is_parametrized(layer, "weight")
     assert type(layer).__name__ == "ParametrizedLinear"
-    np.testing.assert_array_equal(layer.weight.data, before)
-    np.testing.assert_array_equal(layer.parametrizations.weight.original.data, before / 2)
+    np.testing.assert_array_equal(layer.weight.array, before)
+    np.testing.assert_array_equal(layer.parametrizations.weight.original.array, before / 2)
     layer(Tensor(numbers(4, 3).astype(np.float32))).sum().backward()
-    np.testing.assert_allclose(layer.parametrizations.bias.original.grad.data, 8.0)
+    np.testing.assert_allclose(layer.parametrizations.bias.original.grad.array, 8.0)
     parametrize.remove_parametrizations(layer, "weight")
     assert not parametrize.is_parametrized(layer, "weight") and parametrize.is_parametrized(layer, "bias")
     parametrize.remove_parametrizations(layer, "bias", leave_parametrized=False)
     assert type(layer) is nn.Linear and sorted(layer.state_dict()) == ["bias", "weight"]
     assert isinstance(layer.weight, nn.Parameter) and not parametrize.is_parametrized(layer)
-    np.testing.assert_array_equal(layer.weight.data, before)
+    np.testing.assert_array_equal(layer.weight.array, before)
 
 
 def test_messages() -> None:

@@ -20,10 +20,10 @@ def loop(model: nn.Module, loss: Callable[[Tensor], Tensor], x: Tensor) -> dict[
     rows: dict[str, list[np.ndarray]] = {}
     for n in range(x.shape[0]):
         model.zero_grad()
-        loss(model(Tensor(x.data[n : n + 1].copy()))).sum().backward()
+        loss(model(Tensor(x.array[n : n + 1].copy()))).sum().backward()
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
-                gradient = np.zeros_like(parameter.data) if parameter.grad is None else parameter.grad.data.copy()
+                gradient = np.zeros_like(parameter.array) if parameter.grad is None else parameter.grad.array.copy()
                 rows.setdefault(name, []).append(gradient)
     model.zero_grad()
     return {name: np.stack(row) for name, row in rows.items()}
@@ -71,7 +71,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 def _moved(layer: Any) -> Any:
     rng = np.random.default_rng(1)
     for tensor in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
-        tensor.data[...] = rng.uniform(0.5, 2, tensor.shape)
+        tensor.array[...] = rng.uniform(0.5, 2, tensor.shape)
     return layer
 
 
@@ -82,7 +82,7 @@ def check(model: nn.Module, x: Tensor) -> None:
     assert list(actual) == list(expected)
     for name, e in expected.items():
         assert actual[name].shape == e.shape and not actual[name].requires_grad
-        np.testing.assert_allclose(actual[name].data, e, rtol=1e-9, atol=1e-11, err_msg=name)
+        np.testing.assert_allclose(actual[name].array, e, rtol=1e-9, atol=1e-11, err_msg=name)
     assert all(p.grad is None for p in model.parameters())
 
 
@@ -102,7 +102,7 @@ def test_other_norms(name: str) -> None:
     }
     layer = getattr(nn, name)(*arguments[name]).double()
     for parameter in layer.parameters():
-        parameter.data[...] = np.random.default_rng(1).uniform(0.5, 2, parameter.shape)
+        parameter.array[...] = np.random.default_rng(1).uniform(0.5, 2, parameter.shape)
     check(layer, Tensor(np.random.default_rng(2).standard_normal((3, 4, 4, 2))))
 
 
@@ -147,7 +147,7 @@ def test_frozen_unused_and_changed_in_place() -> None:
     actual = per_sample_gradients(model, lambda: loss(model(x)))
     assert list(actual) == ["a.bias", "b.weight", "unused.weight", "unused.bias"]
     for name, gradient in actual.items():
-        np.testing.assert_allclose(gradient.data, expected[name], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(gradient.array, expected[name], rtol=1e-9, atol=1e-12)
 
 
 def test_a_rule_of_ones_own() -> None:

@@ -44,12 +44,12 @@ def agree(module: nn.Module, x: Tensor, axis: int) -> None:
         module.zero_grad()
         module(x)[n].backward()
         for name, p in module.named_parameters():
-            np.testing.assert_allclose(found[name].data[n], p.grad.data, rtol=1e-8, atol=1e-11, err_msg=name)
+            np.testing.assert_allclose(found[name].array[n], p.grad.array, rtol=1e-8, atol=1e-11, err_msg=name)
     module.zero_grad()
     with per_sample_gradients(module):
         module(x).sum().backward()
     for p in module.parameters():
-        np.testing.assert_allclose(p.grad_sample.data.sum(0), p.grad.data, rtol=1e-8, atol=1e-11)
+        np.testing.assert_allclose(p.grad_sample.array.sum(0), p.grad.array, rtol=1e-8, atol=1e-11)
 
 
 @pytest.mark.parametrize("first", [False, True])

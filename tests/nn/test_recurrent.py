@@ -53,7 +53,7 @@ def step(kind: str, w: dict[str, np.ndarray], end: str, x: Any, h: Any, c: Any) 
 
 def expected(kind: str, layer: Any, x: np.ndarray, h0: Any = None, c0: Any = None, lengths: Any = None) -> Any:
     """y (T, N, D*O), h (L*D, N, O), c (L*D, N, H) and the last layer's cells, sequence by sequence."""
-    w = {key: value.data for key, value in layer.state_dict().items()}
+    w = {key: value.array for key, value in layer.state_dict().items()}
     steps, count, _ = x.shape
     hn, cn, cells = [], [], []
     for number in range(layer.num_layers):
@@ -80,7 +80,7 @@ def expected(kind: str, layer: Any, x: np.ndarray, h0: Any = None, c0: Any = Non
 
 
 def close(ours: Any, theirs: Any) -> None:
-    np.testing.assert_allclose(ours.data, np.asarray(theirs), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ours.array, np.asarray(theirs), rtol=1e-9, atol=1e-12)
 
 
 STACKS: list[dict[str, Any]] = [
@@ -103,11 +103,11 @@ def test_layers_and_directions(kind: str, options: dict[str, Any], form: str) ->
     lengths = LENGTHS if form == "lengths" else None
     if lengths:
         beyond = np.arange(5)[:, None] >= lengths
-        x.data[beyond] = np.nan  # whatever stands there
+        x.array[beyond] = np.nan  # whatever stands there
     y, states = layer(x, hx, lengths)
     h, c = states if kind == "LSTM" else (states, None)
-    clean = np.nan_to_num(x.data)
-    wy, wh, wc, _ = expected(kind, layer, clean, *(() if hx is None else (h0.data, c0.data)), lengths=lengths)
+    clean = np.nan_to_num(x.array)
+    wy, wh, wc, _ = expected(kind, layer, clean, *(() if hx is None else (h0.array, c0.array)), lengths=lengths)
     close(y, wy)
     close(h, wh)
     if c is not None:
@@ -126,36 +126,37 @@ def test_forms_of_input_agree(kind: str) -> None:
     first = copy.deepcopy(layer)
     first.batch_first = True
     z, others = first(x.transpose(0, 1), hx)
-    close(z.transpose(0, 1), y.data)
+    close(z.transpose(0, 1), y.array)
     for a, b in zip(flat(states), flat(others), strict=True):
-        close(a, b.data)
+        close(a, b.array)
     for module in (layer, first):
         z, others = module(x[:, 2], pick(hx, 2))
-        close(z, y.data[:, 2])
+        close(z, y.array[:, 2])
         for a, b in zip(flat(pick(states, 2)), flat(others), strict=True):
-            close(a, b.data)
+            close(a, b.array)
 
     y, states = layer(x, hx, Tensor(np.array(LENGTHS)))
     for enforce_sorted in (False, True):
         order = np.argsort([-n for n in LENGTHS], kind="stable") if enforce_sorted else np.arange(4)
-        sorted_x = Tensor(x.data[:, order])
+        sorted_x = Tensor(x.array[:, order])
         packed = pack_padded_sequence(sorted_x, [LENGTHS[n] for n in order], enforce_sorted=enforce_sorted)
         sorted_hx = pick(hx, order.tolist())
         z, others = layer(packed, sorted_hx)
         assert z.batch_sizes.tolist() == packed.batch_sizes.tolist()
         padded, lengths = pad_packed_sequence(z)
-        close(padded, y.data[:, order])
+        close(padded, y.array[:, order])
         for a, b in zip(flat(pick(states, order.tolist())), flat(others), strict=True):
-            close(a, b.data)
+            close(a, b.array)
     whole = pack_padded_sequence(x, [5] * 4)
-    close(pad_packed_sequence(layer(whole, hx)[0])[0], layer(x, hx)[0].data)
+    close(pad_packed_sequence(layer(whole, hx)[0])[0], layer(x, hx)[0].array)
 
 
 def test_projection_and_cells() -> None:
     layer = made("LSTM", 3, 5, 2, bidirectional=True, proj_size=2, return_cells=True)
     x, h0, c0 = normal(5, 4, 3), normal(4, 4, 2), normal(4, 4, 5)
     y, (h, c), cells = layer(x, (h0, c0), LENGTHS)
-    for mine, theirs in zip((y, h, c, cells), expected("LSTM", layer, x.data, h0.data, c0.data, LENGTHS), strict=True):
+    wanted = expected("LSTM", layer, x.array, h0.array, c0.array, LENGTHS)
+    for mine, theirs in zip((y, h, c, cells), wanted, strict=True):
         close(mine, theirs)
     assert layer.weight_hr_l1_reverse.shape == (2, 5)
     layer.return_states = False
@@ -171,8 +172,8 @@ def test_widths_that_differ() -> None:
     h0 = tuple(normal(2, 4, n, seed=n) for n in (4, 2, 5))
     c0 = tuple(normal(2, 4, n, seed=n) for n in (4, 6, 5))
     y, (h, c) = layer(x, (h0, c0))
-    rows_h, rows_c = ([row for part in state for row in part.data] for state in (h0, c0))
-    wy, wh, wc, _ = expected("LSTM", layer, x.data, rows_h, rows_c)
+    rows_h, rows_c = ([row for part in state for row in part.array] for state in (h0, c0))
+    wy, wh, wc, _ = expected("LSTM", layer, x.array, rows_h, rows_c)
     close(y, wy)
     for number in range(3):
         close(h[number], wh[2 * number : 2 * number + 2])
@@ -194,10 +195,10 @@ def test_residual() -> None:
     above, h1 = single[1](below + x)
     layer.residual = True
     y, h = layer(x)
-    close(y, (above + below + x).data)
-    close(h, np.concatenate([h0.data, h1.data]))
+    close(y, (above + below + x).array)
+    close(h, np.concatenate([h0.array, h1.array]))
     y, _ = layer(x, lengths=LENGTHS)
-    assert not y.data[np.arange(5)[:, None] >= LENGTHS].any()
+    assert not y.array[np.arange(5)[:, None] >= LENGTHS].any()
 
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
@@ -226,13 +227,13 @@ def test_no_option_is_ignored(kind: str, options: dict[str, Any]) -> None:
     layer, x = made(kind, 3, 4, 2, bidirectional=True, **options), normal(5, 4, 3)
     plain = made(kind, 3, 4, 2, bidirectional=True)
     y, z = layer(x)[0], plain(x)[0]
-    assert y.shape != z.shape or np.abs(y.data - z.data).max() > 1e-4
-    assert y.data.any() and np.isfinite(y.data).all()
+    assert y.shape != z.shape or np.abs(y.array - z.array).max() > 1e-4
+    assert y.array.any() and np.isfinite(y.array).all()
     for name, value in options.items():
         assert f"{name}=" in repr(layer) or name == "nonlinearity" or value == 0.3, repr(layer)
     again = made(kind, 3, 4, 2, bidirectional=True, **options)
     again.load_state_dict(layer.state_dict())
-    close(again.eval()(x)[0], layer.eval()(x)[0].data)
+    close(again.eval()(x)[0], layer.eval()(x)[0].array)
     if "norm" not in str(options):
         assert not any("norm" in name for name in layer.state_dict())
 
@@ -242,34 +243,34 @@ def test_dropout_between_layers() -> None:
     retrograd.manual_seed(3)
     y = layer(x)[0]
     retrograd.manual_seed(3)
-    close(layer(x)[0], y.data)
-    assert np.abs(layer(x)[0].data - y.data).max() > 1e-3
+    close(layer(x)[0], y.array)
+    assert np.abs(layer(x)[0].array - y.array).max() > 1e-3
     layer.eval()
-    close(layer(x)[0], expected("GRU", layer, x.data)[0])
+    close(layer(x)[0], expected("GRU", layer, x.array)[0])
     layer.train()
     layer.dropout = 1.0  # the second layer reads zeros
-    close(layer(x)[0][0], layer(normal(4, 3, 3, seed=8))[0][0].data)
+    close(layer(x)[0][0], layer(normal(4, 3, 3, seed=8))[0][0].array)
 
 
 def test_variational_dropout_has_one_mask_for_all_steps() -> None:
     layer = made("RNN", 40, 3, variational_dropout=0.5)
-    layer.weight_hh_l0.data[...] = 0
-    x = Tensor(np.broadcast_to(normal(1, 2, 40).data, (6, 2, 40)).copy())
-    y = layer(x)[0].data
+    layer.weight_hh_l0.array[...] = 0
+    x = Tensor(np.broadcast_to(normal(1, 2, 40).array, (6, 2, 40)).copy())
+    y = layer(x)[0].array
     np.testing.assert_array_equal(y, np.broadcast_to(y[:1], y.shape))
-    assert np.abs(y[0] - layer(x)[0].data[0]).max() > 1e-4
+    assert np.abs(y[0] - layer(x)[0].array[0]).max() > 1e-4
 
 
 def test_a_pickled_layer_is_the_same() -> None:
     layer, x = made("LSTM", 3, 4, 2, proj_size=2, clip=(-0.5, 0.5)), normal(4, 2, 3)
     again = pickle.loads(pickle.dumps(layer))
-    close(again(x)[0], layer(x)[0].data)
+    close(again(x)[0], layer(x)[0].array)
 
 
 def test_truncated_backpropagation_through_a_layer() -> None:
     layer, x = made("LSTM", 3, 4, 2, batch_first=True), normal(2, 7, 3)
-    whole = layer(x)[0].data
-    pieces = [y.data for y, _ in truncated(layer, x, 3)]
+    whole = layer(x)[0].array
+    pieces = [y.array for y, _ in truncated(layer, x, 3)]
     np.testing.assert_allclose(np.concatenate(pieces, 1), whole, rtol=1e-10)
     with pytest.raises(ValueError, match="reads from the end"):
         truncated(made("LSTM", 3, 4, bidirectional=True), x, 3)
@@ -280,13 +281,13 @@ def test_initial_values() -> None:
     bound = 40**-0.5
     for name, p in layer.named_parameters():
         if name.startswith("weight"):
-            assert np.abs(p.data).max() <= bound and abs(p.data.std() - bound / 3**0.5) < 0.1 * bound
-    assert (layer.bias_ih_l1.data[40:80] == 1.5).all() and not layer.bias_hh_l1.data[40:80].any()
-    assert (layer.norm_ih_l0.data == 1).all() and layer.norm_c_l1.data.tolist() == [[1.0] * 40, [0.0] * 40]
+            assert np.abs(p.array).max() <= bound and abs(p.array.std() - bound / 3**0.5) < 0.1 * bound
+    assert (layer.bias_ih_l1.array[40:80] == 1.5).all() and not layer.bias_hh_l1.array[40:80].any()
+    assert (layer.norm_ih_l0.array == 1).all() and layer.norm_c_l1.array.tolist() == [[1.0] * 40, [0.0] * 40]
     coupled = made("LSTM", 3, 4, coupled=True, forget_bias=2.0)
-    assert (coupled.bias_ih_l0.data[:4] == 2).all() and coupled.weight_hh_l0.shape == (12, 4)
+    assert (coupled.bias_ih_l0.array[:4] == 2).all() and coupled.weight_hh_l0.shape == (12, 4)
     widths = made("RNN", 3, [100, 10000 // 100], 2)
-    assert np.abs(widths.weight_hh_l0.data).max() <= 0.1
+    assert np.abs(widths.weight_hh_l0.array).max() <= 0.1
     assert len(layer.all_weights) == 2 and len(layer.all_weights[0]) == 7
     layer.flatten_parameters()
 
@@ -322,7 +323,7 @@ X = normal(5, 4, 3)
         (lambda: nn.LSTM(3, 2, dtype=np.int64), TypeError, "dtype=int64"),
         (lambda: made("GRU", 4, 2)(X), ValueError, "GRU: input.shape=(5, 4, 3), needs (T, N, 4), or without a batch"),
         (lambda: made("GRU", 3, 2)(X[0, 0]), ValueError, "GRU: input.shape=(3,), needs (T, N, 3)"),
-        (lambda: made("GRU", 3, 2)(X.data), TypeError, "GRU: input is ndarray, needs a Tensor or a PackedSequence"),
+        (lambda: made("GRU", 3, 2)(X.array), TypeError, "GRU: input is ndarray, needs a Tensor or a PackedSequence"),
         (lambda: made("GRU", 3, 2)(X[:0]), ValueError, "has no steps"),
         (lambda: made("GRU", 3, 2)(X.float()), TypeError, "float32"),
         (lambda: made("GRU", 3, 2)(X, X), ValueError, "GRU: hx.shape=(5, 4, 3), needs (1, 4, 2)"),

@@ -26,7 +26,7 @@ def normal(*shape: int, seed: int = 0, **options: Any) -> Tensor:
 
 
 def close(ours: Any, theirs: Any) -> None:
-    np.testing.assert_allclose(ours.data, getattr(theirs, "data", theirs), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ours.array, getattr(theirs, "data", theirs), rtol=1e-9, atol=1e-12)
 
 
 def flat(states: Any) -> list[Tensor]:
@@ -102,7 +102,7 @@ def test_what_cells_draw(kind: str, options: dict[str, Any]) -> None:
     close(nn.Unroll(cell)(x, None, [5, 2, 3])[0], layer(x, None, [5, 2, 3])[0])
     cell.train()
     y, _ = nn.Unroll(cell)(x)
-    assert np.abs(y.data - layer(x)[0].data).max() > 1e-3
+    assert np.abs(y.array - layer(x)[0].array).max() > 1e-3
     weights = [Weights(*[None if name is None else getattr(cell, name) for name in cell._names])]
     retrograd.manual_seed(4)
     y, _ = nn.Unroll(cell)(x)
@@ -125,34 +125,34 @@ def test_the_mask_of_a_cell_begins_with_a_sequence() -> None:
     x, h = normal(2, 3), normal(2, 30)
 
     def last() -> np.ndarray:
-        return cell(x, h).data
+        return cell(x, h).array
 
     first = last()
     np.testing.assert_array_equal(last(), first)
     cell.eval()
     cell(x)
-    np.testing.assert_array_equal(cell.train()(x, h).data, first)  # a sequence in eval mode draws nothing
+    np.testing.assert_array_equal(cell.train()(x, h).array, first)  # a sequence in eval mode draws nothing
     cell(x)
     assert (last() != first).any()
     first = last()
     cell.reset()
     assert (last() != first).any()
     copied = copy.deepcopy(cell)
-    np.testing.assert_array_equal(copied(x, h).data, last())
+    np.testing.assert_array_equal(copied(x, h).array, last())
     with pytest.raises(ValueError, match="a step of 1 sequences after the mask of recurrent dropout was drawn for 2"):
         cell(x[:1], h[:1])
 
 
 def test_padding_has_no_influence() -> None:
     x = normal(4, 3, 2)
-    x.data[np.arange(4)[:, None] >= LENGTHS] = np.nan
+    x.array[np.arange(4)[:, None] >= LENGTHS] = np.nan
     cell = nn.Unroll(nn.GRUCell(2, 3, dtype=np.float64))
     x.requires_grad = True
     y, _ = cell(x, None, LENGTHS)
     y.backward(normal(*y.shape))
-    assert np.isfinite(y.data).all() and np.isfinite(x.grad.data).all()
-    assert not y.data[np.arange(4)[:, None] >= LENGTHS].any()
-    assert np.isfinite(cell.cell.weight_ih.grad.data).all()
+    assert np.isfinite(y.array).all() and np.isfinite(x.grad.array).all()
+    assert not y.array[np.arange(4)[:, None] >= LENGTHS].any()
+    assert np.isfinite(cell.cell.weight_ih.grad.array).all()
 
 
 @pytest.mark.parametrize("merge", ["concat", "sum", "mul", "ave", None])
@@ -163,7 +163,7 @@ def test_bidirectional(merge: str | None) -> None:
     y, states = both(x, tuple(hx), LENGTHS)
     a, end_a = nn.Unroll(one)(x, hx[0], LENGTHS)
     b, end_b = nn.Unroll(two, reverse=True)(x, hx[1], LENGTHS)
-    p, q = a.data, b.data
+    p, q = a.array, b.array
     expected = {
         "concat": np.concatenate([p, q], 2), "sum": p + q, "mul": p * q, "ave": (p + q) / 2, None: None
     }[merge]  # fmt: skip
@@ -189,7 +189,7 @@ def test_a_second_sequence_after_an_update() -> None:
         optimizer.zero_grad()
         (y * y).sum().backward()
         optimizer.step()
-    assert all(np.isfinite(p.data).all() for p in both.parameters())
+    assert all(np.isfinite(p.array).all() for p in both.parameters())
 
 
 def test_a_cell_of_ones_own() -> None:
@@ -202,11 +202,11 @@ def test_a_cell_of_ones_own() -> None:
     x = normal(4, 3, 2)
     y, (total, count) = nn.Unroll(counting)(x, None, LENGTHS)
     assert count.tolist() == LENGTHS
-    close(y[1, 1], x.data[:2, 1].mean(0))
-    close(total[1], x.data[:, 1].sum(0))
+    close(y[1, 1], x.array[:2, 1].mean(0))
+    close(total[1], x.array[:, 1].sum(0))
     z, _ = nn.Unroll(lambda x, h: x if h is None else x + h)(x)
-    close(z, np.cumsum(x.data, 0))
-    close(nn.Unroll(lambda x, h: x if h is None else x + h)(x[:, 0])[0], np.cumsum(x.data[:, 0], 0))
+    close(z, np.cumsum(x.array, 0))
+    close(nn.Unroll(lambda x, h: x if h is None else x + h)(x[:, 0])[0], np.cumsum(x.array[:, 0], 0))
 
 
 class State(NamedTuple):
@@ -236,10 +236,10 @@ def test_residual_cell() -> None:
     x, h = normal(2, 3), normal(2, 3, seed=1)
     y, state = nn.ResidualCell(cell)(x, h)
     close(state, cell(x, h))
-    close(y, cell(x, h).data + x.data)
+    close(y, cell(x, h).array + x.array)
     lstm = nn.LSTMCell(3, 3, dtype=np.float64)
     y, (h, c) = nn.ResidualCell(lstm)(x)
-    close(y, h.data + x.data)
+    close(y, h.array + x.array)
     close(c, lstm(x)[1])
 
 
@@ -250,27 +250,27 @@ def test_zoneout_cell() -> None:
     module = nn.ZoneoutCell(cell, [0.3, 0.0])
     y, (h, c) = module(x, hx)
     close(c, new[1])
-    kept = h.data == hx[0].data
+    kept = h.array == hx[0].array
     assert 0.15 < kept.mean() < 0.45 and y is h
-    np.testing.assert_array_equal(h.data[~kept], new[0].data[~kept])
+    np.testing.assert_array_equal(h.array[~kept], new[0].array[~kept])
     y, (h, c) = module.eval()(x, hx)
-    close(h, 0.7 * new[0].data + 0.3 * hx[0].data)
+    close(h, 0.7 * new[0].array + 0.3 * hx[0].array)
     both = nn.ZoneoutCell(nn.RNNCell(3, 4, dtype=np.float64), 0.5)
     y, h = both(x)
-    assert y is h and (h.data == 0).any()
+    assert y is h and (h.array == 0).any()
 
 
 def test_variational_dropout_cell() -> None:
     cell = nn.VariationalDropoutCell(nn.RNNCell(30, 40, dtype=np.float64), 0.5, 0.5, 0.5)
-    x = Tensor(np.broadcast_to(normal(1, 2, 30).data, (4, 2, 30)).copy())
+    x = Tensor(np.broadcast_to(normal(1, 2, 30).array, (4, 2, 30)).copy())
     layer = nn.Unroll(cell)
     y, _ = layer(x)
-    dropped = y.data == 0
+    dropped = y.array == 0
     assert 0.3 < dropped[0].mean() < 0.7
     np.testing.assert_array_equal(dropped, np.broadcast_to(dropped[:1], dropped.shape))
-    again = layer(x)[0].data == 0
+    again = layer(x)[0].array == 0
     assert (again[0] != dropped[0]).any()
-    inputs = cell._masks["drop_inputs"].data
+    inputs = cell._masks["drop_inputs"].array
     assert set(np.unique(inputs)) == {0.0, 2.0}
     cell.eval()
     close(layer(x)[0], nn.Unroll(cell.cell)(x)[0])
@@ -319,7 +319,7 @@ def cell_of(kind: str, *sizes: int, **options: Any) -> Any:
         (lambda: nn.GRU(2, 2, checkpoint=0), ValueError, "GRU: checkpoint=0 must be an int of at least 1, 'auto'"),
         (lambda: nn.LSTMCell(2, 2, clip=(2, 1)), ValueError, "LSTMCell: the cell state is clipped to (2, 1)"),
         (lambda: cell_of("RNN", 2, 4)(X), ValueError, "RNNCell: input.shape=(4, 3, 2), needs (N, 2), or without"),
-        (lambda: cell_of("RNN", 2, 4)(X.data), TypeError, "RNNCell: input is ndarray, needs a Tensor"),
+        (lambda: cell_of("RNN", 2, 4)(X.array), TypeError, "RNNCell: input is ndarray, needs a Tensor"),
         (lambda: cell_of("RNN", 2, 4)(X[0], X[0]), ValueError, "RNNCell: h.shape=(3, 2), needs (3, 4)"),
         (lambda: cell_of("RNN", 2, 4)(X[0], 1), TypeError, "RNNCell: h is int, needs a Tensor of shape (3, 4)"),
         (lambda: cell_of("LSTM", 2, 4)(X[0], X[0]), ValueError, "LSTMCell: hx is Tensor, needs a pair of states"),
@@ -330,7 +330,7 @@ def cell_of(kind: str, *sizes: int, **options: Any) -> Any:
         ),
         (lambda: nn.Unroll(3), TypeError, "Unroll: cell is int, needs a module or a function"),
         (lambda: nn.Unroll(lambda x, h: 3)(X), TypeError, "returned int, expected a Tensor or a tuple of them"),
-        (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X.data), TypeError, "Unroll: input is ndarray, needs a Tensor"),
+        (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X.array), TypeError, "Unroll: input is ndarray, needs a Tensor"),
         (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X[:0]), ValueError, "input.shape=(0, 3, 2) has no steps"),
         (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X[0, 0]), ValueError, "input.shape=(2,), needs (T, ...)"),
         (lambda: nn.Unroll(cell_of("RNN", 2, 4), True)(X[0]), ValueError, "input.shape=(3, 2), needs (N, T, ...)"),

@@ -17,35 +17,35 @@ def test_gradients_to_inputs_states_and_weights() -> None:
     """Through layers, directions, lengths and a projection."""
     layer = made("LSTM", 2, 3, 2, bidirectional=True, proj_size=2)
     inputs = [normal(3, 2, 2), normal(4, 2, 2, seed=1), normal(4, 2, 3, seed=2)]
-    leaves = [Tensor(t.data, requires_grad=True) for t in inputs]
+    leaves = [Tensor(t.array, requires_grad=True) for t in inputs]
 
     def outputs(x: Tensor, h: Tensor, c: Tensor) -> list[Tensor]:
         y, (h, c) = layer(x, (h, c), [2, 3])
         return [y, h, c]
 
     def combined(*inputs: Tensor) -> Tensor:
-        return sum((t * normal(*t.data.shape, seed=9)).sum() for t in outputs(*inputs))  # type: ignore[return-value]
+        return sum((t * normal(*t.array.shape, seed=9)).sum() for t in outputs(*inputs))  # type: ignore[return-value]
 
     gradcheck(combined, leaves)
-    ups = [normal(*t.data.shape, seed=9) for t in outputs(*leaves)]
+    ups = [normal(*t.array.shape, seed=9) for t in outputs(*leaves)]
     for name in ("weight_hh_l0", "weight_hr_l1_reverse", "bias_ih_l1"):
         p, loss = getattr(layer, name), lambda: sum((t * u).sum() for t, u in zip(outputs(*inputs), ups, strict=True))
         layer.zero_grad()
         loss().backward()
-        direction = normal(*p.data.shape, seed=3).data
+        direction = normal(*p.array.shape, seed=3).array
         values = []
         for sign in (1, -1):
-            p.data += sign * 1e-6 * direction
+            p.array += sign * 1e-6 * direction
             values.append(loss().item())
-            p.data -= sign * 1e-6 * direction
+            p.array -= sign * 1e-6 * direction
         slope = (values[0] - values[1]) / 2e-6
-        assert abs((p.grad.data * direction).sum() - slope) <= 1e-6 * max(1, abs(slope)), name
+        assert abs((p.grad.array * direction).sum() - slope) <= 1e-6 * max(1, abs(slope)), name
 
 
 def test_second_order() -> None:
     layer = made("LSTM", 2, 3, bidirectional=True, proj_size=2)
     inputs = [normal(2, 2, 2), normal(2, 2, 2, seed=1), normal(2, 2, 3, seed=2)]
-    leaves = [Tensor(t.data, requires_grad=True) for t in inputs]
+    leaves = [Tensor(t.array, requires_grad=True) for t in inputs]
     gradgradcheck(lambda x, h, c: layer(x, (h, c), [2, 1])[0].cos().sum(), leaves)
 
 
@@ -56,7 +56,7 @@ def test_frozen_weights_do_not_cut_the_gradient() -> None:
         y = layer(x)[0]
         g = normal(*y.shape, seed=4)
         y.backward(g)
-        wanted, of_weights = x.grad.data.copy(), layer.weight_ih_l0.grad.data.copy()
+        wanted, of_weights = x.grad.array.copy(), layer.weight_ih_l0.grad.array.copy()
         x.grad = None
         layer.requires_grad_(False)
         layer(x)[0].backward(g)
@@ -72,9 +72,9 @@ def test_several_forwards_are_outstanding() -> None:
     one, two = normal(5, 2, 3), normal(4, 3, 3, seed=1)
     a, b = layer(one)[0], layer(two)[0]
     a.backward(normal(*a.shape))
-    first = layer.weight_hh_l0.grad.data.copy()
+    first = layer.weight_hh_l0.grad.array.copy()
     b.backward(normal(*b.shape))
-    both = layer.weight_hh_l0.grad.data.copy()
+    both = layer.weight_hh_l0.grad.array.copy()
     layer.zero_grad()
     layer(one)[0].backward(normal(*a.shape))
     close(layer.weight_hh_l0.grad, first)
@@ -87,7 +87,7 @@ def test_a_sweep_that_failed_behind_the_layer_leaves_no_wrong_gradients(kind: st
     """The kernels write over what they saved where the graph is not kept."""
     layer, x = made(kind, 3, 4), normal(5, 2, 3, requires_grad=True)
     y, g = layer(x)[0], normal(5, 2, 4, seed=1)
-    g.data[0, 0, 0] = np.nan
+    g.array[0, 0, 0] = np.nan
     with retrograd.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="has NaN"):
         y.backward(g)
     with pytest.raises(RuntimeError, match="the saved tensors were freed by an earlier backward"):
@@ -120,7 +120,7 @@ def test_a_result_that_is_changed_in_place(kind: str, options: dict[str, Any]) -
             assert "was changed in place after it had been saved" in str(error) and place == 0
             continue
         for mine, theirs in zip(found, wanted, strict=True):
-            close(mine, theirs.data)
+            close(mine, theirs.array)
 
 
 OF_OPERATORS = {"RNN": {"zoneout": 0.3}, "LSTM": {"layer_norm": True, "recurrent_dropout": 0.3, "zoneout": (0.2, 0.0)},
@@ -138,7 +138,7 @@ def test_checkpoint_keeps_values_and_gradients(kind: str, options: dict[str, Any
         retrograd.manual_seed(5)
         y = layer(x)[0]
         y.backward(normal(*y.shape, seed=2))
-        return y.data, [t.grad.data for t in (x, *layer.parameters())]
+        return y.array, [t.grad.array for t in (x, *layer.parameters())]
 
     y, gs = outcome()
     for every in (1, 3, "auto"):

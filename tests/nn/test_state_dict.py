@@ -33,7 +33,7 @@ SHAPES = {
 
 
 def values(net: nn.Module) -> dict[str, np.ndarray]:
-    return {key: tensor.data.copy() for key, tensor in net.state_dict().items()}
+    return {key: tensor.array.copy() for key, tensor in net.state_dict().items()}
 
 
 def random_state(rng: np.random.Generator) -> dict[str, Tensor]:
@@ -51,39 +51,39 @@ def test_keys_and_logical_shapes() -> None:
 
 def test_state_shares_memory_and_keep_vars_hands_out_parameters() -> None:
     net = network()
-    net.state_dict()["3.bias"].data[...] = 9
-    np.testing.assert_array_equal(net[3].bias.data, [9, 9, 9, 9])
+    net.state_dict()["3.bias"].array[...] = 9
+    np.testing.assert_array_equal(net[3].bias.array, [9, 9, 9, 9])
     assert net.state_dict(keep_vars=True)["3.bias"] is net[3].bias
     assert "model.3.bias" in net.state_dict(prefix="model.")
 
 
 def test_round_trip_into_the_existing_memory() -> None:
     net = network()
-    before = {name: parameter.data for name, parameter in net.named_parameters()}
+    before = {name: parameter.array for name, parameter in net.named_parameters()}
     strides = {name: array.strides for name, array in before.items()}
     state = random_state(np.random.default_rng(1))
     result = net.load_state_dict(state)
     assert result == ([], [])
     assert result.missing_keys == []
     for key, array in values(net).items():
-        np.testing.assert_array_equal(array, state[key].data)
+        np.testing.assert_array_equal(array, state[key].array)
     for name, parameter in net.named_parameters():
-        assert parameter.data is before[name]
-        assert parameter.data.strides == strides[name]
+        assert parameter.array is before[name]
+        assert parameter.array.strides == strides[name]
     twin = network()
     twin.load_state_dict(net.state_dict())
     for key, array in values(twin).items():
-        np.testing.assert_array_equal(array, state[key].data)
+        np.testing.assert_array_equal(array, state[key].array)
 
 
 def test_arrays_and_other_float_widths_are_converted() -> None:
     net = network()
     drawn = random_state(np.random.default_rng(2))
-    state = {key: tensor.data.astype(np.float64) for key, tensor in drawn.items()}
+    state = {key: tensor.array.astype(np.float64) for key, tensor in drawn.items()}
     state["1.num_batches_tracked"] = np.array(3)
     net.load_state_dict(state)
     assert net[0].weight.dtype == np.float32
-    np.testing.assert_array_equal(net[0].weight.data, state["0.weight"].astype(np.float32))
+    np.testing.assert_array_equal(net[0].weight.array, state["0.weight"].astype(np.float32))
 
 
 def test_missing_and_unexpected_keys() -> None:
@@ -104,8 +104,8 @@ def test_missing_and_unexpected_keys() -> None:
         np.testing.assert_array_equal(array, before[key])
     result = net.load_state_dict(state, strict=False)
     assert result == (["0.weight", "3.bias"], ["4.weight"])
-    np.testing.assert_array_equal(net[0].weight.data, before["0.weight"])
-    np.testing.assert_array_equal(net[3].weight.data, state["3.weight"].data)
+    np.testing.assert_array_equal(net[0].weight.array, before["0.weight"])
+    np.testing.assert_array_equal(net[3].weight.array, state["3.weight"].array)
 
 
 @pytest.mark.parametrize("strict", [True, False])

@@ -97,7 +97,7 @@ class Counter(nn.Module):
         self.register_buffer("calls", Tensor(np.zeros(1)))
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        self.calls.data += 1
+        self.calls.array += 1
         return x + retrograd.rand(*x.shape), {"y": y}
 
 
@@ -112,7 +112,7 @@ def test_several_inputs_and_outputs() -> None:
     ):
         (row,) = table.rows
         assert row.output == [(2, 3), (4,)] and row.memory == 24  # y is no new memory
-    assert net.calls.data[0] == 0 and str(retrograd.get_rng_state()) == state
+    assert net.calls.array[0] == 0 and str(retrograd.get_rng_state()) == state
     retrograd.summary(nn.ReLU(), inputs=x)
 
 

@@ -17,11 +17,11 @@ INDEX = Tensor(np.array([[1, 4, 1], [0, 2, 2]]))
 
 def test_padding_idx() -> None:
     layer = nn.Embedding(5, 3, padding_idx=-4)
-    assert layer.padding_idx == 1 and not layer.weight.data[1].any()
+    assert layer.padding_idx == 1 and not layer.weight.array[1].any()
     g = np.random.default_rng(0).standard_normal((2, 3, 3)).astype(np.float32)
     layer(INDEX).backward(Tensor(g))
     expected = [g[1, 0], 0 * g[0, 0], g[1, 1] + g[1, 2], 0 * g[0, 0], g[0, 1]]  # row by row of the table
-    np.testing.assert_allclose(layer.weight.grad.data, expected, rtol=1e-6)
+    np.testing.assert_allclose(layer.weight.grad.array, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("layer", [nn.Embedding, nn.EmbeddingBag])
@@ -32,26 +32,26 @@ def test_the_gradient_is_divided_by_the_frequency(layer: Any) -> None:
     y.backward(Tensor(g))
     each = g if layer is nn.Embedding else np.repeat(g[:, None], 3, axis=1)  # a bag's gradient goes to all in it
     expected = [each[1, 0], (each[0, 0] + each[0, 2]) / 2, (each[1, 1] + each[1, 2]) / 2, 0 * each[0, 0], each[0, 1]]
-    np.testing.assert_allclose(table.weight.grad.data, expected, rtol=1e-6)
+    np.testing.assert_allclose(table.weight.grad.array, expected, rtol=1e-6)
 
 
 def test_max_norm_changes_the_rows_that_are_used() -> None:
     layer = nn.Embedding(5, 3, max_norm=0.5, norm_type=1.0)
-    before = layer.weight.data.copy()
+    before = layer.weight.array.copy()
     y = layer(INDEX)
-    sizes = np.abs(layer.weight.data).sum(1)
-    assert sizes[[0, 1, 2, 4]].max() < 0.5 + 1e-5 and np.array_equal(layer.weight.data[3], before[3])
-    np.testing.assert_array_equal(y.data, layer.weight.data[INDEX.data])
+    sizes = np.abs(layer.weight.array).sum(1)
+    assert sizes[[0, 1, 2, 4]].max() < 0.5 + 1e-5 and np.array_equal(layer.weight.array[3], before[3])
+    np.testing.assert_array_equal(y.array, layer.weight.array[INDEX.array])
 
 
 def test_from_pretrained() -> None:
     table = Tensor(np.arange(6.0, dtype=np.float32).reshape(3, 2))
     frozen, trained = nn.Embedding.from_pretrained(table), nn.Embedding.from_pretrained(table, freeze=False)
     assert not frozen.weight.requires_grad and trained.weight.requires_grad
-    np.testing.assert_array_equal(frozen(Tensor(np.array([2]))).data, [[4, 5]])
+    np.testing.assert_array_equal(frozen(Tensor(np.array([2]))).array, [[4, 5]])
     bag = nn.EmbeddingBag.from_pretrained(table, mode="sum")
     assert not bag.weight.requires_grad
-    np.testing.assert_array_equal(bag(Tensor(np.array([[2, 0]]))).data, [[4, 6]])
+    np.testing.assert_array_equal(bag(Tensor(np.array([[2, 0]]))).array, [[4, 6]])
     for kind in (nn.Embedding, nn.EmbeddingBag):
         with pytest.raises(
             ValueError, match=rf"{kind.__name__}.from_pretrained: embeddings is a Tensor of shape \(3,\)"
@@ -108,7 +108,7 @@ def test_repr() -> None:
 def test_dropout_of_channels() -> None:
     retrograd.manual_seed(0)
     x = retrograd.ones(30, 20, 4, 5)
-    y = F.dropout2d(x, 0.25).data
+    y = F.dropout2d(x, 0.25).array
     assert set(np.unique(y)) == {0, np.float32(1 / 0.75)} and (y == y[:, :, :1, :1]).all()
     assert abs((y[:, :, 0, 0] == 0).mean() - 0.25) < 0.06
     assert F.dropout2d(x, 0.25, training=False) is x and F.dropout1d(x[0], 0.5).shape == (20, 4, 5)
@@ -117,8 +117,8 @@ def test_dropout_of_channels() -> None:
 def test_alpha_dropout_keeps_mean_and_variance() -> None:
     retrograd.manual_seed(0)
     x = retrograd.randn(200, 200)
-    for y in (F.alpha_dropout(x, 0.3, True).data, F.feature_alpha_dropout(x, 0.3, True).data):
+    for y in (F.alpha_dropout(x, 0.3, True).array, F.feature_alpha_dropout(x, 0.3, True).array):
         assert abs(y.mean()) < 0.03 and abs(y.std() - 1) < 0.03
         low = -1.7580993 * 0.7 / np.sqrt(0.7 * (1 + 0.3 * 1.7580993**2))
         assert abs(np.isclose(y, low, rtol=1e-4).mean() - 0.3) < 0.03
-    assert F.alpha_dropout(x, 0.3) is x and not F.alpha_dropout(x, 1.0, True).data.any()
+    assert F.alpha_dropout(x, 0.3) is x and not F.alpha_dropout(x, 1.0, True).array.any()

@@ -26,7 +26,7 @@ def flat(states: Any) -> list[Tensor]:
 
 
 def close(ours: Any, theirs: Any) -> None:
-    np.testing.assert_allclose(ours.data, getattr(theirs, "data", theirs), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ours.array, getattr(theirs, "data", theirs), rtol=1e-9, atol=1e-12)
 
 
 LAYERS: dict[str, Any] = {
@@ -47,31 +47,31 @@ def test_lengths(make: Any) -> None:
     axis, state_axis = int(layer.batch_first), int(isinstance(layer, nn.RNNBase))
     shape = (8, 4, 3, 5) if hasattr(layer, "kernel_size") else (8, 4, 3)
     x = normal(*shape)
-    alone = [Tensor(x.data[:length, n : n + 1]) for n, length in enumerate(LENGTHS)]
-    x.data[np.arange(8)[:, None] >= LENGTHS] = np.nan  # whatever stands there
+    alone = [Tensor(x.array[:length, n : n + 1]) for n, length in enumerate(LENGTHS)]
+    x.array[np.arange(8)[:, None] >= LENGTHS] = np.nan  # whatever stands there
     given = x.transpose(0, 1) if axis else x
     whole, last = layer(given, None, LENGTHS)
     ys, g = [], None
     for y, states in truncated(layer, given, 3, lengths=Tensor(np.array(LENGTHS))):
-        g = normal(*y.shape, seed=len(ys)).data
+        g = normal(*y.shape, seed=len(ys)).array
         loss = (y * Tensor(g)).sum()
         loss = loss + sum((s * normal(*s.shape, seed=7)).sum() for s in flat(states))
         loss.backward()
-        ys.append(y.data)
+        ys.append(y.array)
     close(whole, np.concatenate(ys, axis))
     for a, b in zip(flat(states), flat(last), strict=True):
         close(a, b)
-    found = [p.grad.data.copy() for p in layer.parameters()]
+    found = [p.grad.array.copy() for p in layer.parameters()]
     layer.zero_grad()
     for n, one in enumerate(alone):
         for number, (y, states) in enumerate(truncated(layer, one.transpose(0, 1) if axis else one, 3)):
             steps = y.shape[axis]
-            of_piece = normal(*ys[number].shape, seed=number).data.swapaxes(0, axis)[:steps, n : n + 1]
+            of_piece = normal(*ys[number].shape, seed=number).array.swapaxes(0, axis)[:steps, n : n + 1]
             loss = (y * Tensor(of_piece.swapaxes(0, axis))).sum()
             for s in flat(states):
                 many = [*s.shape]
                 many[state_axis] = 4
-                loss = loss + (s * Tensor(normal(*many, seed=7).data.take([n], state_axis))).sum()
+                loss = loss + (s * Tensor(normal(*many, seed=7).array.take([n], state_axis))).sum()
             loss.backward()
     for p, wanted in zip(layer.parameters(), found, strict=True):
         close(p.grad, wanted)
@@ -116,7 +116,7 @@ def test_masks_are_one_for_the_sequence(make: Any) -> None:
     pieces, others = [], truncated(layer, normal(7, 2, 3, seed=1), 3)
     last: Any = None
     for y, last in truncated(layer, x, 3):  # noqa: B007
-        pieces.append(y.data)
+        pieces.append(y.array)
         layer(x[:, :1], None)  # draws masks of its own
         next(others)
         layer.eval()
@@ -125,22 +125,22 @@ def test_masks_are_one_for_the_sequence(make: Any) -> None:
     close(whole, np.concatenate(pieces))
     for a, b in zip(flat(last), flat(states), strict=True):
         close(a, b)
-    again = np.concatenate([y.data for y, _ in truncated(layer, x, 3)])
-    assert np.abs(again - whole.data).max() > 1e-3  # the next sequence has its own
+    again = np.concatenate([y.array for y, _ in truncated(layer, x, 3)])
+    assert np.abs(again - whole.array).max() > 1e-3  # the next sequence has its own
 
 
 def test_other_draws_differ_from_step_to_step() -> None:
     layer = nn.RNN(3, 200, zoneout=0.5, dtype=np.float64)
     x, h0 = normal(4, 1, 3), normal(1, 1, 200)
-    one, two = (states.data for _, states in truncated(layer, x[:2], 1, h0))
-    kept, still = one == h0.data, two == one
+    one, two = (states.array for _, states in truncated(layer, x[:2], 1, h0))
+    kept, still = one == h0.array, two == one
     assert 0.3 < kept.mean() < 0.7 and 0.3 < still.mean() < 0.7 and (kept != still).any()
 
 
 def test_what_a_layer_returns_beside_the_states() -> None:
     layer = nn.LSTM(3, 4, return_cells=True, dtype=np.float64)
     x = normal(5, 2, 3)
-    cells = [cells.data for _, _, cells in truncated(layer, x, 2)]
+    cells = [cells.array for _, _, cells in truncated(layer, x, 2)]
     close(layer(x)[2], np.concatenate(cells))
 
 
@@ -176,4 +176,4 @@ def test_refusals(call: Any, error: type[Exception], message: str) -> None:
 
 def test_a_checkpoint_without_masks_goes() -> None:
     layer = Sparing().eval()
-    close(layer.layer(X)[0], np.concatenate([y.data for y, _ in truncated(layer, X, 3)]))
+    close(layer.layer(X)[0], np.concatenate([y.array for y, _ in truncated(layer, X, 3)]))

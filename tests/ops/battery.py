@@ -42,15 +42,15 @@ def check(
     wanted = np.asarray(expected(*arrays))
     for layout in (_as_it_is, _fortran, _reversed, _strided):
         inputs = [Tensor(layout(a)) for a in arrays]
-        before = [a.data.copy() for a in inputs]
+        before = [a.array.copy() for a in inputs]
         y = function(*inputs)
         assert y.shape == wanted.shape and y.dtype == np.float64
-        np.testing.assert_allclose(y.data, wanted, rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(y.array, wanted, rtol=rtol, atol=rtol)
         for tensor, copy in zip(inputs, before, strict=True):
-            np.testing.assert_array_equal(tensor.data, copy)
+            np.testing.assert_array_equal(tensor.array, copy)
     single = function(*[Tensor(a.astype(np.float32)) for a in arrays])
     assert single.dtype == np.float32
-    np.testing.assert_allclose(single.data, wanted, rtol=2e-4, atol=2e-4)
+    np.testing.assert_allclose(single.array, wanted, rtol=2e-4, atol=2e-4)
 
     tolerances: dict[str, Any] = EXACT if linear else {}
     inputs = [Tensor(a, requires_grad=True) for a in arrays]
@@ -68,7 +68,7 @@ def check_adjoint(function: Callable[[Tensor], Tensor], array: np.ndarray) -> No
     y = function(x)
     g = numbers(*y.shape, seed=7)
     y.backward(Tensor(g))
-    np.testing.assert_allclose((y.data * g).sum(), (x.data * x.grad.data).sum(), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose((y.array * g).sum(), (x.array * x.grad.array).sum(), rtol=1e-11, atol=1e-11)
 
 
 def check_requests(function: Callable[..., Tensor], arrays: tuple[np.ndarray, ...], rounding: float = 0.0) -> None:
@@ -104,7 +104,7 @@ def gradients(
     y = function(*inputs)
     if y.requires_grad:
         y.backward(Tensor(numbers(*y.shape, seed=5)))
-    return [None if t.grad is None else t.grad.data for t in inputs]
+    return [None if t.grad is None else t.grad.array for t in inputs]
 
 
 def kernels_of_backward(function: Callable[..., Tensor], arrays: tuple[np.ndarray, ...], wanted: set[int]) -> list[str]:

@@ -111,7 +111,7 @@ class Case:
         return [y, hn, *rest[: count - 1]]
 
     def plain(self) -> tuple[Any, ...]:
-        masks = (None,) * 3 if self.masks is None else tuple(m if m is None else m.data for m in self.masks)
+        masks = (None,) * 3 if self.masks is None else tuple(m if m is None else m.array for m in self.masks)
         return self.x, self.h0, self.c0, self.weights, self.what, self.lengths, masks
 
     def slope(self, directions: Sequence[np.ndarray | None], upstream: Sequence[np.ndarray | None]) -> float:
@@ -162,7 +162,7 @@ def upstream(outputs: Sequence[Any], seed: int = 5) -> list[np.ndarray]:
 
 def check_values(one: Case, **options: Any) -> None:
     for found, expected in zip(one.run(one.leaves(), **options), one.expected(), strict=True):
-        np.testing.assert_allclose(found.data, expected, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(found.array, expected, rtol=1e-12, atol=1e-13)
 
 
 def check_slopes(one: Case, alone: bool = False, seed: int = 3, **options: Any) -> None:
@@ -183,7 +183,7 @@ def check_slopes(one: Case, alone: bool = False, seed: int = 3, **options: Any) 
                 rng.standard_normal(leaf.shape) if place in (None, i) else None for i, leaf in enumerate(leaves)
             ]
             terms = zip(found, directions, strict=True)
-            slope = sum(float((g.data * v).sum()) for g, v in terms if g is not None and v is not None)
+            slope = sum(float((g.array * v).sum()) for g, v in terms if g is not None and v is not None)
             np.testing.assert_allclose(slope, one.slope(directions, given), rtol=1e-10, atol=1e-11)
 
 

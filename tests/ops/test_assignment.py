@@ -41,7 +41,7 @@ def test_assignment(name: str) -> None:
     wanted[numpy_index] = value.reshape(shape[2:]) if name == "leading ones" else value
     plain = Tensor(X.copy())
     plain[index] = Tensor(value)
-    np.testing.assert_array_equal(plain.data, wanted)
+    np.testing.assert_array_equal(plain.array, wanted)
 
     def assigned(x: Tensor, v: Tensor) -> Tensor:
         y = x * 2.0
@@ -57,19 +57,19 @@ def test_numbers_and_types() -> None:
     x[0] = 1
     x[1, [0, 2]] = 2.5
     x[0, 0] = Tensor(np.array(7))
-    assert x.data.tolist() == [[7, 1, 1], [2.5, 0, 2.5]] and x.dtype == np.float32
+    assert x.array.tolist() == [[7, 1, 1], [2.5, 0, 2.5]] and x.dtype == np.float32
     counts = Tensor(np.arange(3))
     counts[counts > 0] = 9
-    assert counts.data.tolist() == [0, 9, 9]
+    assert counts.array.tolist() == [0, 9, 9]
 
 
 def test_a_view_is_changed_with_its_base() -> None:
     base = Tensor(np.zeros((2, 3)), requires_grad=True) * 1.0
     row, v = base[0], Tensor(np.array([4.0, 5.0]), requires_grad=True)
     row[[0, 2]] = v
-    assert base.data.tolist() == [[4, 0, 5], [0, 0, 0]]
+    assert base.array.tolist() == [[4, 0, 5], [0, 0, 0]]
     base.backward(Tensor(np.arange(6.0).reshape(2, 3)))
-    assert v.grad.data.tolist() == [0, 2]
+    assert v.grad.array.tolist() == [0, 2]
 
 
 def test_a_leaf_changes_only_while_nothing_is_recorded() -> None:
@@ -80,7 +80,7 @@ def test_a_leaf_changes_only_while_nothing_is_recorded() -> None:
     with retrograd.no_grad():
         x[[0, 1]] = 1.0
         x.masked_fill_(x > 0, 3.0)
-    assert x.data.tolist() == [3, 3, 0]
+    assert x.array.tolist() == [3, 3, 0]
 
 
 def test_methods_that_change_their_tensor() -> None:
@@ -102,10 +102,10 @@ def test_methods_that_change_their_tensor() -> None:
         x = Tensor(X, requires_grad=True)
         y, wanted = x * 1.0, getattr(x, name)(*args)
         assert getattr(y, f"{name}_")(*args) is y
-        np.testing.assert_array_equal(y.data, wanted.data, err_msg=name)
+        np.testing.assert_array_equal(y.array, wanted.array, err_msg=name)
         g = Tensor(numbers(3, 4, 2))
         (found,), (expected,) = retrograd.autograd.grad(y, [x], g), retrograd.autograd.grad(wanted, [x], g)
-        np.testing.assert_array_equal(found.data, expected.data, err_msg=name)
+        np.testing.assert_array_equal(found.array, expected.array, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,4 @@ def test_messages(index: Any, value: Any, error: type[Exception], message: str) 
     x = Tensor(X.copy())
     with pytest.raises(error, match=re.escape(message)):
         x[index] = value
-    np.testing.assert_array_equal(x.data, X)
+    np.testing.assert_array_equal(x.array, X)

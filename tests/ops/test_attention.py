@@ -28,7 +28,7 @@ def test_the_composed_gradient_equals_the_kernel(causal: bool, masked: bool) -> 
     fused = grad(y, inputs, g)
     composed = attention_grad(g, *inputs, bias, 0.3, causal)
     for one, other in zip(fused, composed, strict=True):
-        np.testing.assert_allclose(one.data, other.data, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(one.array, other.array, rtol=1e-11, atol=1e-13)
 
 
 def test_the_composed_form_equals_the_kernel() -> None:
@@ -37,12 +37,12 @@ def test_the_composed_form_equals_the_kernel() -> None:
     mask = Tensor(np.where(SEES[:, :5], 0.0, -np.inf), requires_grad=True)
     long = F.scaled_dot_product_attention(*inputs, mask)
     short = F.scaled_dot_product_attention(*inputs, mask.detach())
-    np.testing.assert_allclose(long.data, short.data, rtol=1e-12)
+    np.testing.assert_allclose(long.array, short.array, rtol=1e-12)
     g = Tensor(numbers(*long.shape, seed=4))
     *first, of_mask = grad(long, [*inputs, mask], g)
     for one, other in zip(first, grad(short, inputs, g), strict=True):
-        np.testing.assert_allclose(one.data, other.data, rtol=1e-11, atol=1e-13)
-    assert not of_mask.data[~SEES[:, :5]].any() and np.isfinite(of_mask.data).all()
+        np.testing.assert_allclose(one.array, other.array, rtol=1e-11, atol=1e-13)
+    assert not of_mask.array[~SEES[:, :5]].any() and np.isfinite(of_mask.array).all()
 
 
 @pytest.mark.parametrize("wanted", [{0}, {1, 2}, {0, 1, 2}], ids=str)

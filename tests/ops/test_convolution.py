@@ -77,9 +77,9 @@ def test_the_three(name: str) -> None:
 def test_adjoint_identity(name: str) -> None:
     x, w, g, _, _, window = operands(name)
     tx, tw, tg = map(Tensor, (x, w, g))
-    value = (conv(tx, tw, None, window).data * g).sum()
-    np.testing.assert_allclose((x * conv_input_grad(tg, tw, None, window).data).sum(), value, rtol=1e-11)
-    np.testing.assert_allclose((w * conv_weight_grad(tx, tg, window).data).sum(), value, rtol=1e-11)
+    value = (conv(tx, tw, None, window).array * g).sum()
+    np.testing.assert_allclose((x * conv_input_grad(tg, tw, None, window).array).sum(), value, rtol=1e-11)
+    np.testing.assert_allclose((w * conv_weight_grad(tx, tg, window).array).sum(), value, rtol=1e-11)
 
 
 def test_every_node_holds_the_same_window() -> None:
@@ -125,9 +125,9 @@ def test_channels_last_in_memory() -> None:
     plain = [Tensor(a, requires_grad=True) for a in (x, w, b)]
     z = conv(*plain, window)
     z.backward(Tensor(g))
-    np.testing.assert_allclose(y.data, z.data, rtol=1e-12)
+    np.testing.assert_allclose(y.array, z.array, rtol=1e-12)
     for a, c in zip(tensors, plain, strict=True):
-        np.testing.assert_allclose(a.grad.data, c.grad.data, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(a.grad.array, c.grad.array, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
@@ -137,23 +137,23 @@ def test_functions_of_all_dimensions(ndim: int) -> None:
     x, w, b = Tensor(numbers(2, 4, *size)), Tensor(numbers(6, 2, *kernel)), Tensor(numbers(6))
     window = conv_window(size, kernel, 2, 1, 1, 2)
     y = forward(x, w, b, stride=2, padding=1, groups=2)
-    np.testing.assert_array_equal(y.data, conv(x, w, b, window).data)
-    np.testing.assert_array_equal(forward(x[1], w, b, 2, 1, groups=2).data, y.data[1])
+    np.testing.assert_array_equal(y.array, conv(x, w, b, window).array)
+    np.testing.assert_array_equal(forward(x[1], w, b, 2, 1, groups=2).array, y.array[1])
 
     back = transposed(y, w, None, 2, 1, tuple(n % 2 for n in size), 2)
-    np.testing.assert_array_equal(back.data, conv_input_grad(y, w, None, window).data)
+    np.testing.assert_array_equal(back.array, conv_input_grad(y, w, None, window).array)
     assert back.shape == x.shape
     one = transposed(y[0], w, Tensor(np.ones(4)), 2, 1, [n % 2 for n in size], 2)
-    np.testing.assert_allclose(one.data, back.data[0] + 1)
+    np.testing.assert_allclose(one.array, back.array[0] + 1)
 
 
 @pytest.mark.parametrize("batched", [True, False])
 def test_gradient_through_the_functions(batched: bool) -> None:
     x, w, b = numbers(2, 2, 4)[: 2 if batched else 1], numbers(2, 1, 3), numbers(2)
     x = x if batched else x[0]
-    wanted = lambda x, w, b: F.conv1d(*map(Tensor, (x, w, b)), padding=1, groups=2).data  # noqa: E731
+    wanted = lambda x, w, b: F.conv1d(*map(Tensor, (x, w, b)), padding=1, groups=2).array  # noqa: E731
     check(lambda x, w, b: F.conv1d(x, w, b, padding=1, groups=2), (x, w, b), wanted, linear=True)
-    wanted = lambda x, w, b: F.conv_transpose1d(*map(Tensor, (x, w, b)), stride=2, groups=2).data  # noqa: E731
+    wanted = lambda x, w, b: F.conv_transpose1d(*map(Tensor, (x, w, b)), stride=2, groups=2).array  # noqa: E731
     check(lambda x, w, b: F.conv_transpose1d(x, w, b, stride=2, groups=2), (x, w, b), wanted, linear=True)
 
 
@@ -167,8 +167,8 @@ def test_same_and_valid(kernel: int, stride: int, dilation: int, size: int) -> N
     assert y.shape[2] == -(-size // stride)
     if stride == 1:
         total = dilation * (kernel - 1)
-        padded = np.pad(x.data, ((0, 0), (0, 0), (total // 2, total - total // 2)))
-        np.testing.assert_allclose(y.data, F.conv1d(Tensor(padded), w, dilation=dilation, padding="valid").data)
+        padded = np.pad(x.array, ((0, 0), (0, 0), (total // 2, total - total // 2)))
+        np.testing.assert_allclose(y.array, F.conv1d(Tensor(padded), w, dilation=dilation, padding="valid").array)
 
 
 def test_empty_batch() -> None:
@@ -178,8 +178,8 @@ def test_empty_batch() -> None:
     assert y.shape == g.shape
     y.backward(Tensor(g))
     assert tensors[0].grad.shape == x.shape
-    np.testing.assert_array_equal(tensors[1].grad.data, np.zeros(w.shape))
-    np.testing.assert_array_equal(tensors[2].grad.data, np.zeros(b.shape))
+    np.testing.assert_array_equal(tensors[1].grad.array, np.zeros(w.shape))
+    np.testing.assert_array_equal(tensors[2].grad.array, np.zeros(b.shape))
 
 
 X, W = (1, 6, 9, 9), (8, 4, 3, 3)
@@ -235,9 +235,9 @@ def test_messages_about_types() -> None:
         (lambda: F.conv1d(x, w.double()), "conv1d: x is float32, w is float64; both must be float32, both float64"),
         (lambda: F.conv1d(x, w, Tensor(np.zeros(3))), "conv1d: w is float32, b is float64"),
         (lambda: F.conv1d(x.bool(), w.bool()), "conv1d: x is bool, w is bool; both must be float32, both float64 or"),
-        (lambda: F.conv1d(x.data, w), "conv1d: x is ndarray, needs a Tensor; make one with retrograd.tensor(x)"),
+        (lambda: F.conv1d(x.array, w), "conv1d: x is ndarray, needs a Tensor; make one with retrograd.tensor(x)"),
         (lambda: F.conv1d(x, w, stride=1.5), "conv1d: stride=1.5 must be an int, or ints in a tuple"),
-        (lambda: F.conv_transpose1d(x, w.data), "conv_transpose1d: w is ndarray, needs a Tensor"),
+        (lambda: F.conv_transpose1d(x, w.array), "conv_transpose1d: w is ndarray, needs a Tensor"),
     ):
         with pytest.raises(TypeError, match=re.escape(message)):
             call()

@@ -49,7 +49,7 @@ def test_words_of_transposed_convolution(word: str) -> None:
     """O = I*stride: what is cut off is the padding of a convolution from I*stride positions to I."""
     for i, r, s, d in itertools.product((1, 2, 4), (1, 2, 3, 4), (1, 2, 3), (1, 2)):
         x, w = numbers(1, 1, i), numbers(1, 1, r, seed=1)
-        y = F.conv_transpose1d(Tensor(x), Tensor(w), stride=s, dilation=d, padding=word).data
+        y = F.conv_transpose1d(Tensor(x), Tensor(w), stride=s, dilation=d, padding=word).array
         low = 0 if word == "causal" else conv_padding(word, (i * s,), (r,), (s,), (d,))[0][0]
         wanted = naive_extended.conv_transpose(x, w, np.zeros(1), (i * s,), (s,), (low,), (d,), 1, "zeros")
         np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12)
@@ -61,24 +61,24 @@ def test_same_transposed_is_the_gradient_of_same() -> None:
         x = Tensor(numbers(2, 2, 4 * s, 2 * s), requires_grad=True)
         F.conv2d(x, w, stride=s, padding=word).backward(g)
         y = F.conv_transpose2d(g, w, stride=s, padding=word)
-        np.testing.assert_allclose(y.data, x.grad.data, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(y.array, x.grad.array, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_causal_reads_no_future(stride: int) -> None:
     x, w = numbers(1, 2, 7), numbers(3, 2, 3, seed=1)
-    y = F.conv1d(Tensor(x), Tensor(w), stride=stride, dilation=2, padding="causal").data
-    back = F.conv_transpose1d(Tensor(x), Tensor(w.swapaxes(0, 1)), stride=stride, dilation=2, padding="causal").data
+    y = F.conv1d(Tensor(x), Tensor(w), stride=stride, dilation=2, padding="causal").array
+    back = F.conv_transpose1d(Tensor(x), Tensor(w.swapaxes(0, 1)), stride=stride, dilation=2, padding="causal").array
     for at in range(7):
         later = x.copy()
         later[..., at:] += 1
-        z = F.conv1d(Tensor(later), Tensor(w), stride=stride, dilation=2, padding="causal").data
+        z = F.conv1d(Tensor(later), Tensor(w), stride=stride, dilation=2, padding="causal").array
         kept = -(-at // stride)  # outputs o with o*stride < at
         np.testing.assert_array_equal(z[..., :kept], y[..., :kept])
         assert (z[..., kept:] != y[..., kept:]).all()
         z = F.conv_transpose1d(Tensor(later), Tensor(w.swapaxes(0, 1)), stride=stride, dilation=2, padding="causal")
-        np.testing.assert_array_equal(z.data[..., : at * stride], back[..., : at * stride])
-        assert (z.data[..., at * stride] != back[..., at * stride]).all()
+        np.testing.assert_array_equal(z.array[..., : at * stride], back[..., : at * stride])
+        assert (z.array[..., at * stride] != back[..., at * stride]).all()
 
 
 # ---------------------------------------------------------------- modes
@@ -126,9 +126,9 @@ def test_modes_of_convolution(ndim: int, seed: int, mode: str) -> None:
     lows = [low for low, _ in case["padding"]]
     wanted = naive_extended.conv(x, w, b, output, case["stride"], lows, case["dilation"], groups, mode)
     y = function(Tensor(x), Tensor(w), Tensor(b), padding_mode=mode, **_options(case))
-    np.testing.assert_allclose(y.data, wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(y.array, wanted, rtol=1e-12, atol=1e-12)
     one = function(Tensor(x[1]), Tensor(w), Tensor(b), padding_mode=mode, **_options(case))
-    np.testing.assert_allclose(one.data, wanted[1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(one.array, wanted[1], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -145,7 +145,7 @@ def test_modes_of_transposed_convolution(ndim: int, seed: int, mode: str) -> Non
 
     def run(x: np.ndarray, mode: str) -> np.ndarray:
         options = _options(case)
-        return function(Tensor(x), Tensor(w), Tensor(b), padding_mode=mode, output_padding=extra, **options).data
+        return function(Tensor(x), Tensor(w), Tensor(b), padding_mode=mode, output_padding=extra, **options).array
 
     try:
         zeros = run(x, "zeros")
@@ -167,7 +167,7 @@ def test_circular_transposed_is_the_gradient_of_circular(kernel: int, stride: in
     x = Tensor(numbers(2, 2, 5 * stride), requires_grad=True)
     F.conv1d(x, w, stride=stride, padding="same", padding_mode="circular").backward(g)
     back = F.conv_transpose1d(g, w, stride=stride, padding="same", padding_mode="circular")
-    np.testing.assert_allclose(back.data, x.grad.data, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(back.array, x.grad.array, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -200,10 +200,10 @@ def test_target_shape_is_the_padding_of_mxnet(kernel: int, stride: int, dilation
         wanted = naive_extended.conv_transpose(
             x, w, np.zeros(3), (target, full), (stride,) * 2, (pad, 0), (dilation,) * 2, 1, "zeros"
         )
-        np.testing.assert_allclose(y.data, wanted, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(y.array, wanted, rtol=1e-12, atol=1e-12)
         if target > full - 2 * pad >= 1 and stride > 1:
             adjusted = F.conv_transpose2d(Tensor(x), Tensor(w), None, stride, (pad, 0), adj=(1, 0), dilation=dilation)
-            np.testing.assert_array_equal(adjusted.data, y.data)
+            np.testing.assert_array_equal(adjusted.array, y.array)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -215,7 +215,7 @@ def test_sizes_and_modes_together(mode: str) -> None:
     for options, size, low in cases:
         y = F.conv_transpose1d(Tensor(x), Tensor(w), Tensor(b), 2, padding_mode=mode, **options)
         wanted = naive_extended.conv_transpose(x, w, b, (size,), (2,), (low,), (1,), 1, mode)
-        np.testing.assert_allclose(y.data, wanted, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(y.array, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_output_size_and_adj_are_ways_to_say_output_padding() -> None:
@@ -223,7 +223,7 @@ def test_output_size_and_adj_are_ways_to_say_output_padding() -> None:
     for extra in (0, 1, 2):
         y = F.conv_transpose1d(x, w, None, 3, 1, extra)
         for options in ({"adj": extra}, {"output_size": [7 + extra]}, {"output_size": (2, 2, 7 + extra)}):
-            np.testing.assert_array_equal(F.conv_transpose1d(x, w, None, 3, 1, **options).data, y.data)
+            np.testing.assert_array_equal(F.conv_transpose1d(x, w, None, 3, 1, **options).array, y.array)
     assert F.conv_transpose1d(x, w, None, 1, output_padding=1, dilation=2).shape[2] == 8
     assert F.conv_transpose1d(x, Tensor(numbers(4, 2, 1)), None, 3, 4, output_size=[1]).shape[2] == 1
 
@@ -235,7 +235,7 @@ def test_output_size_beside_same() -> None:
         y = F.conv_transpose1d(Tensor(x), Tensor(w), None, 3, "same", output_size=[size])
         back = Tensor(np.zeros((1, 1, size)), requires_grad=True)
         F.conv1d(back, Tensor(w), stride=3, padding="same").backward(Tensor(x))
-        np.testing.assert_allclose(y.data, back.grad.data, rtol=1e-12)
+        np.testing.assert_allclose(y.array, back.grad.array, rtol=1e-12)
     with pytest.raises(ValueError, match=re.escape("output_size=(10,) is impossible; for an input of extents (3,) it")):
         F.conv_transpose1d(Tensor(x), Tensor(w), None, 3, "same", output_size=[10])
 
@@ -299,7 +299,7 @@ def test_a_mode_takes_only_what_is_there(mode: str, padding: Any, message: str) 
     with pytest.raises(ValueError, match=re.escape(f"conv1d: {message}")):
         F.conv1d(Tensor(np.zeros(X)), Tensor(np.zeros(W)), padding=padding, padding_mode=mode)
     y = F.conv1d(Tensor(np.ones(X)), Tensor(np.ones(W)), padding=9, padding_mode="replicate")
-    np.testing.assert_array_equal(y.data, np.full((1, 2, 21), 6))
+    np.testing.assert_array_equal(y.array, np.full((1, 2, 21), 6))
     with pytest.raises(ValueError, match=f"conv_transpose1d: padding_mode='{mode}' must add "):
         F.conv_transpose1d(Tensor(np.zeros(X)), Tensor(np.zeros((2, 2, 9))), padding_mode=mode)
 

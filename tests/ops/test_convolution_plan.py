@@ -136,7 +136,7 @@ def run(**options: Any) -> list[bytes]:
     y = F.conv2d(x, w, padding=1, **options)
     first = rg.autograd.grad(y, (x, w), g, create_graph=True)
     second = rg.autograd.grad(first, (x, w, g), [leaf(*X, seed=3), leaf(*W, seed=4)])
-    return [tensor.data.tobytes() for tensor in (y, *first, *second)]
+    return [tensor.array.tobytes() for tensor in (y, *first, *second)]
 
 
 def test_exact_has_the_bits_of_direct() -> None:
@@ -166,7 +166,7 @@ def gradients(backward_inside: bool, wrap: Callable[..., Tensor]) -> list[bytes]
     if not backward_inside:
         y.backward(g)
     assert x.grad is not None and w.grad is not None
-    return [x.grad.data.tobytes(), w.grad.data.tobytes()]
+    return [x.grad.array.tobytes(), w.grad.array.tobytes()]
 
 
 def test_a_backward_keeps_what_the_forward_had() -> None:
@@ -185,7 +185,7 @@ def test_the_second_run_of_a_checkpoint_is_exact() -> None:
             y = wrap(twice, x, w)
         y.backward(leaf(*X, seed=2))
         assert x.grad is not None and w.grad is not None
-        found.append([x.grad.data.tobytes(), w.grad.data.tobytes()])
+        found.append([x.grad.array.tobytes(), w.grad.array.tobytes()])
     assert found[0] == found[1]
 
 
@@ -193,13 +193,13 @@ def test_gradients_as_functions_and_per_sample_are_exact() -> None:
     x, w, g = leaf(1, *X[1:]), leaf(*W, seed=1), leaf(1, *X[1:], seed=2)
     per = nn.grad.conv2d_weight(x, w.shape, g, padding=1, per_sample=True, algorithm="direct")
     with rg.exact_convolution():
-        assert nn.grad.conv2d_weight(x, w.shape, g, padding=1).data.tobytes() == per.data[0].tobytes()
+        assert nn.grad.conv2d_weight(x, w.shape, g, padding=1).array.tobytes() == per.array[0].tobytes()
         same = nn.grad.conv2d_weight(x, w.shape, g, padding=1, per_sample=True)
-    assert same.data.tobytes() == per.data.tobytes()
+    assert same.array.tobytes() == per.array.tobytes()
     v = leaf(*same.shape, seed=3)
     gx = rg.autograd.grad(same, x, v)[0]
     exact = nn.grad.conv2d_input(x.shape, v.reshape(W), g, padding=1, algorithm="direct")
-    assert gx.data.tobytes() == exact.data.tobytes()
+    assert gx.array.tobytes() == exact.array.tobytes()
 
 
 def test_exact_is_of_one_thread() -> None:

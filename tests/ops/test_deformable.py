@@ -47,10 +47,10 @@ def test_the_fused_gradients_equal_the_composed_ones(groups: int, deformable: in
     composed = grad(y, inputs, g, create_graph=True)
     for one, other in zip(fused, composed, strict=True):
         assert not one.requires_grad and one.shape == other.shape
-        np.testing.assert_allclose(one.data, other.data, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(one.array, other.array, rtol=1e-11, atol=1e-12)
     again = deform_conv_grad(g, *tensors[:4], window, (True,) * 4)
     for one, other in zip((t for t in again if t is not None), composed, strict=False):
-        np.testing.assert_array_equal(one.data, other.data)
+        np.testing.assert_array_equal(one.array, other.array)
 
 
 def test_linear_in_the_input_the_mask_and_the_weight() -> None:
@@ -81,8 +81,8 @@ def test_options_and_words() -> None:
     ):
         y = F.conv2d(x, w, b, groups=2, **options)
         zeros, ones = Tensor(np.zeros((2, 24, *y.shape[2:]))), Tensor(np.ones((2, 12, *y.shape[2:])))
-        np.testing.assert_allclose(F.deform_conv2d(x, zeros, w, b, **options).data, y.data, atol=1e-13)
-        np.testing.assert_allclose(F.deform_conv2d(x, zeros, w, b, mask=ones, **options).data, y.data, atol=1e-13)
+        np.testing.assert_allclose(F.deform_conv2d(x, zeros, w, b, **options).array, y.array, atol=1e-13)
+        np.testing.assert_allclose(F.deform_conv2d(x, zeros, w, b, mask=ones, **options).array, y.array, atol=1e-13)
 
 
 def test_a_workspace_changes_nothing() -> None:
@@ -93,7 +93,7 @@ def test_a_workspace_changes_nothing() -> None:
         geometry = window.stride, window.padding, window.dilation
         y = F.deform_conv2d(*tensors, *geometry, Tensor(mask), workspace=workspace)
         y.backward(Tensor(numbers(*y.shape)))
-        results.append([y.data, *(tensor.grad.data for tensor in tensors)])
+        results.append([y.array, *(tensor.grad.array for tensor in tensors)])
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(one, two)
@@ -107,11 +107,11 @@ def test_without_batch(masked: bool) -> None:
     w, b, geometry = Tensor(w), Tensor(b), ((1, 2), ((1, 0), (0, 1)), (1, 2))
     y = F.deform_conv2d(*both[:2], w, b, *geometry, both[2] if masked else None)
     z = F.deform_conv2d(*one[:2], w, b, *geometry, one[2] if masked else None)
-    np.testing.assert_array_equal(z.data, y.data[1])
+    np.testing.assert_array_equal(z.array, y.array[1])
     y.backward(Tensor(g := numbers(*y.shape)))
     z.backward(Tensor(g[1]))
     for whole, part in zip(both[: 2 + masked], one, strict=False):
-        np.testing.assert_allclose(part.grad.data, whole.grad.data[1], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(part.grad.array, whole.grad.array[1], rtol=1e-12, atol=1e-14)
 
 
 X, P, W = (2, 6, 9, 9), (2, 18, 7, 7), (4, 3, 3, 3)
@@ -152,7 +152,7 @@ def test_messages_about_types() -> None:
     for call, message in (
         (lambda: F.deform_conv2d(x, offset.double(), w), "deform_conv2d: input is float32, offset is float64; both"),
         (lambda: F.deform_conv2d(x, offset, w, mask=mask), "deform_conv2d: input is float32, mask is float64; both"),
-        (lambda: F.deform_conv2d(x, offset.data, w), "deform_conv2d: offset is ndarray, needs a Tensor"),
+        (lambda: F.deform_conv2d(x, offset.array, w), "deform_conv2d: offset is ndarray, needs a Tensor"),
         (lambda: F.deform_conv2d(x, offset, w, None, 1.5), "deform_conv2d: stride=1.5 must be an int"),
     ):
         with pytest.raises(TypeError, match=re.escape(message)):

@@ -29,7 +29,7 @@ def test_div(shapes: tuple[tuple[int, ...], ...]) -> None:
 
 def values_only(function, arrays, expected, linear) -> None:
     y = function(*map(Tensor, arrays))
-    np.testing.assert_array_equal(y.data, expected(*arrays))
+    np.testing.assert_array_equal(y.array, expected(*arrays))
     for shape, a in zip([a.shape for a in arrays], arrays, strict=True):
         t = Tensor(a, requires_grad=True)
         others = [t if b is a else Tensor(b) for b in arrays]
@@ -61,9 +61,9 @@ def test_relu() -> None:
 def test_relu_at_zero_and_nan() -> None:
     x = Tensor(np.array([0.0, -0.0, np.nan, -1.0, 2.0]), requires_grad=True)
     y = e.relu(x)
-    np.testing.assert_array_equal(y.data, [0, 0, np.nan, 0, 2])
+    np.testing.assert_array_equal(y.array, [0, 0, np.nan, 0, 2])
     y.backward(Tensor(np.full(5, 3.0)))
-    np.testing.assert_array_equal(x.grad.data, [0, 0, 3, 0, 3])  # at NaN as PyTorch
+    np.testing.assert_array_equal(x.grad.array, [0, 0, 3, 0, 3])  # at NaN as PyTorch
 
 
 @pytest.mark.parametrize("exponent", [-1, 0, 0.5, 1, 2, 3, 2.5])
@@ -75,7 +75,7 @@ def test_pow_at_zero() -> None:
     for exponent, slope in ((0, 0.0), (1, 1.0), (2, 0.0), (3, 0.0)):
         x = Tensor(np.zeros(2), requires_grad=True)
         (x**exponent).backward(Tensor(np.ones(2)))
-        np.testing.assert_array_equal(x.grad.data, [slope] * 2)
+        np.testing.assert_array_equal(x.grad.array, [slope] * 2)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_promotion(left: str, s: tuple[int, ...], right: str, t: tuple[int, ...]
     x, y = Tensor(np.ones(s, left)), Tensor(np.ones(t, right))
     for a, b in ((x, y), (y, x)):
         for z in (a + b, a * b):
-            assert z.dtype == result and z.data.max() in (1, 2)
+            assert z.dtype == result and z.array.max() in (1, 2)
         assert (a / b).dtype == ("float32" if result in ("int64", "bool") else result)
 
 
@@ -130,16 +130,16 @@ def test_promotion_with_numbers() -> None:
     i, b = Tensor(np.array([1, 2])), Tensor(np.array([True, False]))
     assert (i + 1).dtype == np.int64 and (i + 1.5).dtype == np.float32 and (i / 2).dtype == np.float32
     assert (b + 1).dtype == np.int64 and (b * True).dtype == np.bool_
-    np.testing.assert_array_equal((i - 3).data, [-2, -1])
-    np.testing.assert_array_equal((-i).data, [-1, -2])
+    np.testing.assert_array_equal((i - 3).array, [-2, -1])
+    np.testing.assert_array_equal((-i).array, [-1, -2])
 
 
 def test_gradient_flows_through_promotion() -> None:
     x, y = Tensor(np.float32([1, 2]), requires_grad=True), Tensor(np.array([3.0, 4.0]), requires_grad=True)
     (x * y).backward(Tensor(np.array([1.0, 10.0])))
     assert x.grad.dtype == np.float32 and y.grad.dtype == np.float64
-    np.testing.assert_array_equal(x.grad.data, [3, 40])
-    np.testing.assert_array_equal(y.grad.data, [1, 20])
+    np.testing.assert_array_equal(x.grad.array, [3, 40])
+    np.testing.assert_array_equal(y.grad.array, [1, 20])
 
 
 def test_gradients_nobody_asked_for_are_not_computed() -> None:
@@ -176,12 +176,12 @@ def test_messages(call, error: type[Exception], message: str) -> None:
 def test_comparisons_give_truth_values() -> None:
     x = retrograd.tensor([1.0, 2.0, 3.0])
     y = retrograd.tensor([3.0, 2.0, 1.0], requires_grad=True)
-    np.testing.assert_array_equal((x < y).data, [True, False, False])
-    np.testing.assert_array_equal((x <= y).data, [True, True, False])
-    np.testing.assert_array_equal((x > 2).data, [False, False, True])
-    np.testing.assert_array_equal((x >= 2).data, [False, True, True])
-    np.testing.assert_array_equal((x == y).data, [False, True, False])
-    np.testing.assert_array_equal((x != y).data, [True, False, True])
+    np.testing.assert_array_equal((x < y).array, [True, False, False])
+    np.testing.assert_array_equal((x <= y).array, [True, True, False])
+    np.testing.assert_array_equal((x > 2).array, [False, False, True])
+    np.testing.assert_array_equal((x >= 2).array, [False, True, True])
+    np.testing.assert_array_equal((x == y).array, [False, True, False])
+    np.testing.assert_array_equal((x != y).array, [True, False, True])
     assert not (x == y).requires_grad and (x == y).any() and not (x == y).all()
     assert (x == y).sum().item() == 1
     assert (x == None) is False and x in {x} and hash(x) != hash(y)  # noqa: E711

@@ -27,16 +27,16 @@ def test_a_generator_of_its_own() -> None:
         retrograd.normal(0, 1, 4, generator=again),
     ]
     for a, b in zip(first, second, strict=True):
-        np.testing.assert_array_equal(a.data, b.data)
+        np.testing.assert_array_equal(a.array, b.array)
     state = g.get_state()
-    kept = retrograd.randn(2, generator=g).data
+    kept = retrograd.randn(2, generator=g).array
     for other in (
         retrograd.Generator().set_state(state),
         pickle.loads(pickle.dumps(retrograd.Generator().set_state(state))),
     ):
-        np.testing.assert_array_equal(retrograd.randn(2, generator=other).data, kept)
+        np.testing.assert_array_equal(retrograd.randn(2, generator=other).array, kept)
     copied = copy.deepcopy(g)
-    np.testing.assert_array_equal(retrograd.randn(2, generator=copied).data, retrograd.randn(2, generator=g).data)
+    np.testing.assert_array_equal(retrograd.randn(2, generator=copied).array, retrograd.randn(2, generator=g).array)
     assert copied.initial_seed() == 3
     with pytest.raises(ValueError, match="not a state from get_rng_state"):
         g.set_state({})
@@ -51,7 +51,7 @@ def test_seeds() -> None:
         assert drawn == retrograd.initial_seed() and drawn >= 0
         first = retrograd.rand(4)
         retrograd.manual_seed(drawn)
-        np.testing.assert_array_equal(retrograd.rand(4).data, first.data)
+        np.testing.assert_array_equal(retrograd.rand(4).array, first.array)
     finally:
         retrograd.set_rng_state(state)
 
@@ -62,10 +62,10 @@ def test_fork_rng() -> None:
         inside = retrograd.rand(3)
         retrograd.manual_seed(9)
     assert retrograd.initial_seed() == 2
-    np.testing.assert_array_equal(retrograd.rand(3).data, inside.data)
+    np.testing.assert_array_equal(retrograd.rand(3).array, inside.array)
     with retrograd.fork_rng(enabled=False):
         third = retrograd.rand(3)
-    assert not np.array_equal(third.data, retrograd.rand(3).data)
+    assert not np.array_equal(third.array, retrograd.rand(3).array)
 
 
 def test_moments() -> None:
@@ -90,24 +90,24 @@ def test_moments() -> None:
         (retrograd.zeros(n).random_(3, 7), 4.5, 1.118),
     ):
         assert x.dtype in (np.float32, np.float64) and x.shape == (n,)
-        assert abs(x.data.mean() - mean) < 5 * spread / n**0.5 and abs(x.data.std() - spread) < 0.06 * spread
-    assert retrograd.randint_like(rate, 5).dtype == np.float32 and retrograd.randint(5, (3,)).data.max() < 5
-    largest = retrograd.zeros(50).random_().data
+        assert abs(x.array.mean() - mean) < 5 * spread / n**0.5 and abs(x.array.std() - spread) < 0.06 * spread
+    assert retrograd.randint_like(rate, 5).dtype == np.float32 and retrograd.randint(5, (3,)).array.max() < 5
+    largest = retrograd.zeros(50).random_().array
     assert largest.max() > 2**22 and largest.max() <= 2**24
-    whole = retrograd.zeros(50, dtype="int64").random_().data
+    whole = retrograd.zeros(50, dtype="int64").random_().array
     assert whole.max() > 2**60 and whole.min() >= 0
 
 
 def test_multinomial() -> None:
     retrograd.manual_seed(0)
     weights = Tensor(np.array([[1.0, 0.0, 3.0], [5.0, 5.0, 0.0]]))
-    drawn = retrograd.multinomial(weights, 8000, replacement=True).data
+    drawn = retrograd.multinomial(weights, 8000, replacement=True).array
     np.testing.assert_allclose(
         [np.bincount(row, minlength=3) / 8000 for row in drawn], [[0.25, 0, 0.75], [0.5, 0.5, 0]], atol=0.03
     )
-    once = retrograd.multinomial(weights, 2).data
+    once = retrograd.multinomial(weights, 2).array
     assert sorted(once[0].tolist()) == [0, 2] and sorted(once[1].tolist()) == [0, 1]
-    first = [retrograd.multinomial(weights, 1).data[0, 0] for _ in range(2000)]
+    first = [retrograd.multinomial(weights, 1).array[0, 0] for _ in range(2000)]
     assert abs(np.mean(np.array(first) == 2) - 0.75) < 0.05
     assert retrograd.multinomial(weights[0], 2).shape == (2,)
 
@@ -117,27 +117,27 @@ def test_filling_a_leaf() -> None:
     with pytest.raises(RuntimeError, match="leaf that requires a gradient"):
         x.normal_()
     with retrograd.no_grad():
-        assert x.uniform_(1, 2) is x and x.data.min() >= 1
+        assert x.uniform_(1, 2) is x and x.array.min() >= 1
     y = x * 2.0
     y.normal_()
     y.backward(retrograd.tensor([0.5, -2.0, 3.0]))
-    assert x.grad.data.tolist() == [0, 0, 0]
+    assert x.grad.array.tolist() == [0, 0, 0]
 
 
 def test_new_tensors() -> None:
     x = retrograd.ones(2, 3, dtype="float64")
     assert retrograd.empty(2, 3).shape == (2, 3) and retrograd.empty_like(x).dtype == np.float64
-    assert retrograd.full_like(x, 7, dtype="int64").data.tolist() == [[7] * 3] * 2
-    np.testing.assert_array_equal(retrograd.eye(2, 3).data, np.eye(2, 3, dtype=np.float32))
-    np.testing.assert_allclose(retrograd.linspace(1, 3, 5).data, [1, 1.5, 2, 2.5, 3])
-    np.testing.assert_allclose(retrograd.logspace(0, 2, 3, base=2, dtype="float64").data, [1, 2, 4])
-    assert retrograd.linspace(0, 1, 1).data.tolist() == [0] and retrograd.linspace(0, 1, 0).shape == (0,)
-    np.testing.assert_array_equal(retrograd.tril_indices(3, 2, -1).data, [[1, 2, 2], [0, 0, 1]])
-    np.testing.assert_array_equal(retrograd.triu_indices(2, 3, 1).data, [[0, 0, 1], [1, 2, 2]])
+    assert retrograd.full_like(x, 7, dtype="int64").array.tolist() == [[7] * 3] * 2
+    np.testing.assert_array_equal(retrograd.eye(2, 3).array, np.eye(2, 3, dtype=np.float32))
+    np.testing.assert_allclose(retrograd.linspace(1, 3, 5).array, [1, 1.5, 2, 2.5, 3])
+    np.testing.assert_allclose(retrograd.logspace(0, 2, 3, base=2, dtype="float64").array, [1, 2, 4])
+    assert retrograd.linspace(0, 1, 1).array.tolist() == [0] and retrograd.linspace(0, 1, 0).shape == (0,)
+    np.testing.assert_array_equal(retrograd.tril_indices(3, 2, -1).array, [[1, 2, 2], [0, 0, 1]])
+    np.testing.assert_array_equal(retrograd.triu_indices(2, 3, 1).array, [[0, 0, 1], [1, 2, 2]])
     assert retrograd.as_tensor(x) is x and retrograd.as_tensor(x, "float32").dtype == np.float32
     a = np.zeros(2)
-    assert np.shares_memory(retrograd.as_tensor(a).data, a) and np.shares_memory(retrograd.asarray(a).data, a)
-    assert not np.shares_memory(retrograd.asarray(a, copy=True).data, a)
+    assert np.shares_memory(retrograd.as_tensor(a).array, a) and np.shares_memory(retrograd.asarray(a).array, a)
+    assert not np.shares_memory(retrograd.asarray(a, copy=True).array, a)
     assert retrograd.asarray([1.0], requires_grad=True).requires_grad
 
 

@@ -41,12 +41,12 @@ def test_large_gradients_in_a_sweep() -> None:
     x, b = Tensor(numbers(*LARGE), requires_grad=True), Tensor(numbers(16, 1, 1), requires_grad=True)
     g = Tensor(numbers(*LARGE, seed=1))
     (x + b).backward(g)
-    np.testing.assert_array_equal(x.grad.data, g.data)
-    np.testing.assert_allclose(b.grad.data, g.data.sum((0, 2, 3))[:, None, None], rtol=1e-10)
-    assert not np.shares_memory(x.grad.data, g.data)
+    np.testing.assert_array_equal(x.grad.array, g.array)
+    np.testing.assert_allclose(b.grad.array, g.array.sum((0, 2, 3))[:, None, None], rtol=1e-10)
+    assert not np.shares_memory(x.grad.array, g.array)
     x.grad = None
     y = x + x
     with recorded_kernels() as names:
         y.backward(g)
     assert names == ["add"]
-    np.testing.assert_array_equal(x.grad.data, 2 * g.data)
+    np.testing.assert_array_equal(x.grad.array, 2 * g.array)

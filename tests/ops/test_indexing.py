@@ -92,14 +92,14 @@ def test_lists(index: tuple[Any, ...]) -> None:
     wanted = picked(X, index)
     for convert in (lambda part: part, lambda part: np.array(part, np.int64) if isinstance(part, list) else part):
         found = x[tuple(map(convert, index))]
-        np.testing.assert_array_equal(found.data, wanted)
+        np.testing.assert_array_equal(found.array, wanted)
     as_tensors = tuple(Tensor(np.array(part, np.int64)) if isinstance(part, list) else part for part in index)
-    np.testing.assert_array_equal(x[as_tensors].data, wanted)
+    np.testing.assert_array_equal(x[as_tensors].array, wanted)
     g = numbers(*wanted.shape)
     x[index].backward(Tensor(g))
     gx = np.zeros(X.size)
     np.add.at(gx, picked(np.arange(X.size).reshape(X.shape), index), g)
-    np.testing.assert_allclose(x.grad.data, gx.reshape(X.shape), rtol=1e-12)
+    np.testing.assert_allclose(x.grad.array, gx.reshape(X.shape), rtol=1e-12)
 
 
 @pytest.mark.parametrize("index", [CASES[1], CASES[5], CASES[9], CASES[13]], ids=str)
@@ -112,7 +112,7 @@ def test_second_derivative(index: tuple[Any, ...]) -> None:
 def test_any_memory_order(order: tuple[int, ...]) -> None:
     x = np.transpose(X.transpose(order).copy(), np.argsort(order))
     for index in CASES:
-        np.testing.assert_array_equal(Tensor(x)[index].data, picked(X, index))
+        np.testing.assert_array_equal(Tensor(x)[index].array, picked(X, index))
 
 
 def test_masks() -> None:
@@ -121,27 +121,27 @@ def test_masks() -> None:
         mask = rng.random(X.shape[:axes]) > 0.5
         wanted = np.array([X[place] for place in np.ndindex(mask.shape) if mask[place]])
         for form in (mask, Tensor(mask), mask.tolist()):
-            np.testing.assert_array_equal(x[form].data, wanted)
+            np.testing.assert_array_equal(x[form].array, wanted)
     columns = np.array([True, False, True, True])
-    np.testing.assert_array_equal(x[1:, columns].data, X[1:, [0, 2, 3]])
-    np.testing.assert_array_equal(x[[0, 1, 2], columns].data, X[[0, 1, 2], [0, 2, 3]])
-    np.testing.assert_array_equal(x[..., Tensor(np.zeros(5, np.bool_))].data, X[..., :0])
-    np.testing.assert_array_equal(x[True].data, X[None])
-    np.testing.assert_array_equal(x[False].data, X[None][:0])
-    np.testing.assert_array_equal(x[Tensor(np.array(True)), 0].data, X[None, 0])
+    np.testing.assert_array_equal(x[1:, columns].array, X[1:, [0, 2, 3]])
+    np.testing.assert_array_equal(x[[0, 1, 2], columns].array, X[[0, 1, 2], [0, 2, 3]])
+    np.testing.assert_array_equal(x[..., Tensor(np.zeros(5, np.bool_))].array, X[..., :0])
+    np.testing.assert_array_equal(x[True].array, X[None])
+    np.testing.assert_array_equal(x[False].array, X[None][:0])
+    np.testing.assert_array_equal(x[Tensor(np.array(True)), 0].array, X[None, 0])
 
 
 def test_ellipsis_and_numbers() -> None:
     x = Tensor(X)
-    np.testing.assert_array_equal(x[..., [0, 1]].data, X[..., [0, 1]])
-    np.testing.assert_array_equal(x[[0, 1], ..., 0].data, X[[0, 1], ..., 0])
-    np.testing.assert_array_equal(x[np.int64(1), [0, 1]].data, X[1, [0, 1]])
-    np.testing.assert_array_equal(x[Tensor(np.array(1)), :, [0, 1]].data, X[1][:, [0, 1]])
-    np.testing.assert_array_equal(x[range(2)].data, X[:2])
-    np.testing.assert_array_equal(x[[Tensor(np.array(1)), 2]].data, X[[1, 2]])
+    np.testing.assert_array_equal(x[..., [0, 1]].array, X[..., [0, 1]])
+    np.testing.assert_array_equal(x[[0, 1], ..., 0].array, X[[0, 1], ..., 0])
+    np.testing.assert_array_equal(x[np.int64(1), [0, 1]].array, X[1, [0, 1]])
+    np.testing.assert_array_equal(x[Tensor(np.array(1)), :, [0, 1]].array, X[1][:, [0, 1]])
+    np.testing.assert_array_equal(x[range(2)].array, X[:2])
+    np.testing.assert_array_equal(x[[Tensor(np.array(1)), 2]].array, X[[1, 2]])
     labels = Tensor(np.array([1, 0, 3]))
     np.testing.assert_array_equal(
-        x[Tensor(np.arange(3)), labels].data, np.stack([X[i, k] for i, k in enumerate((1, 0, 3))])
+        x[Tensor(np.arange(3)), labels].array, np.stack([X[i, k] for i, k in enumerate((1, 0, 3))])
     )
 
 
@@ -152,34 +152,34 @@ def test_gradients_of_repeated_indices_accumulate() -> None:
     wanted = np.zeros_like(X)
     for k, i in enumerate((1, 0, 1, 1)):
         wanted[i] += g[k]
-    np.testing.assert_allclose(x.grad.data, wanted, rtol=1e-14)
+    np.testing.assert_allclose(x.grad.array, wanted, rtol=1e-14)
 
 
 def test_of_several_values_for_a_place_the_last_stays_and_has_the_gradient() -> None:
     x, v = Tensor(np.zeros(3), requires_grad=True), Tensor(np.array([1.0, 2.0, 3.0]), requires_grad=True)
     y = retrograd.index_put(x, (Tensor(np.array([2, 0, 2])),), v)
-    assert y.data.tolist() == [2, 0, 3]
+    assert y.array.tolist() == [2, 0, 3]
     y.backward(Tensor(np.array([10.0, 20.0, 30.0])))
-    assert x.grad.data.tolist() == [0, 20, 0] and v.grad.data.tolist() == [0, 10, 30]
+    assert x.grad.array.tolist() == [0, 20, 0] and v.grad.array.tolist() == [0, 10, 30]
 
 
 def test_of_integers_and_truth_values() -> None:
     x = np.arange(12).reshape(3, 4)
-    assert Tensor(x)[[0, 2], 1].data.tolist() == [1, 9]
-    assert Tensor(x > 5)[[1]].data.tolist() == [[False, False, True, True]]
-    assert Tensor(x).masked_fill(Tensor(x > 5), 0).data.sum() == 15
-    assert Tensor(x).scatter_add(0, Tensor(np.array([[1]])), Tensor(np.array([[7]]))).data[1, 0] == 11
-    assert Tensor(x).scatter_reduce(0, Tensor(np.array([[1, 1]])), Tensor(np.array([[8, 0]])), "mean").data[1, 0] == 6
-    assert Tensor(x).scatter_reduce(0, Tensor(np.array([[1]])), Tensor(np.array([[3]])), "amin").data[1, 0] == 3
+    assert Tensor(x)[[0, 2], 1].array.tolist() == [1, 9]
+    assert Tensor(x > 5)[[1]].array.tolist() == [[False, False, True, True]]
+    assert Tensor(x).masked_fill(Tensor(x > 5), 0).array.sum() == 15
+    assert Tensor(x).scatter_add(0, Tensor(np.array([[1]])), Tensor(np.array([[7]]))).array[1, 0] == 11
+    assert Tensor(x).scatter_reduce(0, Tensor(np.array([[1, 1]])), Tensor(np.array([[8, 0]])), "mean").array[1, 0] == 6
+    assert Tensor(x).scatter_reduce(0, Tensor(np.array([[1]])), Tensor(np.array([[3]])), "amin").array[1, 0] == 3
 
 
 def test_equal_largest_values_share_the_gradient() -> None:
     x, s = Tensor(np.array([1.0, 5.0]), requires_grad=True), Tensor(np.array([5.0, 5.0, 0.0]), requires_grad=True)
     y = x.scatter_reduce(0, Tensor(np.array([1, 1, 0])), s, "amax")
     y.backward(Tensor(np.array([1.0, 3.0])))
-    assert x.grad.data.tolist() == [1, 1] and s.grad.data.tolist() == [1, 1, 0]
+    assert x.grad.array.tolist() == [1, 1] and s.grad.array.tolist() == [1, 1, 0]
     nan = x.detach().scatter_reduce(0, Tensor(np.array([0])), Tensor(np.array([np.nan])), "amax")
-    assert np.isnan(nan.data).tolist() == [True, False]
+    assert np.isnan(nan.array).tolist() == [True, False]
 
 
 def test_numbers_without_axes() -> None:
@@ -195,8 +195,8 @@ def test_numbers_without_axes() -> None:
 def test_views_share_memory_and_picked_elements_do_not() -> None:
     x = Tensor(X)
     for view in (x[1], x[:, 1:], x[None], x[..., 0], x.narrow(0, 1, 2), x.select(1, 2), x.unbind(1)[0], *x.split(2)):
-        assert np.shares_memory(view.data, X)
-    assert not np.shares_memory(x[[0, 1]].data, X)
+        assert np.shares_memory(view.array, X)
+    assert not np.shares_memory(x[[0, 1]].array, X)
 
 
 @pytest.mark.parametrize(

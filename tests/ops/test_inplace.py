@@ -112,7 +112,7 @@ def test_random_programs(block: int) -> None:
     for seed in range(100 * block, 100 * block + 100):
         x, w = leaf(3, 4, seed=seed), leaf(3, 4, seed=seed + 5000)
         y = program(seed, x, w)
-        assert y.item() == pytest.approx(program(seed, x.data, w.data), rel=1e-12)
+        assert y.item() == pytest.approx(program(seed, x.array, w.array), rel=1e-12)
         try:
             gx, gw = grad(y, (x, w), allow_unused=True)
         except RuntimeError as error:
@@ -121,8 +121,8 @@ def test_random_programs(block: int) -> None:
             continue
         for t, g in ((x, gx), (w, gw)):
             v = np.random.default_rng(seed).uniform(-1, 1, t.shape)
-            expected = difference(lambda x=x, w=w, seed=seed: program(seed, x.data, w.data), t.data, v, 1e-6)
-            actual = 0.0 if g is None else float((g.data * v).sum())
+            expected = difference(lambda x=x, w=w, seed=seed: program(seed, x.array, w.array), t.array, v, 1e-6)
+            actual = 0.0 if g is None else float((g.array * v).sum())
             assert actual == pytest.approx(expected, rel=2e-6, abs=1e-6), f"seed {seed}"
     assert refused < 50
 
@@ -146,12 +146,12 @@ def test_second_order(seed: int) -> None:
         return
 
     def directional() -> float:
-        g = slope(Tensor(x.data.copy(), requires_grad=True))
-        return 0.0 if g is None else float((g.data * v).sum())
+        g = slope(Tensor(x.array.copy(), requires_grad=True))
+        return 0.0 if g is None else float((g.array * v).sum())
 
     u = rng.uniform(-1, 1, x.shape)
-    expected = difference(directional, x.data, u, 1e-5)
-    actual = 0.0 if second is None else float((second.data * u).sum())
+    expected = difference(directional, x.array, u, 1e-5)
+    actual = 0.0 if second is None else float((second.array * u).sum())
     assert actual == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
@@ -160,15 +160,15 @@ def test_second_order(seed: int) -> None:
 
 def test_the_same_tensor_comes_back() -> None:
     x = constant(2, 3)
-    memory, numbers = x.data, x.data.copy()
+    memory, numbers = x.array, x.array.copy()
     for y in (x.add_(1.0), x.mul_(x), x.exp_(), x.zero_(), x.fill_(3), x.copy_(constant(3)), x.neg_(), x.relu_()):
-        assert y is x and x.data is memory
+        assert y is x and x.array is memory
     z = x
     z += 2
     z *= constant(3)
     z -= 1
     z /= 4.0
-    assert z is x and x.data is memory and not (x.data == numbers).all()
+    assert z is x and x.array is memory and not (x.array == numbers).all()
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "neg", "relu", "sigmoid", "sqrt", "tanh"])
@@ -179,8 +179,8 @@ def test_unary_is_the_operator_with_its_gradient(name: str, dtype: Any) -> None:
     expected = getattr(x, name)()
     y = x * 1.0
     getattr(y, f"{name}_")()
-    np.testing.assert_array_equal(y.data, expected.data)
-    np.testing.assert_array_equal(grad(y, x, g)[0].data, grad(expected, x, g)[0].data)
+    np.testing.assert_array_equal(y.array, expected.array)
+    np.testing.assert_array_equal(grad(y, x, g)[0].array, grad(expected, x, g)[0].array)
 
 
 def test_values_without_history_equal_those_with() -> None:
@@ -189,7 +189,7 @@ def test_values_without_history_equal_those_with() -> None:
             x, y = constant(3, 4), leaf(3, 4, seed=7) * 1.0
             getattr(x, name)(other)
             getattr(y, name)(other)
-            np.testing.assert_array_equal(x.data, y.data)
+            np.testing.assert_array_equal(x.array, y.array)
 
 
 def test_both_lines_are_named() -> None:
@@ -220,7 +220,7 @@ def test_what_no_backward_needs_may_change() -> None:
     y += 1.0
     y *= 3.0
     y.sum().backward()
-    np.testing.assert_array_equal(x.grad.data, [6, 6, 6])
+    np.testing.assert_array_equal(x.grad.array, [6, 6, 6])
 
 
 def test_a_change_before_saving_is_no_change() -> None:
@@ -228,7 +228,7 @@ def test_a_change_before_saving_is_no_change() -> None:
     w += 1.0
     y = x * w
     y.sum().backward()
-    np.testing.assert_array_equal(x.grad.data, w.data)
+    np.testing.assert_array_equal(x.grad.array, w.array)
 
 
 def test_detached_tensors_share_the_count() -> None:
@@ -253,7 +253,7 @@ def test_the_result_of_an_in_place_operator_may_be_what_it_saves() -> None:
     y = x * 1.0
     y.exp_().mul_(y)
     y.add_(1.0)
-    np.testing.assert_allclose(grad(y.sum(), x)[0].data, 2 * np.exp(2 * x.data))
+    np.testing.assert_allclose(grad(y.sum(), x)[0].array, 2 * np.exp(2 * x.array))
 
 
 def test_a_leaf_is_refused() -> None:
@@ -264,7 +264,7 @@ def test_a_leaf_is_refused() -> None:
     with no_grad():
         x[:2].zero_()
         x.add_(1.0)
-    assert x.is_leaf and x.data[0] == 1
+    assert x.is_leaf and x.array[0] == 1
 
 
 def test_an_optimizer_step_is_seen() -> None:
@@ -281,14 +281,15 @@ def test_views_know_their_base() -> None:
     a = x * 1.0
     row, column, flat = a[0], a[:, 1], a.reshape(-1)
     row.mul_(10.0)
-    np.testing.assert_array_equal(a.data[0], x.data[0] * 10)
+    np.testing.assert_array_equal(a.array[0], x.array[0] * 10)
     expected = np.ones((3, 4))
     expected[0] = 10
     for y in (a, flat):
-        np.testing.assert_array_equal(grad(y.sum(), x, retain_graph=True)[0].data, expected)
-    np.testing.assert_array_equal(grad(column.sum(), x, retain_graph=True)[0].data, np.where([0, 1, 0, 0], expected, 0))
+        np.testing.assert_array_equal(grad(y.sum(), x, retain_graph=True)[0].array, expected)
+    of_column = np.where([0, 1, 0, 0], expected, 0)
+    np.testing.assert_array_equal(grad(column.sum(), x, retain_graph=True)[0].array, of_column)
     a.zero_()
-    assert not grad((row.sum() + column.sum() + flat.sum()), x)[0].data.any()
+    assert not grad((row.sum() + column.sum() + flat.sum()), x)[0].array.any()
 
 
 def test_a_constant_base_learns_of_its_history() -> None:
@@ -297,7 +298,7 @@ def test_a_constant_base_learns_of_its_history() -> None:
     for i in range(3):
         buffer[i].copy_(w * float(i + 1))
     assert buffer.requires_grad
-    np.testing.assert_array_equal(grad(buffer.sum(), w)[0].data, [6, 6])
+    np.testing.assert_array_equal(grad(buffer.sum(), w)[0].array, [6, 6])
 
 
 def test_a_single_element_is_a_view() -> None:
@@ -311,7 +312,7 @@ def test_a_copying_reshape_is_no_view() -> None:
     x = leaf(2, 3)
     y = (x * 1.0).T.reshape(-1)
     y.mul_(3.0)
-    np.testing.assert_array_equal(grad(y.sum(), x)[0].data, np.full((2, 3), 3.0))
+    np.testing.assert_array_equal(grad(y.sum(), x)[0].array, np.full((2, 3), 3.0))
 
 
 def test_channels_last_base() -> None:
@@ -319,9 +320,9 @@ def test_channels_last_base() -> None:
     y = x * 1.0
     y.permute(0, 2, 3, 1).reshape(-1)[3:].mul_(2.0)
     g = constant(2, 3, 4, 4)
-    expected = g.data.copy().transpose(0, 2, 3, 1).reshape(-1)
+    expected = g.array.copy().transpose(0, 2, 3, 1).reshape(-1)
     expected[3:] *= 2
-    actual = grad(y, x, g)[0].data.transpose(0, 2, 3, 1).reshape(-1)
+    actual = grad(y, x, g)[0].array.transpose(0, 2, 3, 1).reshape(-1)
     np.testing.assert_array_equal(actual, expected)
 
 
@@ -347,7 +348,7 @@ def test_types_are_converted_within_a_kind() -> None:
     x, y = rg.ones(2), leaf(2)
     x += y  # float64 into float32
     assert x.dtype == np.float32
-    np.testing.assert_array_equal(grad(x.sum(), y)[0].data, [1, 1])
+    np.testing.assert_array_equal(grad(x.sum(), y)[0].array, [1, 1])
     n = rg.arange(3)
     n += 2
     n *= n
@@ -392,11 +393,11 @@ def test_messages() -> None:
 
 def test_a_failed_change_changes_nothing() -> None:
     x = leaf(2) * 1.0
-    before, history = x.data.copy(), x.grad_fn
+    before, history = x.array.copy(), x.grad_fn
     for wrong in (constant(3), "text"):
         with pytest.raises((TypeError, ValueError)):
             x.add_(wrong)
-    np.testing.assert_array_equal(x.data, before)
+    np.testing.assert_array_equal(x.array, before)
     assert x.grad_fn is history
 
 
@@ -405,7 +406,7 @@ def test_modify_with_an_operator_of_ones_own() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x)
-            return wrap(x.data**3)
+            return wrap(x.array**3)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -416,7 +417,7 @@ def test_modify_with_an_operator_of_ones_own() -> None:
     y = x * 1.0
     assert modify(y, "cube_", Cube.apply) is y
     y += 1.0
-    np.testing.assert_allclose(grad(y.sum(), x)[0].data, 3 * x.data**2)
+    np.testing.assert_allclose(grad(y.sum(), x)[0].array, 3 * x.array**2)
 
 
 def test_a_view_of_ones_own_with_two_outputs() -> None:
@@ -424,19 +425,19 @@ def test_a_view_of_ones_own_with_two_outputs() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor, at: int) -> Any:
             ctx.shape = x.shape
-            return wrap(x.data[:at]), wrap(x.data[at:])
+            return wrap(x.array[:at]), wrap(x.array[at:])
 
         @staticmethod
         def backward(ctx: Any, first: Tensor, second: Tensor) -> Any:
-            return wrap(np.concatenate([first.data, second.data])), None
+            return wrap(np.concatenate([first.array, second.array])), None
 
     x = leaf(4)
     y = x * 1.0
     first, second = Halves.apply(y, 1)
     second.mul_(4.0)
     first.mul_(3.0)
-    np.testing.assert_array_equal(grad(y.sum(), x, retain_graph=True)[0].data, [3, 4, 4, 4])
-    np.testing.assert_array_equal(grad(second.sum(), x)[0].data, [0, 4, 4, 4])
+    np.testing.assert_array_equal(grad(y.sum(), x, retain_graph=True)[0].array, [3, 4, 4, 4])
+    np.testing.assert_array_equal(grad(second.sum(), x)[0].array, [0, 4, 4, 4])
 
 
 def test_detach_in_place() -> None:
@@ -446,7 +447,7 @@ def test_detach_in_place() -> None:
     y.detach_()
     assert y.is_leaf and not y.requires_grad and y.grad_fn is None
     z.sum().backward(retain_graph=True)  # first order needs no more than the numbers
-    np.testing.assert_allclose(x.grad.data, 4 * x.data**3)
+    np.testing.assert_allclose(x.grad.array, 4 * x.array**3)
     with pytest.raises(RuntimeError, match="(?s)a second derivative needs the history.*changed by detach_ at"):
         grad(z.sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="detach_: the tensor is a view"):
@@ -463,7 +464,7 @@ def test_views_of_views_of_views() -> None:
     view.mul_(2.0)
     base.mul_(3.0)
     for seen in (base, first, view):
-        np.testing.assert_allclose(grad((seen * seen).sum(), x, retain_graph=True)[0].data, 72 * x.data, rtol=1e-14)
+        np.testing.assert_allclose(grad((seen * seen).sum(), x, retain_graph=True)[0].array, 72 * x.array, rtol=1e-14)
 
 
 def test_a_view_of_a_view_among_others() -> None:
@@ -474,7 +475,7 @@ def test_a_view_of_a_view_among_others() -> None:
     part.mul_(Tensor(np.array([3.0, 5.0])))  # x0, 3 x1, 5 x2, x3
     upper[:1].mul_(2.0)
     for seen, factors in ((base, [1, 3, 10, 1]), (lower, [1, 3, 10, 0]), (part, [0, 3, 10, 0]), (last, [0, 0, 0, 1])):
-        np.testing.assert_array_equal(grad(seen.sum(), x, retain_graph=True)[0].data, factors)
+        np.testing.assert_array_equal(grad(seen.sum(), x, retain_graph=True)[0].array, factors)
 
 
 INTEGERS, TRUTH = np.array([7, -3, 12, 5]), np.array([True, False, True, False])
@@ -495,11 +496,11 @@ def test_augmented_assignment_changes_in_place(sign: str, array: np.ndarray, oth
     for operand in (other, other[0].item()):
         x = Tensor(array.copy())
         names = {"x": x, "y": Tensor(operand) if isinstance(operand, np.ndarray) else operand}
-        memory = x.data
+        memory = x.array
         exec(f"x {sign} y", names)
         expected = eval(f"a {sign[:-1]} b", {"a": array, "b": operand})
-        assert names["x"] is x and x.data is memory
-        np.testing.assert_allclose(x.data, expected)
+        assert names["x"] is x and x.array is memory
+        np.testing.assert_allclose(x.array, expected)
 
 
 def test_augmented_assignment_has_the_gradient_of_its_operator() -> None:
@@ -508,7 +509,7 @@ def test_augmented_assignment_has_the_gradient_of_its_operator() -> None:
     x **= 3
     x %= 2
     (gx,) = grad(x, leaf, rg.tensor([0.3, 0.7, -1.1], dtype=np.float64))
-    np.testing.assert_allclose(gx.data, 3 * leaf.data**2 * [0.3, 0.7, -1.1])
+    np.testing.assert_allclose(gx.array, 3 * leaf.array**2 * [0.3, 0.7, -1.1])
 
 
 def test_augmented_assignment_keeps_the_type() -> None:

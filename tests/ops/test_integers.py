@@ -32,9 +32,9 @@ def wrapped(x: Any) -> np.ndarray:
 
 
 def same(found: Any, wanted: Any) -> None:
-    assert found.data.dtype == np.int64
+    assert found.array.dtype == np.int64
     assert not found.requires_grad
-    np.testing.assert_array_equal(found.data, wrapped(wanted))
+    np.testing.assert_array_equal(found.array, wrapped(wanted))
 
 
 def cut(x: int, y: int) -> int:
@@ -123,10 +123,10 @@ def test_convolution_in_every_form() -> None:
     x, w = large(2, 3, 6, 5), large(4, 3, 3, 3)
     plain = F.conv2d(Tensor(x), Tensor(w), padding=1)
     for algorithm in ("winograd", "direct", "pytorch"):
-        same(F.conv2d(Tensor(x), Tensor(w), padding=1, algorithm=algorithm), exactly(plain.data))
+        same(F.conv2d(Tensor(x), Tensor(w), padding=1, algorithm=algorithm), exactly(plain.array))
     around = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "reflect")
     wanted = F.conv2d(Tensor(around), Tensor(w))
-    same(F.conv2d(Tensor(x), Tensor(w), padding=1, padding_mode="reflect"), exactly(wanted.data))
+    same(F.conv2d(Tensor(x), Tensor(w), padding=1, padding_mode="reflect"), exactly(wanted.array))
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -169,7 +169,7 @@ def test_of_integers_in_float32(name: str, oracle: Any, dtype: Any) -> None:
         assert y.dtype == np.float32
         with np.errstate(all="ignore"):
             wanted = oracle(np.asarray(array, np.float32).astype(np.float64))
-            np.testing.assert_allclose(y.data, wanted.astype(np.float32), rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(y.array, wanted.astype(np.float32), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -186,26 +186,26 @@ def test_types_promote_in_every_order(order: tuple[int, ...]) -> None:
         operands = [kinds[k] for k in order]
         y = retrograd.addcmul(*map(Tensor, operands), value=2)
         assert y.dtype == wanted
-        np.testing.assert_array_equal(y.data, operands[0] + 2.0 * operands[1] * operands[2])
+        np.testing.assert_array_equal(y.array, operands[0] + 2.0 * operands[1] * operands[2])
         low, high = Tensor(np.minimum(operands[1], operands[2])), Tensor(np.maximum(operands[1], operands[2]))
         z = retrograd.clamp(Tensor(operands[0]), low, high)
-        np.testing.assert_array_equal(z.data, np.clip(operands[0] * 1.0, low.data, high.data))
+        np.testing.assert_array_equal(z.array, np.clip(operands[0] * 1.0, low.array, high.array))
 
 
 def test_a_gradient_flows_through_a_promotion() -> None:
     x, i = Tensor([0.5, 2.0], requires_grad=True), Tensor([3, -4])
     (retrograd.addcmul(i, x, i, value=2) * Tensor([1.0, 10.0])).sum().backward()
-    np.testing.assert_array_equal(x.grad.data, [6, -80])
+    np.testing.assert_array_equal(x.grad.array, [6, -80])
     x.grad = None
     F.mse_loss(x, i, reduction="sum").backward()
-    np.testing.assert_array_equal(x.grad.data, [-5, 12])
+    np.testing.assert_array_equal(x.grad.array, [-5, 12])
 
 
 def test_differences_are_taken_before_they_are_rounded() -> None:
     x, y = Tensor([[LARGE, 1]]), Tensor([[LARGE - 3, 5]])
-    np.testing.assert_allclose(F.pairwise_distance(x, y, 2.0, 0.0).data, [5])
-    np.testing.assert_allclose(F.margin_ranking_loss(x, y, Tensor([[-1, -1]])).data, 1.5)
-    np.testing.assert_allclose(F.triplet_margin_loss(x, y, x + 1, eps=0.0).data, 6 - 2**0.5, rtol=1e-6)
+    np.testing.assert_allclose(F.pairwise_distance(x, y, 2.0, 0.0).array, [5])
+    np.testing.assert_allclose(F.margin_ranking_loss(x, y, Tensor([[-1, -1]])).array, 1.5)
+    np.testing.assert_allclose(F.triplet_margin_loss(x, y, x + 1, eps=0.0).array, 6 - 2**0.5, rtol=1e-6)
 
 
 def test_larger_and_smaller_of_two() -> None:

@@ -102,7 +102,7 @@ def train(window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x, w = (Tensor(random.standard_normal(shape), requires_grad=True) for shape in ((2, 4, 6, 5), (6, 2, 3, 2)))
     y = conv(x, w, None, window)
     (y * y).sum().backward()
-    return y.data, x.grad.data, w.grad.data
+    return y.array, x.grad.array, w.grad.array
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -179,7 +179,7 @@ def test_a_network_trains_on_each_and_gives_the_same_gradients() -> None:
                 loss = ((model(x) - target) ** 2).mean()
                 loss.backward()
                 if step == 0:
-                    gradients = [p.grad.data.copy() for p in model.parameters()]
+                    gradients = [p.grad.array.copy() for p in model.parameters()]
                 optimizer.step()
                 losses.append(loss.item())
         assert losses[-1] < 0.9 * losses[0]

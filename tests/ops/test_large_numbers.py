@@ -33,22 +33,22 @@ def drawn(*shape: int, requires_grad: bool = False) -> Tensor:
 def test_a_long_stride(groups: int) -> None:
     """Four windows, far apart: what lies between them is the bias, or has no gradient."""
     s, x, w, b = 3000, drawn(1, 2, 2, 2), drawn(2, 2 // groups, 3, 3), drawn(2)
-    y = functional.conv_transpose2d(x, w, b, stride=s, groups=groups).data
+    y = functional.conv_transpose2d(x, w, b, stride=s, groups=groups).array
     between = np.ones(y.shape, bool)
     for i, j in np.ndindex(2, 2):
-        point = x.data[0, :, i, j]
-        wanted = np.einsum("g,gohw->gohw" if groups == 2 else "c,cohw->ohw", point, w.data).reshape(1, 2, 3, 3)
+        point = x.array[0, :, i, j]
+        wanted = np.einsum("g,gohw->gohw" if groups == 2 else "c,cohw->ohw", point, w.array).reshape(1, 2, 3, 3)
         part = np.s_[:, :, i * s : i * s + 3, j * s : j * s + 3]
-        np.testing.assert_allclose(y[part], wanted + b.data.reshape(1, 2, 1, 1), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(y[part], wanted + b.array.reshape(1, 2, 1, 1), rtol=1e-12, atol=1e-12)
         between[part] = False
     for c in range(2):
-        np.testing.assert_array_equal(y[:, c][between[:, c]], b.data[c])
+        np.testing.assert_array_equal(y[:, c][between[:, c]], b.array[c])
     big = rg.zeros((1, 2, s + 3, s + 3), dtype=rg.float64, requires_grad=True)
     g = drawn(1, 2, 2, 2)
     functional.conv2d(big, w, stride=s, groups=groups).backward(g)
     assert big.grad is not None
-    back = functional.conv_transpose2d(g, w, stride=s, groups=groups).data
-    np.testing.assert_allclose(big.grad.data, back, rtol=1e-12, atol=1e-12)
+    back = functional.conv_transpose2d(g, w, stride=s, groups=groups).array
+    np.testing.assert_allclose(big.grad.array, back, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -69,7 +69,7 @@ def test_phases_that_are_left_out_keep_the_bits(seed: int, monkeypatch: pytest.M
         direct._gather_plan.cache_clear()
         depthwise._plan.cache_clear()
         options: dict[str, Any] = {"stride": stride, "dilation": dilation, "padding": padding, "groups": groups}
-        found.append(call(x, w, rg.tensor(b), **options, algorithm="direct").data.tobytes())
+        found.append(call(x, w, rg.tensor(b), **options, algorithm="direct").array.tobytes())
     monkeypatch.undo()
     direct._gather_plan.cache_clear()
     depthwise._plan.cache_clear()
@@ -83,14 +83,14 @@ def test_a_kernel_much_longer_than_the_input(integers: bool) -> None:
     x = rg.tensor(np.array([[[3, -5, 8, 1, 2]]], np.int64 if integers else np.float64))
     r = 2 * 10**9
     y, places = functional.max_pool1d(x, r, stride=1, padding=r // 2, return_indices=True)
-    line = x.data[0, 0]
+    line = x.array[0, 0]
     windows = [line[max(0, o - r // 2) : o + r // 2] for o in range(6)]
-    np.testing.assert_array_equal(y.data[0, 0], [window.max() for window in windows])
-    np.testing.assert_array_equal(places.data[0, 0], 2)
+    np.testing.assert_array_equal(y.array[0, 0], [window.max() for window in windows])
+    np.testing.assert_array_equal(places.array[0, 0], 2)
     mean = functional.avg_pool1d(x, r, stride=1, padding=r // 2, count_include_pad=False)
-    np.testing.assert_array_equal(mean.data[0, 0], 1 if integers else 1.8)
+    np.testing.assert_array_equal(mean.array[0, 0], 1 if integers else 1.8)
     shared = functional.avg_pool1d(x, r, stride=1, padding=r // 2)
-    np.testing.assert_array_equal(shared.data[0, 0], 0 if integers else 9 / r)
+    np.testing.assert_array_equal(shared.array[0, 0], 0 if integers else 9 / r)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -98,17 +98,17 @@ def test_taps_that_meet_nothing_count_for_nothing(seed: int) -> None:
     """Any window: the largest of what it meets, by a loop over positions."""
     random = np.random.default_rng(seed)
     x = rg.tensor(random.standard_normal((1, 1, int(random.integers(1, 6)))))
-    size = x.data.shape[-1]
+    size = x.array.shape[-1]
     kernel, dilation, stride = (int(random.integers(1, high)) for high in (9, 4, 4))
     extent = dilation * (kernel - 1) + 1
     padding = int(random.integers(0, extent // 2 + 1))
     try:
-        y = functional.max_pool1d(x, kernel, stride, padding, dilation, ceil_mode=bool(seed % 2)).data[0, 0]
+        y = functional.max_pool1d(x, kernel, stride, padding, dilation, ceil_mode=bool(seed % 2)).array[0, 0]
     except ValueError:
         return  # there is no such window
     for o, value in enumerate(y):
         at = [o * stride + r * dilation - padding for r in range(kernel)]
-        assert value == max(x.data[0, 0, i] for i in at if 0 <= i < size)
+        assert value == max(x.array[0, 0, i] for i in at if 0 <= i < size)
 
 
 def test_a_mean_over_too_many_taps_is_refused() -> None:
@@ -118,7 +118,7 @@ def test_a_mean_over_too_many_taps_is_refused() -> None:
 
 def test_many_pieces() -> None:
     pieces = rg.tensor_split(drawn(5), 3 * 10**5)
-    assert len(pieces) == 3 * 10**5 and sum(piece.data.size for piece in pieces) == 5
+    assert len(pieces) == 3 * 10**5 and sum(piece.array.size for piece in pieces) == 5
 
 
 def test_views_that_are_gone_are_forgotten() -> None:

@@ -44,8 +44,8 @@ def test_gradient_kernels_are_operators(axis: int) -> None:
 
 def test_softmax_does_not_overflow() -> None:
     x = Tensor(np.array([[1000.0, 0.0], [-1000.0, -1001.0]]))
-    np.testing.assert_allclose(x.softmax(1).data[0], [1, 0])
-    np.testing.assert_allclose(x.log_softmax(1).data[0], [0, -1000])
+    np.testing.assert_allclose(x.softmax(1).array[0], [1, 0])
+    np.testing.assert_allclose(x.log_softmax(1).array[0], [0, -1000])
 
 
 LABELS = np.array([2, 0, 1, 2])
@@ -59,8 +59,8 @@ def test_cross_entropy_of_rows() -> None:
     check(lambda t: CrossEntropy.apply(t, known, 0.2, "none"), (x,), wanted, rtol=1e-11)
 
     def of(g: Tensor, x: Tensor) -> Tensor:
-        tops = x.data.max(1)
-        sums = np.exp(x.data - tops[:, None]).sum(1)
+        tops = x.array.max(1)
+        sums = np.exp(x.array - tops[:, None]).sum(1)
         return CrossEntropyGrad.apply(g, x, known, tops, np.log(sums), 0.2, None)
 
     check(of, (numbers(4), x), lambda g, x: (g * counted)[:, None] * (np.exp(logs(x)) - goal), rtol=1e-11)
@@ -100,10 +100,10 @@ def test_cross_entropy(shape, ignore, weighted, smoothing, reduction) -> None:
     wanted = expected_loss(x, t, w, ignore, reduction, smoothing)
 
     y = F.cross_entropy(Tensor(x), Tensor(t), tensor, label_smoothing=smoothing, **options)
-    np.testing.assert_allclose(y.data, wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(y.array, wanted, rtol=1e-12, atol=1e-12)
     if not smoothing:
         z = F.nll_loss(Tensor(logs(x, 1 if x.ndim > 1 else 0)), Tensor(t), tensor, **options)
-        np.testing.assert_allclose(z.data, wanted, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(z.array, wanted, rtol=1e-12, atol=1e-12)
     assert gradcheck(
         lambda v: F.cross_entropy(v, Tensor(t), tensor, label_smoothing=smoothing, **options),
         [Tensor(x, requires_grad=True)],
@@ -147,7 +147,7 @@ def test_an_ignored_row_may_hold_anything_finite_in_its_best_class() -> None:
     y = F.cross_entropy(x, Tensor(np.array([-100, 1])))
     y.backward()
     assert np.isfinite(y.item())
-    np.testing.assert_array_equal(x.grad.data[0], [0, 0])
+    np.testing.assert_array_equal(x.grad.array[0], [0, 0])
 
 
 def test_a_mean_of_nothing_is_nan() -> None:
@@ -203,7 +203,7 @@ def test_few_kernels_per_backward() -> None:
             "target is bool, x is float64; class indices must be int64",
         ),
         (
-            lambda x, t: F.cross_entropy(x, t.data),
+            lambda x, t: F.cross_entropy(x, t.array),
             TypeError,
             "target is ndarray, needs a Tensor of int64 class indices",
         ),
@@ -237,7 +237,7 @@ def test_losses_warn_before_they_broadcast() -> None:
     x, t = Tensor(np.zeros((2, 1))), Tensor(np.array([1.0, 3.0]))
     for name in ("l1_loss", "smooth_l1_loss", "huber_loss"):
         with pytest.warns(UserWarning, match=re.escape(f"{name}: input.shape=(2, 1) and target.shape=(2,) differ")):
-            assert getattr(F, name)(x, t).data.shape == ()
+            assert getattr(F, name)(x, t).array.shape == ()
     with pytest.warns(UserWarning, match="kl_div: reduction='mean' divides by the number of elements"):
         F.kl_div(x, x)
 
@@ -264,7 +264,7 @@ def test_values_by_hand() -> None:
     signs = Tensor(np.array([1, -1]))
 
     def of(name: str, *args: Tensor, **options: object) -> list[float]:
-        return getattr(F, name)(*args, reduction="none", **options).data.tolist()
+        return getattr(F, name)(*args, reduction="none", **options).array.tolist()
 
     assert of("mse_loss", x, t) == [0.25, 9]
     assert of("l1_loss", x, t) == [0.5, 3]
@@ -291,16 +291,16 @@ def test_values_by_hand() -> None:
     # two times, classes of 1/2: of the four paths, three read as (1)
     even = Tensor(np.log(np.full((2, 1, 2), 0.5)))
     found = F.ctc_loss(even, Tensor(np.array([[1]])), [2], [1], reduction="sum")
-    np.testing.assert_allclose(found.data, -np.log(3 / 4), rtol=1e-14)
+    np.testing.assert_allclose(found.array, -np.log(3 / 4), rtol=1e-14)
 
 
 def test_integers_and_numbers_where_they_are_welcome() -> None:
     x, signs = Tensor(numbers(3)), np.array([1, -1, 1])
     for name in ("soft_margin_loss", "hinge_embedding_loss"):
-        a, b = (getattr(F, name)(x, Tensor(s)).data for s in (signs, signs.astype(np.float64)))
+        a, b = (getattr(F, name)(x, Tensor(s)).array for s in (signs, signs.astype(np.float64)))
         assert a == b
-    assert F.gaussian_nll_loss(x, x, 2.0).data == pytest.approx(np.log(2) / 2)
-    assert F.gaussian_nll_loss(x, x, 0.0, eps=1.0).data == 0
+    assert F.gaussian_nll_loss(x, x, 2.0).array == pytest.approx(np.log(2) / 2)
+    assert F.gaussian_nll_loss(x, x, 0.0, eps=1.0).array == 0
 
 
 def test_gradients_reach_weights_and_targets() -> None:
@@ -416,5 +416,5 @@ def test_triplets_of_mixed_types(double: str) -> None:
     apart = {name: arrays["anchor"] - arrays[name] + 1e-6 for name in names[1:]}
     near, far = (np.linalg.norm(apart[name], axis=1, keepdims=True) for name in names[1:])
     assert value.item() == pytest.approx((5 + near - far).mean(), rel=1e-5)
-    np.testing.assert_allclose(given["positive"].grad.data, -apart["positive"] / near / 5, rtol=1e-4)
-    np.testing.assert_allclose(given["negative"].grad.data, apart["negative"] / far / 5, rtol=1e-4)
+    np.testing.assert_allclose(given["positive"].grad.array, -apart["positive"] / near / 5, rtol=1e-4)
+    np.testing.assert_allclose(given["negative"].grad.array, apart["negative"] / far / 5, rtol=1e-4)

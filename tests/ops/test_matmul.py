@@ -48,22 +48,22 @@ def test_linear_weight_grad(lead) -> None:
 def test_adjoint_identity() -> None:
     """One trilinear form: <linear(x, w), g> = <x, matmul(g, w)> = <w, linear_weight_grad(x, g)>."""
     x, w, g = Tensor(numbers(5, 3)), Tensor(numbers(4, 3)), Tensor(numbers(5, 4))
-    form = (linear(x, w).data * g.data).sum()
-    np.testing.assert_allclose((x.data * matmul(g, w).data).sum(), form, rtol=1e-12)
-    np.testing.assert_allclose((w.data * LinearWeightGrad.apply(x, g).data).sum(), form, rtol=1e-12)
+    form = (linear(x, w).array * g.array).sum()
+    np.testing.assert_allclose((x.array * matmul(g, w).array).sum(), form, rtol=1e-12)
+    np.testing.assert_allclose((w.array * LinearWeightGrad.apply(x, g).array).sum(), form, rtol=1e-12)
 
 
 @pytest.mark.parametrize("shapes", [((0, 3), (3, 4)), ((2, 0), (0, 4)), ((2, 3), (3, 0)), ((2, 0, 3), (3, 4))], ids=str)
 def test_empty(shapes) -> None:
     x, y = (Tensor(numbers(*s), requires_grad=True) for s in shapes)
     z = x @ y
-    np.testing.assert_array_equal(z.data, x.data @ y.data)
+    np.testing.assert_array_equal(z.array, x.array @ y.array)
     z.backward(Tensor(np.ones(z.shape)))
     assert x.grad.shape == x.shape and y.grad.shape == y.shape
     b = Tensor(numbers(shapes[1][1]), requires_grad=True)
-    v = linear(x, Tensor(y.data.T.copy(), requires_grad=True), b)
+    v = linear(x, Tensor(y.array.T.copy(), requires_grad=True), b)
     v.backward(Tensor(np.ones(v.shape)))
-    np.testing.assert_array_equal(b.grad.data, np.full(b.shape, np.prod(v.shape[:-1])))
+    np.testing.assert_array_equal(b.grad.array, np.full(b.shape, np.prod(v.shape[:-1])))
 
 
 def test_gradients_nobody_asked_for_are_not_computed() -> None:
@@ -100,7 +100,7 @@ def test_gradients_nobody_asked_for_are_not_computed() -> None:
         (lambda x: linear(x, x, x), ValueError, "linear: bias.shape=(2, 3), weight.shape=(2, 3) expects (2,)"),
         (lambda x: linear(x, x.double()), TypeError, "linear: input is float32, weight is float64"),
         (lambda x: linear(x.long(), x), TypeError, "linear: input is int64, weight is float32"),
-        (lambda x: linear(x.data, x), TypeError, "linear: input is ndarray, needs a Tensor"),
+        (lambda x: linear(x.array, x), TypeError, "linear: input is ndarray, needs a Tensor"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str) -> None:

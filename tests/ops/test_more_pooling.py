@@ -17,14 +17,14 @@ from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 def test_a_window_of_zeros_has_no_gradient_but_no_nan_either() -> None:
     x = Tensor(np.array([[[0.0, 0.0, 3.0, 4.0]]]), requires_grad=True)
     y = F.lp_pool1d(x, 2, 2)
-    np.testing.assert_allclose(y.data, [[[0, 5]]])
+    np.testing.assert_allclose(y.array, [[[0, 5]]])
     y.backward(Tensor(np.array([[[7.0, 10.0]]])))
-    np.testing.assert_allclose(x.grad.data, [[[0, 0, 6, 8]]])
+    np.testing.assert_allclose(x.grad.array, [[[0, 0, 6, 8]]])
 
 
 def test_a_minimum() -> None:
     x = Tensor(np.array([[[-3.0, 1.0, 2.0, -5.0]]]))
-    np.testing.assert_array_equal(F.lp_pool1d(x, -np.inf, 2).data, [[[1, 2]]])
+    np.testing.assert_array_equal(F.lp_pool1d(x, -np.inf, 2).array, [[[1, 2]]])
 
 
 def test_kernels_of_adaptive_pooling() -> None:
@@ -38,9 +38,9 @@ def test_kernels_of_adaptive_pooling() -> None:
 def test_unpooling_where_places_meet() -> None:
     x = Tensor(np.array([[[1.0, 2.0, 3.0]]]), requires_grad=True)
     y = F.max_unpool1d(x, Tensor(np.array([[[1, 1, 4]]])), 2)
-    np.testing.assert_array_equal(y.data, [[[0, 2, 0, 0, 3, 0]]])
+    np.testing.assert_array_equal(y.array, [[[0, 2, 0, 0, 3, 0]]])
     y.backward(Tensor(np.arange(6.0).reshape(1, 1, 6)))
-    np.testing.assert_array_equal(x.grad.data, [[[1, 1, 4]]])
+    np.testing.assert_array_equal(x.grad.array, [[[1, 1, 4]]])
 
 
 def test_unpooling_undoes_pooling() -> None:
@@ -48,9 +48,9 @@ def test_unpooling_undoes_pooling() -> None:
     y, places = nn.MaxPool2d(2, return_indices=True)(Tensor(x))
     back = nn.MaxUnpool2d(2)(y, places, output_size=x.shape)
     assert back.shape == x.shape
-    np.testing.assert_array_equal(F.max_pool2d(back, 2).data, np.maximum(y.data, 0))
-    kept = back.data != 0
-    np.testing.assert_array_equal(back.data[kept], x[kept])
+    np.testing.assert_array_equal(F.max_pool2d(back, 2).array, np.maximum(y.array, 0))
+    kept = back.array != 0
+    np.testing.assert_array_equal(back.array[kept], x[kept])
 
 
 X, PLACES = numbers(1, 1, 3), np.array([[[0, 2, 4]]])

@@ -44,8 +44,8 @@ def test_fused_gradient_equals_the_composed_one(shape) -> None:
     direct = batch_norm_grad(g, x, w, EPS)
     for f, c, d in zip(fused, composed, direct, strict=True):
         assert not f.requires_grad
-        np.testing.assert_allclose(f.data, c.data, rtol=1e-9, atol=1e-11)
-        np.testing.assert_array_equal(c.data, d.data)
+        np.testing.assert_allclose(f.array, c.array, rtol=1e-9, atol=1e-11)
+        np.testing.assert_array_equal(c.array, d.array)
 
 
 def test_only_what_is_asked_for() -> None:
@@ -59,7 +59,7 @@ def test_only_what_is_asked_for() -> None:
     function(x, w, b).backward(Tensor(numbers(4, 2, seed=3)))
     assert x.grad is None and b.grad is None
     z = normalised(arrays[0], np.ones(2), np.zeros(2))
-    np.testing.assert_allclose(w.grad.data, (z * numbers(4, 2, seed=3)).sum(0))
+    np.testing.assert_allclose(w.grad.array, (z * numbers(4, 2, seed=3)).sum(0))
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (2, 3, 2, 2)], ids=str)
@@ -74,23 +74,23 @@ def test_channel_affine(shape) -> None:
 def test_running_statistics() -> None:
     x = numbers(4, 2, 3)
     mean, variance = Tensor(np.array([1.0, 2.0])), Tensor(np.array([3.0, 4.0]))
-    held = mean.data
+    held = mean.array
     y = F.batch_norm(Tensor(x), mean, variance, training=True, momentum=0.3)
-    np.testing.assert_allclose(y.data, normalised(x, np.ones(2), np.zeros(2)))
-    np.testing.assert_allclose(mean.data, 0.7 * np.array([1, 2]) + 0.3 * x.mean((0, 2)))
-    np.testing.assert_allclose(variance.data, 0.7 * np.array([3, 4]) + 0.3 * x.var((0, 2), ddof=1))
-    assert mean.data is held
+    np.testing.assert_allclose(y.array, normalised(x, np.ones(2), np.zeros(2)))
+    np.testing.assert_allclose(mean.array, 0.7 * np.array([1, 2]) + 0.3 * x.mean((0, 2)))
+    np.testing.assert_allclose(variance.array, 0.7 * np.array([3, 4]) + 0.3 * x.var((0, 2), ddof=1))
+    assert mean.array is held
 
-    before = mean.data.copy()
+    before = mean.array.copy()
     w, b = Tensor(numbers(2)), Tensor(numbers(2, seed=1))
     column = (slice(None), None)
-    scale = w.data / np.sqrt(variance.data + EPS)
+    scale = w.array / np.sqrt(variance.array + EPS)
     z = F.batch_norm(Tensor(x), mean, variance, w, b)
-    np.testing.assert_allclose(z.data, (x - mean.data[column]) * scale[column] + b.data[column])
-    plain = (x - mean.data[column]) / np.sqrt(variance.data + EPS)[column]
-    np.testing.assert_allclose(F.batch_norm(Tensor(x), mean, variance).data, plain)
-    np.testing.assert_array_equal(mean.data, before)
-    np.testing.assert_allclose(F.batch_norm(Tensor(x), None, None).data, y.data)
+    np.testing.assert_allclose(z.array, (x - mean.array[column]) * scale[column] + b.array[column])
+    plain = (x - mean.array[column]) / np.sqrt(variance.array + EPS)[column]
+    np.testing.assert_allclose(F.batch_norm(Tensor(x), mean, variance).array, plain)
+    np.testing.assert_array_equal(mean.array, before)
+    np.testing.assert_allclose(F.batch_norm(Tensor(x), None, None).array, y.array)
 
 
 def test_gradients_in_eval_mode() -> None:
@@ -114,17 +114,17 @@ def test_statistics_that_move_before_the_sweep() -> None:
     mean, variance = Tensor(np.array([1.0, 2.0])), Tensor(np.array([3.0, 4.0]))
     g = numbers(4, 2, seed=3)
     y = F.batch_norm(x, mean, variance, w)
-    expected = (g * (x.data - mean.data) / np.sqrt(variance.data + EPS)).sum(0)
+    expected = (g * (x.array - mean.array) / np.sqrt(variance.array + EPS)).sum(0)
     F.batch_norm(x, mean, variance, w, training=True)
     y.backward(Tensor(g))
-    np.testing.assert_allclose(w.grad.data, expected)
+    np.testing.assert_allclose(w.grad.array, expected)
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_variance_of_zero_warns_of_nothing() -> None:
     zero = Tensor(np.zeros(2))
     y = F.batch_norm(Tensor(np.ones((3, 2))), zero, zero, eps=0.0)
-    assert not np.isfinite(y.data).any()
+    assert not np.isfinite(y.array).any()
 
 
 @pytest.mark.parametrize(

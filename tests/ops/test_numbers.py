@@ -100,12 +100,12 @@ def run(entry: Op, dtype: Any, first: bool) -> None:
     if not ys or not leaves:
         return
     draw = np.random.default_rng(3).standard_normal
-    gs = [rg.tensor(np.asarray(draw(y.shape), y.data.dtype), requires_grad=True) for y in ys]
+    gs = [rg.tensor(np.asarray(draw(y.shape), y.array.dtype), requires_grad=True) for y in ys]
     for create_graph in (False, True):
         found = rg.autograd.grad(ys, leaves, gs, create_graph=create_graph, retain_graph=True, allow_unused=True)
     first_order = [g for g in found if g is not None and g.requires_grad]
     if first_order:
-        vs = [rg.tensor(np.asarray(draw(g.shape), g.data.dtype)) for g in first_order]
+        vs = [rg.tensor(np.asarray(draw(g.shape), g.array.dtype)) for g in first_order]
         rg.autograd.grad(first_order, [*leaves, *gs], vs, allow_unused=True)
 
 

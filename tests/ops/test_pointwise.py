@@ -20,8 +20,8 @@ def gradients(function: Callable[..., Tensor], *arrays: list[float]) -> list[lis
     """Those for the upstream gradient 2, 3, 4, ..., divided by it."""
     tensors = [Tensor(np.array(array), requires_grad=True) for array in arrays]
     y = function(*tensors)
-    g = np.arange(2.0, 2 + y.data.size).reshape(y.shape)
-    return [(grad.data / g).tolist() for grad in retrograd.autograd.grad(y, tensors, Tensor(g))]
+    g = np.arange(2.0, 2 + y.array.size).reshape(y.shape)
+    return [(grad.array / g).tolist() for grad in retrograd.autograd.grad(y, tensors, Tensor(g))]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_ties(function: Callable[..., Tensor], gx: list[float], gy: list[float],
     x, y = (Tensor(np.array(a), requires_grad=True) for a in ([1.0, 1, 2, NAN, 1], [1.0, 2, 1, 1, NAN]))
     z = function(x, y)
     found = retrograd.autograd.grad(z, (x, y), Tensor(np.ones(5)), create_graph=create_graph)
-    np.testing.assert_array_equal([g.data for g in found], [gx, gy])
+    np.testing.assert_array_equal([g.array for g in found], [gx, gy])
 
 
 def test_clamp_between_tensors() -> None:
@@ -86,48 +86,48 @@ def test_powers_of_zero() -> None:
 
 def test_special_values() -> None:
     x = Tensor(np.array([NAN, INF, -INF, -0.0, 1.5]))
-    np.testing.assert_array_equal(retrograd.sign(x).data, [0, 1, -1, 0, 1])
-    np.testing.assert_array_equal(x.isnan().data, [1, 0, 0, 0, 0])
-    np.testing.assert_array_equal(x.isinf().data, [0, 1, 1, 0, 0])
-    np.testing.assert_array_equal(x.isfinite().data, [0, 0, 0, 1, 1])
-    np.testing.assert_array_equal(x.clamp(-1, 1).data, [NAN, 1, -1, 0, 1])
-    np.testing.assert_array_equal(x.nan_to_num(7, 8).data, [7, 8, -np.finfo(float).max, 0, 1.5])
+    np.testing.assert_array_equal(retrograd.sign(x).array, [0, 1, -1, 0, 1])
+    np.testing.assert_array_equal(x.isnan().array, [1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(x.isinf().array, [0, 1, 1, 0, 0])
+    np.testing.assert_array_equal(x.isfinite().array, [0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(x.clamp(-1, 1).array, [NAN, 1, -1, 0, 1])
+    np.testing.assert_array_equal(x.nan_to_num(7, 8).array, [7, 8, -np.finfo(float).max, 0, 1.5])
     np.testing.assert_array_equal(
-        retrograd.xlogy(Tensor(np.zeros(3)), Tensor(np.array([0.0, -1, NAN]))).data, [0, 0, NAN]
+        retrograd.xlogy(Tensor(np.zeros(3)), Tensor(np.array([0.0, -1, NAN]))).array, [0, 0, NAN]
     )
-    np.testing.assert_array_equal(retrograd.logaddexp(x, x).data[:3], [NAN, INF, -INF])
+    np.testing.assert_array_equal(retrograd.logaddexp(x, x).array[:3], [NAN, INF, -INF])
     np.testing.assert_array_equal(
-        retrograd.hypot(Tensor(np.array([INF, 1e300])), Tensor(np.array([1.0, 1e300]))).data[0], INF
+        retrograd.hypot(Tensor(np.array([INF, 1e300])), Tensor(np.array([1.0, 1e300]))).array[0], INF
     )
     assert retrograd.hypot(Tensor(np.array(3e200)), Tensor(np.array(4e200))).item() == pytest.approx(5e200, rel=1e-15)
-    np.testing.assert_array_equal(retrograd.round(Tensor(np.array([0.5, 1.5, 2.5]))).data, [0, 2, 2])
+    np.testing.assert_array_equal(retrograd.round(Tensor(np.array([0.5, 1.5, 2.5]))).array, [0, 2, 2])
     np.testing.assert_array_equal(
-        (Tensor(np.array([7.0, -7.0, 7.0])) % Tensor(np.array([3.0, 3.0, -3.0]))).data, [1, 2, -2]
+        (Tensor(np.array([7.0, -7.0, 7.0])) % Tensor(np.array([3.0, 3.0, -3.0]))).array, [1, 2, -2]
     )
     np.testing.assert_array_equal(
-        (Tensor(np.array([7.0, -7.0, 1.0])) // Tensor(np.array([3.0, 3.0, 0.0]))).data, [2, -3, INF]
+        (Tensor(np.array([7.0, -7.0, 1.0])) // Tensor(np.array([3.0, 3.0, 0.0]))).array, [2, -3, INF]
     )
 
 
 def test_operators_of_python() -> None:
     i, b = Tensor(np.array([5, -7])), Tensor(np.array([True, False]))
     assert (
-        (i % 3).data.tolist() == [2, 2]
-        and (7 // i).data.tolist() == [1, -1]
+        (i % 3).array.tolist() == [2, 2]
+        and (7 // i).array.tolist() == [1, -1]
         and (2 ** Tensor(np.array([3]))).item() == 8
     )
-    assert (~i).data.tolist() == [-6, 6] and (~b).data.tolist() == [False, True]
+    assert (~i).array.tolist() == [-6, 6] and (~b).array.tolist() == [False, True]
     assert (
-        (b & True).data.tolist() == [True, False]
-        and (i | 2).data.tolist() == [7, -5]
-        and (1 ^ i).data.tolist() == [4, -8]
+        (b & True).array.tolist() == [True, False]
+        and (i | 2).array.tolist() == [7, -5]
+        and (1 ^ i).array.tolist() == [4, -8]
     )
-    assert abs(i).data.tolist() == [5, 7] and (+i) is i and (i == "a") is False
+    assert abs(i).array.tolist() == [5, 7] and (+i) is i and (i == "a") is False
 
 
 def test_closeness() -> None:
     x, y = Tensor(np.array([1.0, NAN, INF])), Tensor(np.array([1.0 + 1e-6, NAN, INF]))
-    assert retrograd.isclose(x, y).data.tolist() == [True, False, True] and retrograd.allclose(x, y, equal_nan=True)
+    assert retrograd.isclose(x, y).array.tolist() == [True, False, True] and retrograd.allclose(x, y, equal_nan=True)
     assert (
         not retrograd.allclose(x, y)
         and not retrograd.equal(x, x)
@@ -171,7 +171,7 @@ def test_fused_gradients_are_the_composed_ones(name: str) -> None:
     y = function(x)
     (fused,) = retrograd.autograd.grad(y, x, g, retain_graph=True)
     (composed,) = retrograd.autograd.grad(y, x, g, create_graph=True)
-    np.testing.assert_allclose(fused.data, composed.data, rtol=1e-12)
+    np.testing.assert_allclose(fused.array, composed.array, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["mul", "div", "pow", "hypot", "atan2", "logaddexp", "xlogy", "fmod", "remainder"])
@@ -185,7 +185,7 @@ def test_fused_gradients_of_two(name: str, shapes: tuple[tuple[int, ...], ...]) 
         fused = retrograd.autograd.grad(z, wanted, g, retain_graph=True)
         composed = retrograd.autograd.grad(z, wanted, g, create_graph=True)
         for a, b in zip(fused, composed, strict=True):
-            np.testing.assert_allclose(a.data, b.data, rtol=1e-12)
+            np.testing.assert_allclose(a.array, b.array, rtol=1e-12)
 
 
 def test_gumbel_softmax_hard() -> None:
@@ -195,7 +195,7 @@ def test_gumbel_softmax_hard() -> None:
     for hard in (False, True):
         retrograd.manual_seed(3)
         y = functional.gumbel_softmax(x, 0.5, hard, dim=0)
-        results.append((y.data, retrograd.autograd.grad(y, x, Tensor(np.arange(20.0).reshape(4, 5)))[0].data))
+        results.append((y.array, retrograd.autograd.grad(y, x, Tensor(np.arange(20.0).reshape(4, 5)))[0].array))
     (soft, g), (chosen, g_hard) = results
     np.testing.assert_array_equal(chosen, soft == soft.max(0))
     np.testing.assert_array_equal(g, g_hard)
@@ -204,8 +204,8 @@ def test_gumbel_softmax_hard() -> None:
 def test_rrelu_draws_between_its_limits() -> None:
     x = Tensor(-np.ones((100, 100)), requires_grad=True)
     y = functional.rrelu(x, 0.2, 0.4, training=True)
-    assert -0.4 <= y.data.min() < -0.39 and -0.21 < y.data.max() <= -0.2 and abs(y.data.mean() + 0.3) < 0.01
-    np.testing.assert_array_equal(retrograd.autograd.grad(y, x, Tensor(np.ones((100, 100))))[0].data, -y.data)
+    assert -0.4 <= y.array.min() < -0.39 and -0.21 < y.array.max() <= -0.2 and abs(y.array.mean() + 0.3) < 0.01
+    np.testing.assert_array_equal(retrograd.autograd.grad(y, x, Tensor(np.ones((100, 100))))[0].array, -y.array)
 
 
 def test_inplace_activations_change_their_input() -> None:
@@ -225,10 +225,10 @@ def test_inplace_activations_change_their_input() -> None:
         z = x * 1.0
         y = function(z, inplace=True)
         assert y is z
-        np.testing.assert_array_equal(y.data, function(x).data)
+        np.testing.assert_array_equal(y.array, function(x).array)
         (g,) = retrograd.autograd.grad(y, x, Tensor(np.array([2.0, 3.0])))
         (expected,) = retrograd.autograd.grad(function(x), x, Tensor(np.array([2.0, 3.0])))
-        np.testing.assert_allclose(g.data, expected.data)
+        np.testing.assert_allclose(g.array, expected.array)
 
 
 @pytest.mark.parametrize("low", [3, np.float32(3), np.full((1, 4), 3, np.float32), np.full(4, 3), np.full((3, 1), 3.0)])
@@ -240,14 +240,14 @@ def test_clamp_of_mixed_types(x: Any, low: Any, high: Any) -> None:
         with retrograd.use_kernels(kernels):
             y = retrograd.clamp(Tensor(np.asarray(x)), *given)
         shape = np.broadcast_shapes(*[np.shape(v) for v in (x, low, high) if v is not None])
-        assert y.shape == shape and (y.data == 3).all()
+        assert y.shape == shape and (y.array == 3).all()
 
 
 def test_where_logit_is_not_defined_its_gradient_is_a_constant() -> None:
     x = retrograd.tensor([-0.5, 0.25, 1.5], dtype=np.float64, requires_grad=True)
     g = retrograd.tensor([2.0, 3.0, 4.0], dtype=np.float64, requires_grad=True)
     (gx,) = retrograd.autograd.grad(retrograd.logit(x), x, g, create_graph=True)
-    np.testing.assert_allclose(gx.data, [np.nan, 16, np.nan])
+    np.testing.assert_allclose(gx.array, [np.nan, 16, np.nan])
     ggx, gg = retrograd.autograd.grad(gx, [x, g], retrograd.ones_like(x))
-    np.testing.assert_allclose(ggx.data, [0, -3 * 0.5 / 0.1875**2, 0])
-    np.testing.assert_allclose(gg.data, [0, 1 / 0.1875, 0])
+    np.testing.assert_allclose(ggx.array, [0, -3 * 0.5 / 0.1875**2, 0])
+    np.testing.assert_allclose(gg.array, [0, 1 / 0.1875, 0])

@@ -69,7 +69,7 @@ def test_avg_pool(name: str, count_include_pad: bool) -> None:
     x = numbers(2, 2, *window.input)
     check(lambda t: avg_pool(t, window, count_include_pad), (x,), lambda a: pooled(a, window, mean), linear=True)
     g = numbers(2, 2, *window.output)
-    back = AvgPoolGrad.apply(Tensor(g), window, count_include_pad).data
+    back = AvgPoolGrad.apply(Tensor(g), window, count_include_pad).array
     assert gradcheck(lambda t: AvgPoolGrad.apply(t, window, count_include_pad), [Tensor(g, requires_grad=True)])
     np.testing.assert_allclose((pooled(x, window, mean) * g).sum(), (x * back).sum(), rtol=1e-12)
 
@@ -78,10 +78,10 @@ def test_max_pool_is_closed_under_differentiation() -> None:
     window = windows("overlapping")
     x = away_from_kinks(2, 2, *window.input)
     _, indices = F.max_pool2d(Tensor(x), 3, (2, 1), 1, return_indices=True)
-    places_ = indices.data
+    places_ = indices.array
     g, v = numbers(*indices.shape), numbers(*x.shape)
-    back = MaxPoolGrad.apply(Tensor(g), places_, window).data
-    forth = MaxPoolGather.apply(Tensor(v), places_, window).data
+    back = MaxPoolGrad.apply(Tensor(g), places_, window).array
+    forth = MaxPoolGather.apply(Tensor(v), places_, window).array
     np.testing.assert_allclose((back * v).sum(), (g * forth).sum(), rtol=1e-12)
     exact = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}
     assert gradcheck(lambda t: MaxPoolGrad.apply(t, places_, window), [Tensor(g, requires_grad=True)], **exact)
@@ -91,11 +91,11 @@ def test_max_pool_is_closed_under_differentiation() -> None:
 def test_indices_ties_and_nan() -> None:
     x = Tensor(np.array([[[1.0, 1.0, np.nan, 5.0, -np.inf, -np.inf]]]), requires_grad=True)
     y, indices = F.max_pool1d(x, 2, return_indices=True)
-    np.testing.assert_array_equal(y.data, [[[1, np.nan, -np.inf]]])
-    np.testing.assert_array_equal(indices.data, [[[0, 2, 4]]])
+    np.testing.assert_array_equal(y.array, [[[1, np.nan, -np.inf]]])
+    np.testing.assert_array_equal(indices.array, [[[0, 2, 4]]])
     assert indices.dtype == np.int64 and not indices.requires_grad
     y.backward(Tensor(np.array([[[1.0, 2.0, 3.0]]])))
-    np.testing.assert_array_equal(x.grad.data, [[[1, 0, 2, 0, 3, 0]]])
+    np.testing.assert_array_equal(x.grad.array, [[[1, 0, 2, 0, 3, 0]]])
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
@@ -105,24 +105,24 @@ def test_functions_of_all_dimensions(ndim: int) -> None:
     window = pool_window(size, 2, 1, 1)
     largest, average = getattr(F, f"max_pool{ndim}d"), getattr(F, f"avg_pool{ndim}d")
     y = pooled(x, window, lambda v: v.max(-1))
-    np.testing.assert_array_equal(largest(Tensor(x), 2, 1, 1).data, y)
-    np.testing.assert_array_equal(largest(Tensor(x[1]), 2, 1, 1).data, y[1])
+    np.testing.assert_array_equal(largest(Tensor(x), 2, 1, 1).array, y)
+    np.testing.assert_array_equal(largest(Tensor(x[1]), 2, 1, 1).array, y[1])
     one, indices = largest(Tensor(x[1]), [2] * ndim, [1] * ndim, [1] * ndim, return_indices=True)
-    np.testing.assert_array_equal(one.data, y[1])
+    np.testing.assert_array_equal(one.array, y[1])
     np.testing.assert_array_equal(
-        np.take_along_axis(x[1].reshape(3, -1), indices.data.reshape(3, -1), 1), y[1].reshape(3, -1)
+        np.take_along_axis(x[1].reshape(3, -1), indices.array.reshape(3, -1), 1), y[1].reshape(3, -1)
     )
     z = pooled(x, window, lambda v: v.mean(-1))
-    np.testing.assert_allclose(average(Tensor(x), 2, 1, 1, count_include_pad=False).data, z)
-    np.testing.assert_allclose(average(Tensor(x[1]), 2, 1, 1, count_include_pad=False).data, z[1])
+    np.testing.assert_allclose(average(Tensor(x), 2, 1, 1, count_include_pad=False).array, z)
+    np.testing.assert_allclose(average(Tensor(x[1]), 2, 1, 1, count_include_pad=False).array, z[1])
 
 
 @pytest.mark.parametrize("batched", [True, False])
 def test_gradients_through_the_functions(batched: bool) -> None:
     x = away_from_kinks(2, 2, 5)
     x = x if batched else x[0]
-    check(lambda t: F.max_pool1d(t, 2), (x,), lambda a: F.max_pool1d(Tensor(a), 2).data)
-    check(lambda t: F.avg_pool1d(t, 2), (x,), lambda a: F.avg_pool1d(Tensor(a), 2).data, linear=True)
+    check(lambda t: F.max_pool1d(t, 2), (x,), lambda a: F.max_pool1d(Tensor(a), 2).array)
+    check(lambda t: F.avg_pool1d(t, 2), (x,), lambda a: F.avg_pool1d(Tensor(a), 2).array, linear=True)
 
 
 # size, kernel, stride, padding -> outputs with ceil_mode
@@ -143,18 +143,18 @@ def test_ceil_mode(size: int, kernel: int, stride: int, padding: int, outputs: i
     starts = [o * stride - padding for o in range(outputs)]
     parts = [x[0, 0, max(0, s) : s + kernel] for s in starts]
     y = F.max_pool1d(Tensor(x), kernel, stride, padding, ceil_mode=True)
-    np.testing.assert_array_equal(y.data[0, 0], [p.max() for p in parts])
+    np.testing.assert_array_equal(y.array[0, 0], [p.max() for p in parts])
     z = F.avg_pool1d(Tensor(x), kernel, stride, padding, ceil_mode=True, count_include_pad=False)
-    np.testing.assert_allclose(z.data[0, 0], [p.mean() for p in parts])
+    np.testing.assert_allclose(z.array[0, 0], [p.mean() for p in parts])
     if not padding:  # what is added lies outside x and its padding, and is not counted
         z = F.avg_pool1d(Tensor(x), kernel, stride, ceil_mode=True)
-        np.testing.assert_allclose(z.data[0, 0], [p.mean() for p in parts])
+        np.testing.assert_allclose(z.array[0, 0], [p.mean() for p in parts])
 
 
 def test_divisor_override() -> None:
     x = numbers(1, 2, 5, 5)
     ours = F.avg_pool2d(Tensor(x), 3, 2, 1, divisor_override=4)
-    np.testing.assert_allclose(ours.data, F.avg_pool2d(Tensor(x), 3, 2, 1).data * 9 / 4)
+    np.testing.assert_allclose(ours.array, F.avg_pool2d(Tensor(x), 3, 2, 1).array * 9 / 4)
 
 
 def test_empty_batch() -> None:

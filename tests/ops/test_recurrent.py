@@ -35,7 +35,7 @@ def test_values_and_gradients_of_options(options: dict[str, Any]) -> None:
     check_slopes(one)
     for found, expected in zip(one.run(one.leaves(np.float32)), one.expected(), strict=True):
         assert found.dtype == np.float32
-        np.testing.assert_allclose(found.data, expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found.array, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("options", FUSED.values(), ids=FUSED)
@@ -50,7 +50,7 @@ def test_the_composed_layer_equals_the_kernel(options: dict[str, Any]) -> None:
     again = grad(outputs, leaves, gs, create_graph=True)
     for found, expected in zip(again, fused, strict=True):
         assert found.requires_grad and not expected.requires_grad
-        np.testing.assert_allclose(found.data, expected.data, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(found.array, expected.array, rtol=1e-10, atol=1e-12)
 
 
 def test_states_are_zeros_where_none_are_given() -> None:
@@ -97,8 +97,8 @@ def test_requests(mode: str) -> None:
         if outputs[0].requires_grad:
             sum((y * g).sum() for y, g in zip(outputs, gs, strict=True)).backward()
         for leaf, wish, before, new in zip(again, wishes, previous, written, strict=True):
-            expected = {"add": before + new.data, "write": new.data, "null": before}[str(wish)]
-            np.testing.assert_allclose(leaf.grad.data, expected, rtol=1e-12, atol=1e-13)
+            expected = {"add": before + new.array, "write": new.array, "null": before}[str(wish)]
+            np.testing.assert_allclose(leaf.grad.array, expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("mode", GATES)
@@ -107,10 +107,10 @@ def test_several_forward_passes_and_two_backward_passes(mode: str) -> None:
     first, second = one.leaves(), other.leaves()
     y1, y2 = one.run(first)[0], other.run(second)[0]
     g1, g2 = Tensor(numbers(*y1.shape)), Tensor(numbers(*y2.shape))
-    kept = [g.data for g in grad(y1, first, g1, retain_graph=True)]
+    kept = [g.array for g in grad(y1, first, g1, retain_graph=True)]
     grad(y2, second, g2)
     for again, before in zip(grad(y1, first, g1), kept, strict=True):
-        np.testing.assert_array_equal(again.data, before)
+        np.testing.assert_array_equal(again.array, before)
     with pytest.raises(RuntimeError, match="freed"):
         grad(y1, first, g1)
 
@@ -124,7 +124,7 @@ def test_backward_on_another_kernel_set_is_refused(kernel_set: str) -> None:
         use_kernels({"textbook": "compiled", "compiled": "textbook"}[kernel_set]),
         pytest.raises(TypeError, match="recurrent_grad: the forward pass ran on another kernel set"),
     ):
-        grad(y, leaves, Tensor(y.data), allow_unused=True)
+        grad(y, leaves, Tensor(y.array), allow_unused=True)
 
 
 # ---------------------------------------------------------------- awkward inputs
@@ -147,14 +147,14 @@ def test_what_is_beyond_a_sequence_does_not_matter(mode: str) -> None:
         spoiled = one.leaves()
         outputs = one.run(spoiled)
         for y, same in zip(outputs, expected, strict=True):
-            np.testing.assert_array_equal(y.data, same.data)
+            np.testing.assert_array_equal(y.array, same.array)
         for y in outputs[:: 3 if one.cells else 2]:
-            assert not y.data[beyond].any()
+            assert not y.array[beyond].any()
         for create in (False, True):
             found = grad(outputs, spoiled, [Tensor(g) for g in gs], create_graph=create, retain_graph=True)
-            assert not found[0].data[beyond].any()
+            assert not found[0].array[beyond].any()
             for g, same in zip(found, wanted, strict=True):
-                np.testing.assert_allclose(g.data, same.data, rtol=1e-10, atol=1e-12)
+                np.testing.assert_allclose(g.array, same.array, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", GATES)
@@ -171,9 +171,9 @@ def test_any_memory_order_and_inputs_unchanged(mode: str) -> None:
     plain_leaves = one.leaves()
     plain = grad(one.run(plain_leaves), plain_leaves, [Tensor(g) for g in copies])
     for y, same in zip(outputs, expected, strict=True):
-        np.testing.assert_allclose(y.data, same, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(y.array, same, rtol=1e-12, atol=1e-13)
     for g, same_g in zip(strided, plain, strict=True):
-        np.testing.assert_allclose(g.data, same_g.data, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(g.array, same_g.array, rtol=1e-12, atol=1e-13)
     for a, b in zip([*turned, *gs], [*before, *copies], strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -184,8 +184,8 @@ def test_an_empty_batch() -> None:
         leaves = one.leaves()
         outputs = one.run(leaves)
         assert outputs[0].shape == (4, 0, 8) and outputs[1].shape == (2, 0, 4)
-        for leaf, g in zip(leaves, grad(outputs, leaves, [Tensor(y.data) for y in outputs]), strict=True):
-            assert g.shape == leaf.shape and not g.data.any()
+        for leaf, g in zip(leaves, grad(outputs, leaves, [Tensor(y.array) for y in outputs]), strict=True):
+            assert g.shape == leaf.shape and not g.array.any()
 
 
 def test_nan_in_a_cell_is_clipped_to_the_upper_end() -> None:
@@ -199,13 +199,13 @@ def test_nan_in_a_cell_is_clipped_to_the_upper_end() -> None:
         leaves = one.leaves()
         y, _, cn, cells = one.run(leaves)
         if not clip_nan:
-            assert np.isnan(cn.data[0, 0, 0]) and np.isnan(y.data).any()
+            assert np.isnan(cn.array[0, 0, 0]) and np.isnan(y.array).any()
             continue
-        assert cells.data[0, 0, 0] == 2.0 and np.isfinite(y.data).all()
+        assert cells.array[0, 0, 0] == 2.0 and np.isfinite(y.array).all()
         for create in (False, True):
-            gs = [Tensor(y.data), Tensor(cn.data)]
+            gs = [Tensor(y.array), Tensor(cn.array)]
             (gc0,) = grad([y, cn], [leaves[2]], gs, create_graph=create, retain_graph=True)
-            assert (gc0.data == 0.0).all()
+            assert (gc0.array == 0.0).all()
 
 
 def test_nan_stays_where_it_is_not_clipped() -> None:
@@ -213,7 +213,7 @@ def test_nan_stays_where_it_is_not_clipped() -> None:
         one = of(options, steps=2, batch=2)
         one.x[0, 0] = np.nan
         y, hn, *_ = one.run(one.leaves())
-        assert np.isnan(y.data[:, 0]).all() and np.isfinite(y.data[:, 1]).all() and np.isnan(hn.data[:, 0]).all()
+        assert np.isnan(y.array[:, 0]).all() and np.isfinite(y.array[:, 1]).all() and np.isnan(hn.array[:, 0]).all()
 
 
 def test_saturated_gates_are_finite() -> None:
@@ -222,8 +222,8 @@ def test_saturated_gates_are_finite() -> None:
         one.x[...] *= 1e4 if mode != "rnn_relu" else 1.0
         leaves = one.leaves(np.float32)
         y = one.run(leaves)[0]
-        assert np.isfinite(y.data).all()
-        assert all(np.isfinite(g.data).all() for g in grad(y, leaves, Tensor(numbers(*y.shape).astype(np.float32))))
+        assert np.isfinite(y.array).all()
+        assert all(np.isfinite(g.array).all() for g in grad(y, leaves, Tensor(numbers(*y.shape).astype(np.float32))))
 
 
 # ---------------------------------------------------------------- by hand
@@ -233,13 +233,13 @@ def test_one_unit_by_hand() -> None:
     """Weights of 0 leave the biases: every gate is known."""
     what = described("lstm", input=1, hidden=1)
     w = Weights(*[Tensor(np.zeros(shape)) for shape in ((4, 1), (4, 1), (4,), (4,))])
-    w.b_ih.data[:] = [0, np.log(3), 50, 0]  # i = 1/2, f = 3/4, g = 1, o = 1/2
+    w.b_ih.array[:] = [0, np.log(3), 50, 0]  # i = 1/2, f = 3/4, g = 1, o = 1/2
     c0 = Tensor(np.full((1, 1, 1), 2.0))
     y, hn, cn, cells = recurrent_layer(Tensor(np.zeros((2, 1, 1))), None, c0, [w], what, cells=True)
     assert cn is not None and cells is not None
-    np.testing.assert_allclose(cells.data.ravel(), [2.0, 2.0], rtol=1e-15)
-    np.testing.assert_allclose(y.data.ravel(), [np.tanh(2.0) / 2] * 2, rtol=1e-15)
-    assert hn.data.item() == y.data[1, 0, 0] and cn.data.item() == 2.0
+    np.testing.assert_allclose(cells.array.ravel(), [2.0, 2.0], rtol=1e-15)
+    np.testing.assert_allclose(y.array.ravel(), [np.tanh(2.0) / 2] * 2, rtol=1e-15)
+    assert hn.array.item() == y.array[1, 0, 0] and cn.array.item() == 2.0
 
 
 # ---------------------------------------------------------------- refusals
@@ -295,8 +295,8 @@ def test_lengths_of_any_integer_type_are_copied() -> None:
         one.lengths = lengths
         leaves = one.leaves()
         y = one.run(leaves)[0]
-        np.testing.assert_allclose(y.data, expected[0], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(y.array, expected[0], rtol=1e-12, atol=1e-13)
         before = grad(y, leaves, Tensor(numbers(*y.shape)), retain_graph=True)
         lengths[:] = 1  # the backward has its own
         for g, same in zip(grad(y, leaves, Tensor(numbers(*y.shape))), before, strict=True):
-            np.testing.assert_array_equal(g.data, same.data)
+            np.testing.assert_array_equal(g.array, same.array)

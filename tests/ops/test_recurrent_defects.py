@@ -25,7 +25,7 @@ MODES = pytest.mark.parametrize("mode", GATES)
 
 
 def close(actual: Any, expected: Any) -> None:
-    np.testing.assert_allclose(actual.data, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(actual.array, expected, rtol=1e-10, atol=1e-12)
 
 
 def stacked(mode: str, layers: int, reverse: tuple[bool, ...], **how: Any) -> list[Case]:
@@ -62,7 +62,7 @@ def test_mxnet_add_adds_once_and_not_at_every_step(mode: str) -> None:
     one = case(described(mode), steps=4)
     leaves = one.leaves()
     y, *_ = one.run(leaves)
-    written = [g.data for g in grad(y, leaves, Tensor(numbers(*y.shape)), retain_graph=True, allow_unused=True)]
+    written = [g.array for g in grad(y, leaves, Tensor(numbers(*y.shape)), retain_graph=True, allow_unused=True)]
     for start in (0.0, 3.0):
         added = one.leaves()
         for leaf in added:
@@ -86,13 +86,13 @@ def test_mxnet_frozen_weights_do_not_cut_the_gradient_through_time(mode: str) ->
         g = Tensor(numbers(*one.run(leaves)[0].shape))
         wanted = grad(one.run(leaves)[0], leaves[:states], g)
         for found, expected in zip(grad(one.run(frozen)[0], frozen[:states], g), wanted, strict=True):
-            close(found, expected.data)
-        gx = wanted[0].data
+            close(found, expected.array)
+        gx = wanted[0].array
         assert np.abs(gx).min(axis=(1, 2)).min() > 0  # every step has its part
     for alone in range(len(leaves)):  # and no gradient depends on which others are wanted
         some = [Tensor(a, requires_grad=i == alone) for i, a in enumerate(one.arrays)]
         (found,) = grad(one.run(some)[0], [some[alone]], g)
-        close(found, grad(one.run(leaves)[0], [leaves[alone]], g)[0].data)
+        close(found, grad(one.run(leaves)[0], [leaves[alone]], g)[0].array)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.5], ids=["plain", "dropout"])
@@ -109,8 +109,8 @@ def test_mxnet_lower_layers_learn_when_the_data_wants_no_gradient(mode: str, p: 
         y = run(cases, Tensor(cases[0].x, requires_grad=wanted), weights, p)
         found.append(grad(y, flat, Tensor(numbers(*y.shape))))
     for with_x, without in zip(*found, strict=True):
-        close(without, with_x.data)
-        assert without.data.any()
+        close(without, with_x.array)
+        assert without.array.any()
 
 
 @MODES
@@ -122,12 +122,12 @@ def test_mxnet_lengths_of_backward_are_those_of_forward(mode: str) -> None:
     leaves = one.leaves()
     x, h0, c0, weights = one.regrouped(leaves)
     y, hn, *_ = recurrent_layer(x, h0, c0, weights, one.what, lengths)
-    lengths.data[:] = 4
-    hn.data.fill(7.0)
+    lengths.array[:] = 4
+    hn.array.fill(7.0)
     same = expected.leaves()
     g = Tensor(numbers(*y.shape))
     for found, wanted in zip(grad(y, leaves, g), grad(expected.run(same)[0], same, g), strict=True):
-        close(found, wanted.data)
+        close(found, wanted.array)
 
 
 def test_mxnet_a_sum_of_many_gradients_with_add() -> None:
@@ -144,7 +144,7 @@ def test_mxnet_a_sum_of_many_gradients_with_add() -> None:
     total.backward()
     for leaf, each in zip(leaves, wanted, strict=True):
         assert leaf.grad is not None
-        close(leaf.grad, 1 + 21 * each.data)
+        close(leaf.grad, 1 + 21 * each.array)
 
 
 @pytest.mark.parametrize("reverse", [FORWARD, BOTH], ids=["forward", "both"])
@@ -161,8 +161,8 @@ def test_mxnet_every_layer_of_a_stack_has_its_gradients(mode: str, reverse: tupl
     rng = np.random.default_rng(2)
     for place, found in enumerate(gradients):
         move = rng.standard_normal(found.shape)
-        close(wrapped((found.data * move).sum()), slope_of_stack(cases, place, move, g))
-        assert found.data.any()
+        close(wrapped((found.array * move).sum()), slope_of_stack(cases, place, move, g))
+        assert found.array.any()
 
 
 def wrapped(value: Any) -> Tensor:
@@ -193,7 +193,7 @@ def test_mxnet_gradients_where_nothing_is_trained(mode: str) -> None:
     x = Tensor(one.x, requires_grad=True)
     y = one.run([x, *one.leaves(wanted=False)[1:]])[0]
     g = Tensor(numbers(*y.shape))
-    close(grad(y, [x], g)[0], grad(one.run(leaves)[0], leaves[:1], g)[0].data)
+    close(grad(y, [x], g)[0], grad(one.run(leaves)[0], leaves[:1], g)[0].array)
 
 
 # ---------------------------------------------------------------- SINGA
@@ -203,7 +203,7 @@ def test_mxnet_gradients_where_nothing_is_trained(mode: str) -> None:
 def test_singa_no_option_is_accepted_and_ignored(options: dict[str, Any]) -> None:
     """num_layers, bidirectional, dropout, bias and batch_first of its layers did nothing."""
     plain, other = case(described("lstm")), case(described("lstm", **options))
-    y, same = plain.run(plain.leaves())[0].data, other.run(other.leaves())[0].data
+    y, same = plain.run(plain.leaves())[0].array, other.run(other.leaves())[0].array
     assert y.shape != same.shape or np.abs(y - same).max() > 1e-2
 
 
@@ -214,7 +214,7 @@ def test_singa_the_final_states_pass_their_gradients_on(mode: str) -> None:
     leaves = one.leaves()
     for state in one.run(leaves)[1 : 2 + int(one.what.cells)]:
         gradients = grad(state, leaves, Tensor(numbers(*state.shape)), retain_graph=True)
-        assert all(g.data.any() for g in gradients)
+        assert all(g.array.any() for g in gradients)
 
 
 @MODES
@@ -224,7 +224,7 @@ def test_singa_the_last_output_is_that_of_the_last_step_that_counts(mode: str) -
     one = case(described(mode), lengths=lengths)
     y, hn, *_ = one.run(one.leaves())
     for n, length in enumerate(lengths):
-        np.testing.assert_array_equal(hn.data[0, n], y.data[length - 1, n])
+        np.testing.assert_array_equal(hn.array[0, n], y.array[length - 1, n])
 
 
 @MODES
@@ -235,7 +235,7 @@ def test_singa_backward_runs_twice(mode: str) -> None:
     g = Tensor(numbers(*y.shape))
     first = grad(y, leaves, g, retain_graph=True, allow_unused=True)
     for again, before in zip(grad(y, leaves, g, allow_unused=True), first, strict=True):
-        np.testing.assert_array_equal(again.data, before.data)
+        np.testing.assert_array_equal(again.array, before.array)
 
 
 # ---------------------------------------------------------------- numpy-ml
@@ -254,9 +254,9 @@ def test_numpy_ml_a_second_sequence_after_an_update(mode: str, reverse: tuple[bo
     y.backward(Tensor(numbers(*y.shape)))
     for leaf in flat:
         assert leaf.grad is not None
-        leaf.data -= 0.1 * leaf.grad.data
+        leaf.array -= 0.1 * leaf.grad.array
         leaf.grad = None
-    other.weights = [Weights(*[p if p is None else p.data.copy() for p in w]) for w in weights[0]]
+    other.weights = [Weights(*[p if p is None else p.array.copy() for p in w]) for w in weights[0]]
     outputs = run([other], Tensor(other.x), weights)
     outputs.backward(Tensor(upstream([outputs])[0]))
     close(outputs, other.expected()[0])
@@ -264,7 +264,7 @@ def test_numpy_ml_a_second_sequence_after_an_update(mode: str, reverse: tuple[bo
     wanted = grad(other.run(fresh)[0], fresh[1:], Tensor(upstream([outputs])[0]))
     for leaf, expected in zip(flat, wanted, strict=True):
         assert leaf.grad is not None
-        close(leaf.grad, expected.data)
+        close(leaf.grad, expected.array)
 
 
 @MODES

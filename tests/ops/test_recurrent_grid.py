@@ -61,8 +61,8 @@ def check(one: Case, checkpoint: Any, seed: int) -> None:
     leaves = one.leaves()
     fused, slow = one.run(leaves, checkpoint=checkpoint), one.run(leaves, composed)
     for y, same, expected in zip(fused, slow, one.expected(), strict=True):
-        np.testing.assert_allclose(y.data, expected, rtol=1e-11, atol=1e-12)
-        np.testing.assert_allclose(same.data, expected, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(y.array, expected, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(same.array, expected, rtol=1e-11, atol=1e-12)
     gs = upstream(fused, seed)
     heard = [bool(h) for h in rng.integers(0, 2, len(gs))]
     heard[rng.integers(len(gs))] = True
@@ -74,10 +74,10 @@ def check(one: Case, checkpoint: Any, seed: int) -> None:
     directions = [rng.standard_normal(leaf.shape) for leaf in leaves]
     for found, expected, direction in zip(of_fused, of_slow, directions, strict=True):
         if expected is None:
-            assert found is None or not found.data.any()
+            assert found is None or not found.array.any()
             continue
-        np.testing.assert_allclose(found.data, expected.data, rtol=1e-9, atol=1e-11)
-        slope += float((found.data * direction).sum())
+        np.testing.assert_allclose(found.array, expected.array, rtol=1e-9, atol=1e-11)
+        slope += float((found.array * direction).sum())
     wanted = one.slope(directions, [g if h else None for g, h in zip(gs, heard, strict=True)])
     np.testing.assert_allclose(slope, wanted, rtol=1e-9, atol=1e-10)
     check_requests(one, checkpoint, rng, chosen, given_gs, of_fused)
@@ -100,10 +100,10 @@ def check_requests(
         assert leaf.grad is not None
         if wish == "null" or new is None:
             if wish == "null":
-                np.testing.assert_array_equal(leaf.grad.data, before)
+                np.testing.assert_array_equal(leaf.grad.array, before)
             continue
-        expected = new.data + before if wish == "add" else new.data
-        np.testing.assert_allclose(leaf.grad.data, expected, rtol=1e-10, atol=1e-12)
+        expected = new.array + before if wish == "add" else new.array
+        np.testing.assert_allclose(leaf.grad.array, expected, rtol=1e-10, atol=1e-12)
 
 
 @given(layers())

@@ -27,7 +27,7 @@ def test_values_and_gradients(options: dict[str, Any], masks: bool) -> None:
     if not masks:  # the mean of the dropout's mask is 1
         expected = of({**options, "recurrent_dropout": 0.0}, lengths=(2, 4, 1))
         for found, wanted in zip(one.run(one.leaves()), expected.expected(), strict=True):
-            np.testing.assert_allclose(found.data, wanted, rtol=1e-12, atol=1e-13)
+            np.testing.assert_allclose(found.array, wanted, rtol=1e-12, atol=1e-13)
     else:
         check_values(one)
     check_slopes(one)
@@ -41,7 +41,7 @@ def test_every_option_changes_the_result(options: dict[str, Any]) -> None:
     one = of(options, masks=True)
     for name in set(options) - {"mode"}:
         other = of({**options, name: Recurrence.__dataclass_fields__[name].default}, masks=True).expected()[0]
-        y = one.run(one.leaves())[0].data
+        y = one.run(one.leaves())[0].array
         assert y.shape != other.shape or np.abs(y - other).max() > 1e-3, name
 
 
@@ -54,13 +54,13 @@ def test_masks_have_the_chances_that_are_asked_for() -> None:
     masks = draw_masks(Tensor(np.zeros((30, 20, 3), np.float32)), what)
     assert masks is not None and masks.recurrent is not None and masks.cell is not None and masks.hidden is not None
     assert masks.recurrent.shape == (2, 20, 40) and masks.recurrent.dtype == np.float32
-    assert set(np.unique(masks.recurrent.data)) == {np.float32(0), np.float32(1 / 0.75)}
-    assert abs((masks.recurrent.data == 0).mean() - 0.25) < 0.05
-    assert masks.cell.shape == (2, 30, 20, 50) and abs(masks.cell.data.mean() - 0.2) < 0.01
-    assert masks.hidden.shape == (2, 30, 20, 40) and abs(masks.hidden.data.mean() - 0.6) < 0.01
+    assert set(np.unique(masks.recurrent.array)) == {np.float32(0), np.float32(1 / 0.75)}
+    assert abs((masks.recurrent.array == 0).mean() - 0.25) < 0.05
+    assert masks.cell.shape == (2, 30, 20, 50) and abs(masks.cell.array.mean() - 0.2) < 0.01
+    assert masks.hidden.shape == (2, 30, 20, 40) and abs(masks.hidden.array.mean() - 0.6) < 0.01
     manual_seed(1)
     again = draw_masks(Tensor(np.zeros((30, 20, 3), np.float32)), what)
-    assert again is not None and again.cell is not None and (again.cell.data == masks.cell.data).all()
+    assert again is not None and again.cell is not None and (again.cell.array == masks.cell.array).all()
     assert draw_masks(Tensor(np.zeros((3, 2, 3))), described("gru")) is None
 
 
@@ -93,13 +93,13 @@ def test_cells(mode: str, biases: tuple[int, ...]) -> None:
     outputs = found if isinstance(found, tuple) else (found,)
     _, *expected, _ = naive_recurrent.values(*one.plain())
     for y, wanted in zip(outputs, expected, strict=False):
-        np.testing.assert_allclose(y.data, wanted[0], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(y.array, wanted[0], rtol=1e-12, atol=1e-13)
     inputs = [t for t in (x, h, c, *tensors) if t is not None]
     gs = [Tensor(numbers(*y.shape)) for y in outputs]
     leaves = one.leaves()
-    same = grad(one.run(leaves)[1 : 1 + len(outputs)], leaves, [Tensor(g.data[None]) for g in gs])
-    kept = [g.data for g, a in zip(same, one.arrays, strict=True)]
-    gx, gh, *rest = (g.data for g in grad(outputs, inputs, gs))
+    same = grad(one.run(leaves)[1 : 1 + len(outputs)], leaves, [Tensor(g.array[None]) for g in gs])
+    kept = [g.array for g, a in zip(same, one.arrays, strict=True)]
+    gx, gh, *rest = (g.array for g in grad(outputs, inputs, gs))
     np.testing.assert_allclose(gx, kept[0][0], rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(gh, kept[1][0], rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(rest[-1 - len(biases)], kept[-3], rtol=1e-11, atol=1e-13)  # w_hh
@@ -115,7 +115,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "rows": (lambda: gru_cell(X, H, W_IH, W_HH), ValueError, "gru_cell: input.shape=(3, 2), w_ih.shape=(16, 2)"),
     "axes": (lambda: rnn_tanh_cell(X[0], H, W_IH[:4], W_HH[:4]), ValueError, "rnn_tanh_cell: input.shape=(2,)"),
     "w_ih": (lambda: rnn_relu_cell(X, H, W_IH[:3], W_HH[:4]), ValueError, "rnn_relu_cell: w_ih.shape=(3, 2), needs"),
-    "numbers": (lambda: rnn_relu_cell(X.data, H, W_IH, W_HH), TypeError, "rnn_relu_cell: input"),  # type: ignore[arg-type]
+    "numbers": (lambda: rnn_relu_cell(X.array, H, W_IH, W_HH), TypeError, "rnn_relu_cell: input"),  # type: ignore[arg-type]
     "type": (lambda: rnn_relu_cell(X.float(), H, W_IH[:4], W_HH[:4]), TypeError, "rnn_relu_cell: input is float32, h0"),
 }
 
@@ -135,6 +135,6 @@ def test_masks_are_no_part_of_the_layer() -> None:
     kept = wrap(np.ones((1, 4, 3, 4), bool))
     assert one.masks is not None
     still = recurrent_layer(x, h0, None, weights, what, masks=one.masks._replace(hidden=kept))[0]
-    np.testing.assert_array_equal(still.data, np.broadcast_to(h0.data, still.shape))
-    assert not np.allclose(drawn.data, recurrent_layer(x, h0, None, weights, what)[0].data)
+    np.testing.assert_array_equal(still.array, np.broadcast_to(h0.array, still.shape))
+    assert not np.allclose(drawn.array, recurrent_layer(x, h0, None, weights, what)[0].array)
     assert isinstance(weights[0], Weights)

@@ -25,7 +25,7 @@ def test_segments_change_no_bit_of_the_outputs(options: dict[str, Any], every: A
     for lengths in (None, (1, 5, 3)):
         one = of(options, steps=5, lengths=lengths)
         for plain, kept in zip(one.run(one.leaves()), one.run(one.leaves(), checkpoint=every), strict=True):
-            np.testing.assert_array_equal(kept.data, plain.data)
+            np.testing.assert_array_equal(kept.array, plain.array)
         check_slopes(one, checkpoint=every)
 
 
@@ -46,7 +46,7 @@ def test_segments_give_each_gradient_alone_and_null_for_the_others(one: Case) ->
     for place in range(len(leaves)):
         again = [Tensor(a, requires_grad=i == place) for i, a in enumerate(one.arrays)]
         (found,) = grad(one.run(again, checkpoint=2), [again[place]], gs)
-        np.testing.assert_allclose(found.data, expected[place].data, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(found.array, expected[place].array, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("options", [{"norm": 1e-2}, {"projection": 2}], ids=["norm_c", "w_hr"])
@@ -64,7 +64,7 @@ def test_an_output_that_does_not_depend_on_what_is_wanted(
     outputs = one.run(alone, checkpoint=checkpoint)
     heard = [place for place, y in enumerate(outputs) if y.requires_grad]
     (found,) = grad([outputs[n] for n in heard], [alone[-1]], [gs[n] for n in heard], create_graph=create_graph)
-    np.testing.assert_allclose(found.data, expected.data, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(found.array, expected.array, rtol=1e-11, atol=1e-13)
 
 
 def test_segments_without_initial_states() -> None:
@@ -79,7 +79,7 @@ def test_segments_of_operators(options: dict[str, Any], every: int = 2) -> None:
     for masks in (True, False):
         one = of(options, BOTH, steps=5, lengths=(1, 5, 3), masks=masks)
         for plain, kept in zip(one.run(one.leaves()), one.run(one.leaves(), checkpoint=every), strict=True):
-            np.testing.assert_allclose(kept.data, plain.data, rtol=1e-13, atol=1e-14)
+            np.testing.assert_allclose(kept.array, plain.array, rtol=1e-13, atol=1e-14)
     one = of(options, BOTH, steps=5, lengths=(1, 5, 3), masks=True)
     check_values(one, checkpoint=every)
     check_slopes(one, checkpoint=every)
@@ -98,7 +98,7 @@ def test_second_derivatives_of_segments_of_operators(options: dict[str, Any]) ->
     plain = grad(one.run(leaves, checkpoint=2), leaves, gs)  # whose slopes are tested
     recorded = grad(one.run(leaves, checkpoint=2), leaves, gs, create_graph=True)
     for one_way, other in zip(plain, recorded, strict=True):
-        np.testing.assert_allclose(other.data, one_way.data, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(other.array, one_way.array, rtol=1e-11, atol=1e-13)
 
 
 def test_segments_of_operators_compute_what_is_asked_for() -> None:
@@ -110,7 +110,7 @@ def test_segments_of_operators_compute_what_is_asked_for() -> None:
     for place in range(len(leaves)):
         again = [Tensor(a, requires_grad=i == place) for i, a in enumerate(one.arrays)]
         (found,) = grad(one.run(again, checkpoint=2), [again[place]], gs)
-        np.testing.assert_allclose(found.data, expected[place].data, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(found.array, expected[place].array, rtol=1e-11, atol=1e-13)
     without = case(described("lstm", norm=1e-2, reverse=BOTH), states=False)
     check_slopes(without, checkpoint=3)
 
@@ -138,7 +138,7 @@ def test_segments_take_memory_like_the_square_root_of_the_steps(options: dict[st
         grad(hn, leaves, Tensor(numbers(*hn.shape)))
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return most - 2 * y.data.nbytes
+        return most - 2 * y.array.nbytes
 
     peak(25, "auto")  # kernels are compiled, and scratch memory is there
     few, many = peak(25, "auto"), peak(100, "auto")

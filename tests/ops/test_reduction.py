@@ -30,7 +30,7 @@ def test_without_axes() -> None:
 
 def test_empty() -> None:
     x = Tensor(np.zeros((0, 3)), requires_grad=True)
-    np.testing.assert_array_equal(x.sum(0).data, [0, 0, 0])
+    np.testing.assert_array_equal(x.sum(0).array, [0, 0, 0])
     assert np.isnan(x.mean().item())
     x.sum().backward()
     assert x.grad.shape == (0, 3)
@@ -38,7 +38,7 @@ def test_empty() -> None:
 
 def test_integers_sum_exactly() -> None:
     y = Tensor(np.array([[1, 2**53], [1, 1]])).sum(0)
-    assert y.dtype == np.int64 and y.data.tolist() == [2, 2**53 + 1]
+    assert y.dtype == np.int64 and y.array.tolist() == [2, 2**53 + 1]
     assert Tensor(np.array([True, True])).sum().item() == 2
 
 
@@ -51,7 +51,7 @@ def test_max_along(dim: int, keepdim: bool) -> None:
     indices = found.indices
     assert found.values is found[0] and indices is found[1]
     assert indices.dtype == np.int64 and not indices.requires_grad
-    np.testing.assert_array_equal(indices.data, x.argmax(dim, keepdims=keepdim))
+    np.testing.assert_array_equal(indices.array, x.argmax(dim, keepdims=keepdim))
 
 
 def test_max_of_all() -> None:
@@ -61,10 +61,10 @@ def test_max_of_all() -> None:
 def test_ties() -> None:
     x = Tensor(np.array([[1.0, 3.0], [3.0, 2.0]]), requires_grad=True)
     x.max().backward(Tensor(np.array(6.0)))
-    np.testing.assert_array_equal(x.grad.data, [[0, 3], [3, 0]])  # shared evenly
+    np.testing.assert_array_equal(x.grad.array, [[0, 3], [3, 0]])  # shared evenly
     y = Tensor(np.array([[3.0, 3.0], [1.0, 1.0]]), requires_grad=True)
     y.max(1)[0].backward(Tensor(np.array([5.0, 7.0])))
-    np.testing.assert_array_equal(y.grad.data, [[5, 0], [7, 0]])  # to the first
+    np.testing.assert_array_equal(y.grad.array, [[5, 0], [7, 0]])  # to the first
 
 
 def test_nan_is_the_maximum() -> None:
@@ -72,13 +72,13 @@ def test_nan_is_the_maximum() -> None:
     y = x.max()
     assert np.isnan(y.item())
     y.backward()
-    np.testing.assert_array_equal(x.grad.data, [0, 1, 0])
+    np.testing.assert_array_equal(x.grad.array, [0, 1, 0])
     assert Tensor(np.array([[1.0, np.nan, 2.0]])).max(1)[1].item() == 1
 
 
 def test_max_of_integers() -> None:
     x = Tensor(np.array([[1, 5], [7, 2]]))
-    assert x.max().item() == 7 and x.max(1)[0].data.tolist() == [5, 7] and x.max(1)[1].data.tolist() == [1, 0]
+    assert x.max().item() == 7 and x.max(1)[0].array.tolist() == [5, 7] and x.max(1)[1].array.tolist() == [1, 0]
 
 
 def test_argmax() -> None:
@@ -87,7 +87,7 @@ def test_argmax() -> None:
     for keepdim in (False, True):
         y = Tensor(x, requires_grad=True).argmax(1, keepdim)
         assert y.dtype == np.int64 and not y.requires_grad
-        np.testing.assert_array_equal(y.data, x.argmax(1, keepdims=keepdim))
+        np.testing.assert_array_equal(y.array, x.argmax(1, keepdims=keepdim))
 
 
 def test_both_outputs_of_a_sweep_with_an_unused_maximum() -> None:
@@ -122,4 +122,4 @@ def test_messages(call, error: type[Exception], message: str) -> None:
 
 
 def test_a_list_of_axes() -> None:
-    np.testing.assert_array_equal(r.sum(Tensor(np.ones((2, 3, 4))), [0, -1]).data, [8, 8, 8])
+    np.testing.assert_array_equal(r.sum(Tensor(np.ones((2, 3, 4))), [0, -1]).array, [8, 8, 8])

@@ -39,7 +39,7 @@ def in_chunks() -> list[Window]:
 
 
 def close(actual: Any, expected: np.ndarray) -> None:
-    np.testing.assert_allclose(actual.data, expected, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(actual.array, expected, rtol=1e-11, atol=1e-11)
 
 
 # ---------------------------------------------------------------- MXNet
@@ -54,7 +54,7 @@ def test_mxnet_v1_null_is_null_in_every_chunk_of_the_batch(window: Window) -> No
     tx, tw = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
     tw.grad_req, tw.grad = "null", Tensor(before := numbers(*w.shape))
     conv(tx, tw, None, window).backward(Tensor(g))
-    np.testing.assert_array_equal(tw.grad.data, before)
+    np.testing.assert_array_equal(tw.grad.array, before)
     close(tx.grad, naive.conv_input_grad(g, w, None, SIZE, *GEOMETRY))
     assert kernels_of_backward(lambda x, w: conv(x, w, None, window), (x, w), {0}) == ["conv_input_grad"]
 
@@ -89,10 +89,10 @@ def test_mxnet_add_reaches_the_input_of_a_pointwise_convolution(groups: int, tra
     g = Tensor(numbers(3, 4, 2, 3, seed=2))
     function = F.conv_transpose2d if transposed else F.conv2d
     function(x, w, groups=groups).backward(g)
-    once, before = x.grad.data.copy(), numbers(*x.shape, seed=3)
+    once, before = x.grad.array.copy(), numbers(*x.shape, seed=3)
     x.grad = Tensor(before.copy())
     function(x, w, groups=groups).backward(g)
-    np.testing.assert_array_equal(x.grad.data, before + once)
+    np.testing.assert_array_equal(x.grad.array, before + once)
 
 
 def test_mxnet_v1_a_kernel_that_its_dilation_makes_too_large_is_refused() -> None:
@@ -113,7 +113,7 @@ def test_singa_several_forwards_before_a_backward_and_a_backward_twice() -> None
     inputs = [Tensor(numbers(2, 4, *SIZE, seed=seed)) for seed in (1, 2)]
     first, second = (layer(x) for x in inputs)
     upstream = [Tensor(numbers(*y.shape, seed=seed)) for seed, y in enumerate((first, second), 3)]
-    expected = sum(naive.conv_weight_grad(x.data, g.data, KERNEL, (1, 1), ((0, 0),) * 2, (1, 1), 2)
+    expected = sum(naive.conv_weight_grad(x.array, g.array, KERNEL, (1, 1), ((0, 0),) * 2, (1, 1), 2)
                    for x, g in zip(inputs, upstream, strict=True))  # fmt: skip
     for _ in range(2):
         layer.zero_grad()
@@ -160,7 +160,7 @@ def test_numpy_ml_a_frozen_layer_lets_the_gradient_through() -> None:
     x, _, g = operands()
     tx = Tensor(x, requires_grad=True)
     frozen(tx).backward(Tensor(g))
-    close(tx.grad, naive.conv_input_grad(g, frozen.weight.data, None, SIZE, *GEOMETRY))
+    close(tx.grad, naive.conv_input_grad(g, frozen.weight.array, None, SIZE, *GEOMETRY))
     assert frozen.weight.grad is None and frozen.bias.grad is None
 
 
@@ -169,9 +169,9 @@ def test_numpy_ml_padding_is_never_the_maximum(padding: Any) -> None:
     """Its pooling pads with zeros, which win over negative numbers, and its backward fails where there is padding."""
     x = Tensor(-np.abs(numbers(2, 3, 4, 5)) - 1, requires_grad=True)
     y = F.max_pool2d(x, 3, 1, padding)
-    assert y.data.max() < -1
+    assert y.array.max() < -1
     y.backward(g := Tensor(numbers(*y.shape)))
-    np.testing.assert_allclose(x.grad.data.sum(), g.data.sum(), rtol=1e-12)
+    np.testing.assert_allclose(x.grad.array.sum(), g.array.sum(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
@@ -184,9 +184,9 @@ def test_numpy_ml_gradients_of_a_deconvolution(padding: Any, stride: int) -> Non
     y.backward(Tensor(g))
     pairs = ((padding, padding),) * 2 if isinstance(padding, int) else padding
     geometry: Any = ((stride, stride), pairs, (1, 1), 1)
-    close(y, naive.conv_input_grad(x.data, w.data, None, y.shape[2:], *geometry))
-    close(x.grad, naive.conv(g, w.data, None, *geometry))
-    close(w.grad, naive.conv_weight_grad(g, x.data, (3, 4), *geometry))
+    close(y, naive.conv_input_grad(x.array, w.array, None, y.shape[2:], *geometry))
+    close(x.grad, naive.conv(g, w.array, None, *geometry))
+    close(w.grad, naive.conv_weight_grad(g, x.array, (3, 4), *geometry))
 
 
 # ---------------------------------------------------------------- PyTorch
@@ -203,9 +203,9 @@ def test_torch_conv2d_weight_with_groups_and_positions_that_nothing_reads(
     g = numbers(*F.conv2d(x, w, None, stride, 1, 1, groups).shape, seed=2)
     geometry: Any = ((stride, stride), ((1, 1), (1, 1)), (1, 1), groups)
     found = nn.grad.conv2d_weight(x, w.shape, Tensor(g), stride, 1, 1, groups)
-    close(found, naive.conv_weight_grad(x.data, g, (3, 3), *geometry))
+    close(found, naive.conv_weight_grad(x.array, g, (3, 3), *geometry))
     close(nn.grad.conv2d_input(x.shape, w, Tensor(g), stride, 1, 1, groups),
-          naive.conv_input_grad(g, w.data, None, size, *geometry))  # fmt: skip
+          naive.conv_input_grad(g, w.array, None, size, *geometry))  # fmt: skip
 
 
 def test_torch_conv2d_weight_makes_no_copy_for_each_input_channel() -> None:
@@ -218,7 +218,7 @@ def test_torch_conv2d_weight_makes_no_copy_for_each_input_channel() -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 16 * x.data.nbytes, "64 copies of the gradient were made there"
+    assert peak < 16 * x.array.nbytes, "64 copies of the gradient were made there"
 
 
 @pytest.mark.parametrize("size", [(3, 4), (1, 1), (2, 5)])
@@ -228,8 +228,8 @@ def test_torch_the_input_gradient_of_a_transposed_convolution_with_stride_2(size
     y = F.conv_transpose2d(x, w, None, 2, 1, 1)
     y.backward(Tensor(g := numbers(*y.shape, seed=2)))
     geometry: Any = ((2, 2), ((1, 1), (1, 1)), (1, 1), 1)
-    close(x.grad, naive.conv(g, w.data, None, *geometry))
-    close(w.grad, naive.conv_weight_grad(g, x.data, (3, 3), *geometry))
+    close(x.grad, naive.conv(g, w.array, None, *geometry))
+    close(w.grad, naive.conv_weight_grad(g, x.array, (3, 3), *geometry))
 
 
 def test_torch_output_padding_that_only_the_dilation_allows() -> None:
@@ -239,9 +239,9 @@ def test_torch_output_padding_that_only_the_dilation_allows() -> None:
     y.backward(Tensor(g := numbers(*y.shape, seed=2)))
     geometry: Any = ((1, 1), ((0, 0), (0, 0)), (3, 3), 1)
     assert y.shape == (2, 2, 9, 11)
-    close(y, naive.conv_input_grad(x.data, w.data, None, (9, 11), *geometry))
-    close(x.grad, naive.conv(g, w.data, None, *geometry)[:, :, :4, :3])
-    close(w.grad, naive.conv_weight_grad(g[..., :7, :9], x.data, (2, 3), *geometry))
+    close(y, naive.conv_input_grad(x.array, w.array, None, (9, 11), *geometry))
+    close(x.grad, naive.conv(g, w.array, None, *geometry)[:, :, :4, :3])
+    close(w.grad, naive.conv_weight_grad(g[..., :7, :9], x.array, (2, 3), *geometry))
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -314,10 +314,10 @@ def test_every_option_changes_the_result(kind: Any, option: str) -> None:
     def run(**options: Any) -> Tensor:
         stride = {"stride": 2} if option == "output_padding" else {}
         layer = kind(4, 4, 3, **stride, **options).double()
-        layer.weight.data[...] = w[:, : layer.weight.shape[1]]
+        layer.weight.array[...] = w[:, : layer.weight.shape[1]]
         if layer.bias is not None:
-            layer.bias.data[...] = b
+            layer.bias.array[...] = b
         return layer(x)  # type: ignore[no-any-return]
 
     plain, changed = run(), run(**{option: CHANGES[option]})
-    assert plain.shape != changed.shape or not np.allclose(plain.data, changed.data)
+    assert plain.shape != changed.shape or not np.allclose(plain.array, changed.array)

@@ -52,14 +52,14 @@ def test_linear(name: str) -> None:
 def test_views_share_memory() -> None:
     x = Tensor(X)
     for y in (x.reshape(6, 4), x.permute(2, 1, 0), x[1:], x.expand(2, 2, 3, 4), x.unsqueeze(0)):
-        assert np.shares_memory(y.data, X)
-    assert not np.shares_memory(x.clone().data, X)
+        assert np.shares_memory(y.array, X)
+    assert not np.shares_memory(x.clone().array, X)
 
 
 def test_strides_survive() -> None:
     image = np.moveaxis(np.zeros((2, 5, 6, 3)), -1, 1)  # channels last in memory
-    assert Tensor(image).clone().data.strides == image.strides
-    assert Tensor(image).float().data.strides == tuple(n // 2 for n in image.strides)
+    assert Tensor(image).clone().array.strides == image.strides
+    assert Tensor(image).float().array.strides == tuple(n // 2 for n in image.strides)
 
 
 def test_rows() -> None:
@@ -67,7 +67,7 @@ def test_rows() -> None:
     rows = list(x)
     assert len(rows) == 2
     rows[1].backward(Tensor(np.ones((3, 4))))
-    np.testing.assert_array_equal(x.grad.data, np.stack([np.zeros((3, 4)), np.ones((3, 4))]))
+    np.testing.assert_array_equal(x.grad.array, np.stack([np.zeros((3, 4)), np.ones((3, 4))]))
     with pytest.raises(TypeError, match="iteration over a tensor without axes"):
         iter(x.sum())
 
@@ -121,9 +121,9 @@ def test_casts() -> None:
     y = x.float()
     assert y.dtype == np.float32 and y.requires_grad
     y.backward(Tensor(np.float32([1, 2, 3])))
-    assert x.grad.dtype == np.float64 and x.grad.data.tolist() == [1, 2, 3]
-    assert x.long().data.tolist() == [1, -2, 0] and not x.long().requires_grad
-    assert x.bool().data.tolist() == [True, True, False]
+    assert x.grad.dtype == np.float64 and x.grad.array.tolist() == [1, 2, 3]
+    assert x.long().array.tolist() == [1, -2, 0] and not x.long().requires_grad
+    assert x.bool().array.tolist() == [True, True, False]
     assert x.to(float).dtype == np.float32 and x.to(int).dtype == np.int64 and x.to(np.bool_).dtype == np.bool_
 
 

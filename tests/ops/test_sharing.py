@@ -76,14 +76,14 @@ def test_only_views_share_memory_and_results_can_be_written_to(entry: Op) -> Non
     except TypeError:  # no Tensor comes out
         return
     for y in outputs:
-        assert type(y.data) is np.ndarray
-        shared = any(np.shares_memory(y.data, x.data) for x in given)
+        assert type(y.array) is np.ndarray
+        shared = any(np.shares_memory(y.array, x.array) for x in given)
         if name in VIEWS or entry.name in VIEWS:
             assert not shared or any(y is x for x in given) or getattr(y, "_view", None) is not None
         else:
             assert not shared, f"{entry.name} shows the memory of its input; is it a view in PyTorch?"
         if name not in REPEATED and entry.name not in REPEATED:
-            assert y.data.flags.writeable
+            assert y.array.flags.writeable
 
 
 @pytest.mark.parametrize("name", COPIES)
@@ -91,15 +91,15 @@ def test_copies_where_a_view_would_do(name: str) -> None:
     array, function = COPIES[name]
     x = Tensor(array.copy())
     y = function(x)
-    assert y.data.flags.writeable and not np.shares_memory(y.data, x.data)
+    assert y.array.flags.writeable and not np.shares_memory(y.array, x.array)
     y += 1
-    np.testing.assert_array_equal(x.data, array)
+    np.testing.assert_array_equal(x.array, array)
 
 
 def test_ravel_of_a_line_is_a_view() -> None:
     x = Tensor(X.copy())
     retrograd.ravel(x).zero_()
-    assert not x.data.any()
+    assert not x.array.any()
 
 
 def test_windows_along_an_axis_follow_a_change_of_their_base() -> None:
@@ -112,8 +112,8 @@ def test_windows_along_an_axis_follow_a_change_of_their_base() -> None:
     expected = np.zeros(6)
     for k, row in enumerate(upstream):
         expected[2 * k : 2 * k + 3] += 5 * row
-    np.testing.assert_allclose(y.data, [5 * LINE[:3], 5 * LINE[2:5]])
-    np.testing.assert_allclose(gx.data, expected)
+    np.testing.assert_allclose(y.array, [5 * LINE[:3], 5 * LINE[2:5]])
+    np.testing.assert_allclose(gx.array, expected)
 
 
 def test_what_repeats_nothing_can_be_written_to() -> None:
@@ -124,7 +124,7 @@ def test_what_repeats_nothing_can_be_written_to() -> None:
     ):
         x = Tensor(X.copy())
         expand(x).zero_()
-        assert not x.data.any()
+        assert not x.array.any()
     number = Tensor(NUMBER.copy())
     number.expand(1, 1).zero_()
-    assert not number.data
+    assert not number.array

@@ -46,18 +46,18 @@ def test_it_finds_the_minimum(options: dict[str, Any]) -> None:
     first = loss(parameter).item()
     assert optimizer.step(closure_of(optimizer, parameter, loss)).item() == first
     optimizer.step(closure_of(optimizer, parameter, loss))
-    np.testing.assert_allclose(parameter.data, lowest, atol=1e-5)
+    np.testing.assert_allclose(parameter.array, lowest, atol=1e-5)
 
 
 def test_float32_and_a_weight_in_another_order() -> None:
     weight = empty_weight((4, 3))
-    weight.data[...] = 1
+    weight.array[...] = 1
     goal = Tensor(np.arange(12, dtype=np.float32).reshape(4, 3))
     optimizer = optim.LBFGS([weight], line_search_fn="strong_wolfe")
-    array = weight.data
+    array = weight.array
     optimizer.step(closure_of(optimizer, weight, lambda w: ((w - goal) ** 2).sum()))
-    np.testing.assert_allclose(weight.data, goal.data, atol=1e-4)
-    assert weight.data is array
+    np.testing.assert_allclose(weight.array, goal.array, atol=1e-4)
+    assert weight.array is array
 
 
 def test_evaluations_are_limited_and_counted() -> None:
@@ -73,13 +73,13 @@ def test_goes_on_from_its_state_bit_for_bit() -> None:
     parameter, loss, _ = quadratic()
     optimizer = optim.LBFGS([parameter], lr=0.1, max_iter=3, history_size=2)
     optimizer.step(closure_of(optimizer, parameter, loss))
-    state, array = copy.deepcopy(optimizer.state_dict()), parameter.data.copy()
+    state, array = copy.deepcopy(optimizer.state_dict()), parameter.array.copy()
     optimizer.step(closure_of(optimizer, parameter, loss))
     other = Parameter(array)
     again = optim.LBFGS([other])
     again.load_state_dict(state)
     again.step(closure_of(again, other, loss))
-    np.testing.assert_array_equal(other.data, parameter.data)
+    np.testing.assert_array_equal(other.array, parameter.array)
     assert len(again.state[other]["ro"]) == 2
 
 
@@ -88,7 +88,7 @@ def test_a_step_that_fails_leaves_everything_as_it_was() -> None:
         parameter, loss, _ = quadratic()
         optimizer = optim.LBFGS([parameter], max_iter=2, **options)  # type: ignore[arg-type]
         optimizer.step(closure_of(optimizer, parameter, loss))
-        before, state = parameter.data.copy(), copy.deepcopy(optimizer.state_dict())
+        before, state = parameter.array.copy(), copy.deepcopy(optimizer.state_dict())
         calls = [0]
 
         def breaks(p: Any, calls: list[int] = calls, loss: Any = loss) -> Tensor:
@@ -99,7 +99,7 @@ def test_a_step_that_fails_leaves_everything_as_it_was() -> None:
 
         with pytest.raises(OSError, match="gone"):
             optimizer.step(closure_of(optimizer, parameter, breaks))
-        np.testing.assert_array_equal(parameter.data, before)
+        np.testing.assert_array_equal(parameter.array, before)
         assert calls[0] == 2
         after = optimizer.state_dict()["state"][0]
         assert after.keys() == state["state"][0].keys()
@@ -122,7 +122,7 @@ def test_a_parameter_with_null_request_stays() -> None:
         return value
 
     optimizer.step(closure)
-    assert (still.data == 1).all()
+    assert (still.array == 1).all()
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_the_rate_of_a_schedule_is_that_of_the_step() -> None:
         parameter.grad = Parameter(np.ones(1)).detach()
         optimizer.step()
         scheduler.step()
-    np.testing.assert_allclose(parameter.data, -(1 + 0.5 + 0.25 + 0.125))
+    np.testing.assert_allclose(parameter.array, -(1 + 0.5 + 0.25 + 0.125))
 
 
 # ---------------------------------------------------------------- plateau

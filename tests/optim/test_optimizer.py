@@ -30,7 +30,7 @@ MAKERS: list[Make] = [
 def parameters(seed: int = 0) -> list[Parameter]:
     rng = np.random.default_rng(seed)
     weight = empty_weight((4, 3, 2))
-    weight.data[...] = rng.normal(size=(4, 3, 2))
+    weight.array[...] = rng.normal(size=(4, 3, 2))
     return [weight, Parameter(rng.normal(size=3)), Parameter(np.ones(1, np.float32))]
 
 
@@ -130,16 +130,16 @@ def test_options_are_checked(make: Make, message: str) -> None:
 
 def test_a_gradient_that_no_longer_fits_stops_the_step_before_any_update() -> None:
     a, b, c = parameters()
-    before = [p.data.copy() for p in (a, b, c)]
+    before = [p.array.copy() for p in (a, b, c)]
     optimizer = optim.SGD([{"params": [a]}, {"params": [b, c]}])
     for p in (a, b, c):
         p.grad = Tensor(np.ones(p.shape, p.dtype))
-    b.data = np.zeros(4)
-    before[1] = b.data.copy()
+    b.array = np.zeros(4)
+    before[1] = b.array.copy()
     with pytest.raises(RuntimeError, match=r"SGD: a parameter has shape \(4,\) .* its grad has \(3,\)"):
         optimizer.step()
     for p, values in zip((a, b, c), before, strict=True):
-        np.testing.assert_array_equal(p.data, values)
+        np.testing.assert_array_equal(p.array, values)
 
 
 def test_an_optimizer_without_a_step_says_so() -> None:
@@ -169,22 +169,22 @@ def test_training_goes_on_bit_for_bit_after_a_round_trip(make: Make) -> None:
     optimizer = make([{"params": straight[:1]}, {"params": straight[1:], "lr": 0.05}])
     train(optimizer, 1)
     saved = copy.deepcopy(optimizer.state_dict())
-    values = [p.data.copy() for p in straight]
+    values = [p.array.copy() for p in straight]
     train(optimizer, 2)
 
     resumed = parameters(seed=9)
     for p, value in zip(resumed, values, strict=True):
-        p.data[...] = value
+        p.array[...] = value
     other = make([{"params": resumed[:1]}, {"params": resumed[1:]}])
     other.load_state_dict(saved)
     assert other.param_groups[1]["lr"] == 0.05
     train(other, 2)
     for ours, theirs in zip(straight, resumed, strict=True):
-        np.testing.assert_array_equal(ours.data, theirs.data)
+        np.testing.assert_array_equal(ours.array, theirs.array)
         for name, entry in other.state[theirs].items():
             if isinstance(entry, Tensor):
-                assert entry.data.strides == theirs.data.strides
-                np.testing.assert_array_equal(entry.data, optimizer.state[ours][name].data)
+                assert entry.array.strides == theirs.array.strides
+                np.testing.assert_array_equal(entry.array, optimizer.state[ours][name].array)
 
 
 def test_layout_of_the_state_dict() -> None:
@@ -206,9 +206,9 @@ def test_loaded_buffers_are_copies_and_arrays_are_taken() -> None:
     first, second = optim.SGD([a], momentum=0.9), optim.SGD([b])
     train(first, 1)
     state = first.state_dict()
-    state["state"][0]["momentum_buffer"] = state["state"][0]["momentum_buffer"].data
+    state["state"][0]["momentum_buffer"] = state["state"][0]["momentum_buffer"].array
     second.load_state_dict(state)
-    ours, theirs = first.state[a]["momentum_buffer"].data, second.state[b]["momentum_buffer"].data
+    ours, theirs = first.state[a]["momentum_buffer"].array, second.state[b]["momentum_buffer"].array
     np.testing.assert_array_equal(ours, theirs)
     assert not np.shares_memory(ours, theirs)
     assert second.param_groups[0]["momentum"] == 0.9
@@ -253,7 +253,7 @@ def test_a_state_dict_that_does_not_fit_changes_nothing(change: Callable[[Any], 
     for number, entries in before["state"].items():
         assert after["state"][number]["step"] == entries["step"]
         for name in ("exp_avg", "exp_avg_sq"):
-            np.testing.assert_array_equal(after["state"][number][name].data, entries[name].data)
+            np.testing.assert_array_equal(after["state"][number][name].array, entries[name].array)
 
 
 def test_another_kind_of_optimizer_is_refused() -> None:

@@ -80,7 +80,7 @@ def test_an_optimizer_refuses(kind: Any, path: tuple[Any, ...], value: Any, mess
 def test_a_buffer_beyond_its_type_is_infinite() -> None:
     optimizer = stepped(optim.SGD, lr=0.1, momentum=0.9)
     optimizer.load_state_dict(put(optimizer.state_dict(), "state", 0, "momentum_buffer", value=np.full(3, 1e300)))
-    assert np.isinf(optimizer.state_dict()["state"][0]["momentum_buffer"].data).all()
+    assert np.isinf(optimizer.state_dict()["state"][0]["momentum_buffer"].array).all()
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def adam(
 @pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.9, 0.0), (0.0, 0.1), (0.8, 0.05)])
 def test_sgd(dtype: type, momentum: float, decay: float) -> None:
     parameters = make(dtype)
-    start = [parameter.data.astype(np.float64) for parameter in parameters]
+    start = [parameter.array.astype(np.float64) for parameter in parameters]
     optimizer = optim.SGD(parameters, lr=0.1, momentum=momentum, weight_decay=decay)
     rng = np.random.default_rng(1)
     history = []
@@ -65,7 +65,7 @@ def test_sgd(dtype: type, momentum: float, decay: float) -> None:
         expected = sgd(start[i], [step[i] for step in history], 0.1, momentum, decay)
         assert parameter.dtype == dtype
         rtol = 1e-12 if dtype is np.float64 else 1e-5
-        np.testing.assert_allclose(parameter.data, expected, rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(parameter.array, expected, rtol=rtol, atol=rtol)
     assert bool(optimizer.state) == bool(momentum)
 
 
@@ -73,7 +73,7 @@ def test_sgd(dtype: type, momentum: float, decay: float) -> None:
 @pytest.mark.parametrize(("betas", "decay"), [((0.9, 0.999), 0.0), ((0.5, 0.7), 0.1), ((0.0, 0.0), 0.0)])
 def test_adam(dtype: type, betas: tuple[float, float], decay: float) -> None:
     parameters = make(dtype)
-    start = [parameter.data.astype(np.float64) for parameter in parameters]
+    start = [parameter.array.astype(np.float64) for parameter in parameters]
     optimizer = optim.Adam(parameters, lr=0.1, betas=betas, eps=1e-3, weight_decay=decay)
     rng = np.random.default_rng(2)
     history = []
@@ -83,7 +83,7 @@ def test_adam(dtype: type, betas: tuple[float, float], decay: float) -> None:
     for i, parameter in enumerate(parameters):
         expected = adam(start[i], [step[i] for step in history], 0.1, betas, 1e-3, decay)
         rtol = 1e-11 if dtype is np.float64 else 1e-4
-        np.testing.assert_allclose(parameter.data, expected, rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(parameter.array, expected, rtol=rtol, atol=rtol)
 
 
 def test_adam_counts_the_steps_of_every_parameter() -> None:
@@ -94,8 +94,8 @@ def test_adam_counts_the_steps_of_every_parameter() -> None:
     optimizer.step()
     b.grad = Tensor(2 * g)
     optimizer.step()
-    np.testing.assert_allclose(a.data, adam(np.ones(2), [g, g], 0.1, (0.9, 0.999), 1e-8, 0.0), rtol=1e-12)
-    np.testing.assert_allclose(b.data, adam(np.ones(2), [2 * g], 0.1, (0.9, 0.999), 1e-8, 0.0), rtol=1e-12)
+    np.testing.assert_allclose(a.array, adam(np.ones(2), [g, g], 0.1, (0.9, 0.999), 1e-8, 0.0), rtol=1e-12)
+    np.testing.assert_allclose(b.array, adam(np.ones(2), [2 * g], 0.1, (0.9, 0.999), 1e-8, 0.0), rtol=1e-12)
     assert (optimizer.state[a]["step"], optimizer.state[b]["step"]) == (2, 1)
 
 
@@ -104,11 +104,11 @@ def test_groups_have_options_of_their_own() -> None:
     optimizer = optim.SGD([{"params": [a]}, {"params": b, "lr": 1.0}], lr=0.1)
     a.grad = b.grad = Tensor(np.ones(2))
     optimizer.step()
-    np.testing.assert_allclose(a.data, 0.9)
-    np.testing.assert_allclose(b.data, 0.0)
+    np.testing.assert_allclose(a.array, 0.9)
+    np.testing.assert_allclose(b.array, 0.0)
     optimizer.param_groups[0]["lr"] = 0.5
     optimizer.step()
-    np.testing.assert_allclose(a.data, 0.4)
+    np.testing.assert_allclose(a.array, 0.4)
 
 
 def test_mixed_dtypes_in_one_group() -> None:
@@ -117,7 +117,7 @@ def test_mixed_dtypes_in_one_group() -> None:
         optimizer = kind([a, b], lr=0.1)
         a.grad, b.grad = Tensor(np.ones(2, np.float32)), Tensor(np.ones(2, np.float64))
         optimizer.step()
-        np.testing.assert_allclose(a.data, b.data, rtol=1e-6)
+        np.testing.assert_allclose(a.array, b.array, rtol=1e-6)
         assert a.dtype == np.float32 and b.dtype == np.float64
 
 
@@ -130,25 +130,25 @@ def test_parameters_without_gradient_or_with_null_request_are_left_alone(kind: t
     options = {"momentum": 0.9} if kind is optim.SGD else {}
     optimizer = kind([without, null, moved], weight_decay=0.1, **options)  # type: ignore[arg-type]
     optimizer.step()
-    np.testing.assert_array_equal(without.data, np.ones(2))
-    np.testing.assert_array_equal(null.data, np.ones(2))
+    np.testing.assert_array_equal(without.array, np.ones(2))
+    np.testing.assert_array_equal(null.array, np.ones(2))
     assert null.grad is not None
-    np.testing.assert_array_equal(null.grad.data, np.ones(2))
-    assert (moved.data != 1).all()
+    np.testing.assert_array_equal(null.grad.array, np.ones(2))
+    assert (moved.array != 1).all()
     assert list(optimizer.state) == [moved]
 
 
 def test_updates_happen_in_place_and_buffers_keep_the_memory_order() -> None:
     weight = empty_weight((4, 3, 2, 5))
-    weight.data[...] = 1
-    array, strides = weight.data, weight.data.strides
+    weight.array[...] = 1
+    array, strides = weight.array, weight.array.strides
     weight.grad = Tensor(np.ones(weight.shape, np.float32))  # in C order
     for optimizer in (optim.SGD([weight], lr=0.1, momentum=0.9), optim.Adam([weight])):
         optimizer.step()
-        assert weight.data is array
+        assert weight.array is array
         for entry in optimizer.state[weight].values():
             if isinstance(entry, Tensor):
-                assert entry.data.strides == strides
+                assert entry.array.strides == strides
 
 
 def test_closure_runs_with_gradients_and_its_loss_is_returned() -> None:
@@ -162,7 +162,7 @@ def test_closure_runs_with_gradients_and_its_loss_is_returned() -> None:
         return loss
 
     assert optimizer.step(closure).item() == 9.0
-    np.testing.assert_allclose(parameter.data, 3.0 - 0.25 * 6.0)
+    np.testing.assert_allclose(parameter.array, 3.0 - 0.25 * 6.0)
     assert optim.SGD([parameter]).step() is None
 
 
@@ -173,11 +173,11 @@ def test_zero_grad() -> None:
     parameters[1].grad = None
     kept = parameters[0].grad
     assert kept is not None
-    before = kept.data.copy()
+    before = kept.array.copy()
     optimizer.zero_grad(set_to_none=False)
     assert parameters[0].grad is not None
-    np.testing.assert_array_equal(parameters[0].grad.data, np.zeros((3, 4)))
-    np.testing.assert_array_equal(kept.data, before)
+    np.testing.assert_array_equal(parameters[0].grad.array, np.zeros((3, 4)))
+    np.testing.assert_array_equal(kept.array, before)
     assert parameters[1].grad is None
     optimizer.zero_grad()
     assert all(parameter.grad is None for parameter in parameters)
@@ -199,7 +199,7 @@ def test_a_layer_learns() -> None:
             value.backward()
             optimizer.step()
         assert value.item() < 1e-4
-        np.testing.assert_allclose(layer.weight.data, [[1.0, -2.0, 0.5]], atol=0.02)
+        np.testing.assert_allclose(layer.weight.array, [[1.0, -2.0, 0.5]], atol=0.02)
 
 
 # ---------------------------------------------------------------- what is kept from step to step
@@ -217,14 +217,14 @@ def replaced(turn: int, parameters: list[Parameter], optimizer: optim.Optimizer)
     """What a user may do between steps; each time some array that a step was prepared for is gone."""
     first = parameters[0]
     if turn == 2:
-        first.data = first.data.copy()
+        first.array = first.array.copy()
     elif turn == 3:
-        first.data = np.asfortranarray(first.data)
+        first.array = np.asfortranarray(first.array)
     elif turn == 4:
         for entries in optimizer.state.values():
             for name, entry in entries.items():
                 if isinstance(entry, Tensor):
-                    entries[name] = Tensor(entry.data.copy() * 0.5)
+                    entries[name] = Tensor(entry.array.copy() * 0.5)
     elif turn == 5:
         parameters[1].grad = None
     elif turn == 6:
@@ -237,9 +237,9 @@ def replaced(turn: int, parameters: list[Parameter], optimizer: optim.Optimizer)
         optimizer.param_groups[0]["momentum"] = 0.3
     gradient = parameters[2].grad
     if turn == 10:
-        parameters[2].data = parameters[2].data.astype(np.float32)
+        parameters[2].array = parameters[2].array.astype(np.float32)
         assert gradient is not None
-        parameters[2].grad = Tensor(gradient.data.astype(np.float32))
+        parameters[2].grad = Tensor(gradient.array.astype(np.float32))
 
 
 @pytest.mark.parametrize("make", MOVING)
@@ -261,7 +261,7 @@ def test_no_step_uses_what_was_there_before(make: Callable[[Any], optim.Optimize
         fresh.load_state_dict(state)
         fresh.step()
         for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(a.data, b.data, err_msg=f"turn {turn}")
+            np.testing.assert_array_equal(a.array, b.array, err_msg=f"turn {turn}")
 
 
 def make_parameters() -> list[Parameter]:
@@ -276,11 +276,11 @@ def test_a_copy_of_an_optimizer_goes_its_own_way() -> None:
         give_gradients(parameters, np.random.default_rng(0))
         optimizer.step()
     other = copy.deepcopy(optimizer)
-    before = [p.data.copy() for p in parameters]
+    before = [p.array.copy() for p in parameters]
     other.step()
     for ours, theirs, old in zip(parameters, other.param_groups[0]["params"], before, strict=True):
-        np.testing.assert_array_equal(ours.data, old)
-        assert (theirs.data != old).all()
+        np.testing.assert_array_equal(ours.array, old)
+        assert (theirs.array != old).all()
 
 
 def test_gradients_are_not_kept_alive() -> None:
@@ -288,7 +288,7 @@ def test_gradients_are_not_kept_alive() -> None:
     optimizer = optim.Adam([parameter])
     for _ in range(4):
         parameter.grad = Tensor(np.ones(1000))
-        reference = weakref.ref(parameter.grad.data)
+        reference = weakref.ref(parameter.grad.array)
         optimizer.step()
         optimizer.zero_grad()
         assert reference() is None
@@ -300,12 +300,12 @@ def test_a_gradient_of_another_shape_or_dtype_is_seen_after_many_steps() -> None
     for _ in range(3):
         a.grad, b.grad = Tensor(np.ones(4)), Tensor(np.ones(6))
         optimizer.step()
-    before = a.data.copy()
+    before = a.array.copy()
     for wrong in (np.ones(5), np.ones(6, np.float32), np.ones((6, 1))):
-        b.grad.data = wrong
+        b.grad.array = wrong
         with pytest.raises(RuntimeError, match="SGD: a parameter has shape .* but its grad has"):
             optimizer.step()
-        np.testing.assert_array_equal(a.data, before)
+        np.testing.assert_array_equal(a.array, before)
 
 
 def test_a_buffer_that_no_longer_fits_stops_the_step_before_any_update() -> None:
@@ -313,12 +313,12 @@ def test_a_buffer_that_no_longer_fits_stops_the_step_before_any_update() -> None
     optimizer = optim.Adam([{"params": [a]}, {"params": [b]}], lr=0.1)
     give_gradients([a, b], np.random.default_rng(0))
     optimizer.step()
-    before = a.data.copy()
-    b.grad, b.data = None, np.ones(7)
+    before = a.array.copy()
+    b.grad, b.array = None, np.ones(7)
     give_gradients([a, b], np.random.default_rng(0))
     with pytest.raises(RuntimeError, match=r"Adam: a parameter has shape \(7,\), but its exp_avg has"):
         optimizer.step()
-    np.testing.assert_array_equal(a.data, before)
+    np.testing.assert_array_equal(a.array, before)
 
 
 def test_the_first_momentum_is_not_dampened() -> None:
@@ -330,19 +330,19 @@ def test_the_first_momentum_is_not_dampened() -> None:
     b.grad = Tensor(np.array([2.0]))
     optimizer.step()  # a: m = 0.5 + 0.25; b: m = 2
     optimizer.step()  # a: m = 0.375 + 0.25; b: m = 1 + 0.5
-    np.testing.assert_array_equal([a.data[0], b.data[0]], [-(1 + 0.75 + 0.625), -(2 + 1.5)])
+    np.testing.assert_array_equal([a.array[0], b.array[0]], [-(1 + 0.75 + 0.625), -(2 + 1.5)])
 
 
 def test_adagrad_begins_with_what_it_was_given() -> None:
     a, b = Parameter(np.zeros(2, np.float32)), Parameter(np.zeros(1))
     optimizer = optim.Adagrad([a], lr=1.0, initial_accumulator_value=3.0, eps=0.0, lr_decay=1.0)
-    assert optimizer.state[a]["step"] == 0 and (optimizer.state[a]["sum"].data == 3).all()
+    assert optimizer.state[a]["step"] == 0 and (optimizer.state[a]["sum"].array == 3).all()
     optimizer.add_param_group({"params": [b], "initial_accumulator_value": 8.0})
     for _ in range(2):
         a.grad, b.grad = Tensor(np.ones(2, np.float32)), Tensor(np.ones(1))
         optimizer.step()
-    np.testing.assert_allclose(a.data, -(1 / 2 + 0.5 / math.sqrt(5)), rtol=1e-6)
-    np.testing.assert_allclose(b.data, -(1 / 3 + 0.5 / math.sqrt(10)), rtol=1e-12)
+    np.testing.assert_allclose(a.array, -(1 / 2 + 0.5 / math.sqrt(5)), rtol=1e-6)
+    np.testing.assert_allclose(b.array, -(1 / 3 + 0.5 / math.sqrt(10)), rtol=1e-12)
 
 
 def test_a_graph_that_needs_the_old_values_refuses_to_run() -> None:

@@ -22,15 +22,15 @@ def update(model: Any, averaged: Any, times: int) -> list[list[np.ndarray]]:
     seen = []
     for _ in range(times):
         for parameter in model.parameters():
-            parameter.data[...] += rng.normal(size=parameter.shape)
-        seen.append([parameter.data.astype(np.float64) for parameter in model.parameters()])
+            parameter.array[...] += rng.normal(size=parameter.shape)
+        seen.append([parameter.array.astype(np.float64) for parameter in model.parameters()])
         averaged.update_parameters(model)
     return seen
 
 
 def assert_parameters(averaged: Any, expected: list[np.ndarray]) -> None:
     for parameter, value in zip(averaged.module.parameters(), expected, strict=True):
-        np.testing.assert_allclose(parameter.data, value, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(parameter.array, value, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("options", [{}, {"avg_fn": swa_utils.get_swa_avg_fn()}], ids=["default", "avg_fn"])
@@ -59,10 +59,10 @@ def test_buffers_are_copied_or_averaged() -> None:
         model = network()
         averaged = swa_utils.AveragedModel(model, use_buffers=use_buffers)
         for value in (2.0, 4.0):
-            model[1].running_mean.data[...] = value
-            model[1].num_batches_tracked.data[...] = 2 * value
+            model[1].running_mean.array[...] = value
+            model[1].num_batches_tracked.array[...] = 2 * value
             averaged.update_parameters(model)
-        assert (averaged.module[1].running_mean.data == mean).all()
+        assert (averaged.module[1].running_mean.array == mean).all()
         assert averaged.module[1].num_batches_tracked.item() == count
 
 
@@ -71,18 +71,18 @@ def test_the_average_has_memory_of_its_own_and_a_state_to_resume_from() -> None:
     averaged = swa_utils.AveragedModel(model)
     update(model, averaged, 3)
     for ours, theirs in zip(averaged.module.parameters(), model.parameters(), strict=True):
-        assert not np.shares_memory(ours.data, theirs.data) and ours.data.strides == theirs.data.strides
+        assert not np.shares_memory(ours.array, theirs.array) and ours.array.strides == theirs.array.strides
     state = averaged.state_dict()
     assert list(state)[:2] == ["n_averaged", "module.0.weight"]
     other = swa_utils.AveragedModel(network())
-    other.load_state_dict({key: value.data.copy() for key, value in state.items()})
+    other.load_state_dict({key: value.array.copy() for key, value in state.items()})
     for one in (averaged, other):
         one.update_parameters(model)
     for key, value in averaged.state_dict().items():
-        np.testing.assert_array_equal(other.state_dict()[key].data, value.data)
+        np.testing.assert_array_equal(other.state_dict()[key].array, value.array)
     x = Tensor(np.ones((2, 3), np.float32))
     averaged.eval()
-    np.testing.assert_array_equal(averaged(x).data, averaged.module(x).data)
+    np.testing.assert_array_equal(averaged(x).array, averaged.module(x).array)
 
 
 def test_update_bn_measures_the_whole_data() -> None:
@@ -92,9 +92,9 @@ def test_update_bn_measures_the_whole_data() -> None:
     rng = np.random.default_rng(0)
     batches = [rng.normal(size=(8, 3)) for _ in range(4)]
     swa_utils.update_bn([[Tensor(batch), "label"] for batch in batches], model)
-    outputs = [model[0](Tensor(batch)).data for batch in batches]
-    np.testing.assert_allclose(model[1].running_mean.data, np.mean([y.mean(0) for y in outputs], 0))
-    np.testing.assert_allclose(model[1].running_var.data, np.mean([y.var(0, ddof=1) for y in outputs], 0))
+    outputs = [model[0](Tensor(batch)).array for batch in batches]
+    np.testing.assert_allclose(model[1].running_mean.array, np.mean([y.mean(0) for y in outputs], 0))
+    np.testing.assert_allclose(model[1].running_var.array, np.mean([y.var(0, ddof=1) for y in outputs], 0))
     assert (model[1].momentum, model[3].momentum) == (0.1, 0.3)
     assert model.training and not model[0].training
     assert model[0].weight.grad is None
@@ -121,11 +121,11 @@ def test_refusals() -> None:
         with pytest.raises(ValueError, match=rf"{make.__name__}: decay=1.5 is invalid; .* at most 1.0"):
             make(1.5)
     averaged = swa_utils.AveragedModel(model)
-    before = {key: value.data.copy() for key, value in averaged.state_dict().items()}
+    before = {key: value.array.copy() for key, value in averaged.state_dict().items()}
     with pytest.raises(ValueError, match="update_parameters: the parameters of the model have the shapes"):
         averaged.update_parameters(nn.Linear(3, 4))
     for key, value in averaged.state_dict().items():
-        np.testing.assert_array_equal(value.data, before[key])
+        np.testing.assert_array_equal(value.array, before[key])
 
 
 def test_swalr_keeps_its_goal_in_the_groups() -> None:

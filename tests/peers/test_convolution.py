@@ -145,7 +145,7 @@ def test_padding_modes_of_layers(ndim: int, mode: str) -> None:
     ):  # fmt: skip
         layer = getattr(retrograd.nn, name)(4, 6, 3, padding_mode=mode, dtype=np.float64, **options)
         other = getattr(torch.nn, name)(4, 6, 3, padding_mode=mode, dtype=torch.float64, **options)
-        state = {key: torch.tensor(value.data) for key, value in layer.state_dict().items()}
+        state = {key: torch.tensor(value.array) for key, value in layer.state_dict().items()}
         other.load_state_dict(state)
         assert_agree(layer, other, x)
         assert_agree(layer, other, x[0])
@@ -155,7 +155,7 @@ def test_output_size_of_layers() -> None:
     x = normal(2, 3, 4, 5)
     layer = retrograd.nn.ConvTranspose2d(3, 2, (3, 4), stride=(2, 3), padding=1, dilation=(1, 2), dtype=np.float64)
     other = torch.nn.ConvTranspose2d(3, 2, (3, 4), stride=(2, 3), padding=1, dilation=(1, 2), dtype=torch.float64)
-    other.load_state_dict({key: torch.tensor(value.data) for key, value in layer.state_dict().items()})
+    other.load_state_dict({key: torch.tensor(value.array) for key, value in layer.state_dict().items()})
     for size in ((7, 17), (8, 18), (7, 19), (2, 2, 8, 17)):
         assert_agree(lambda x, size=size: layer(x, size), lambda x, size=size: other(x, size), x)
 
@@ -186,5 +186,5 @@ def test_lazy_layers(name: str, given: tuple[Any, ...], options: dict[str, Any],
     assert repr(layer) == repr(other)
     fresh = getattr(torch.nn, name)(*given, **options)
     fresh(torch.tensor(x))
-    fresh.load_state_dict({key: torch.tensor(value.data) for key, value in layer.state_dict().items()})
+    fresh.load_state_dict({key: torch.tensor(value.array) for key, value in layer.state_dict().items()})
     assert_agree(layer, fresh, x, second=False)

@@ -77,7 +77,7 @@ def test_grad_sample() -> None:
     ours = nn.Sequential(nn.Conv2d(2, 4, 3, 2, 1), nn.ReLU(), nn.ConvTranspose2d(4, 3, 2, 2), nn.Flatten()).double()
     layers = torch.nn.Conv2d(2, 4, 3, 2, 1), torch.nn.ReLU(), torch.nn.ConvTranspose2d(4, 3, 2, 2), torch.nn.Flatten()
     theirs = torch.nn.Sequential(*layers).double()
-    theirs.load_state_dict({name: torch.tensor(value.data) for name, value in ours.state_dict().items()})
+    theirs.load_state_dict({name: torch.tensor(value.array) for name, value in ours.state_dict().items()})
     x = normal(5, 2, 6, 6)
     parameters = {name: p.detach() for name, p in theirs.named_parameters()}
 

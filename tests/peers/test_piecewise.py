@@ -49,7 +49,7 @@ def assert_connected(function: Callable[..., Any], theirs: Callable[..., Any], *
                 assert a is not None, what
                 assert_close(a, b, what)
             else:
-                assert a is None or not a.data.any(), what
+                assert a is None or not a.array.any(), what
 
 
 def _second(library: Any, xs: Sequence[Any], gx: Any, seed: int) -> Sequence[Any]:
@@ -115,7 +115,7 @@ def test_recurrent_layer_of_relu() -> None:
     assert_connected(retrograd.rnn_relu_cell, torch.rnn_relu_cell, x[0], h, *weights)
     mine = retrograd.nn.RNN(4, 5, nonlinearity="relu").double()
     theirs = torch.nn.RNN(4, 5, nonlinearity="relu").double()
-    theirs.load_state_dict({name: torch.tensor(value.data) for name, value in mine.state_dict().items()})
+    theirs.load_state_dict({name: torch.tensor(value.array) for name, value in mine.state_dict().items()})
     assert_connected(lambda x: mine(x)[0], lambda x: theirs(x)[0], x)
 
 

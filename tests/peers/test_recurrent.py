@@ -29,7 +29,7 @@ def pair(kind: str, *sizes: int, dtype: str = "float64", **options: Any) -> tupl
     assert list(mine.state_dict()) == list(yours.state_dict())
     assert repr(mine) == repr(yours)
     mine.load_state_dict({key: value.numpy() for key, value in yours.state_dict().items()})
-    yours.load_state_dict({key: torch.tensor(value.data) for key, value in mine.state_dict().items()})
+    yours.load_state_dict({key: torch.tensor(value.array) for key, value in mine.state_dict().items()})
     return mine, yours
 
 
@@ -111,7 +111,7 @@ def test_packed_sequences(kind: str, enforce_sorted: bool) -> None:
     for module, library, tensor in ((mine, ours, retrograd.tensor), (yours, peer, torch.tensor)):
         packed = library.pack_padded_sequence(tensor(arrays[0]), lengths, enforce_sorted=enforce_sorted)
         y, _ = module(packed)
-        (y.data * tensor(normal(*y.data.shape, seed=9))).sum().backward()
+        (y.array * tensor(normal(*y.array.shape, seed=9))).sum().backward()
         compare.append(y)
     compare_gradients(mine, yours)
     for key in ("data", "batch_sizes", "sorted_indices", "unsorted_indices"):

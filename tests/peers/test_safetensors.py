@@ -46,7 +46,7 @@ def test_a_network_of_ours_gives_the_same_outputs_there(tmp_path: Path) -> None:
 def test_element_types(tmp_path: Path, dtype: str) -> None:
     values = torch.tensor(100 * np.abs(normal(4, 3))).to(getattr(torch, dtype))
     save_file({"t": values}, tmp_path / "x")
-    found = load_safetensors(tmp_path / "x")["t"].data
+    found = load_safetensors(tmp_path / "x")["t"].array
     wide = values.float() if dtype in ("float16", "bfloat16") else values
     expected = wide.numpy()
     assert found.dtype == (np.int64 if expected.dtype.kind in "iu" else expected.dtype)

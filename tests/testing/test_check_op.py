@@ -40,7 +40,7 @@ class Wrong(Function):
     @staticmethod
     def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
         ctx.save_for_backward(x)
-        return retrograd.Tensor(x.data * x.data)
+        return retrograd.Tensor(x.array * x.array)
 
     @staticmethod
     def backward(ctx: Any, g: retrograd.Tensor) -> Any:
@@ -59,14 +59,14 @@ class NotSecond(Wrong):
     @staticmethod
     def backward(ctx: Any, g: retrograd.Tensor) -> Any:
         (x,) = ctx.saved_tensors
-        return g * retrograd.Tensor(2.0 * x.data)
+        return g * retrograd.Tensor(2.0 * x.array)
 
 
 class Double(Wrong):
     @staticmethod
     def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
         ctx.save_for_backward(x)
-        return retrograd.Tensor((x.data * x.data).astype(np.float64))
+        return retrograd.Tensor((x.array * x.array).astype(np.float64))
 
     @staticmethod
     def backward(ctx: Any, g: retrograd.Tensor) -> Any:
@@ -78,23 +78,23 @@ class Order(Wrong):
     @staticmethod
     def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
         ctx.save_for_backward(x)
-        y = x.data * x.data
-        return retrograd.Tensor(y if x.data.flags.c_contiguous else np.abs(x.data))
+        y = x.array * x.array
+        return retrograd.Tensor(y if x.array.flags.c_contiguous else np.abs(x.array))
 
 
 class Writes(Wrong):
     @staticmethod
     def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
-        x.data[...] = np.abs(x.data)
+        x.array[...] = np.abs(x.array)
         ctx.save_for_backward(x)
-        return retrograd.Tensor(x.data * x.data)
+        return retrograd.Tensor(x.array * x.array)
 
 
 class Holds(Wrong):
     @staticmethod
     def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
         ctx.x = x
-        return retrograd.Tensor(x.data * x.data)
+        return retrograd.Tensor(x.array * x.array)
 
     @staticmethod
     def backward(ctx: Any, g: retrograd.Tensor) -> Any:
@@ -107,7 +107,7 @@ class NoSum(Function):
     @staticmethod
     def forward(ctx: Any, x: retrograd.Tensor, y: retrograd.Tensor) -> retrograd.Tensor:
         ctx.save_for_backward(x, y)
-        return retrograd.Tensor(np.asarray(x.data * y.data))
+        return retrograd.Tensor(np.asarray(x.array * y.array))
 
     @staticmethod
     def backward(ctx: Any, g: retrograd.Tensor) -> Any:
@@ -121,7 +121,7 @@ class Neighbour(Function):
     @staticmethod
     def forward(ctx: Any, x: retrograd.Tensor, y: retrograd.Tensor) -> retrograd.Tensor:
         ctx.save_for_backward(x, y)
-        return retrograd.Tensor(x.data * y.data)
+        return retrograd.Tensor(x.array * y.array)
 
     @staticmethod
     def backward(ctx: Any, g: retrograd.Tensor) -> Any:

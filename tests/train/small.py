@@ -41,4 +41,4 @@ SMALL = Settings(epochs=3, batch_size=6, lr=0.01, seed=4, kernels="textbook")
 
 
 def bits(trainer: Trainer) -> dict[str, bytes]:
-    return {name: tensor.data.tobytes() for name, tensor in trainer.model.state_dict().items()}
+    return {name: tensor.array.tobytes() for name, tensor in trainer.model.state_dict().items()}

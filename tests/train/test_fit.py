@@ -90,7 +90,7 @@ def test_it_is_the_loop_that_one_would_write():
             nn.functional.cross_entropy(plain(x), y).backward()
             optimizer.step()
     for one, other in zip(ours.parameters(), plain.parameters(), strict=True):
-        assert one.data.tobytes() == other.data.tobytes()
+        assert one.array.tobytes() == other.array.tobytes()
 
 
 def test_regression_has_no_accuracy(capsys):
@@ -99,7 +99,7 @@ def test_regression_has_no_accuracy(capsys):
     model = nn.Linear(2, 1)
     history = fit(model, (x, y), epochs=60, loss=mse_loss, optimizer=SGD(model.parameters(), lr=0.1), held_out=0.25)
     assert set(history[0]) == {"epoch", "step", "loss", "held_out_loss", "lr", "seconds"}
-    assert history[-1]["held_out_loss"] < 1e-3 and abs(model.weight.data - [[1, -2]]).max() < 0.05
+    assert history[-1]["held_out_loss"] < 1e-3 and abs(model.weight.array - [[1, -2]]).max() < 0.05
     assert history[-1]["step"] == 60 * math.ceil(30 / 32)
     text = capsys.readouterr().err
     assert "epoch  1/60  loss" in text and "held out: loss" in text and "accuracy" not in text
@@ -110,7 +110,7 @@ def test_means_are_over_samples_not_batches():
     model = nn.Linear(3, 2)
     running = Fit(model, DataLoader(TensorDataset(x, y), 4), SGD(model.parameters(), lr=0.1))
     found = running.evaluate(DataLoader(TensorDataset(x, y), 3))
-    scores = model(Tensor(x)).data.astype(np.float64)
+    scores = model(Tensor(x)).array.astype(np.float64)
     logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
     assert found["loss"] == pytest.approx(-logs[np.arange(10), y].mean(), rel=1e-5)
     assert found["accuracy"] == (scores.argmax(1) == y).mean() and model.training
@@ -163,14 +163,14 @@ def test_early_stopping(losses, options, last, best, restore):
 
     class Keep(Callback):
         def on_epoch_end(self, fit, record):
-            weights.append(fit.model.weight.data.copy())
+            weights.append(fit.model.weight.array.copy())
 
     model, stop = nn.Linear(3, 2), EarlyStopping(restore_best=restore, **options)
     history = fit(
         model, points(), epochs=5, held_out=points(9), callbacks=[Scripted(losses), Keep(), stop], progress=False
     )
     assert len(history) == last and stop.best_epoch == best
-    assert np.array_equal(model.weight.data, weights[best - 1 if restore else -1])
+    assert np.array_equal(model.weight.array, weights[best - 1 if restore else -1])
 
 
 def test_best_weights_and_checkpoints(tmp_path):
@@ -180,8 +180,8 @@ def test_best_weights_and_checkpoints(tmp_path):
     fit(model, points(), epochs=3, held_out=points(9), callbacks=[Scripted(losses), best, *files], progress=False)
     saved, last = (load_checkpoint(tmp_path / name) for name in ("best", "last"))
     assert saved["record"]["epoch"] == best.best_epoch == 2 and last["record"]["epoch"] == 3
-    assert np.array_equal(saved["model"]["weight"], model.weight.data)
-    assert not np.array_equal(last["model"]["weight"], model.weight.data)
+    assert np.array_equal(saved["model"]["weight"], model.weight.array)
+    assert not np.array_equal(last["model"]["weight"], model.weight.array)
     again = BestWeights()
     again.load_state_dict(best.state_dict())
     assert again.best == 1.0 and again.weights.keys() == {"weight", "bias"}

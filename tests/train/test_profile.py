@@ -62,11 +62,11 @@ def test_where_numbers_stop_being_finite(make_trainer):
     model = make_trainer().model
     images = Tensor(np.ones((2, 1, 4, 4), np.float32))
     assert "only the loss" in first_not_finite(model, images)
-    before = {name: tensor.data.copy() for name, tensor in model.state_dict().items()}
-    model[1].weight.data[:] = 3e38
-    model[1].bias.data[:] = 3e38
+    before = {name: tensor.array.copy() for name, tensor in model.state_dict().items()}
+    model[1].weight.array[:] = 3e38
+    model[1].bias.array[:] = 3e38
     assert "that of '4', Dropout" in first_not_finite(model, images)  # 3e38 / (1 - 0.2) is too large
-    model[1].running_var.data[1] = np.nan
+    model[1].running_var.array[1] = np.nan
     assert "1.running_var holds NaN" in first_not_finite(model, images)
-    assert "batch itself" in first_not_finite(model, Tensor(images.data * np.nan))
-    assert (model.state_dict()["1.running_mean"].data == before["1.running_mean"]).all()
+    assert "batch itself" in first_not_finite(model, Tensor(images.array * np.nan))
+    assert (model.state_dict()["1.running_mean"].array == before["1.running_mean"]).all()

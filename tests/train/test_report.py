@@ -78,7 +78,7 @@ def test_the_page_is_complete_and_loads_nothing(trainer):
 def test_the_numbers_are_those_of_the_run(trainer):
     task = trainer.task
     page = Page(report_page(trainer))
-    answers, labels = trainer.scores().argmax(1), task.held_out.tensors[1].data
+    answers, labels = trainer.scores().argmax(1), task.held_out.tensors[1].array
     wrong = int((answers != labels).sum())
     assert f"{(answers == labels).mean():.2%}" in page.text and f"{wrong} of 12 held-out" in page.text
     assert page.text.count("says ") == wrong and page.classes.count("hit") + page.classes.count("miss") <= 4
@@ -92,7 +92,7 @@ def test_a_run_without_mistakes_or_convolution(make_trainer):
     task.model = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
     trainer = make_trainer(task=task)
     trainer.run()
-    task.held_out.tensors[1].data[:] = trainer.scores().argmax(1)
+    task.held_out.tensors[1].array[:] = trainer.scores().argmax(1)
     page = Page(report_page(trainer))
     assert "all 12 held-out images are right" in page.text and "no convolution over images" in page.text
 

@@ -61,12 +61,12 @@ def test_windows_and_their_targets(whole: Trainer) -> None:
     values = (task.series.values - task.mean) / task.deviation
     assert (task.period, task.first, task.horizon) == (8, 160, 5)
     assert task.mean == task.series.values[:160].mean() and task.deviation == task.series.values[:160].std()
-    x, target = (tensor.data for tensor in task.train.tensors)
+    x, target = (tensor.array for tensor in task.train.tensors)
     assert x.shape == (160 - 24 - 5 + 1, 24) and target.shape == (132, 5)
     for row in (0, 77, 131):
         np.testing.assert_allclose(x[row], values[row : row + 24], rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(target[row], values[row + 24 : row + 29], rtol=1e-6, atol=1e-6)
-    x, target = (tensor.data for tensor in task.held_out.tensors)
+    x, target = (tensor.array for tensor in task.held_out.tensors)
     assert len(x) == len(task.origins) == 36 and task.origins[0] == 160 and task.origins[-1] == 195
     np.testing.assert_allclose(target * task.deviation + task.mean, task.truth, rtol=1e-5)
     np.testing.assert_allclose(x[0], values[136:160], rtol=1e-6, atol=1e-6)
@@ -75,10 +75,10 @@ def test_windows_and_their_targets(whole: Trainer) -> None:
 def test_the_network_begins_with_the_last_value() -> None:
     manual_seed(0)
     model = SeriesNetwork(3, hidden=4)
-    model.head.weight.data[:] = 0
-    model.head.bias.data[:] = 0
+    model.head.weight.array[:] = 0
+    model.head.bias.array[:] = 0
     x = np.random.default_rng(0).normal(size=(2, 7)).astype(np.float32)
-    assert np.array_equal(model(Tensor(x)).data, np.repeat(x[:, -1:], 3, axis=1))
+    assert np.array_equal(model(Tensor(x)).array, np.repeat(x[:, -1:], 3, axis=1))
 
 
 def test_it_learns_and_says_how_well(whole: Trainer) -> None:

@@ -126,9 +126,9 @@ def test_images_in_bytes():
     pixels = np.random.default_rng(0).integers(0, 256, (6, 3, 4, 4)).astype(np.uint8)
     data = ByteImages(pixels, np.arange(6))
     images, labels = data.take([4, 1])
-    assert images.dtype == np.float32 and np.allclose(images.data, pixels[[4, 1]] / 255) and labels.tolist() == [4, 1]
+    assert images.dtype == np.float32 and np.allclose(images.array, pixels[[4, 1]] / 255) and labels.tolist() == [4, 1]
     image, label = data[3]
-    assert np.array_equal(image.data, pixels[3].astype(np.float32) / np.float32(255)) and label.item() == 3
+    assert np.array_equal(image.array, pixels[3].astype(np.float32) / np.float32(255)) and label.item() == 3
 
 
 @pytest.mark.parametrize("name", ["digits", "mnist5k", "images", "text", "series"])
@@ -151,8 +151,8 @@ make = {
 }
 task = make[name]()
 if name == "mnist5k":
-    task.train.tensors = tuple(type(tensor)(tensor.data[:99]) for tensor in task.train.tensors)
-    task.held_out.tensors = tuple(type(tensor)(tensor.data[:99]) for tensor in task.held_out.tensors)
+    task.train.tensors = tuple(type(tensor)(tensor.array[:99]) for tensor in task.train.tensors)
+    task.held_out.tensors = tuple(type(tensor)(tensor.array[:99]) for tensor in task.held_out.tensors)
 Trainer(task, Settings(epochs=1, batch_size=8 if name in ("text", "series") else 64), folder).run()
 assert set(task.kernels) <= {kernel.path for kernel in registered()}
 print(*({kernel.path for kernel in registered() if "f" in kernel} - set(task.kernels)))

@@ -66,7 +66,7 @@ def _on_numpy() -> Any:
 def test_streams_go_on_from_batch_to_batch() -> None:
     codes = np.arange(100, 200)
     data = in_streams(codes, 3, 8)
-    x, target = (tensor.data for tensor in data.tensors)
+    x, target = (tensor.array for tensor in data.tensors)
     assert x.shape == (12, 9) and target.shape == (12, 8) and x.dtype == target.dtype == np.int64
     for stream in range(3):
         rows = x[stream::3]
@@ -84,9 +84,9 @@ def test_states_are_carried_as_if_a_stream_were_read_in_one_go() -> None:
     with no_grad():
         at_once, _ = model.step(Tensor(codes[:-1].reshape(3, 32).T), None)
         for _ in range(2):  # a second reading begins anew
-            pieces = [model(data.take(range(3 * k, 3 * k + 3))[0]).data for k in range(4)]
-            np.testing.assert_allclose(np.concatenate(pieces), at_once.data, rtol=1e-5, atol=1e-6)
-    assert not model.h.data.any() and not model.c.data.any()  # those of training are others
+            pieces = [model(data.take(range(3 * k, 3 * k + 3))[0]).array for k in range(4)]
+            np.testing.assert_allclose(np.concatenate(pieces), at_once.array, rtol=1e-5, atol=1e-6)
+    assert not model.h.array.any() and not model.c.array.any()  # those of training are others
 
 
 def test_training_carries_states_too_and_each_epoch_begins_anew() -> None:
@@ -95,13 +95,13 @@ def test_training_carries_states_too_and_each_epoch_begins_anew() -> None:
     data = in_streams(np.random.default_rng(1).integers(0, 5, 3 * 16 + 1), 3, 8)
     first = model(data.take(range(3))[0])
     assert first.requires_grad and not model.h.requires_grad
-    assert np.abs(model.h.data).max() > 0 and set(model.state_dict()) >= {"h", "c"}
-    second = model(data.take(range(3, 6))[0]).data
+    assert np.abs(model.h.array).max() > 0 and set(model.state_dict()) >= {"h", "c"}
+    second = model(data.take(range(3, 6))[0]).array
     again = model(data.take(range(3))[0])
-    assert np.array_equal(again.data, first.data)
-    assert np.array_equal(model(data.take(range(3, 6))[0]).data, second)
+    assert np.array_equal(again.array, first.array)
+    assert np.array_equal(model(data.take(range(3, 6))[0]).array, second)
     fewer = model(data.take(range(2))[0])  # as when layers are timed
-    np.testing.assert_allclose(fewer.data.reshape(8, 2, 5), first.data.reshape(8, 3, 5)[:, :2], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(fewer.array.reshape(8, 2, 5), first.array.reshape(8, 3, 5)[:, :2], rtol=1e-5, atol=1e-6)
 
 
 def test_it_learns(whole: Trainer) -> None:
@@ -128,7 +128,7 @@ def test_the_baseline_is_measured_on_the_same_characters(whole: Trainer) -> None
     assert isinstance(task, TextTask)
     first, second, last = parts_of(task.corpus.codes)
     assert np.array_equal(np.concatenate([first, second, last]), task.corpus.codes)
-    targets = task.test.tensors[1].data
+    targets = task.test.tensors[1].array
     count = targets.size
     length = count // task.tests().batch_size // STEPS  # type: ignore[operator]
     in_order = targets.reshape(length, -1, STEPS).transpose(1, 0, 2).ravel()
@@ -190,8 +190,8 @@ def test_the_same_seed_writes_the_same(whole: Trainer) -> None:
 def test_characters_are_drawn_by_their_probabilities() -> None:
     manual_seed(0)
     model = TextNetwork(3, 1, width=2, hidden=2, layers=1, dropout=0.0)
-    model.head.weight.data[:] = 0  # every step has the same scores
-    model.head.bias.data[:] = np.log([0.7, 0.1, 0.2])
+    model.head.weight.array[:] = 0  # every step has the same scores
+    model.head.bias.array[:] = np.log([0.7, 0.1, 0.2])
     random = np.random.default_rng(0)
     shares = np.bincount(sampled(model, np.array([0]), 1000, 1.0, random), minlength=3) / 1000
     assert np.allclose(shares, [0.7, 0.1, 0.2], atol=0.04) and model.training

@@ -144,7 +144,7 @@ def test_a_full_disk_keeps_the_earlier_checkpoint(make_trainer, monkeypatch):
 
 def test_nan_in_the_data_is_named_before_any_step(make_trainer):
     task = small_task()
-    task.train.tensors[0].data[7, 0, 2, 3] = np.nan
+    task.train.tensors[0].array[7, 0, 2, 3] = np.nan
     trainer = make_trainer(task=task)
     with pytest.raises(TrainingError, match=r"training data: image 7 holds nan at \(0, 2, 3\)"):
         trainer.run()
@@ -154,7 +154,7 @@ def test_nan_in_the_data_is_named_before_any_step(make_trainer):
 @pytest.mark.parametrize("label", [-1, 2])
 def test_a_label_that_is_no_class_is_named(make_trainer, label):
     task = small_task()
-    task.held_out.tensors[1].data[3] = label
+    task.held_out.tensors[1].array[3] = label
     with pytest.raises(TrainingError, match=f"held-out data: label 3 is {label}; with 2 classes a label is 0 to 1"):
         make_trainer(task=task).run()
 
@@ -186,7 +186,7 @@ def test_a_loss_that_is_nan_names_layer_and_step(make_trainer):
 
 def test_a_layer_that_overflows_is_named(make_trainer):
     trainer = make_trainer(checkpoint_every=1)
-    trainer.progress = KillAt(2, lambda: trainer.model[5].weight.data.fill(3e38))
+    trainer.progress = KillAt(2, lambda: trainer.model[5].weight.array.fill(3e38))
     with pytest.raises(TrainingError, match="step 3: the first output that holds NaN or infinity is that of '5', L"):
         trainer.run()
     state = load_checkpoint(trainer.path)
@@ -195,7 +195,7 @@ def test_a_layer_that_overflows_is_named(make_trainer):
 
 def test_parameters_that_are_not_finite_are_never_saved(make_trainer):
     trainer = make_trainer(checkpoint_every=1)
-    trainer.progress = KillAt(3, lambda: trainer.model[0].weight.data.fill(np.inf))
+    trainer.progress = KillAt(3, lambda: trainer.model[0].weight.array.fill(np.inf))
     with pytest.raises(TrainingError, match=r"after step 3, 0\.weight holds NaN or infinity.*last checkpoint"):
         trainer.run()
     assert load_checkpoint(trainer.path)["steps"] == 2

@@ -30,7 +30,7 @@ def block(x: Tensor, w: Tensor, scale: float = 1.0, *, shift: Tensor | None = No
 
 def gradients(y: Tensor, *inputs: Tensor) -> list[np.ndarray]:
     g = np.random.default_rng(9).standard_normal(y.shape)
-    return [gradient.data for gradient in grad(y, inputs, wrap(g))]
+    return [gradient.array for gradient in grad(y, inputs, wrap(g))]
 
 
 def same(actual: list[np.ndarray], expected: list[np.ndarray]) -> None:
@@ -42,7 +42,7 @@ def test_the_same_bits() -> None:
     x, w, shift = leaf(3, 4), leaf(3, 4, seed=1), leaf(3, 3, seed=2)
     expected = block(x, w, 2.0, shift=shift)
     actual = checkpoint(block, x, w, 2.0, shift=shift)
-    np.testing.assert_array_equal(actual.data, expected.data)
+    np.testing.assert_array_equal(actual.array, expected.array)
     same(gradients(actual, x, w, shift), gradients(expected, x, w, shift))
 
 
@@ -52,7 +52,7 @@ def test_parameters_and_closures() -> None:
     for run in (lambda: model(x), lambda: checkpoint(model, x), lambda: checkpoint(lambda: model(x))):
         model.zero_grad()
         (run() * 3.0).sum().backward()
-        found.append([p.grad.data.copy() for p in model.parameters()])
+        found.append([p.grad.array.copy() for p in model.parameters()])
     same(found[1], found[0])
     same(found[2], found[0])
 
@@ -90,11 +90,11 @@ def test_random_numbers_repeat() -> None:
     y = checkpoint(noisy, x)
     after = rg.get_rng_state()
     (g,) = grad(y, x, wrap(np.ones(50)))
-    np.testing.assert_allclose(g.data, 2 * y.data / x.data)
+    np.testing.assert_allclose(g.array, 2 * y.array / x.array)
     assert rg.get_rng_state() == after
     y = checkpoint(noisy, x, preserve_rng_state=False)
     (g,) = grad(y, x, wrap(np.ones(50)))
-    assert not np.allclose(g.data, 2 * y.data / x.data)
+    assert not np.allclose(g.array, 2 * y.array / x.array)
 
 
 def test_what_is_saved_is_dropped() -> None:
@@ -103,15 +103,15 @@ def test_what_is_saved_is_dropped() -> None:
     class Watched(Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
-            y = x.data * 2
+            y = x.array * 2
             alive.append(weakref.ref(y))
             ctx.save_for_backward(y)
-            return wrap(x.data * 3)
+            return wrap(x.array * 3)
 
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
             (y,) = ctx.saved_tensors
-            return wrap(g.data * y)
+            return wrap(g.array * y)
 
     x = leaf(3)
     gc.disable()
@@ -122,7 +122,7 @@ def test_what_is_saved_is_dropped() -> None:
         assert len(alive) == 4 and all(ref() is None for ref in alive)
     finally:
         gc.enable()
-    np.testing.assert_allclose(g.data, 2 * x.data * 6 * x.data)
+    np.testing.assert_allclose(g.array, 2 * x.array * 6 * x.array)
 
 
 def test_the_inputs_of_an_inner_part_are_dropped_by_the_outer() -> None:
@@ -130,7 +130,7 @@ def test_the_inputs_of_an_inner_part_are_dropped_by_the_outer() -> None:
 
     def outer(x: Tensor) -> Tensor:
         y = x * 2.0
-        alive.append(weakref.ref(y.data))
+        alive.append(weakref.ref(y.array))
         return checkpoint(lambda y: (y * y).exp(), y)
 
     y = checkpoint(outer, x)
@@ -142,8 +142,8 @@ def test_the_inputs_of_an_inner_part_are_dropped_by_the_outer() -> None:
 def test_a_second_backward() -> None:
     x, w = leaf(3, 3), leaf(3, 3, seed=1)
     y = checkpoint(block, x, w)
-    first = [g.data for g in grad(y, (x, w), wrap(np.ones((3, 3))), retain_graph=True)]
-    same([g.data for g in grad(y, (x, w), wrap(np.ones((3, 3))))], first)
+    first = [g.array for g in grad(y, (x, w), wrap(np.ones((3, 3))), retain_graph=True)]
+    same([g.array for g in grad(y, (x, w), wrap(np.ones((3, 3))))], first)
     with pytest.raises(RuntimeError, match="retain_graph=True"):
         grad(y, x, wrap(np.ones((3, 3))))
 

@@ -76,7 +76,7 @@ def jvp(
         many, xs, ys, is_tuple, result = _run("jvp", func, inputs, create_graph, strict)
         vs = _vectors("jvp", v, xs, many, "inputs")
         # J is independent of where vT J is taken: zeros will do
-        us = tuple([Tensor(np.zeros_like(y.data), requires_grad=True) for y in ys])
+        us = tuple([Tensor(np.zeros_like(y.array), requires_grad=True) for y in ys])
         products = _grad(ys, xs, us, True)
         used = [(p, w) for p, w in zip(products, vs, strict=True) if p is not None and p._requires_grad]
         found = _grad(tuple([p for p, _ in used]), us, tuple([w for _, w in used]), create_graph)
@@ -102,13 +102,13 @@ def vhp(
     """
     with enable_grad():
         many, xs, ys, is_tuple, result = _run("vhp", func, inputs, create_graph, strict)
-        if is_tuple or ys[0].data.size != 1:
+        if is_tuple or ys[0].array.size != 1:
             raise RuntimeError(
                 f"vhp: func must return one Tensor with one element, got {_shapes(result)}; "
                 "jacobian takes functions of several outputs"
             )
         vs = _vectors("vhp", v, xs, many, "inputs")
-        slopes = _grad(ys, xs, (wrap(np.ones_like(ys[0].data)),), True)
+        slopes = _grad(ys, xs, (wrap(np.ones_like(ys[0].array)),), True)
         if strict:
             _require_all("vhp", slopes, "the output does not depend on inputs[{}]")
         used = [(s, w) for s, w in zip(slopes, vs, strict=True) if s is not None and s._requires_grad]
@@ -189,9 +189,9 @@ def hessian(
 
     def slope(*xs: Tensor) -> Any:
         y = func(*xs)
-        if not isinstance(y, Tensor) or y.data.size != 1:
+        if not isinstance(y, Tensor) or y.array.size != 1:
             raise RuntimeError(f"hessian: func must return one Tensor with one element, got {_shapes(y)}")
-        found = _grad((reshape(y, ()),), xs, (wrap(np.ones((), y.data.dtype)),), True)
+        found = _grad((reshape(y, ()),), xs, (wrap(np.ones((), y.array.dtype)),), True)
         if strict:
             _require_all("hessian", found, "the output does not depend on inputs[{}]")
         result = _zeros(found, xs)
@@ -207,8 +207,8 @@ def hessian(
 def _jacobian_of(index: int, y: Tensor, xs: Many, create_graph: bool, strict: bool) -> Many:
     """Per input the Jacobian of one output."""
     columns: list[list[Tensor]] = [[] for _ in xs]
-    for place in range(y.data.size):
-        unit = np.zeros(y.data.shape, y.data.dtype)
+    for place in range(y.array.size):
+        unit = np.zeros(y.array.shape, y.array.dtype)
         unit.flat[place] = 1
         found = _grad((y,), xs, (wrap(unit),), create_graph)
         if strict:
@@ -217,9 +217,9 @@ def _jacobian_of(index: int, y: Tensor, xs: Many, create_graph: bool, strict: bo
             column.append(gradient)
     return tuple(
         [
-            reshape(stack(column), y.data.shape + x.data.shape)
+            reshape(stack(column), y.array.shape + x.array.shape)
             if column
-            else wrap(np.zeros(y.data.shape + x.data.shape, x.data.dtype))
+            else wrap(np.zeros(y.array.shape + x.array.shape, x.array.dtype))
             for column, x in zip(columns, xs, strict=True)
         ]
     )
@@ -232,8 +232,8 @@ def _run(
     many, given = _as_tuple(name, "inputs", inputs)
     xs = []
     for x in given:
-        if x.data.dtype.kind != "f":
-            raise TypeError(f"{name}: inputs hold {x.data.dtype}, a derivative needs float32 or float64")
+        if x.array.dtype.kind != "f":
+            raise TypeError(f"{name}: inputs hold {x.array.dtype}, a derivative needs float32 or float64")
         if create_graph and x._requires_grad:
             xs.append(clone(x))  # another place in the graph, so that func's use alone counts
         else:
@@ -258,7 +258,7 @@ def _as_tuple(name: str, what: str, value: Any) -> tuple[bool, Many]:
 
 def _shapes(value: Any) -> str:
     if isinstance(value, Tensor):
-        return f"a Tensor of shape {value.data.shape}"
+        return f"a Tensor of shape {value.array.shape}"
     if isinstance(value, tuple | list):
         return f"{type(value).__name__} of {[type(item).__name__ for item in value]}"
     return type(value).__name__
@@ -267,13 +267,13 @@ def _shapes(value: Any) -> str:
 def _vectors(name: str, v: Any, like: Many, several: bool, what: str) -> Many:
     """v, checked against the tensors whose shapes it must have."""
     if v is None:
-        if len(like) != 1 or like[0].data.size != 1:
+        if len(like) != 1 or like[0].array.size != 1:
             raise ValueError(f"{name}: v may be left out only where {what} is one Tensor with one element; pass v")
-        return (wrap(np.ones_like(like[0].data)),)
+        return (wrap(np.ones_like(like[0].array)),)
     _, vs = _as_tuple(name, "v", v)
-    if [w.data.shape for w in vs] != [t.data.shape for t in like]:
+    if [w.array.shape for w in vs] != [t.array.shape for t in like]:
         raise ValueError(
-            f"{name}: v has shapes {[w.data.shape for w in vs]}, {what} has {[t.data.shape for t in like]}; "
+            f"{name}: v has shapes {[w.array.shape for w in vs]}, {what} has {[t.array.shape for t in like]}; "
             "they must be equal"
         )
     return vs
@@ -289,7 +289,7 @@ def _grad(ys: Many, xs: Many, vs: Many, create_graph: bool) -> tuple[Tensor | No
 
 
 def _zeros(found: Sequence[Tensor | None], like: Many) -> Many:
-    return tuple([wrap(np.zeros_like(t.data)) if g is None else g for g, t in zip(found, like, strict=True)])
+    return tuple([wrap(np.zeros_like(t.array)) if g is None else g for g, t in zip(found, like, strict=True)])
 
 
 def _require_all(name: str, found: Sequence[Tensor | None], words: str) -> None:

@@ -26,7 +26,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         raise ValueError("default_collate: the batch is empty")
     first = batch[0]
     if isinstance(first, (Tensor, np.ndarray, np.generic)):
-        arrays = [np.asarray(item.data if isinstance(item, Tensor) else item) for item in batch]
+        arrays = [np.asarray(item.array if isinstance(item, Tensor) else item) for item in batch]
         shapes = {array.shape for array in arrays}
         if len(shapes) > 1:
             raise ValueError(

@@ -99,7 +99,7 @@ class TensorDataset(Dataset):
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
         position = _checked_index(index, len(self), "TensorDataset")
-        return tuple(Tensor(np.asarray(tensor.data[position])) for tensor in self.tensors)
+        return tuple(Tensor(np.asarray(tensor.array[position])) for tensor in self.tensors)
 
     def __len__(self) -> int:
         return self.tensors[0].shape[0]
@@ -111,7 +111,7 @@ class TensorDataset(Dataset):
             IndexError: an index is out of range.
         """
         order = np.asarray(indices, dtype=np.int64)
-        return tuple(Tensor(tensor.data[order]) for tensor in self.tensors)
+        return tuple(Tensor(tensor.array[order]) for tensor in self.tensors)
 
 
 class Subset(Dataset):

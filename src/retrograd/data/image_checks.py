@@ -17,7 +17,7 @@ def checked(name: str, image: Any) -> np.ndarray:
     Raises:
         TypeError: it is none.
     """
-    array = image.data if isinstance(image, Tensor) else image
+    array = image.array if isinstance(image, Tensor) else image
     if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or 0 in array.shape:
         raise TypeError(f"{name}: expected an image of two or three axes, got {described(image)}")
     if array.dtype != np.uint8 and array.dtype.kind != "f":

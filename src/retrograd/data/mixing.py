@@ -33,7 +33,7 @@ class _Mix:
             ValueError: these are no such batches, or a label is no class.
         """
         name = type(self).__name__
-        x, y = (value.data if isinstance(value, Tensor) else np.asarray(value) for value in (images, labels))
+        x, y = (value.array if isinstance(value, Tensor) else np.asarray(value) for value in (images, labels))
         if x.ndim != 4 or x.dtype.kind != "f" or not len(x) or len(y) != len(x):
             raise ValueError(
                 f"{name}: expected images (N, C, H, W) of floats and N labels, got {x.dtype} {x.shape} and {y.shape}"

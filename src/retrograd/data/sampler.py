@@ -134,7 +134,7 @@ class WeightedRandomSampler(Sampler):
     ) -> None:
         _check_count("WeightedRandomSampler", num_samples)
         replacement = as_flag("WeightedRandomSampler", "replacement", replacement)
-        self.weights = np.asarray(getattr(weights, "data", weights), np.float64)  # of a Tensor, its array
+        self.weights = np.asarray(getattr(weights, "array", weights), np.float64)  # of a Tensor, its array
         if self.weights.ndim != 1 or not (np.isfinite(self.weights) & (self.weights >= 0)).all():
             raise ValueError("WeightedRandomSampler: weights must be one row of finite numbers of at least 0")
         available = int((self.weights > 0).sum())

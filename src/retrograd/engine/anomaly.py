@@ -103,13 +103,13 @@ def origin(node: Node) -> str:
 
 def _first_nan(item: Any) -> str:
     """``the first at [1, 2] (3 of 6 elements, float32 of shape (2, 3))``, or nothing."""
-    if not isinstance(item, Tensor) or item.data.dtype.kind != "f":
+    if not isinstance(item, Tensor) or item.array.dtype.kind != "f":
         return ""
-    bad = np.isnan(item.data)
+    bad = np.isnan(item.array)
     if not bad.any():
         return ""
     index = [int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape)]
-    size, shape, dtype = bad.size, item.data.shape, item.data.dtype
+    size, shape, dtype = bad.size, item.array.shape, item.array.dtype
     return f"the first at {index} ({int(bad.sum())} of {size} elements, {dtype} of shape {shape})"
 
 

@@ -5,7 +5,7 @@ and is noted with the array that owns the memory, which all views of it share, a
 arrays behind them. When a backward asks for what it saved, one comparison tells whether anything at all was changed
 after the node was made; only then are its saved tensors looked up one by one.
 
-What is changed behind the library's back, `x.data[...] = y` or NumPy on the array, is not seen.
+What is changed behind the library's back, `x.array[...] = y` or NumPy on the array, is not seen.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def saved_array(item: Any) -> np.ndarray | None:
     """The array of an entry of `saved`."""
     if type(item) is tuple:
         item = item[1]
-    return item if isinstance(item, np.ndarray) else getattr(item, "data", None)
+    return item if isinstance(item, np.ndarray) else getattr(item, "array", None)
 
 
 def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None) -> None:

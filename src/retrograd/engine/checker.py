@@ -38,7 +38,7 @@ class Check:
         self.chosen = [
             index
             for index, output in enumerate(results)
-            if output._requires_grad or (self.second and output.data.dtype.kind == "f")
+            if output._requires_grad or (self.second and output.array.dtype.kind == "f")
         ]
         outputs = [results[index] for index in self.chosen]
         if not outputs:
@@ -47,9 +47,9 @@ class Check:
                 "differentiable operators"
             )
         for index, output in zip(self.chosen, outputs, strict=True):
-            if output.data.dtype != np.float64:
+            if output.array.dtype != np.float64:
                 raise ValueError(
-                    f"gradcheck: output {index} is {output.data.dtype}; central differences need float64 "
+                    f"gradcheck: output {index} is {output.array.dtype}; central differences need float64 "
                     "throughout"
                 )
         # Each check takes the ones before it for granted.
@@ -65,8 +65,8 @@ class Check:
         yield from self._modified("forward")
         again = self._chosen_outputs()
         for index, first, second in zip(self.chosen, outputs, again, strict=True):
-            if not np.allclose(first.data, second.data, rtol=0, atol=self.nondet_tol, equal_nan=True):
-                worst = np.abs(first.data - second.data).max()
+            if not np.allclose(first.array, second.array, rtol=0, atol=self.nondet_tol, equal_nan=True):
+                worst = np.abs(first.array - second.array).max()
                 yield GradcheckFault(
                     "deterministic",
                     f"two calls with the same inputs differ in output {index} by up to {worst:.6g}; "
@@ -102,7 +102,7 @@ class Check:
                     continue
                 if not others:
                     others = [self._numeric(outputs, factor * self.eps) for factor in (0.5, 2.0, 3.0)]
-                rounding = 2.0**-52 * float(np.abs(output.data).max()) / self.eps * numeric[o][i].size ** 0.5
+                rounding = 2.0**-52 * float(np.abs(output.array).max()) / self.eps * numeric[o][i].size ** 0.5
                 steps = [float(np.linalg.norm(other[o][i] - numeric[o][i])) for other in others]
                 doubt = max(steps) + rounding
                 if deviation > 10 * doubt:
@@ -113,9 +113,9 @@ class Check:
 
     def _upstream(self, outputs: list[Tensor]) -> Iterator[GradcheckFault]:
         for o, output in enumerate(outputs):
-            if not output._requires_grad or not output.data.size:
+            if not output._requires_grad or not output.array.size:
                 continue
-            zero = self._sweep(output, np.zeros_like(output.data))
+            zero = self._sweep(output, np.zeros_like(output.array))
             for i, got in enumerate(zero):
                 if got.any():
                     yield GradcheckFault(
@@ -161,15 +161,15 @@ class Check:
     def _other_layouts(self, outputs: list[Tensor]) -> Iterator[GradcheckFault]:
         if not self.layouts:
             return
-        expected = [output.data.copy() for output in outputs]
-        arrays = [item.data if isinstance(item, Tensor) else None for item in self.inputs]
+        expected = [output.array.copy() for output in outputs]
+        arrays = [item.array if isinstance(item, Tensor) else None for item in self.inputs]
         for name, layout in (("Fortran order", _fortran), ("every second element, backwards", _strided)):
             try:
                 for item, array in zip(self.inputs, arrays, strict=True):
                     if array is not None:
-                        item.data = layout(array)
+                        item.array = layout(array)
                 for o, (output, value) in enumerate(zip(self._chosen_outputs(), expected, strict=True)):
-                    if not self._agree(output.data, value):
+                    if not self._agree(output.array, value):
                         yield GradcheckFault(
                             "layout",
                             f"output {self.chosen[o]} ({output.grad_fn}) is wrong for inputs with other "
@@ -195,7 +195,7 @@ class Check:
             finally:
                 for item, array in zip(self.inputs, arrays, strict=True):
                     if array is not None:
-                        item.data = array
+                        item.array = array
 
     # ---- their parts ---------------------------------------------------------------------------------------
 
@@ -206,14 +206,14 @@ class Check:
     def _sweep(self, output: Tensor, upstream: np.ndarray) -> list[np.ndarray]:
         found = grad(output, self.wanted, wrap(upstream), retain_graph=True, allow_unused=True)
         return [
-            np.zeros_like(x.data) if g is None else g.data for g, x in zip(found, self.wanted, strict=True)
+            np.zeros_like(x.array) if g is None else g.array for g, x in zip(found, self.wanted, strict=True)
         ]
 
     def _analytic(self, outputs: list[Tensor]) -> Jacobians:
         result = []
         for output in outputs:
-            rows = [np.zeros((output.data.size, x.data.size)) for x in self.wanted]
-            for k in range(output.data.size if output._requires_grad else 0):
+            rows = [np.zeros((output.array.size, x.array.size)) for x in self.wanted]
+            for k in range(output.array.size if output._requires_grad else 0):
                 upstream = np.zeros(output.shape)
                 upstream.reshape(-1)[k] = 1
                 for row, gradient in zip(rows, self._sweep(output, upstream), strict=True):
@@ -222,20 +222,20 @@ class Check:
         return result
 
     def _numeric(self, outputs: list[Tensor], eps: float) -> Jacobians:
-        result = [[np.zeros((output.data.size, x.data.size)) for x in self.wanted] for output in outputs]
+        result = [[np.zeros((output.array.size, x.array.size)) for x in self.wanted] for output in outputs]
         for i, x in enumerate(self.wanted):
-            flat = x.data.reshape(-1)  # a view: the data are contiguous copies
+            flat = x.array.reshape(-1)  # a view: the data are contiguous copies
             for k in range(flat.size):
                 value = flat[k]
                 flat[k] = value + eps
                 step = flat[k]
-                above = [output.data.copy() for output in self._chosen_outputs()]
+                above = [output.array.copy() for output in self._chosen_outputs()]
                 flat[k] = value - eps
                 step -= flat[k]
                 below = self._chosen_outputs()
                 with np.errstate(invalid="ignore"):
                     for o, (high, low) in enumerate(zip(above, below, strict=True)):
-                        result[o][i][:, k] = ((high - low.data) / step).reshape(-1)
+                        result[o][i][:, k] = ((high - low.array) / step).reshape(-1)
                 flat[k] = value
         return result
 
@@ -249,9 +249,9 @@ class Check:
     def _modified(self, what: str) -> Iterator[GradcheckFault]:
         for position, (item, before) in enumerate(zip(self.inputs, self.before, strict=True)):
             if before is not None and not np.array_equal(
-                item.data, before, equal_nan=before.dtype.kind == "f"
+                item.array, before, equal_nan=before.dtype.kind == "f"
             ):
-                item.data[...] = before
+                item.array[...] = before
                 yield GradcheckFault("modified", f"{what} modified input {position}", input=position)
 
     def _fault(
@@ -317,7 +317,7 @@ def outputs_of(func: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
 
 
 def _copy_of(item: Any) -> np.ndarray | None:
-    return item.data.copy() if isinstance(item, Tensor) else None
+    return item.array.copy() if isinstance(item, Tensor) else None
 
 
 def irregular(shape: tuple[int, ...], seed: int) -> np.ndarray:

@@ -20,7 +20,7 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
     """The array for a Tensor, by the rules of its constructor."""
     if isinstance(data, Attached):
         raise TypeError(
-            "Tensor: data is already a Tensor; use tensor.detach(), or Tensor(tensor.data.copy())"
+            "Tensor: data is already a Tensor; use tensor.detach(), or Tensor(tensor.array.copy())"
         )
     wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted not in ALLOWED:

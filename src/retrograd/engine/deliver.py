@@ -40,7 +40,7 @@ def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     for entry in entries:
         previous = entry[0]._grad
         if previous is not None and entry[0]._grad_req == "add":
-            old, new = previous.data, entry[1].data
+            old, new = previous.array, entry[1].array
             if old.shape != new.shape or old.dtype != new.dtype:
                 raise RuntimeError(
                     f"backward: cannot add a gradient of {new.dtype} and shape {new.shape} to a grad of "
@@ -56,10 +56,10 @@ def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
             with enable_grad():
                 tensor._grad = tensor._grad + entry[1]
         elif _holds_alone(tensor):
-            total = tensor._grad.data
-            np.add(total, entry[1].data, out=total)
+            total = tensor._grad.array
+            np.add(total, entry[1].array, out=total)
         else:
-            tensor._grad = wrap(arithmetic.add(tensor._grad.data, entry[1].data))
+            tensor._grad = wrap(arithmetic.add(tensor._grad.array, entry[1].array))
 
 
 def own(entry: Entry, create_graph: bool) -> Tensor:
@@ -69,14 +69,14 @@ def own(entry: Entry, create_graph: bool) -> Tensor:
         if (
             type(gradient) is Tensor
             and (create_graph or not gradient._requires_grad)
-            and _array_is_whole(gradient.data)
+            and _array_is_whole(gradient.array)
         ):
             return gradient
     gradient = entry[1]
     if create_graph and gradient._requires_grad:
         with enable_grad():
             return Copy.apply(gradient)
-    return wrap(arithmetic.copy(gradient.data))
+    return wrap(arithmetic.copy(gradient.array))
 
 
 class Copy(Function):
@@ -84,7 +84,7 @@ class Copy(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(arithmetic.copy(x.data))
+        return wrap(arithmetic.copy(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ def _holds_alone(tensor: Tensor) -> bool:
     if _grad_references(tensor) != _ALONE_GRAD:
         return False
     gradient = tensor._grad
-    return gradient is not None and not gradient._requires_grad and _array_is_whole(gradient.data)
+    return gradient is not None and not gradient._requires_grad and _array_is_whole(gradient.array)
 
 
 def _array_is_whole(array: np.ndarray) -> bool:
@@ -118,11 +118,11 @@ def _array_is_whole(array: np.ndarray) -> bool:
 
 
 def _references(entry: Entry) -> tuple[int, int]:
-    return getrefcount(entry[1]), getrefcount(entry[1].data)
+    return getrefcount(entry[1]), getrefcount(entry[1].array)
 
 
 def _grad_references(tensor: Tensor) -> tuple[int, int]:
-    return getrefcount(tensor._grad), getrefcount(tensor._grad.data)  # type: ignore[union-attr]
+    return getrefcount(tensor._grad), getrefcount(tensor._grad.array)  # type: ignore[union-attr]
 
 
 def _base_references(array: np.ndarray) -> int:

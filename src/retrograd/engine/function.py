@@ -6,7 +6,7 @@ An example:
         @staticmethod
         def forward(ctx, x, y):
             ctx.save_for_backward(x, y)
-            return Tensor(x.data * y.data)
+            return Tensor(x.array * y.array)
 
         @staticmethod
         def backward(ctx, g):
@@ -145,7 +145,7 @@ class Function:
         for arg in args:
             if arg is output:
                 return _record_outputs(node, edges, output, args)
-        data = output.data
+        data = output.array
         dtype = data.dtype
         if dtype.kind != "f":
             return output
@@ -159,7 +159,7 @@ class Function:
                 elif type(item) is ndarray:  # a constant
                     kept.append(item)
                 elif isinstance(item, Tensor) and item._requires_grad:  # an argument
-                    kept.append((item, item.data))
+                    kept.append((item, item.array))
                 else:
                     classify_saved(node, args, (output,))
                     break
@@ -209,7 +209,7 @@ def _one_free_of_history(node: Node, output: Any, given: set[int]) -> Tensor:
             f"{type(output).__name__}; wrap an array: Tensor(array)"
         )
     if output._requires_grad or id(output) in given:
-        return output if _is_in(output, node.dirty) else wrap(output.data)
+        return output if _is_in(output, node.dirty) else wrap(output.array)
     return output
 
 
@@ -229,14 +229,14 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
     marked = node.outputs or ()  # by mark_non_differentiable
     node.order = next_order()
     node.edges = (*edges,)
-    node.outputs = tuple([(item.data.shape, item.data.dtype) for item in outputs])
+    node.outputs = tuple([(item.array.shape, item.array.dtype) for item in outputs])
     for method, tensors in (("mark_non_differentiable", marked), ("mark_dirty", dirty)):
         for item in tensors:
             if not _is_in(item, originals):
                 raise ValueError(f"{cls.__name__}: {method} was given a tensor that forward does not return")
     changed: list[tuple[Tensor, Any]] = []
     for index, item in enumerate(outputs):
-        data = item.data
+        data = item.array
         dtype = data.dtype
         if dtype.kind == "f" and not (marked and _is_in(originals[index], marked)):
             edge = (node, index, data.shape, dtype)

@@ -39,7 +39,7 @@ def gradcheck(
     should be small. Then: the function is deterministic; forward and backward modify neither inputs nor
     upstream gradient; a zero upstream gradient gives zero; the gradient is linear in the upstream gradient;
     inputs and upstream gradients with other strides give the same. The inputs may be used through a closure:
-    their `data` is replaced meanwhile.
+    their `array` is replaced meanwhile.
 
     Args:
         func: called with the inputs, returns a Tensor or a tuple or list of them; outputs that do not require
@@ -120,13 +120,13 @@ def gradgradcheck(
                 f"gradgradcheck: {len(given)} grad_outputs for {len(outputs)} outputs that require grad; "
                 "pass one for each"
             )
-        upstream = [Tensor(item.data, requires_grad=True) for item in given]
+        upstream = [Tensor(item.array, requires_grad=True) for item in given]
 
     def gradient(*arguments: Any) -> tuple[Tensor, ...]:
         values = [output for output in outputs_of(func, arguments[: len(inputs)]) if output._requires_grad]
         found = grad(values, wanted, arguments[len(inputs) :], create_graph=True, allow_unused=True)
         return tuple(
-            [wrap(np.zeros_like(x.data)) if g is None else g for g, x in zip(found, wanted, strict=True)]
+            [wrap(np.zeros_like(x.array)) if g is None else g for g, x in zip(found, wanted, strict=True)]
         )
 
     arguments = (*inputs, *upstream)
@@ -147,9 +147,9 @@ def _checked_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
     for position, item in enumerate(inputs):
         if not isinstance(item, Tensor) or not item._requires_grad:
             continue
-        if item.data.dtype != np.float64:
+        if item.array.dtype != np.float64:
             raise ValueError(
-                f"{caller}: inputs[{position}] is {item.data.dtype}; central differences need float64: "
+                f"{caller}: inputs[{position}] is {item.array.dtype}; central differences need float64: "
                 "Tensor(array.astype(np.float64), requires_grad=True)"
             )
         if item._grad_req == "null":
@@ -165,11 +165,11 @@ def _checked_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
 @contextmanager
 def _private_data(inputs: Sequence[Any]) -> Iterator[None]:
     """While it lasts the tensors hold contiguous copies: nothing that happens reaches the caller's arrays."""
-    found = {id(item): (item, item.data) for item in inputs if isinstance(item, Tensor)}
+    found = {id(item): (item, item.array) for item in inputs if isinstance(item, Tensor)}
     try:
         for item, array in found.values():
-            item.data = np.array(array, order="C")
+            item.array = np.array(array, order="C")
         yield
     finally:
         for item, array in found.values():
-            item.data = array
+            item.array = array

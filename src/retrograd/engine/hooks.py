@@ -148,7 +148,7 @@ def run_post_hooks(entries: Iterable[list[Any]]) -> None:
 
 
 def _through(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> Tensor:
-    """The gradient after the hooks. Each gets a tensor of its own: what it assigns to its data reaches nothing else."""
+    """The gradient after the hooks. Each gets a tensor of its own: what it assigns to its array reaches nothing else."""
     for hook in list(hooks.values()):
         given = alias(gradient)
         result = hook(given)
@@ -165,7 +165,7 @@ def _through(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> Ten
 
 def checked_like(result: Tensor, gradient: Tensor, what: str) -> Tensor:
     """The result, as an object that its giver does not hold, if it has the type and shape of the gradient."""
-    found, expected = result.data, gradient.data
+    found, expected = result.array, gradient.array
     if not isinstance(found, np.ndarray):
         raise TypeError(f"{what} a Tensor whose data is {type(found).__name__}, expected an ndarray")
     if found.shape != expected.shape or found.dtype != expected.dtype:

@@ -53,7 +53,7 @@ def modify(
         ValueError: the new values have not the shape and dtype of x.
     """
     enabled = thread.mode.enabled
-    array = x.data
+    array = x.array
     check_changeable(x, operator, enabled)
     if write is not None and thread.mode.watch is None and not (enabled and _any_requires_grad((x, *operands))):
         write(array)
@@ -61,9 +61,9 @@ def modify(
         return x
     before = next_order()  # what compute makes is younger
     value = compute(alias(x))
-    if value.data.shape != array.shape or value.data.dtype != array.dtype:
+    if value.array.shape != array.shape or value.array.dtype != array.dtype:
         raise ValueError(
-            f"{operator}: the result is {value.data.dtype} of shape {value.data.shape}, x is {array.dtype} of shape "
+            f"{operator}: the result is {value.array.dtype} of shape {value.array.shape}, x is {array.dtype} of shape "
             f"{array.shape}; they must be equal"
         )
     recorded = enabled and (x._requires_grad or value._requires_grad)
@@ -72,7 +72,7 @@ def modify(
             value = Replaced.apply(alias(x), value)
         _check_family(x, operator)
         _rescue(value, before, memory(array))
-    np.copyto(array, value.data)
+    np.copyto(array, value.array)
     mark((array,), operator)
     if recorded:
         rebase(x, value._edge)
@@ -84,11 +84,11 @@ class Replaced(Function):
 
     @staticmethod
     def forward(ctx: Any, old: Tensor, value: Tensor) -> Tensor:
-        return wrap(value.data.view())
+        return wrap(value.array.view())
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        return wrap(np.zeros_like(g.data)) if ctx.needs_input_grad[0] else None, g
+        return wrap(np.zeros_like(g.array)) if ctx.needs_input_grad[0] else None, g
 
 
 def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
@@ -110,7 +110,7 @@ def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
         raise RuntimeError(
             f"{operator}: a tensor made in inference_mode cannot change outside of it; use tensor.clone() first"
         )
-    array = x.data
+    array = x.array
     if array.size and 0 in array.strides and any(
         not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)
     ):
@@ -129,7 +129,7 @@ def rebase(x: Tensor, edge: Any) -> None:
     root = x
     if type(view) is tuple:
         root = view[0]
-        value = wrap(x.data)
+        value = wrap(x.array)
         value._requires_grad, value._edge = True, edge
         with enable_grad():
             changed = Overwrite.apply(alias(root), value, view, True)
@@ -201,8 +201,8 @@ def _copied(item: Any) -> Any:
         tensor, array = item
         copy = wrap(array.copy(order="K"))
         copy._requires_grad, copy._edge = tensor._requires_grad, tensor._edge
-        return copy, copy.data
-    item.data = item.data.copy(order="K")  # a stand-in, which the node alone holds
+        return copy, copy.array
+    item.array = item.array.copy(order="K")  # a stand-in, which the node alone holds
     return item
 
 

@@ -1,4 +1,4 @@
-"""Kept: a saved tensor as it was, where the tensor itself holds another array by now (``x.data = other``)."""
+"""Kept: a saved tensor as it was, where the tensor itself holds another array by now (``x.array = other``)."""
 
 from __future__ import annotations
 

@@ -23,20 +23,20 @@ Hooks = tuple[tuple[int, dict[int, Callable[[Tensor], Any]]], ...]  # (output, i
 class SavedOutput:
     """Stands for an output among the saved tensors: the tensor itself would hold the node that holds it."""
 
-    __slots__ = ("data", "index")
+    __slots__ = ("array", "index")
 
-    def __init__(self, data: ndarray, index: int) -> None:
-        self.data = data
+    def __init__(self, array: ndarray, index: int) -> None:
+        self.array = array
         self.index = index
 
 
 class SavedIntermediate:
     """Stands for a floating tensor made inside forward: its own dependence on the inputs was not recorded."""
 
-    __slots__ = ("data",)
+    __slots__ = ("array",)
 
-    def __init__(self, data: ndarray) -> None:
-        self.data = data
+    def __init__(self, array: ndarray) -> None:
+        self.array = array
 
 
 class Node:
@@ -70,7 +70,7 @@ class Node:
     outputs: Any  # shape and dtype of each; None if there is one and nothing is special about it
     place: Place  # the user's line; set if anything was saved
     # What `save_for_backward` was given. Once forward has returned, a list: a Tensor of the caller stands there with
-    # the array that it held then (`x.data = other` does not reach that), others have stand-ins. FREED, a Deferred.
+    # the array that it held then (`x.array = other` does not reach that), others have stand-ins. FREED, a Deferred.
     saved: Any
 
     def save_for_backward(self, *tensors: Tensor | ndarray | None) -> None:
@@ -108,7 +108,7 @@ class Node:
             found = []
             for item in saved:
                 kind = type(item)
-                if kind is tuple and item[0].data is item[1]:
+                if kind is tuple and item[0].array is item[1]:
                     item = item[0]
                 elif kind is not ndarray:
                     item = _restore(self, item)
@@ -136,7 +136,7 @@ class Node:
 
         for tensor in tensors:
             check_changeable(tensor, self.function.__name__, any(self.needs_input_grad))
-        mark([tensor.data for tensor in tensors], self.function.__name__, call_place())
+        mark([tensor.array for tensor in tensors], self.function.__name__, call_place())
         self.dirty = tensors
         self.outputs = self.outputs or ()  # something is special about them
 
@@ -169,17 +169,17 @@ def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...
                     f"{node.function.__name__}: a tensor made in inference_mode cannot be saved for a backward; use "
                     "tensor.clone() outside inference_mode, or no_grad instead of inference_mode"
                 )
-            stand_in = item, item.data
+            stand_in = item, item.array
             if id(item) not in given:
                 for index, output in enumerate(outputs):
                     if output is item:
                         if node.outputs is None or output._edge is not None:
-                            stand_in = SavedOutput(item.data, index)
+                            stand_in = SavedOutput(item.array, index)
                         break
                 else:
                     # One that requires a gradient came from outside forward and has its own history.
-                    if not item._requires_grad and item.data.dtype.kind == "f":
-                        stand_in = SavedIntermediate(item.data)
+                    if not item._requires_grad and item.array.dtype.kind == "f":
+                        stand_in = SavedIntermediate(item.array)
         elif item is not None and not isinstance(item, ndarray):
             raise TypeError(
                 f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
@@ -197,14 +197,14 @@ def _restore(node: Node, item: Any) -> Any:
 
         return Kept.apply(*item)
     if kind is SavedOutput:
-        tensor = wrap(item.data)
+        tensor = wrap(item.array)
         tensor._requires_grad = True
-        tensor._edge = (node, item.index, item.data.shape, item.data.dtype)
+        tensor._edge = (node, item.index, item.array.shape, item.array.dtype)
         return tensor
     if kind is SavedIntermediate:
         if thread.mode.enabled:
             from .once import Intermediate, refusing  # they are Functions, which are made of Nodes
 
-            return refusing(item.data, Intermediate, node.function, node.edges)
-        return wrap(item.data)
+            return refusing(item.array, Intermediate, node.function, node.edges)
+        return wrap(item.array)
     return item

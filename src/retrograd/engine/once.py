@@ -44,7 +44,7 @@ class Intermediate(Function):
         raise RuntimeError(
             f"{name}: its backward uses a saved tensor that forward made itself, so the second derivative "
             "through it is unknown. Return that tensor as a further output, compute it again in backward, "
-            "or, if it does not depend on the inputs, save its array: ctx.save_for_backward(tensor.data)"
+            "or, if it does not depend on the inputs, save its array: ctx.save_for_backward(tensor.array)"
         )
 
 
@@ -87,7 +87,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             results = (results,)
         return tuple(
             [
-                refusing(r.data, _OnceOnly, ctx.function, edges) if isinstance(r, Tensor) else r
+                refusing(r.array, _OnceOnly, ctx.function, edges) if isinstance(r, Tensor) else r
                 for r in results
             ]
         )

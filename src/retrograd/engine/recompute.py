@@ -143,7 +143,7 @@ class Region:
         self.others = [None if isinstance(value, Tensor) else value for value in values]
         self.node = Node()
         self.node.function = Checkpoint
-        self.node.saved = [(value, value.data) if isinstance(value, Tensor) else None for value in values]
+        self.node.saved = [(value, value.array) if isinstance(value, Tensor) else None for value in values]
         self.node.place = user_place()
 
     def run(self) -> Any:

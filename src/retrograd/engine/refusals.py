@@ -40,7 +40,7 @@ def upstream_of(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph
                 f"{caller}: tensor {position} does not require grad and has no grad_fn; "
                 "no input required a gradient, or it was computed under no_grad"
             )
-        shape, dtype = (root.data.shape, root.data.dtype) if root._edge is None else root._edge[2:]
+        shape, dtype = (root.array.shape, root.array.dtype) if root._edge is None else root._edge[2:]
         if gradient is None:
             if math.prod(shape) != 1:
                 raise RuntimeError(
@@ -55,12 +55,12 @@ def upstream_of(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph
                 f"{caller}: {argument} of tensor {position} is {type(gradient).__name__}, expected a Tensor; "
                 "wrap it: Tensor(array)"
             )
-        if gradient.data.shape != shape or gradient.data.dtype != dtype:
+        if gradient.array.shape != shape or gradient.array.dtype != dtype:
             raise RuntimeError(
-                f"{caller}: {argument} of tensor {position} is {gradient.data.dtype} of shape "
-                f"{gradient.data.shape}, expected {dtype} of shape {shape} as the tensor itself"
+                f"{caller}: {argument} of tensor {position} is {gradient.array.dtype} of shape "
+                f"{gradient.array.shape}, expected {dtype} of shape {shape} as the tensor itself"
             )
-        result.append(alias(gradient) if create_graph else wrap(gradient.data))
+        result.append(alias(gradient) if create_graph else wrap(gradient.array))
     return result
 
 
@@ -87,11 +87,11 @@ def refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoRetur
             f"{name}: backward returned {type(gradient).__name__} as gradient {position}, expected a Tensor "
             "or None; wrap an array: Tensor(array)"
         )
-    shape, dtype = (edge[2], edge[3]) if type(edge) is tuple else (edge.data.shape, edge.data.dtype)
-    rule = "shape" if gradient.data.shape != shape else "dtype"
+    shape, dtype = (edge[2], edge[3]) if type(edge) is tuple else (edge.array.shape, edge.array.dtype)
+    rule = "shape" if gradient.array.shape != shape else "dtype"
     raise RuntimeError(
         f"{name}: backward returned a gradient of the wrong {rule} for argument {position}: got "
-        f"{gradient.data.dtype} of shape {gradient.data.shape}, expected {dtype} of shape {shape} as the "
+        f"{gradient.array.dtype} of shape {gradient.array.shape}, expected {dtype} of shape {shape} as the "
         "argument itself"
         + ("" if type(edge) is tuple else "; if other data was assigned to it after forward, run forward again")
     )

@@ -104,7 +104,7 @@ def grad(
     upstream = upstream_of(roots, grad_outputs, "grad", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
-    given = [g.data for g in upstream]
+    given = [g.array for g in upstream]
     del upstream
     found = {id(entry[0]): entry for entry in entries}
     results: list[Tensor | None] = []
@@ -112,8 +112,8 @@ def grad(
         edge = tensor._edge
         entry = found.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
         if entry is not None:
-            handed_on = not create_graph and any(_shows(array, entry[1].data) for array in given)
-            results.append(wrap(entry[1].data) if handed_on else own(entry, create_graph))
+            handed_on = not create_graph and any(_shows(array, entry[1].array) for array in given)
+            results.append(wrap(entry[1].array) if handed_on else own(entry, create_graph))
         elif allow_unused:
             results.append(None)
         else:
@@ -185,7 +185,7 @@ def _sweep(
                         zeros.append(edge)
                         continue
                     refuse_gradient(node, grads, gradient, edge)
-                data = gradient.data
+                data = gradient.array
                 if type(edge) is tuple:
                     target, output, shape, dtype = edge
                     if data.shape != shape or (data.dtype is not dtype and data.dtype != dtype):
@@ -208,7 +208,7 @@ def _sweep(
                         entry[output + 1] = _sum(entry[output + 1], gradient, create_graph, key in made)
                         made.add(key)
                 elif edge._grad_req != "null":
-                    value = edge.data
+                    value = edge.array
                     if data.shape != value.shape or (
                         data.dtype is not value.dtype and data.dtype != value.dtype
                     ):
@@ -293,7 +293,7 @@ def _run(node: Node, entry: list[Any]) -> Any:
 
 
 def _run_foreign(node: Node, grads: list[Any]) -> Any:
-    """Run a backward of the user. What it keeps of its tensors and assigns to their `data` reaches nothing here."""
+    """Run a backward of the user. What it keeps of its tensors and assigns to their `array` reaches nothing here."""
     results = node.function.backward(node, *[alias(g) if isinstance(g, Tensor) else g for g in grads])
     several = results if isinstance(results, (tuple, list)) else (results,)
     return tuple([alias(item) if type(item) is Tensor else item for item in several])
@@ -314,9 +314,9 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
     if create_graph:
         return total + gradient  # attached by ops
     if in_place:
-        np.add(total.data, gradient.data, out=total.data)
+        np.add(total.array, gradient.array, out=total.array)
         return total
-    return wrap(arithmetic.add(total.data, gradient.data))
+    return wrap(arithmetic.add(total.array, gradient.array))
 
 
 def _ways(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Ways:

@@ -42,18 +42,19 @@ class Tensor(Attached):
         TypeError: a dtype that is not allowed, or data that is no array of numbers.
         RuntimeError: `requires_grad=True` for integers or bools.
 
-    `data` is the array itself; `grad` the accumulated gradient (Tensor or None) of the same shape and dtype.
+    `array` is the NumPy array that it holds, `data` a Tensor of the same memory without history, `grad` the accumulated
+    gradient (Tensor or None) of the same shape and dtype.
     """
 
     # Those of the second line are missing until they are needed: most tensors live for a moment.
     __slots__ = (
-        *("__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "data"),
+        *("__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "array"),
         *("_hooks", "_post_hooks", "_view", "_views"),
     )
     __array_ufunc__ = None  # `ndarray * tensor` asks Tensor.__rmul__ instead of silently leaving the graph
     __hash__ = object.__hash__
 
-    data: np.ndarray
+    array: np.ndarray
     _requires_grad: bool
     _grad: Tensor | None
     _edge: Edge | None
@@ -66,7 +67,7 @@ class Tensor(Attached):
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
         if type(data) is not _ndarray or dtype is not None or data.dtype not in ALLOWED:
             data = as_allowed_array(data, dtype)
-        self.data = data
+        self.array = data
         self._requires_grad = False
         self._grad = None
         self._edge = None
@@ -78,18 +79,18 @@ class Tensor(Attached):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.data.shape
+        return self.array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.data.dtype
+        return self.array.dtype
 
     @property
     def ndim(self) -> int:
-        return self.data.ndim
+        return self.array.ndim
 
     def dim(self) -> int:
-        return self.data.ndim
+        return self.array.ndim
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the extent of one axis.
@@ -97,7 +98,7 @@ class Tensor(Attached):
         Raises:
             IndexError: `dim` is out of range.
         """
-        shape = self.data.shape
+        shape = self.array.shape
         if dim is None:
             return shape
         if not -len(shape) <= dim < len(shape):
@@ -107,7 +108,7 @@ class Tensor(Attached):
         return shape[dim]
 
     def numel(self) -> int:
-        return self.data.size
+        return self.array.size
 
     def item(self) -> Any:
         """The only element as a Python number.
@@ -115,15 +116,15 @@ class Tensor(Attached):
         Raises:
             RuntimeError: the tensor does not have exactly one element.
         """
-        if self.data.size != 1:
+        if self.array.size != 1:
             raise RuntimeError(
-                f"a tensor of shape {self.data.shape} has {self.data.size} elements, expected exactly 1"
+                f"a tensor of shape {self.array.shape} has {self.array.size} elements, expected exactly 1"
             )
-        return self.data.item()
+        return self.array.item()
 
     def tolist(self) -> Any:
         """The elements as nested Python lists (a number for a tensor without axes)."""
-        return self.data.tolist()
+        return self.array.tolist()
 
     def numpy(self) -> np.ndarray:
         """The array, shared with the tensor.
@@ -134,9 +135,9 @@ class Tensor(Attached):
         if self._requires_grad:
             raise RuntimeError(
                 "numpy: the tensor requires grad and an array would leave the graph unnoticed; "
-                "use tensor.detach().numpy(), or tensor.data"
+                "use tensor.detach().numpy(), or tensor.array"
             )
-        return self.data
+        return self.array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self._requires_grad:
@@ -145,19 +146,19 @@ class Tensor(Attached):
                 "use tensor.detach() first"
             )
         if copy:
-            return np.array(self.data, dtype=dtype)
-        if dtype is None or self.data.dtype == dtype:
-            return self.data
+            return np.array(self.array, dtype=dtype)
+        if dtype is None or self.array.dtype == dtype:
+            return self.array
         if copy is False:
             raise ValueError(
-                f"__array__: copy=False, but {self.data.dtype} cannot become {np.dtype(dtype)} in place"
+                f"__array__: copy=False, but {self.array.dtype} cannot become {np.dtype(dtype)} in place"
             )
-        return self.data.astype(dtype)
+        return self.array.astype(dtype)
 
     def __len__(self) -> int:
-        if not self.data.ndim:
+        if not self.array.ndim:
             raise TypeError("len() of a tensor without axes")
-        return self.data.shape[0]
+        return self.array.shape[0]
 
     def __float__(self) -> float:
         return float(self.item())
@@ -166,38 +167,38 @@ class Tensor(Attached):
         return int(self.item())
 
     def __bool__(self) -> bool:
-        if self.data.size != 1:
+        if self.array.size != 1:
             raise RuntimeError(
-                f"bool() of a tensor of shape {self.data.shape} is ambiguous; use (tensor.data != 0).any() "
+                f"bool() of a tensor of shape {self.array.shape} is ambiguous; use (tensor.array != 0).any() "
                 "or .all()"
             )
-        return bool(self.data.item())
+        return bool(self.array.item())
 
     def __index__(self) -> int:
-        if self.data.dtype is not INT64 or self.data.size != 1:
+        if self.array.dtype is not INT64 or self.array.size != 1:
             raise TypeError(
-                f"only an int64 tensor with one element can be an index, got {self.data.dtype} of shape "
-                f"{self.data.shape}"
+                f"only an int64 tensor with one element can be an index, got {self.array.dtype} of shape "
+                f"{self.array.shape}"
             )
-        return int(self.data.item())
+        return int(self.array.item())
 
     def __format__(self, spec: str) -> str:
-        if spec and self.data.size == 1:
-            return format(self.data.item(), spec)
+        if spec and self.array.size == 1:
+            return format(self.array.item(), spec)
         if spec:
             raise TypeError(
-                f"format {spec!r} needs a tensor with one element, got shape {self.data.shape}; "
+                f"format {spec!r} needs a tensor with one element, got shape {self.array.shape}; "
                 "use tensor.item() or format the array"
             )
         return str(self)
 
     def __repr__(self) -> str:
-        body = np.array2string(self.data, separator=", ", prefix="tensor(", precision=4, threshold=1000)
+        body = np.array2string(self.array, separator=", ", prefix="tensor(", precision=4, threshold=1000)
         parts = [body]
-        if not self.data.size and self.data.ndim != 1:
-            parts.append(f"shape={self.data.shape}")
-        if self.data.dtype is FLOAT64 or not self.data.size:
-            parts.append(f"dtype={self.data.dtype}")
+        if not self.array.size and self.array.ndim != 1:
+            parts.append(f"shape={self.array.shape}")
+        if self.array.dtype is FLOAT64 or not self.array.size:
+            parts.append(f"dtype={self.array.dtype}")
         if self._edge is not None:
             parts.append(f"grad_fn={self._edge[0]!r}")
         elif self._requires_grad:
@@ -205,6 +206,37 @@ class Tensor(Attached):
         return f"tensor({', '.join(parts)})"
 
     # ---- its place in the graph ----------------------------------------------------------------------------
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor that shares the memory and has no history: what is written to it is written to this one.
+
+        Setting it to another tensor lets this one share that one's memory and leaves its history as it is. What an
+        earlier call has saved for its backward stays what it was, and views of the old memory are no views any more.
+
+        Setting it raises:
+            TypeError: not a Tensor, or one of another dtype.
+            ValueError: one of another shape.
+        """
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        old = self.array
+        if not isinstance(value, Tensor):
+            raise TypeError(f"data: expected a Tensor, got {type(value).__name__}; wrap it: Tensor(array)")
+        if value.array.dtype != old.dtype:
+            raise TypeError(
+                f"data: expected {old.dtype} as the tensor itself, got {value.array.dtype}; "
+                "convert it: value.to(tensor.dtype)"
+            )
+        if value.array.shape != old.shape:
+            raise ValueError(f"data: expected shape {old.shape} as the tensor itself, got {value.array.shape}")
+        if value.array is not old:
+            from .views import forget  # it is made of Functions
+
+            forget(self)
+            self.array = value.array
 
     @property
     def requires_grad(self) -> bool:
@@ -221,10 +253,10 @@ class Tensor(Attached):
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, (bool, np.bool_)):
             raise TypeError(f"requires_grad={value!r} must be True or False, not {type(value).__name__}")
-        if value and self.data.dtype.kind != "f":
+        if value and self.array.dtype.kind != "f":
             raise RuntimeError(
                 "requires_grad: only float32 and float64 tensors can require a gradient, this one is "
-                f"{self.data.dtype}"
+                f"{self.array.dtype}"
             )
         if not value and self._edge is not None:
             raise RuntimeError("requires_grad: only a leaf can be set to False; use tensor.detach() instead")
@@ -258,10 +290,10 @@ class Tensor(Attached):
                 )
             if value is self:
                 raise ValueError("grad: a tensor cannot be its own gradient; assign a copy")
-            if value.data.shape != self.data.shape or value.data.dtype != self.data.dtype:
+            if value.array.shape != self.array.shape or value.array.dtype != self.array.dtype:
                 raise ValueError(
-                    f"grad: expected {self.data.dtype} of shape {self.data.shape} as the tensor itself, "
-                    f"got {value.data.dtype} of shape {value.data.shape}"
+                    f"grad: expected {self.array.dtype} of shape {self.array.shape} as the tensor itself, "
+                    f"got {value.array.dtype} of shape {value.array.shape}"
                 )
         self._grad = value
 
@@ -308,7 +340,7 @@ class Tensor(Attached):
 
     def detach(self) -> Tensor:
         """A tensor that shares the array and has no history."""
-        result = wrap(self.data)
+        result = wrap(self.array)
         result._grad_req = INFERENCE if self._grad_req is INFERENCE else "add"
         return result
 
@@ -368,11 +400,11 @@ class Tensor(Attached):
         self._refuse_history("copy.deepcopy")
         result = _new(type(self))
         memo[id(self)] = result
-        result.data = self.data.copy(order="K")
+        result.array = self.array.copy(order="K")
         result._requires_grad = self._requires_grad
         result._edge = None
         result._grad_req = "add" if self._grad_req is INFERENCE else self._grad_req
-        result._grad = None if self._grad is None else wrap(self._grad.data.copy(order="K"))
+        result._grad = None if self._grad is None else wrap(self._grad.array.copy(order="K"))
         if hasattr(self, "__dict__"):  # a subclass without slots, such as Parameter
             result.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return result
@@ -395,7 +427,7 @@ class Tensor(Attached):
 def wrap(array: np.ndarray) -> Tensor:
     """A Tensor around an array whose dtype is known to be allowed: the constructor without its checks."""
     tensor = _new(Tensor)
-    tensor.data = array
+    tensor.array = array
     tensor._requires_grad = False
     tensor._grad = None
     tensor._edge = None
@@ -404,9 +436,9 @@ def wrap(array: np.ndarray) -> Tensor:
 
 
 def alias(x: Tensor) -> Tensor:
-    """x as it is now, as another object: neither a change of x's history nor ``x.data = other`` reaches it."""
+    """x as it is now, as another object: neither a change of x's history nor ``x.array = other`` reaches it."""
     if x._requires_grad and x._edge is None:
         return x  # a leaf is its own place in the graph
-    result = wrap(x.data)
+    result = wrap(x.array)
     result._requires_grad, result._edge = x._requires_grad, x._edge
     return result

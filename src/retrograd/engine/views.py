@@ -35,8 +35,8 @@ class View(Function):
         output = _apply(cls, *args)
         if type(output) is Tensor and output._requires_grad:  # recorded; the usual cases of _link at once
             x = args[0]
-            owner = x.data.base
-            if output.data.base is (x.data if owner is None else owner) and getattr(x, "_view", None) is None:
+            owner = x.array.base
+            if output.array.base is (x.array if owner is None else owner) and getattr(x, "_view", None) is None:
                 output._view = x, cls, args, 0
                 views = getattr(x, "_views", None)
                 if views is None or (type(views) is _reference and views() is None):
@@ -53,7 +53,7 @@ class View(Function):
                     _link(cls, args, item, index)
         elif not mode.sweeping:  # the gradients in a sweep share memory with nothing that lasts
             for item in output if type(output) is tuple else (output,):
-                if _is_shown(args[0].data, item.data):
+                if _is_shown(args[0].array, item.array):
                     item._view = UNTRACKED
                     if args[0]._grad_req is not INFERENCE and item._grad_req is INFERENCE:
                         item._grad_req = "add"
@@ -68,9 +68,9 @@ def _is_shown(array: np.ndarray, view: np.ndarray) -> bool:
 
 def _link(cls: type[View], args: tuple[Any, ...], output: Tensor, index: int) -> None:
     x = args[0]
-    array, base = x.data, output.data.base
+    array, base = x.array, output.array.base
     owner = array.base
-    if base is not (array if owner is None else owner) and not _is_shown(array, output.data):
+    if base is not (array if owner is None else owner) and not _is_shown(array, output.array):
         return
     way = getattr(x, "_view", None)
     if way is None:
@@ -102,6 +102,15 @@ def views_of(root: Tensor) -> list[Tensor]:
     views = getattr(root, "_views", ())
     found = [view() for view in (views if isinstance(views, list | tuple) else (views,))]
     return [view for view in found if view is not None]
+
+
+def forget(x: Tensor) -> None:
+    """Let x be no view any more, and have none: it is about to show other memory."""
+    for view in views_of(x):
+        del view._view
+    for name in ("_view", "_views"):
+        if hasattr(x, name):
+            delattr(x, name)
 
 
 def replay(link: Link, x: Tensor, done: dict[int, Tensor] | None = None) -> Tensor:
@@ -137,14 +146,14 @@ class Overwrite(Function):
 
     @staticmethod
     def forward(ctx: Any, base: Tensor, value: Tensor, link: Link, written: bool) -> Tensor:
-        ctx.link, ctx.shape, ctx.dtype = link, value.data.shape, value.data.dtype
+        ctx.link, ctx.shape, ctx.dtype = link, value.array.shape, value.array.dtype
         if written:
-            return wrap(base.data)
-        y = wrap(_copy_as(base.data, link[0].data))
-        part = replay(link, y).data
-        if memory(part) is not memory(y.data):
-            raise RuntimeError(f"{link[1].__name__}: not a view of a tensor with the strides {y.data.strides}")
-        np.copyto(part, value.data)
+            return wrap(base.array)
+        y = wrap(_copy_as(base.array, link[0].array))
+        part = replay(link, y).array
+        if memory(part) is not memory(y.array):
+            raise RuntimeError(f"{link[1].__name__}: not a view of a tensor with the strides {y.array.strides}")
+        np.copyto(part, value.array)
         return y
 
     @staticmethod

@@ -47,9 +47,9 @@ def _joined(gradient: Tensor, sources: list[Any]) -> Tensor:
     node.edges = (edge, *sources)
     node.needs_input_grad = tuple([edge is not None for edge in node.edges])
     node.order = next_order()
-    result = wrap(gradient.data)
+    result = wrap(gradient.array)
     result._requires_grad = True
-    result._edge = (node, 0, result.data.shape, result.data.dtype)
+    result._edge = (node, 0, result.array.shape, result.array.dtype)
     return result
 
 
@@ -67,7 +67,7 @@ def spread(
         edge = stack.pop()
         if type(edge) is not tuple:
             if edge is not None and edge._grad_req != "null" and id(edge) not in leaves:
-                leaves[id(edge)] = [edge, wrap(np.zeros(edge.data.shape, edge.data.dtype)), True]
+                leaves[id(edge)] = [edge, wrap(np.zeros(edge.array.shape, edge.array.dtype)), True]
             continue
         node, output, shape, dtype = edge
         place = node.order, output

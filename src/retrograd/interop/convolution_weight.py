@@ -124,7 +124,7 @@ def conv_weight_to_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = Fals
 
 
 def _array(name: str, weight: Tensor | np.ndarray, axes: tuple[int, ...] = (3, 4, 5)) -> np.ndarray:
-    array = weight.data if isinstance(weight, Tensor) else weight
+    array = weight.array if isinstance(weight, Tensor) else weight
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name}: weight is {type(weight).__name__}, needs a Tensor or an array")
     if array.ndim not in axes:

@@ -290,7 +290,7 @@ def _order(name: str, table: dict[str, tuple[int, ...]], mode: str) -> tuple[int
 
 
 def _array(name: str, label: str, value: Any) -> Array:
-    array = value.data if isinstance(value, Tensor) else value
+    array = value.array if isinstance(value, Tensor) else value
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Tensor or an array")
     return array

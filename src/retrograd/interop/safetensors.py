@@ -85,7 +85,7 @@ def save_safetensors(
         raise TypeError(f"save_safetensors: expected a Module or a dict of Tensors, got {type(state).__name__}")
     arrays = {}
     for key, value in state.items():
-        array = value.data if isinstance(value, Tensor) else value
+        array = value.array if isinstance(value, Tensor) else value
         if not isinstance(key, str) or not isinstance(array, np.ndarray):
             raise TypeError(
                 f"save_safetensors: {key!r} is {type(value).__name__}; expected str keys and Tensors or arrays"

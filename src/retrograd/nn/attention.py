@@ -219,4 +219,4 @@ def _bias(name: str, mask: Any, q: Tensor, shapes: list[tuple[int, ...]]) -> Ten
         raise ValueError(f"MultiheadAttention: {name}.shape={mask.shape} must be {wanted}")
     if mask.dtype != bool_:
         return mask
-    return Tensor(np.where(mask.data, q.dtype.type(-np.inf), q.dtype.type(0)))
+    return Tensor(np.where(mask.array, q.dtype.type(-np.inf), q.dtype.type(0)))

@@ -51,22 +51,22 @@ class _OverTime(ConvCell):
         """(y, state); hx: the state before the first step; lengths: (N,), 1 to T, beyond which y is 0."""
         name = type(self).__name__
         require_tensor(name, input)
-        if input.data.ndim != self.ndim + 3:
+        if input.array.ndim != self.ndim + 3:
             first = "N, T" if self.batch_first else "T, N"
             wanted = f"({first}, {self.in_channels}, {self.ndim} extents)"
-            raise ValueError(f"{name}: input.shape={input.data.shape}, needs {wanted}")
+            raise ValueError(f"{name}: input.shape={input.array.shape}, needs {wanted}")
         x, counts = sequence(name, input, self.batch_first, lengths)
         if self.checkpoint is None or not is_grad_enabled():
             y, state = self._steps(x, hx, counts)
         else:
-            y, state = self._segments(x, hx, counts, checked_interval(name, self.checkpoint, len(x.data)))
+            y, state = self._segments(x, hx, counts, checked_interval(name, self.checkpoint, len(x.array)))
         return transpose(y, 0, 1) if self.batch_first else y, state
 
     def _steps(self, x: Tensor, state: Any, counts: np.ndarray | None) -> tuple[Tensor, Any]:
         """y and the last state of x (T, N, Ci, *I)."""
-        steps, batch, *rest = x.data.shape
+        steps, batch, *rest = x.array.shape
         ax = self._of_input(reshape(x, steps * batch, *rest))  # one convolution for all steps
-        parts = unbind(reshape(ax, steps, batch, *ax.data.shape[1:]), 0)
+        parts = unbind(reshape(ax, steps, batch, *ax.array.shape[1:]), 0)
         return over_time(self._step, parts, state, counts, self.reverse)
 
     def _segment(self, x: Tensor, counts: np.ndarray | None, pair: bool, *states: Any) -> tuple[Tensor, Any]:
@@ -75,7 +75,7 @@ class _OverTime(ConvCell):
 
     def _segments(self, x: Tensor, state: Any, counts: np.ndarray | None, every: int) -> tuple[Tensor, Any]:
         """The same, ``every`` steps at a time, of which nothing but the states between is kept."""
-        starts, ys = range(0, len(x.data), every), []
+        starts, ys = range(0, len(x.array), every), []
         for start in reversed(starts) if self.reverse else starts:
             left = None if counts is None else counts - start
             pair = isinstance(state, (tuple, list))

@@ -109,20 +109,20 @@ class ConvCell(Module):
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """hx: the state before, zeros by default."""
         require_tensor(type(self).__name__, input)
-        if input.data.ndim != self.ndim + 2:
+        if input.array.ndim != self.ndim + 2:
             wanted = f"(N, {self.in_channels}, {self.ndim} extents)"
-            raise ValueError(f"{type(self).__name__}: input.shape={input.data.shape}, needs {wanted}")
+            raise ValueError(f"{type(self).__name__}: input.shape={input.array.shape}, needs {wanted}")
         return self._step(self._of_input(input), hx)[1]
 
     def _state(self, ax: Tensor, state: Any, label: str = "hx") -> Tensor:
         """A state (N, C, *O), zeros where there is none."""
-        name, shape = type(self).__name__, (ax.data.shape[0], self.hidden_channels, *ax.data.shape[2:])
+        name, shape = type(self).__name__, (ax.array.shape[0], self.hidden_channels, *ax.array.shape[2:])
         if state is None:
-            return wrap(np.zeros(shape, ax.data.dtype))
+            return wrap(np.zeros(shape, ax.array.dtype))
         if not isinstance(state, Tensor):
             raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a Tensor of shape {shape}")
-        if state.data.shape != shape:
-            raise ValueError(f"{name}: {label}.shape={state.data.shape}, needs {shape}")
+        if state.array.shape != shape:
+            raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {shape}")
         return state
 
     def extra_repr(self) -> str:
@@ -179,9 +179,9 @@ class ConvLSTMCell(ConvCell):
         h, c = (None, None) if state is None else state
         h, c = self._state(ax, h, "hx[0]"), self._state(ax, c, "hx[1]")
         i, f, g, o = self._cut(ax + self._of_state(h), 4)
-        if self.peephole not in (False, True) and c.data.shape[2:] != self.peephole:
+        if self.peephole not in (False, True) and c.array.shape[2:] != self.peephole:
             raise ValueError(
-                f"{type(self).__name__}: the state has extents {c.data.shape[2:]}, and peephole={self.peephole} has a "
+                f"{type(self).__name__}: the state has extents {c.array.shape[2:]}, and peephole={self.peephole} has a "
                 "weight for each place of others; give it the state's, or True for a weight for each channel"
             )
         of_i, of_f, of_o = unbind(self.weight_ch, 0) if self.peephole else (None, None, None)

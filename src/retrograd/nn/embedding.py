@@ -51,17 +51,17 @@ class _Table(Module):
             self.weight = Parameter(np.empty((num_embeddings, embedding_dim), as_float_dtype(dtype)))
             self.reset_parameters()
         else:
-            if weight.data.shape != (num_embeddings, embedding_dim):
+            if weight.array.shape != (num_embeddings, embedding_dim):
                 raise ValueError(
-                    f"{name}: _weight.shape={weight.data.shape}, needs ({num_embeddings}, {embedding_dim})"
+                    f"{name}: _weight.shape={weight.array.shape}, needs ({num_embeddings}, {embedding_dim})"
                 )
-            self.weight = weight if isinstance(weight, Parameter) else Parameter(weight.data)
+            self.weight = weight if isinstance(weight, Parameter) else Parameter(weight.array)
 
     def reset_parameters(self) -> None:
         """Draw new values from N(0, 1); the row of padding_idx becomes 0."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
-            self.weight.data[self.padding_idx] = 0
+            self.weight.array[self.padding_idx] = 0
 
     def extra_repr(self) -> str:
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
@@ -219,12 +219,12 @@ class EmbeddingBag(_Table):
 
 
 def _table_shape(name: str, embeddings: Any) -> tuple[int, int]:
-    if not isinstance(embeddings, Tensor) or embeddings.data.ndim != 2:
+    if not isinstance(embeddings, Tensor) or embeddings.array.ndim != 2:
         what = (
-            f"a Tensor of shape {embeddings.data.shape}"
+            f"a Tensor of shape {embeddings.array.shape}"
             if isinstance(embeddings, Tensor)
             else type(embeddings).__name__
         )
         raise ValueError(f"{name}.from_pretrained: embeddings is {what}, needs a Tensor (V, D)")
-    rows, columns = embeddings.data.shape
+    rows, columns = embeddings.array.shape
     return rows, columns

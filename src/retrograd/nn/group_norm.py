@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.dtype import require_tensor
 from . import functional, init
 from .module import Module
 from .parameter import Parameter, as_float_dtype
@@ -137,7 +138,8 @@ class GroupNorm(_Affine):
         self._start((num_channels,), dtype, weight=affine, bias=affine and bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        shape = input.data.shape
+        require_tensor("GroupNorm", input)
+        shape = input.array.shape
         if len(shape) < 2 or shape[1] != self.num_channels:
             raise ValueError(f"x has shape {shape}, needs (N, {self.num_channels}, ...): num_channels in axis 1")
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

@@ -159,7 +159,7 @@ class _Passage(Function):
     def forward(ctx: Any, receive: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.receive = receive
         ctx.set_materialize_grads(False)
-        return tuple([wrap(tensor.data) for tensor in tensors])
+        return tuple([wrap(tensor.array) for tensor in tensors])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:

@@ -71,7 +71,7 @@ def uniform_(
     if a > b:
         raise ValueError(f"uniform_: a={a} is above b={b}; the values are drawn from [a, b)")
     _check(tensor)
-    tensor.data[...] = (generator or random.default_generator).uniform(a, b, tensor.data.shape)
+    tensor.array[...] = (generator or random.default_generator).uniform(a, b, tensor.array.shape)
     return tensor
 
 
@@ -87,7 +87,7 @@ def normal_(
     if std < 0:
         raise ValueError(f"normal_: std={std} is negative; a standard deviation is at least 0")
     _check(tensor)
-    tensor.data[...] = (generator or random.default_generator).normal(mean, std, tensor.data.shape)
+    tensor.array[...] = (generator or random.default_generator).normal(mean, std, tensor.array.shape)
     return tensor
 
 
@@ -98,7 +98,7 @@ def constant_(tensor: AnyTensor, val: float) -> AnyTensor:
         TypeError: tensor is no floating point Tensor.
     """
     _check(tensor)
-    tensor.data[...] = val
+    tensor.array[...] = val
     return tensor
 
 
@@ -188,7 +188,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     Raises:
         ValueError: tensor has fewer than 2 dimensions.
     """
-    shape = tensor.data.shape
+    shape = tensor.array.shape
     if len(shape) < 2:
         raise ValueError(
             f"fan in and fan out need a weight of at least 2 dimensions, got shape {shape}; "
@@ -204,13 +204,13 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     gain = calculate_gain(nonlinearity, a)
     fan_in, fan_out = fans(tensor)
     fan = fan_in if mode == "fan_in" else fan_out
-    if tensor.data.size == 0:
-        warnings.warn(f"a tensor of shape {tensor.data.shape} has no elements to initialise", stacklevel=3)
+    if tensor.array.size == 0:
+        warnings.warn(f"a tensor of shape {tensor.array.shape} has no elements to initialise", stacklevel=3)
     return gain / math.sqrt(fan) if fan else 0.0
 
 
 def _check(tensor: Tensor) -> None:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"expected a Tensor to fill, got {type(tensor).__name__}")
-    if tensor.data.dtype.kind != "f":
-        raise TypeError(f"cannot fill a tensor of dtype {tensor.data.dtype}; it must be float32 or float64")
+    if tensor.array.dtype.kind != "f":
+        raise TypeError(f"cannot fill a tensor of dtype {tensor.array.dtype}; it must be float32 or float64")

@@ -86,14 +86,14 @@ class _Lazy(Module):
             name = type(self).__name__
             raise ValueError(f"{name}: the parameters loaded are for {self.size_name}={known}, the input has {size}")
         loaded = [self.__dict__[name] for name in (*self._parameter_names, *self._buffer_names)]
-        values = [(tensor, tensor.data.copy()) for tensor in loaded if tensor is not None and not is_lazy(tensor)]
+        values = [(tensor, tensor.array.copy()) for tensor in loaded if tensor is not None and not is_lazy(tensor)]
         for name, shape in self._shapes(size).items():
             if is_lazy(self.__dict__[name]):
                 self.__dict__[name].materialize(shape)
         setattr(self, self.size_name, size)
         self.reset_parameters()
         for tensor, array in values:
-            tensor.data[...] = array
+            tensor.array[...] = array
 
     def misfit_of_shapes(self, shapes: Mapping[str, Shape]) -> str | None:
         """Why parameters and buffers of these shapes cannot be loaded, or None."""

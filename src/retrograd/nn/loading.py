@@ -31,11 +31,11 @@ def fitting(
             if not is_lazy(target):
                 problems.append(f"{key}: {NO_SHAPE}")
             continue  # both will get their values later
-        array = value.data if isinstance(value, Tensor) else value
+        array = value.array if isinstance(value, Tensor) else value
         if is_lazy(target) and isinstance(array, np.ndarray):  # it can have any shape
             place = np.broadcast_to(np.empty((), target.dtype), array.shape)
         else:
-            place = np.empty(0, target.dtype) if is_lazy(target) else target.data
+            place = np.empty(0, target.dtype) if is_lazy(target) else target.array
         problem = _misfit(key, array, place, assign)
         if problem:
             problems.append(problem)
@@ -60,10 +60,10 @@ def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndar
         if is_lazy(target):
             target.materialize(array.shape)
         if assign:
-            target.data, target.grad = array, None
+            target.array, target.grad = array, None
         else:
             with np.errstate(over="ignore"):  # a float64 beyond float32 is infinite there
-                np.copyto(target.data, array, casting="same_kind")
+                np.copyto(target.array, array, casting="same_kind")
 
 
 def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dict[str, Shapes]:

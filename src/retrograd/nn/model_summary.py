@@ -155,13 +155,13 @@ def summary(
     with _undone(model), no_grad(), watch.running():
         model(*args, **kwargs)
     parameters = list(model.parameters())
-    sizes = [p.data.size for p in parameters]
+    sizes = [p.array.size for p in parameters]
     called = {id(module) for module in watch.called}
     return ModelSummary(
         watch.rows,
         sum(sizes),
         sum(size for size, p in zip(sizes, parameters, strict=True) if p.requires_grad),
-        sum(t.data.nbytes for t in (*parameters, *model.buffers())),
+        sum(t.array.nbytes for t in (*parameters, *model.buffers())),
         [path for path, m in model.named_modules() if id(m) not in called and any(True for _ in m.parameters(False))],
     )
 
@@ -173,7 +173,7 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
         return (inputs if isinstance(inputs, (list, tuple)) else (inputs,)), {}
     several = isinstance(input_size, Sequence) and bool(input_size) and isinstance(input_size[0], Sequence)
     shapes = input_size if several else [input_size]
-    dtype = next((p.data.dtype for p in model.parameters()), np.dtype(np.float32))
+    dtype = next((p.array.dtype for p in model.parameters()), np.dtype(np.float32))
     rng = np.random.default_rng(0)
     args = []
     for shape in shapes:
@@ -190,7 +190,7 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
 def _undone(model: Module) -> Iterator[None]:
     """Eval mode within the block; behind it the model and the random numbers are as before, whatever happened."""
     modes = [(module, module.training) for module in model.modules()]
-    buffers = [(buffer, buffer.data, buffer.data.copy()) for buffer in model.buffers()]
+    buffers = [(buffer, buffer.array, buffer.array.copy()) for buffer in model.buffers()]
     state = get_rng_state()
     model.eval()
     try:
@@ -202,7 +202,7 @@ def _undone(model: Module) -> Iterator[None]:
         for buffer, data, values in buffers:
             if not np.array_equal(data, values, equal_nan=data.dtype.kind == "f"):
                 data[...] = values
-            buffer.data = data
+            buffer.array = data
 
 
 class _Watch:
@@ -236,7 +236,7 @@ class _Watch:
     def _watched(self, module: Module, forward: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             again = any(module is other for other in self.called)
-            own = 0 if again else sum(p.data.size for p in module.parameters(recurse=False))
+            own = 0 if again else sum(p.array.size for p in module.parameters(recurse=False))
             row = SummaryRow(self.paths[id(module)][0], type(module).__name__, [], own, again=again)
             self.rows.append(row)
             self.called.append(module)
@@ -248,7 +248,7 @@ class _Watch:
                 self._stack.pop()
             made = _tensors(result)
             row.output = [t.shape for t in made]
-            row.memory = sum(t.data.nbytes for t in made if id(t) not in known)
+            row.memory = sum(t.array.nbytes for t in made if id(t) not in known)
             if self._stack:
                 self._stack[-1][1].update(map(id, made))
             return result

@@ -241,7 +241,7 @@ class Module(Tree, Hooked, Lookup):
         """Drop the gradients of all parameters, or make them zero."""
         for parameter in self.parameters():
             if parameter.grad is not None:  # a fresh zero: the old array may be shared with another tensor
-                parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.data))
+                parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.array))
                 if getattr(parameter, "grad_sample", None) is not None:
                     parameter.grad_sample = None
 
@@ -259,10 +259,10 @@ class Module(Tree, Hooked, Lookup):
         for tensor in (*self.parameters(), *self.buffers()):
             if is_lazy(tensor):
                 tensor.set_dtype(dtype)
-            elif tensor.data.dtype.kind == "f":
-                tensor.data = tensor.data.astype(dtype, order="K", copy=False)
+            elif tensor.array.dtype.kind == "f":
+                tensor.array = tensor.array.astype(dtype, order="K", copy=False)
                 if tensor.grad is not None:
-                    tensor.grad = Tensor(tensor.grad.data.astype(dtype, order="K", copy=False))
+                    tensor.grad = Tensor(tensor.grad.array.astype(dtype, order="K", copy=False))
         return self
 
     def float(self) -> Self:
@@ -334,7 +334,7 @@ class Module(Tree, Hooked, Lookup):
                 + "".join(f"\n\t{problem}" for problem in problems)
             )
         fill(self, own, arrays, assign)
-        mark([own[key].data for key in arrays], "load_state_dict")
+        mark([own[key].array for key in arrays], "load_state_dict")
         return IncompatibleKeys(missing, unexpected)
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engine.tensor import Tensor
+from ..ops.dtype import require_tensor
 from . import init
 from .functional import batch_norm, instance_norm
 from .module import Module
@@ -63,7 +64,7 @@ class _ChannelNorm(Module):
         """Set mean 0, variance 1 and no batches seen."""
         for buffer, start in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
             if buffer is not None:
-                buffer.data[...] = start
+                buffer.array[...] = start
 
     def reset_parameters(self) -> None:
         """Set weight 1, bias 0 and the running statistics to their start."""
@@ -125,7 +126,8 @@ class _BatchNorm(_ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check(input.data.shape)
+        require_tensor(type(self).__name__, input)
+        self._check(input.array.shape)
         training = self.training
         mean, variance, count = self.running_mean, self.running_var, self.num_batches_tracked
         if training and not self.track_running_stats:
@@ -134,7 +136,7 @@ class _BatchNorm(_ChannelNorm):
             input, mean, variance, self.weight, self.bias, training or mean is None, self._momentum(), self.eps
         )
         if training and count is not None:  # after the operator: a call that fails counts nothing
-            count.data[...] += 1
+            count.array[...] += 1
         return y
 
 
@@ -167,7 +169,8 @@ class _InstanceNorm(_ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        shape = input.data.shape
+        require_tensor(type(self).__name__, input)
+        shape = input.array.shape
         self._check(shape)
         single = len(shape) == self.ndims[0]
         channels = shape[0 if single else 1]

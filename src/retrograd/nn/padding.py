@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 
 from ..engine.tensor import Tensor
+from ..ops.dtype import require_tensor
 from ..ops.padding import pad
 from .module import Module
 
@@ -46,10 +47,11 @@ class _Padding(Module):
         self.padding = numbers
 
     def forward(self, input: Tensor) -> Tensor:
-        if input.data.ndim not in (self.axes + 1, self.axes + 2):
+        require_tensor(type(self).__name__, input)
+        if input.array.ndim not in (self.axes + 1, self.axes + 2):
             raise ValueError(
-                f"{type(self).__name__}: x has {input.data.ndim} axes, needs {self.axes + 1} or {self.axes + 2}; "
-                f"x.shape={input.data.shape}"
+                f"{type(self).__name__}: x has {input.array.ndim} axes, needs {self.axes + 1} or {self.axes + 2}; "
+                f"x.shape={input.array.shape}"
             )
         return self.padded(input)
 

@@ -29,13 +29,13 @@ class Parameter(Tensor):
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         if data is None:
             raise TypeError("Parameter: data is missing; give an array, of shape (0,) if it is to be empty")
-        super().__init__(data.data if isinstance(data, Tensor) else data)
-        if self.data.dtype not in (np.float32, np.float64):
+        super().__init__(data.array if isinstance(data, Tensor) else data)
+        if self.array.dtype not in (np.float32, np.float64):
             raise TypeError(
-                f"Parameter: data has dtype {self.data.dtype}, but only float32 and float64 can be trained; "
+                f"Parameter: data has dtype {self.array.dtype}, but only float32 and float64 can be trained; "
                 "convert it, or register it with register_buffer"
             )
-        if not self.data.flags.writeable:
+        if not self.array.flags.writeable:
             raise ValueError("Parameter: data is read-only memory, which no optimiser can update; give data.copy()")
         self.requires_grad = requires_grad
 
@@ -53,10 +53,10 @@ class Parameter(Tensor):
         if value is not None:
             if not isinstance(value, Tensor):
                 raise TypeError(f"grad_sample: expected a Tensor or None, got {type(value).__name__}")
-            if value.data.shape[1:] != self.data.shape or not value.data.ndim or value.data.dtype != self.data.dtype:
+            if value.shape[1:] != self.shape or not value.ndim or value.dtype != self.dtype:
                 raise ValueError(
-                    f"grad_sample: expected {self.data.dtype} of shape (N, *{self.data.shape}), got {value.data.dtype} "
-                    f"of shape {value.data.shape}"
+                    f"grad_sample: expected {self.dtype} of shape (N, *{self.shape}), got {value.dtype} "
+                    f"of shape {value.array.shape}"
                 )
         self._grad_sample = value
 
@@ -65,8 +65,8 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # NumPy pickles an array of any other order as C order, so the memory order travels beside it.
-        axes = _memory_axes(self.data)
-        return _rebuild, (type(self), self.data.transpose(axes), axes, self.requires_grad, self.grad_req)
+        axes = _memory_axes(self.array)
+        return _rebuild, (type(self), self.array.transpose(axes), axes, self.requires_grad, self.grad_req)
 
 
 def _memory_axes(array: np.ndarray) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ class _Parameters(Module):
     def __repr__(self) -> str:
         lines = []
         for name in self._parameter_names:
-            data = self.__dict__[name].data
+            data = self.__dict__[name].array
             size = "x".join(map(str, data.shape))
             lines.append(f"\n    ({name}): Parameter containing: [{data.dtype} of size {size}]")
         return f"{type(self).__name__}({''.join(lines)}\n)" if lines else f"{type(self).__name__}()"

@@ -169,7 +169,7 @@ class RNNBase(Module):
         """
         name = type(self).__name__
         layout, x, ends = time_first(name, input, self.input_size, self.batch_first, lengths)
-        h0, c0 = self._states(hx, x.data.shape[1], layout.alone)
+        h0, c0 = self._states(hx, x.array.shape[1], layout.alone)
         weights = [
             [Weights(*[None if key is None else getattr(self, key) for key in names]) for names in directions]
             for directions in self._names
@@ -226,7 +226,7 @@ class RNNBase(Module):
     def _joined(self, states: list[Tensor], alone: bool) -> Any:
         """The states of all layers in one Tensor, or where their widths differ in a tuple."""
         if alone:
-            states = [reshape(state, state.data.shape[0], state.data.shape[2]) for state in states]
+            states = [reshape(state, state.array.shape[0], state.array.shape[2]) for state in states]
         if not self.has_even_states:
             return tuple(states)
         return states[0] if len(states) == 1 else cat(states, 0)
@@ -341,5 +341,5 @@ def _check_state(name: str, label: str, state: Any, expected: tuple[int, int, in
     shape = (expected[0], expected[2]) if alone else expected
     if not isinstance(state, Tensor):
         raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a Tensor of shape {shape}")
-    if state.data.shape != shape:
-        raise ValueError(f"{name}: {label}.shape={state.data.shape}, needs {shape}")
+    if state.array.shape != shape:
+        raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {shape}")

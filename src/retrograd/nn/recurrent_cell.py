@@ -81,10 +81,10 @@ class RNNCellBase(Module):
             self.reset()
         kept = masks_of(self, self._masks) if self.what.recurrent_dropout else {}
         before = kept.get("recurrent")
-        if before is not None and before.data.shape[1] != steps.data.shape[1]:
+        if before is not None and before.array.shape[1] != steps.array.shape[1]:
             raise ValueError(
-                f"{type(self).__name__}: a step of {steps.data.shape[1]} sequences after the mask of recurrent dropout "
-                f"was drawn for {before.data.shape[1]}; call reset() where a sequence begins"
+                f"{type(self).__name__}: a step of {steps.shape[1]} sequences after the mask of recurrent dropout "
+                f"was drawn for {before.array.shape[1]}; call reset() where a sequence begins"
             )
         masks = draw_masks(steps, self.what, before)
         if masks is not None and masks.recurrent is not None:
@@ -96,7 +96,7 @@ class RNNCellBase(Module):
         name, what = type(self).__name__, self.what
         if not isinstance(input, Tensor):
             raise TypeError(f"{name}: input is {type(input).__name__}, needs a Tensor")
-        shape = input.data.shape
+        shape = input.array.shape
         if len(shape) not in (1, 2) or shape[-1] != self.input_size:
             raise ValueError(
                 f"{name}: input.shape={shape}, needs (N, {self.input_size}), or without a batch ({self.input_size},)"
@@ -108,8 +108,8 @@ class RNNCellBase(Module):
             if state is not None:
                 if not isinstance(state, Tensor):
                     raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a Tensor of shape {wanted}")
-                if state.data.shape != wanted:
-                    raise ValueError(f"{name}: {label}.shape={state.data.shape}, needs {wanted}; input.shape={shape}")
+                if state.array.shape != wanted:
+                    raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {wanted}; input.shape={shape}")
                 state = reshape(state, 1, batch, width)
             given.append(state)
         weights = Weights(*[None if key is None else getattr(self, key) for key in self._names])
@@ -239,11 +239,11 @@ def init_weights(module: Module, names: Weights, what: Recurrence, forget_bias: 
             continue
         init.ones_(parameter)
         if field == "norm_c":
-            parameter.data[1] = 0
+            parameter.array[1] = 0
     if forget_bias is not None:
         gate = slice(what.hidden) if what.coupled else slice(what.hidden, 2 * what.hidden)
-        getattr(module, names.b_ih).data[gate] = forget_bias
-        getattr(module, names.b_hh).data[gate] = 0
+        getattr(module, names.b_ih).array[gate] = forget_bias
+        getattr(module, names.b_hh).array[gate] = 0
 
 
 def pair_of_clip(name: str, clip: Any) -> tuple[float, float] | None:

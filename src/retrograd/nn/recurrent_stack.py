@@ -78,15 +78,15 @@ def run(
     x (T, N, I); weights: of each layer one for each direction; h0, c0: of each layer a state or None.
     """
     if lengths is not None and how.residual:  # what is added to y must be 0 where y is
-        counts = checked_lengths(how.name, lengths, *x.data.shape[:2])
-        x = masked_fill(x, wrap(np.arange(len(x.data))[:, None, None] >= counts[:, None]), 0.0)
+        counts = checked_lengths(how.name, lengths, *x.array.shape[:2])
+        x = masked_fill(x, wrap(np.arange(len(x.array))[:, None, None] >= counts[:, None]), 0.0)
     hn, cn, states = [], [], None
     last, drawn = len(layers) - 1, {} if how.masks is None else how.masks
     for number, (what, own) in enumerate(zip(layers, weights, strict=True)):
         if how.training and how.variational:
             mask = drawn.get(f"variational{number}")
             if mask is None:
-                mask = dropout(wrap(np.ones((1, *x.data.shape[1:]), x.data.dtype)), how.variational)
+                mask = dropout(wrap(np.ones((1, *x.array.shape[1:]), x.array.dtype)), how.variational)
                 drawn[f"variational{number}"] = mask
             x = x * mask
         masks = None

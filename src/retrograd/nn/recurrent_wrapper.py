@@ -18,6 +18,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor, wrap
 from ..ops.dropout import dropout
+from ..ops.dtype import require_tensor
 from ..ops.join import cat, stack
 from ..ops.piecewise import where
 from ..ops.random import default_generator
@@ -73,28 +74,28 @@ def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[Te
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}: input is {type(input).__name__}, needs a Tensor")
     axes = 3 if batch_first or lengths is not None else 2
-    if input.data.ndim < axes:
+    if input.array.ndim < axes:
         wanted = ("(N, T, ...)" if batch_first else "(T, N, ...)") if axes == 3 else "(T, ...)"
-        raise ValueError(f"{name}: input.shape={input.data.shape}, needs {wanted}")
+        raise ValueError(f"{name}: input.shape={input.array.shape}, needs {wanted}")
     x = transpose(input, 0, 1) if batch_first else input
-    if not x.data.shape[0]:
-        raise ValueError(f"{name}: input.shape={input.data.shape} has no steps; give at least 1")
+    if not x.array.shape[0]:
+        raise ValueError(f"{name}: input.shape={input.array.shape} has no steps; give at least 1")
     if lengths is None:
         return x, None
-    counts = checked_lengths(name, lengths, *x.data.shape[:2])
-    beyond = np.arange(x.data.shape[0])[:, None] >= counts
+    counts = checked_lengths(name, lengths, *x.array.shape[:2])
+    beyond = np.arange(x.array.shape[0])[:, None] >= counts
     return masked_fill(x, wrap(_beside(beyond, x)), 0.0), counts
 
 
 def _beside(mask: np.ndarray, like: Tensor) -> np.ndarray:
     """A mask of the first axes of a Tensor under as many axes as that has."""
-    return mask.reshape(*mask.shape, *(1,) * (like.data.ndim - mask.ndim))
+    return mask.reshape(*mask.shape, *(1,) * (like.array.ndim - mask.ndim))
 
 
 def _carried(gone: np.ndarray, before: Any, after: Any) -> Any:
     """The state before where a sequence has ended, else the one after."""
     if isinstance(after, Tensor):
-        before = wrap(np.zeros_like(after.data)) if before is None else before
+        before = wrap(np.zeros_like(after.array)) if before is None else before
         return where(wrap(_beside(gone, after)), before, after)
     older = [None] * len(after) if before is None else before
     return like(after, [_carried(gone, old, new) for old, new in zip(older, after, strict=True)])
@@ -184,7 +185,7 @@ class Bidirectional(Module):
         z, other = self.backward_layer(input, two, lengths)
         merged: Any = (y, z)
         if self.merge == "concat":
-            merged = cat([y, z], min(2, y.data.ndim - 1))
+            merged = cat([y, z], min(2, y.array.ndim - 1))
         elif self.merge is not None:
             merged = _MERGES[self.merge](y, z)
         return merged, (state, other)
@@ -223,9 +224,9 @@ class ResidualCell(_CellRound):
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         y, state = self._inner(input, hx)
-        if y.data.shape != input.data.shape:
+        if y.array.shape != input.array.shape:
             raise ValueError(
-                f"ResidualCell: the output has shape {y.data.shape}, the input {input.data.shape}; they are added and "
+                f"ResidualCell: the output has shape {y.shape}, the input {input.shape}; they are added and "
                 "must be equal"
             )
         return y + input, state
@@ -269,10 +270,10 @@ class ZoneoutCell(_CellRound):
     def _kept(self, p: float, before: Tensor | None, after: Tensor) -> Tensor:
         if not p:
             return after
-        before = wrap(np.zeros_like(after.data)) if before is None else before
+        before = wrap(np.zeros_like(after.array)) if before is None else before
         if not self.training:
             return after + p * (before - after)
-        return where(wrap(default_generator.random(after.data.shape) < p), before, after)
+        return where(wrap(default_generator.random(after.array.shape) < p), before, after)
 
     def extra_repr(self) -> str:
         return f"zoneout={self.zoneout}"
@@ -325,13 +326,14 @@ class VariationalDropoutCell(_CellRound):
         p = getattr(self, what)
         if not p:
             return x
+        require_tensor("VariationalDropoutCell", x)
         masks = masks_of(self, self._masks)
         mask = masks.get(what)
         if mask is None:
-            mask = masks[what] = dropout(wrap(np.ones_like(x.data)), p)
-        if mask.data.shape != x.data.shape:
+            mask = masks[what] = dropout(wrap(np.ones_like(x.array)), p)
+        if mask.array.shape != x.array.shape:
             raise ValueError(
-                f"VariationalDropoutCell: a step of shape {x.data.shape} after masks of shape {mask.data.shape} were "
+                f"VariationalDropoutCell: a step of shape {x.array.shape} after masks of shape {mask.array.shape} were "
                 "drawn; call reset() where a sequence begins"
             )
         return x * mask

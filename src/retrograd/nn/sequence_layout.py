@@ -32,10 +32,10 @@ class Layout(NamedTuple):
     def back(self, y: Tensor) -> Any:
         """What is made of the batch, (T, N, ...), in the form of the input."""
         if self.packed is not None:
-            joined = reshape(y, y.data.shape[0] * y.data.shape[1], *y.data.shape[2:])
+            joined = reshape(y, y.array.shape[0] * y.array.shape[1], *y.array.shape[2:])
             return self.packed.with_data(PickRows.apply(joined, self.rows))
         if self.alone:
-            return reshape(y, y.data.shape[0], *y.data.shape[2:])
+            return reshape(y, y.array.shape[0], *y.array.shape[2:])
         return transpose(y, 0, 1) if self.batch_first else y
 
     def given(self, states: list[Any]) -> list[Any]:
@@ -63,7 +63,7 @@ def time_first(
     if isinstance(input, PackedSequence):
         if lengths is not None:
             raise ValueError(f"{name}: lengths are given beside a PackedSequence, which has its own; leave them out")
-        shape = input.data.data.shape
+        shape = input.data.array.shape
         if len(shape) != 2 or shape[1] != features:
             raise ValueError(f"{name}: data of the PackedSequence has shape {shape}, needs (*, {features})")
         parts = input.rows()
@@ -74,7 +74,7 @@ def time_first(
         return Layout(input, rows=rows), x, None if ends[-1] == steps else ends
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}: input is {type(input).__name__}, needs a Tensor or a PackedSequence")
-    shape = input.data.shape
+    shape = input.array.shape
     if len(shape) not in (2, 3) or shape[-1] != features:
         wanted = f"(N, T, {features})" if batch_first else f"(T, N, {features})"
         raise ValueError(f"{name}: input.shape={shape}, needs {wanted}, or without a batch (T, {features})")

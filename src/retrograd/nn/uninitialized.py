@@ -22,7 +22,7 @@ _NO_VALUES = (
     "manipulating UninitializedParameter objects. When using lazy layers call `forward` with a dummy batch to "
     "initialize the parameters before using them."
 )
-_array: Any = vars(Tensor)["data"]  # the slot behind Tensor.data
+_array: Any = vars(Tensor)["array"]  # the slot behind Tensor.array
 
 
 class Uninitialized(Tensor):
@@ -41,11 +41,11 @@ class Uninitialized(Tensor):
         self._requires_grad = requires_grad
 
     @property
-    def data(self) -> np.ndarray:
+    def array(self) -> np.ndarray:
         raise ValueError(_NO_VALUES)
 
-    @data.setter
-    def data(self, array: np.ndarray) -> None:
+    @array.setter
+    def array(self, array: np.ndarray) -> None:
         _array.__set__(self, array)
 
     @property
@@ -64,13 +64,13 @@ class Uninitialized(Tensor):
             TypeError: dtype is neither float32 nor float64.
         """
         kind = as_float_dtype(self.dtype if dtype is None else dtype)
-        array = empty_weight(shape, kind).data if len(shape) > 1 else np.empty(tuple(shape), kind)
+        array = empty_weight(shape, kind).array if len(shape) > 1 else np.empty(tuple(shape), kind)
         self.__class__ = self.becomes  # type: ignore[assignment]  # from here on it has values
-        self.data = array
+        self.array = array
 
     def set_dtype(self, dtype: Any) -> None:
         """The dtype that it will have."""
-        self.data = np.empty(0, as_float_dtype(dtype))
+        self.array = np.empty(0, as_float_dtype(dtype))
 
     def detach(self) -> Self:
         """Itself: there is no history."""
@@ -130,7 +130,7 @@ def forget(tensor: Tensor) -> None:
     """Undo ``materialize``."""
     dtype = tensor.dtype
     tensor.__class__ = UninitializedParameter if isinstance(tensor, Parameter) else UninitializedBuffer
-    tensor.data = np.empty(0, dtype)
+    tensor.array = np.empty(0, dtype)
 
 
 def is_lazy(value: Any) -> TypeGuard[Uninitialized]:

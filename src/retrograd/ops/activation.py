@@ -43,14 +43,14 @@ class Silu(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.silu(x.data))
+        return wrap(kernels.silu(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * _silu_slope(x),)
-        return (wrap(kernels.silu_grad(g.data, x.data)),)
+        return (wrap(kernels.silu_grad(g.array, x.array)),)
 
 
 class Mish(Function):
@@ -59,14 +59,14 @@ class Mish(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.mish(x.data))
+        return wrap(kernels.mish(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * _mish_slope(x),)
-        return (wrap(kernels.mish_grad(g.data, x.data)),)
+        return (wrap(kernels.mish_grad(g.array, x.array)),)
 
 
 class Gelu(Function):
@@ -75,14 +75,14 @@ class Gelu(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.gelu(x.data))
+        return wrap(kernels.gelu(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * (erf(x * _ROOT_HALF) * 0.5 + 0.5 + x * exp(x * x * -0.5) * _DENSITY),)
-        return (wrap(kernels.gelu_grad(g.data, x.data)),)
+        return (wrap(kernels.gelu_grad(g.array, x.array)),)
 
 
 class GeluTanh(Function):
@@ -91,14 +91,14 @@ class GeluTanh(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.gelu_tanh(x.data))
+        return wrap(kernels.gelu_tanh(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * _gelu_tanh_slope(x),)
-        return (wrap(kernels.gelu_tanh_grad(g.data, x.data)),)
+        return (wrap(kernels.gelu_tanh_grad(g.array, x.array)),)
 
 
 class Softplus(Function):
@@ -108,7 +108,7 @@ class Softplus(Function):
     def forward(ctx: Any, x: Tensor, beta: float, limit: float) -> Tensor:
         ctx.save_for_backward(x)
         ctx.numbers = beta, limit
-        return wrap(kernels.softplus(x.data, beta, limit))
+        return wrap(kernels.softplus(x.array, beta, limit))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -118,7 +118,7 @@ class Softplus(Function):
             z = x * beta
             # at the limit itself the slope is constant, too
             return where(z > limit, g, g * sigmoid(where(z >= limit, limit, z))), None, None
-        return wrap(kernels.softplus_grad(g.data, x.data, *ctx.numbers)), None, None
+        return wrap(kernels.softplus_grad(g.array, x.array, *ctx.numbers)), None, None
 
 
 class LogSigmoid(Function):
@@ -127,14 +127,14 @@ class LogSigmoid(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.log_sigmoid(x.data))
+        return wrap(kernels.log_sigmoid(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * sigmoid(-x),)
-        return (wrap(kernels.log_sigmoid_grad(g.data, x.data)),)
+        return (wrap(kernels.log_sigmoid_grad(g.array, x.array)),)
 
 
 class Softsign(Function):
@@ -143,14 +143,14 @@ class Softsign(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.softsign(x.data))
+        return wrap(kernels.softsign(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g / (abs(x) + 1.0) ** 2,)
-        return (wrap(kernels.softsign_grad(g.data, x.data)),)
+        return (wrap(kernels.softsign_grad(g.array, x.array)),)
 
 
 class Tanhshrink(Function):
@@ -159,14 +159,14 @@ class Tanhshrink(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.tanhshrink(x.data))
+        return wrap(kernels.tanhshrink(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * tanh(x) ** 2,)
-        return (wrap(kernels.tanhshrink_grad(g.data, x.data)),)
+        return (wrap(kernels.tanhshrink_grad(g.array, x.array)),)
 
 
 class Elu(Function):
@@ -176,7 +176,7 @@ class Elu(Function):
     def forward(ctx: Any, x: Tensor, alpha: float, scale: float, rate: float) -> Tensor:
         ctx.save_for_backward(x)
         ctx.numbers = alpha, scale, rate
-        return wrap(kernels.elu(x.data, alpha, scale, rate))
+        return wrap(kernels.elu(x.array, alpha, scale, rate))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -185,7 +185,7 @@ class Elu(Function):
             alpha, scale, rate = ctx.numbers
             slope = exp(where(x < 0, x * rate, 0.0))  # its derivative at 0 is 0
             return where(x <= 0, g * (alpha * rate) * slope, g * scale), None, None, None
-        return wrap(kernels.elu_grad(g.data, x.data, *ctx.numbers)), None, None, None
+        return wrap(kernels.elu_grad(g.array, x.array, *ctx.numbers)), None, None, None
 
 
 def _silu_slope(x: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ class AdaptiveMaxPool(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: AdaptiveWindow, return_indices: bool) -> Any:
-        y, indices = kernels.adaptive_max_pool(x.data, window)
+        y, indices = kernels.adaptive_max_pool(x.array, window)
         ctx.save_for_backward(private(indices, return_indices and any(ctx.needs_input_grad)))
         ctx.window = window
         if not return_indices:
@@ -52,7 +52,7 @@ class AdaptiveAvgPool(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: AdaptiveWindow) -> Tensor:
         ctx.window = window
-        return wrap(kernels.adaptive_avg_pool(x.data, window))
+        return wrap(kernels.adaptive_avg_pool(x.array, window))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -65,7 +65,7 @@ class AdaptiveAvgPoolGrad(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, window: AdaptiveWindow) -> Tensor:
         ctx.window = window
-        return wrap(kernels.adaptive_avg_pool_grad(g.data, window))
+        return wrap(kernels.adaptive_avg_pool_grad(g.array, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -84,7 +84,7 @@ def adaptive_max_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSiz
     require_float(name, x)
     if return_indices is not False:
         return_indices = as_flag(name, "return_indices", return_indices)
-    shape = x.data.shape
+    shape = x.array.shape
     window = _window(name, ndim, shape, freeze(output_size))
     if len(shape) == ndim + 2 and not shape[1]:
         raise ValueError(f"{name}: x has no channels; x.shape={shape}")
@@ -93,8 +93,8 @@ def adaptive_max_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSiz
         return kind.apply(x, window, return_indices)
     found = kind.apply(Reshape.apply(x, (1,) + shape), window, return_indices)
     y, *places = found if return_indices else (found,)
-    y = Reshape.apply(y, y.data.shape[1:])
-    return (y, wrap(places[0].data[0])) if return_indices else y
+    y = Reshape.apply(y, y.array.shape[1:])
+    return (y, wrap(places[0].array[0])) if return_indices else y
 
 
 def adaptive_avg_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSize) -> Tensor:
@@ -105,13 +105,13 @@ def adaptive_avg_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSiz
     Raises: as ``adaptive_max_pool_nd``.
     """
     require_float(name, x)
-    shape = x.data.shape
+    shape = x.array.shape
     window = _window(name, ndim, shape, freeze(output_size))
     if window.output == (1,) * ndim:
         return Mean.apply(x, tuple(range(len(shape) - ndim, len(shape))), True)
     batch = x if len(shape) == ndim + 2 else Reshape.apply(x, (1,) + shape)
     y = AvgPool.apply(batch, window, True) if isinstance(window, Window) else AdaptiveAvgPool.apply(batch, window)
-    return y if batch is x else Reshape.apply(y, y.data.shape[1:])
+    return y if batch is x else Reshape.apply(y, y.array.shape[1:])
 
 
 @lru_cache(maxsize=4096)

@@ -28,17 +28,17 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         ValueError: ``value`` does not broadcast to the places.
         RuntimeError: as ``engine.modify``.
     """
-    places = places_of("setitem", input.data.shape, index)
+    places = places_of("setitem", input.array.shape, index)
     new = fitting("setitem", input, places, value)
     if not places.axes:
         view = GetItem.apply(input, places.basic)
-        shape = view.data.shape
+        shape = view.array.shape
         modify(
             view,
             "[]=",
             lambda old: Replaced.apply(old, expand(new, shape)),
             (new,),
-            lambda array: array.__setitem__(..., new.data),
+            lambda array: array.__setitem__(..., new.array),
         )
         return
     modify(
@@ -46,7 +46,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         "[]=",
         lambda old: Put.apply(old, new, places, False),
         (new,),
-        lambda array: put(array, places, new.data, False),
+        lambda array: put(array, places, new.array, False),
     )
 
 

@@ -42,7 +42,7 @@ class Attention(Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: np.ndarray | None, scale: float, causal: bool
     ) -> Tensor:
-        y, log_sum = kernels.attention(q.data, k.data, v.data, bias, scale, causal)
+        y, log_sum = kernels.attention(q.array, k.array, v.array, bias, scale, causal)
         y = wrap(y)
         ctx.save_for_backward(q, k, v, y, log_sum, bias)
         ctx.options = scale, causal
@@ -55,7 +55,8 @@ class Attention(Function):
         wanted, (scale, causal) = tuple(ctx.needs_input_grad[:3]), ctx.options
         if is_grad_enabled():
             return *attention_grad(g, q, k, v, bias, scale, causal, wanted), None, None, None
-        found = kernels.attention_grad(g.data, q.data, k.data, v.data, y.data, log_sum, bias, scale, causal, wanted)
+        arrays = g.array, q.array, k.array, v.array, y.array
+        found = kernels.attention_grad(*arrays, log_sum, bias, scale, causal, wanted)
         return *(None if gradient is None else wrap(gradient) for gradient in found), None, None, None
 
 
@@ -64,7 +65,7 @@ def attention_grad(
     wanted: tuple[bool, ...] = (True, True, True),
 ) -> Gradients:  # fmt: skip
     """The gradients of ``Attention`` to q, k and v in operators; what ``kernels.attention_grad`` must equal."""
-    heads = q.data.shape[1]
+    heads = q.array.shape[1]
     keys = _for_queries(k, heads)
     p = attention_weights(q, keys, None if bias is None else wrap(bias), scale, causal)
     gv = _for_keys(matmul(swap_last(p), g), v) if wanted[2] else None
@@ -81,24 +82,24 @@ class MaskedSoftmax(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        nothing = np.isneginf(x.data).all(-1)
-        y = wrap(kernels.softmax(x.data, x.data.ndim - 1))
-        y.data[nothing] = 0
+        nothing = np.isneginf(x.array).all(-1)
+        y = wrap(kernels.softmax(x.array, x.array.ndim - 1))
+        y.array[nothing] = 0
         ctx.save_for_backward(y)
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (y,) = ctx.saved_tensors
-        return (SoftmaxGrad.apply(g, y, y.data.ndim - 1),)
+        return (SoftmaxGrad.apply(g, y, y.array.ndim - 1),)
 
 
 def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, causal: bool) -> Tensor:
     """softmax(scale q kT + bias), with 0 for the keys behind a query's own place if ``causal``."""
     scores = Scale.apply(matmul(q, swap_last(k)), scale)
     if causal:
-        unseen = ~np.tri(q.data.shape[-2], k.data.shape[-2], dtype=bool)
-        scores = scores + wrap(np.where(unseen, -np.inf, 0.0).astype(q.data.dtype))
+        unseen = ~np.tri(q.array.shape[-2], k.array.shape[-2], dtype=bool)
+        scores = scores + wrap(np.where(unseen, -np.inf, 0.0).astype(q.array.dtype))
     if bias is not None:
         scores = scores + bias
     return MaskedSoftmax.apply(scores)
@@ -106,7 +107,7 @@ def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, c
 
 def _for_queries(x: Tensor, heads: int) -> Tensor:
     """Every head of the keys once for each of its heads of the queries: (..., H/G, S, E) -> (..., H, S, E)."""
-    *lead, own, rows, last = x.data.shape
+    *lead, own, rows, last = x.array.shape
     if own == heads:
         return x
     one = Reshape.apply(x, (*lead, own, 1, rows, last))
@@ -115,16 +116,16 @@ def _for_queries(x: Tensor, heads: int) -> Tensor:
 
 def _for_keys(gx: Tensor, x: Tensor) -> Tensor:
     """The sum over the heads of the queries that share a head of the keys: (..., H, S, E) -> (..., H/G, S, E)."""
-    *lead, own, rows, last = x.data.shape
-    if gx.data.shape == x.data.shape:
+    *lead, own, rows, last = x.array.shape
+    if gx.array.shape == x.array.shape:
         return gx
-    split = Reshape.apply(gx, (*lead, own, gx.data.shape[-3] // own, rows, last))
+    split = Reshape.apply(gx, (*lead, own, gx.array.shape[-3] // own, rows, last))
     return Sum.apply(split, (len(lead) + 1,), False)
 
 
 def append_row(x: Tensor, row: Tensor | None, axis: int = 2) -> Tensor:
     """x with one more row at the end of ``axis``: ``row``, whose extent is 1 there, or zeros."""
-    shape, extent = list(x.data.shape), x.data.shape[axis]
+    shape, extent = list(x.array.shape), x.array.shape[axis]
     shape[axis] += 1
     before = (slice(None),) * axis
     y = PadSlice.apply(x, tuple(shape), (*before, slice(0, extent)))
@@ -155,7 +156,7 @@ def scaled_dot_product_attention(
     require_same(name, "query", query, "value", value)
     if enable_gqa is not False:
         enable_gqa = as_flag(name, "enable_gqa", enable_gqa)
-    lead = _leading(name, query.data.shape, key.data.shape, value.data.shape, enable_gqa)
+    lead = _leading(name, query.array.shape, key.array.shape, value.array.shape, enable_gqa)
     if is_causal is not False:
         is_causal = as_flag(name, "is_causal", is_causal)
     if not 0.0 <= dropout_p <= 1.0:
@@ -164,22 +165,22 @@ def scaled_dot_product_attention(
         raise ValueError(
             f"{name}: attn_mask is given and is_causal=True; put what is causal into attn_mask, or drop it"
         )
-    rows = (*lead, query.data.shape[-2], key.data.shape[-2])
+    rows = (*lead, query.array.shape[-2], key.array.shape[-2])
     bias = None if attn_mask is None else _bias(name, attn_mask, query, rows)
-    depth = query.data.shape[-1]
+    depth = query.array.shape[-1]
     factor = (1.0 / math.sqrt(depth) if depth else 1.0) if scale is None else float(scale)
-    same = query.data.shape[:-2] == lead and key.data.shape[:-2] == value.data.shape[:-2]
-    same = same and (key.data.shape[:-2] == lead or (enable_gqa and key.data.shape[:-3] == lead[:-1]))
+    same = query.array.shape[:-2] == lead and key.array.shape[:-2] == value.array.shape[:-2]
+    same = same and (key.array.shape[:-2] == lead or (enable_gqa and key.array.shape[:-3] == lead[:-1]))
     if not same or dropout_p or (bias is not None and bias.requires_grad and is_grad_enabled()):
         return _composed(query, key, value, bias, factor, is_causal, dropout_p, enable_gqa)
-    fixed = None if bias is None else np.broadcast_to(bias.data, rows)
+    fixed = None if bias is None else np.broadcast_to(bias.array, rows)
     if len(rows) == 4:
         return Attention.apply(query, key, value, fixed, factor, is_causal)
     operands = [_as_four(x) for x in (query, key, value)]
     if fixed is not None:
         fixed = fixed.reshape(*_four(fixed.shape))
     y = Attention.apply(*operands, fixed, factor, is_causal)
-    return Reshape.apply(y, (*lead, *y.data.shape[2:]))
+    return Reshape.apply(y, (*lead, *y.array.shape[2:]))
 
 
 def _composed(
@@ -188,7 +189,7 @@ def _composed(
 ) -> Tensor:  # fmt: skip
     """The attention in operators; what ``Attention`` must equal."""
     if grouped:
-        heads = query.data.shape[-3]
+        heads = query.array.shape[-3]
         key, value = _for_queries(key, heads), _for_queries(value, heads)
     weights = attention_weights(query, key, bias, scale, causal)
     return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
@@ -203,27 +204,27 @@ def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _as_four(x: Tensor) -> Tensor:
-    return Reshape.apply(x, _four(x.data.shape))
+    return Reshape.apply(x, _four(x.array.shape))
 
 
 def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
     """The mask as numbers to be added: 0 where a query sees a key, else -inf."""
     if not isinstance(mask, Tensor):
         raise TypeError(f"{name}: attn_mask is {type(mask).__name__}, needs a Tensor; make one with retrograd.tensor")
-    if mask.data.dtype != bool_ and mask.data.dtype != query.data.dtype:
+    if mask.array.dtype != bool_ and mask.array.dtype != query.array.dtype:
         raise TypeError(
-            f"{name}: attn_mask is {mask.data.dtype}, needs bool (True where a query sees a key) or query's "
-            f"{query.data.dtype} (added to the scores)"
+            f"{name}: attn_mask is {mask.array.dtype}, needs bool (True where a query sees a key) or query's "
+            f"{query.array.dtype} (added to the scores)"
         )
     try:
-        fits = np.broadcast_shapes(mask.data.shape, rows) == rows
+        fits = np.broadcast_shapes(mask.array.shape, rows) == rows
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"{name}: attn_mask.shape={mask.data.shape} does not broadcast to (..., L, S) = {rows}")
-    if mask.data.dtype != bool_:
+        raise ValueError(f"{name}: attn_mask.shape={mask.array.shape} does not broadcast to (..., L, S) = {rows}")
+    if mask.array.dtype != bool_:
         return mask
-    return wrap(np.where(mask.data, query.data.dtype.type(0), query.data.dtype.type(-np.inf)))
+    return wrap(np.where(mask.array, query.array.dtype.type(0), query.array.dtype.type(-np.inf)))
 
 
 def _leading(

@@ -23,8 +23,8 @@ class Sum(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        ctx.input_shape, ctx.axes, ctx.keepdims = x.data.shape, axes, keepdims
-        return wrap(kernels.sum(x.data, axes, keepdims))
+        ctx.input_shape, ctx.axes, ctx.keepdims = x.array.shape, axes, keepdims
+        return wrap(kernels.sum(x.array, axes, keepdims))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -36,7 +36,7 @@ class Expand(View):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-        a = x.data
+        a = x.array
         ctx.input_shape = a.shape
         missing = len(shape) - a.ndim
         if shape[missing:] == a.shape and max(shape[:missing], default=1) == 1 == min(shape[:missing], default=1):
@@ -57,7 +57,7 @@ def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] |
         ValueError: input does not broadcast to ``shape``.
     """
     require_tensor("expand", input)
-    target, source = sizes(shape if size is None else either("expand", "size", shape, size)), input.data.shape
+    target, source = sizes(shape if size is None else either("expand", "size", shape, size)), input.array.shape
     missing = len(target) - len(source)
     full = tuple(source[i - missing] if n == -1 and i >= missing else n for i, n in enumerate(target))
     if full == source:
@@ -89,7 +89,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     Raises:
         ValueError: input does not broadcast to that shape.
     """
-    return expand(input, other.data.shape)
+    return expand(input, other.array.shape)
 
 
 def expand_axes(
@@ -97,12 +97,12 @@ def expand_axes(
 ) -> Tensor:
     """``factor`` times a reduction's result g over ``axes``, spread over the reduced ``shape`` again."""
     if not is_grad_enabled():  # the same at once
-        small = g.data if factor == 1.0 else kernels.scale(g.data, factor)
+        small = g.array if factor == 1.0 else kernels.scale(g.array, factor)
         return wrap(_repeated(small if keepdims else small.reshape(kept_shape(shape, axes)), shape))
     g = g if factor == 1.0 else g * factor
-    if not keepdims and g.data.ndim:
+    if not keepdims and g.array.ndim:
         g = Reshape.apply(g, kept_shape(shape, axes))
-    return g if g.data.shape == shape else Expand.apply(g, shape)
+    return g if g.array.shape == shape else Expand.apply(g, shape)
 
 
 def _repeated(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -128,9 +128,9 @@ def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
 
 def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     """g summed over the axes along which ``shape`` was broadcast to g's shape: broadcasting's gradient."""
-    if g.data.shape == shape:
+    if g.array.shape == shape:
         return g
-    axes, keepdims, reshaped = _broadcast_axes(g.data.shape, shape)
+    axes, keepdims, reshaped = _broadcast_axes(g.array.shape, shape)
     y = Sum.apply(g, axes, keepdims)
     return Reshape.apply(y, shape) if reshaped else y
 

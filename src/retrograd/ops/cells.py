@@ -85,21 +85,21 @@ def _step(
     states = [("hx", h)] if c is None else [("hx[0]", h), ("hx[1]", c)]
     for label, tensor in (("w_ih", w_ih), ("w_hh", w_hh), *states):
         require_tensor(name, tensor, label)
-    rows, columns = w_hh.data.shape if w_hh.data.ndim == 2 else (0, 0)
-    if x.data.ndim != 2 or w_ih.data.ndim != 2 or not rows or columns * GATES[mode] != rows:
+    rows, columns = w_hh.array.shape if w_hh.array.ndim == 2 else (0, 0)
+    if x.array.ndim != 2 or w_ih.array.ndim != 2 or not rows or columns * GATES[mode] != rows:
         raise ValueError(
-            f"{name}: input.shape={x.data.shape}, w_ih.shape={w_ih.data.shape}, w_hh.shape={w_hh.data.shape}; they "
+            f"{name}: input.shape={x.array.shape}, w_ih.shape={w_ih.array.shape}, w_hh.shape={w_hh.array.shape}; they "
             f"must be (N, I), ({GATES[mode]}*H, I) and ({GATES[mode]}*H, H)"
         )
     for label, state in states:
-        expected = (x.data.shape[0], columns)
-        if state.data.shape != expected:
-            raise ValueError(f"{name}: {label}.shape={state.data.shape}, needs (N, H) = {expected}")
+        expected = (x.array.shape[0], columns)
+        if state.array.shape != expected:
+            raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs (N, H) = {expected}")
     if (b_ih is None) != (b_hh is None):
-        nothing = wrap(np.zeros(rows, x.data.dtype))
+        nothing = wrap(np.zeros(rows, x.array.dtype))
         b_ih, b_hh = (nothing if b is None else b for b in (b_ih, b_hh))
-    what = recurrence(name, mode, w_ih.data.shape[1], columns, bias=b_ih is not None)
-    first, last = (None if t is None else Reshape.apply(t, (1, *t.data.shape)) for t in (h, c))
-    steps = Reshape.apply(x, (1, *x.data.shape))
+    what = recurrence(name, mode, w_ih.array.shape[1], columns, bias=b_ih is not None)
+    first, last = (None if t is None else Reshape.apply(t, (1, *t.array.shape)) for t in (h, c))
+    steps = Reshape.apply(x, (1, *x.array.shape))
     y, _, cn, _ = recurrent_layer(steps, first, last, [Weights(w_ih, w_hh, b_ih, b_hh)], what, name=name)
-    return Reshape.apply(y, y.data.shape[1:]), None if cn is None else Reshape.apply(cn, cn.data.shape[1:])
+    return Reshape.apply(y, y.array.shape[1:]), None if cn is None else Reshape.apply(cn, cn.array.shape[1:])

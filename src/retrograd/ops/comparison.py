@@ -107,7 +107,7 @@ def allclose(
 ) -> bool:
     """Whether all elements are close, see ``isclose``."""
     equal_nan = as_flag("allclose", "equal_nan", equal_nan)
-    return bool(isclose(input, other, rtol, atol, equal_nan).data.all())
+    return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
@@ -119,7 +119,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     for label, value in (("input", input), ("other", other)):
         if not isinstance(value, Tensor):
             raise TypeError(f"equal: {label} is {type(value).__name__}, needs a Tensor")
-    return input.data.shape == other.data.shape and bool((input.data == other.data).all())
+    return input.array.shape == other.array.shape and bool((input.array == other.array).all())
 
 
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
@@ -163,10 +163,10 @@ def bitwise_not(input: Tensor) -> Tensor:
     Raises:
         TypeError: input is floating-point.
     """
-    if not isinstance(input, Tensor) or input.data.dtype.kind == "f":
-        what = input.data.dtype if isinstance(input, Tensor) else type(input).__name__
+    if not isinstance(input, Tensor) or input.array.dtype.kind == "f":
+        what = input.array.dtype if isinstance(input, Tensor) else type(input).__name__
         raise TypeError(f"bitwise_not: input is {what}, needs a Tensor of int64 or bool")
-    return wrap(np.asarray(np.invert(input.data)))
+    return wrap(np.asarray(np.invert(input.array)))
 
 
 def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any, swapped: bool = False) -> Tensor:
@@ -174,35 +174,35 @@ def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
     if isinstance(y, Tensor):
-        broadcast_shape(name, x.data.shape, y.data.shape)
-        other = y.data
+        broadcast_shape(name, x.array.shape, y.array.shape)
+        other = y.array
     elif is_number(y):
-        other = np.array(y, x.data.dtype) if x.data.dtype.kind == "f" else np.array(y)
+        other = np.array(y, x.array.dtype) if x.array.dtype.kind == "f" else np.array(y)
     else:
         raise TypeError(f"{name}: other is {type(y).__name__}, needs a Tensor or a number")
-    if x.data.dtype.kind == "f" and other.dtype == x.data.dtype:
-        return wrap(getattr(kernels, kernel)(*((other, x.data) if swapped else (x.data, other))))
-    return wrap(np.asarray(compare(x.data, other)))
+    if x.array.dtype.kind == "f" and other.dtype == x.array.dtype:
+        return wrap(getattr(kernels, kernel)(*((other, x.array) if swapped else (x.array, other))))
+    return wrap(np.asarray(compare(x.array, other)))
 
 
 def _test(name: str, x: Tensor, of_integers: bool) -> Tensor:
     _pair(name, x, x)
-    if x.data.dtype.kind == "f":
-        return wrap(getattr(kernels, name)(x.data))
-    return wrap(np.full(x.data.shape, of_integers))
+    if x.array.dtype.kind == "f":
+        return wrap(getattr(kernels, name)(x.array))
+    return wrap(np.full(x.array.shape, of_integers))
 
 
 def _pair(name: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     for label, value in (("input", x), ("other", y)):
         if not isinstance(value, Tensor):
             raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Tensor")
-    broadcast_shape(name, x.data.shape, y.data.shape)
-    return x.data, y.data
+    broadcast_shape(name, x.array.shape, y.array.shape)
+    return x.array, y.array
 
 
 def _bitwise(name: str, operator: Callable[..., Any], x: Any, y: Any) -> Tensor:
     a, b = promote(name, x, y)
-    if a.data.dtype.kind == "f":
-        raise TypeError(f"{name}: input and other meet in {a.data.dtype}, needs int64 or bool")
-    broadcast_shape(name, a.data.shape, b.data.shape)
-    return wrap(np.asarray(operator(a.data, b.data)))
+    if a.array.dtype.kind == "f":
+        raise TypeError(f"{name}: input and other meet in {a.array.dtype}, needs int64 or bool")
+    broadcast_shape(name, a.array.shape, b.array.shape)
+    return wrap(np.asarray(operator(a.array, b.array)))

@@ -58,9 +58,9 @@ class Conv(Function):
         ctx.save_for_backward(x, w)
         ctx.window = window
         run = kernels.conv if window.algorithm == "auto" else convolution_kernel("conv", window)
-        if w.data.dtype.kind != "f":
+        if w.array.dtype.kind != "f":
             run = exact("conv")
-        return wrap(run(x.data, w.data, None if b is None else b.data, window))
+        return wrap(run(x.array, w.array, None if b is None else b.array, window))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -79,9 +79,9 @@ class ConvInputGrad(Function):
         ctx.save_for_backward(g, w)
         ctx.window = window
         run = kernels.conv_input_grad if window.algorithm == "auto" else convolution_kernel("conv_input_grad", window)
-        if w.data.dtype.kind != "f":
+        if w.array.dtype.kind != "f":
             run = exact("conv_input_grad")
-        return wrap(run(g.data, w.data, None if b is None else b.data, window))
+        return wrap(run(g.array, w.array, None if b is None else b.array, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -100,7 +100,7 @@ class ConvWeightGrad(Function):
         ctx.save_for_backward(x, g)
         ctx.window = window
         run = kernels.conv_weight_grad if window.algorithm == "auto" else convolution_kernel("conv_weight_grad", window)
-        return wrap(run(x.data, g.data, window))
+        return wrap(run(x.array, g.array, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -112,7 +112,7 @@ class ConvWeightGrad(Function):
 
 def _bias_grad(g: Tensor) -> Tensor:
     """g summed over all axes but 1."""
-    return Sum.apply(g, (0,) + tuple(range(2, g.data.ndim)), False)
+    return Sum.apply(g, (0,) + tuple(range(2, g.array.ndim)), False)
 
 
 def conv(x: Tensor, w: Tensor, b: Tensor | None, window: Window) -> Tensor:
@@ -155,7 +155,7 @@ def conv_nd(
     """
     xs, bs = check_operands(name, x, w, b)
     window, extension = conv_arguments(
-        name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(dilation), freeze(groups),
+        name, ndim, xs, w.array.shape, bs, freeze(stride), freeze(padding), freeze(dilation), freeze(groups),
         padding_mode if padding_mode == "zeros" else freeze(padding_mode),
         thread.mode.algorithm if algorithm == "auto" else freeze(algorithm),
         None if workspace is None else as_bytes(name, workspace),
@@ -196,7 +196,7 @@ def conv_transpose_nd(
     """
     xs, bs = check_operands(name, x, w, b)
     window, extension = conv_transpose_arguments(
-        name, ndim, xs, w.data.shape, bs, freeze(stride), freeze(padding), freeze(output_padding), freeze(dilation),
+        name, ndim, xs, w.array.shape, bs, freeze(stride), freeze(padding), freeze(output_padding), freeze(dilation),
         freeze(groups),
         padding_mode if padding_mode == "zeros" else freeze(padding_mode),
         None if output_size is None else freeze(output_size),
@@ -214,6 +214,6 @@ def _of_one(
     function: type[Function], x: Tensor, w: Tensor, b: Tensor | None, window: Window, extension: Pairs | None, mode: str
 ) -> Tensor:
     """The operator on an x without its batch axis."""
-    x = Reshape.apply(x, (1,) + x.data.shape)
+    x = Reshape.apply(x, (1,) + x.array.shape)
     y = function.apply(x if extension is None else Extend.apply(x, extension, mode), w, b, window)
-    return Reshape.apply(y, y.data.shape[1:])
+    return Reshape.apply(y, y.array.shape[1:])

@@ -39,15 +39,15 @@ PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 def check_operands(name: str, x: Tensor, w: Tensor, b: Tensor | None) -> tuple[Sizes, Any]:
     """Shapes of x and b, once all operands are known to be Tensors of one type: floating-point or int64."""
     try:
-        dtype = x.data.dtype
-        fits = dtype is w.data.dtype and dtype.kind == "f" and (b is None or b.data.dtype is dtype)
+        dtype = x.array.dtype
+        fits = dtype is w.array.dtype and dtype.kind == "f" and (b is None or b.array.dtype is dtype)
     except AttributeError:
         fits = False
     if not fits:
         require_same(name, "x", x, "w", w, True)
         if b is not None:
             require_same(name, "w", w, "b", b, True)
-    return x.data.shape, None if b is None else b.data.shape
+    return x.array.shape, None if b is None else b.array.shape
 
 
 @lru_cache(maxsize=4096)

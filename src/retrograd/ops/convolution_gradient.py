@@ -52,30 +52,30 @@ class PerSampleConvWeightGrad(Function):
     def forward(ctx: Any, x: Tensor, g: Tensor, window: Window) -> Tensor:
         ctx.save_for_backward(x, g)
         ctx.window = window
-        N, Ci, Co = x.data.shape[0], x.data.shape[1], g.data.shape[1]
+        N, Ci, Co = x.array.shape[0], x.array.shape[1], g.array.shape[1]
         # one convolution for each sample: as groups of one, the samples would have to be copied side by side
-        memory = np.empty((N, *window.kernel, Ci // window.groups, Co), x.data.dtype)  # as weights lie in memory
+        memory = np.empty((N, *window.kernel, Ci // window.groups, Co), x.array.dtype)  # as weights lie in memory
         gw = memory.transpose(0, -1, -2, *range(1, memory.ndim - 2))
         for n in range(N):
-            gw[n] = conv_weight_grad(wrap(x.data[n : n + 1]), wrap(g.data[n : n + 1]), window).data
+            gw[n] = conv_weight_grad(wrap(x.array[n : n + 1]), wrap(g.array[n : n + 1]), window).array
         return wrap(gw)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (want_x, want_g, _), (x, g) = ctx.needs_input_grad, ctx.saved_tensors
-        if not x.data.shape[0]:
+        if not x.array.shape[0]:
             return x * 0 if want_x else None, g * 0 if want_g else None, None
         algorithm = "exact" if ctx.window.algorithm == "exact" else "auto"  # others may not suit so many groups
-        window = replace(ctx.window, groups=x.data.shape[0] * ctx.window.groups, algorithm=algorithm)
-        v = Reshape.apply(v, (-1, *v.data.shape[2:]))  # (N, Co, C, *R) -> (N*Co, C, *R)
-        gx = Reshape.apply(conv_input_grad(_side_by_side(g), v, None, window), x.data.shape) if want_x else None
-        gg = Reshape.apply(conv(_side_by_side(x), v, None, window), g.data.shape) if want_g else None
+        window = replace(ctx.window, groups=x.array.shape[0] * ctx.window.groups, algorithm=algorithm)
+        v = Reshape.apply(v, (-1, *v.array.shape[2:]))  # (N, Co, C, *R) -> (N*Co, C, *R)
+        gx = Reshape.apply(conv_input_grad(_side_by_side(g), v, None, window), x.array.shape) if want_x else None
+        gg = Reshape.apply(conv(_side_by_side(x), v, None, window), g.array.shape) if want_g else None
         return gx, gg, None
 
 
 def _side_by_side(x: Tensor) -> Tensor:
     """(N, C, *I) -> (1, N*C, *I)"""
-    shape = x.data.shape
+    shape = x.array.shape
     return Reshape.apply(x, (1, shape[0] * shape[1], *shape[2:]))
 
 
@@ -146,10 +146,10 @@ def _window(call: Call, xs: tuple[int, ...], ws: tuple[int, ...], g: Tensor) -> 
     else:
         window, _ = conv_arguments(name, ndim, xs, ws, None, stride, padding, dilation, groups, "zeros", *how)
         output = (*xs[: -ndim - 1], ws[0], *window.output)
-    if g.data.shape != output:
+    if g.array.shape != output:
         longer = "; output_padding says which of several sizes was made" if call.transposed else ""
         raise ValueError(
-            f"{name}: grad_output.shape={g.data.shape}, needs {output}, the shape of the output of an input {xs} with "
+            f"{name}: grad_output.shape={g.array.shape}, needs {output}, the shape of the output of an input {xs} with "
             f"a weight {ws}{longer}"
         )
     return window
@@ -164,12 +164,12 @@ def bias_gradient(name: str, ndim: int, g: Tensor, per_sample: bool) -> Tensor:
     """
     require_float(name, g, "grad_output")
     batched = _is_batched(name, ndim, g, per_sample)
-    positions = tuple(range(g.data.ndim - ndim, g.data.ndim))
+    positions = tuple(range(g.array.ndim - ndim, g.array.ndim))
     return Sum.apply(g, (0, *positions) if batched and not per_sample else positions, False)
 
 
 def _is_batched(name: str, ndim: int, g: Tensor, per_sample: bool) -> bool:
-    shape = g.data.shape
+    shape = g.array.shape
     if len(shape) not in (ndim + 1, ndim + 2):
         raise ValueError(
             f"{name}: grad_output.shape={shape}, needs {ndim + 2} axes (batch, channels, {ndim} of positions), or "
@@ -189,11 +189,11 @@ def shape_of(name: str, label: str, x: Tensor | Sequence[int]) -> tuple[int, ...
         ValueError: an extent is negative.
     """
     if isinstance(x, Tensor):
-        return x.data.shape
+        return x.array.shape
     if not isinstance(x, Sequence):
         raise TypeError(f"{name}: {label} is {type(x).__name__}, needs a shape, ints in a tuple, or a Tensor of it")
     return as_tuple(x, len(x), f"{name}: {label}", 0)
 
 
 def _with_batch(x: Tensor) -> Tensor:
-    return Reshape.apply(x, (1, *x.data.shape))
+    return Reshape.apply(x, (1, *x.array.shape))

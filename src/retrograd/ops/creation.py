@@ -44,7 +44,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """
     kind = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
-        data = data.data
+        data = data.array
     return Tensor(np.array(data) if isinstance(data, np.ndarray) else data, requires_grad, kind)
 
 
@@ -70,8 +70,8 @@ def asarray(obj: Any, *, dtype: Any = None, copy: bool | None = None, requires_g
     """
     copy = None if copy is None else as_flag("asarray", "copy", copy)
     found = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
-    array = obj.data if isinstance(obj, Tensor) else obj
-    if copy is False and not (isinstance(array, np.ndarray) and np.may_share_memory(array, found.data)):
+    array = obj.array if isinstance(obj, Tensor) else obj
+    if copy is False and not (isinstance(array, np.ndarray) and np.may_share_memory(array, found.array)):
         raise ValueError(f"asarray: copy=False, but {type(obj).__name__} cannot become a Tensor without a copy")
     if as_flag("asarray", "requires_grad", requires_grad) and not found.requires_grad:
         found = found.detach().requires_grad_()
@@ -114,22 +114,22 @@ def empty(*extents: Any, size: Any = None, dtype: Any = float32, requires_grad: 
 
 def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of input's shape, and of its type where ``dtype`` is None."""
-    return Tensor(np.zeros_like(input.data, as_dtype(dtype or input.data.dtype)), requires_grad)
+    return Tensor(np.zeros_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of input's shape, and of its type where ``dtype`` is None."""
-    return Tensor(np.ones_like(input.data, as_dtype(dtype or input.data.dtype)), requires_grad)
+    return Tensor(np.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """A Tensor of input's shape, and of its type where ``dtype`` is None, with whatever numbers its memory holds."""
-    return Tensor(np.empty_like(input.data, as_dtype(dtype or input.data.dtype)), requires_grad)
+    return Tensor(np.empty_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 def full_like(input: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """One number in input's shape, and in its type where ``dtype`` is None."""
-    return Tensor(np.full_like(input.data, fill_value, as_dtype(dtype or input.data.dtype)), requires_grad)
+    return Tensor(np.full_like(input.array, fill_value, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:

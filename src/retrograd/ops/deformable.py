@@ -59,7 +59,7 @@ class DeformConv(Function):
     ) -> Tensor:
         ctx.save_for_backward(x, offset, mask, w)
         ctx.window = window
-        arrays = (None if tensor is None else tensor.data for tensor in (x, offset, mask, w, b))
+        arrays = (None if tensor is None else tensor.array for tensor in (x, offset, mask, w, b))
         return wrap(kernels.deform_conv(*arrays, window))
 
     @staticmethod
@@ -70,12 +70,12 @@ class DeformConv(Function):
         gb = _bias_grad(g) if wanted[4] else None
         if is_grad_enabled():
             return *deform_conv_grad(g, x, offset, mask, w, window, wanted[:4]), gb, None
-        m = None if mask is None else mask.data
+        m = None if mask is None else mask.array
         found: list[Any] = [None] * 4
         if any(wanted[:3]):
-            found[:3] = kernels.deform_conv_grad(g.data, x.data, offset.data, m, w.data, window, tuple(wanted[:3]))
+            found[:3] = kernels.deform_conv_grad(g.array, x.array, offset.array, m, w.array, window, tuple(wanted[:3]))
         if wanted[3]:
-            found[3] = kernels.deform_conv_weight_grad(x.data, offset.data, m, g.data, window)
+            found[3] = kernels.deform_conv_weight_grad(x.array, offset.array, m, g.array, window)
         return *(None if gradient is None else wrap(gradient) for gradient in found), gb, None
 
 
@@ -83,9 +83,9 @@ def per_sample_deform_weight_grad(
     x: Tensor, offset: Tensor, mask: Tensor | None, g: Tensor, window: Window
 ) -> Tensor:
     """The gradient of each image to w: (N, Co, Ci//groups, *R); not differentiable."""
-    arrays = [None if tensor is None else tensor.data for tensor in (x, offset, mask, g)]
-    depth = x.data.shape[1] // window.groups
-    found = np.empty((len(x.data), g.data.shape[1], depth, *window.kernel), x.data.dtype)
+    arrays = [None if tensor is None else tensor.array for tensor in (x, offset, mask, g)]
+    depth = x.array.shape[1] // window.groups
+    found = np.empty((len(x.array), g.array.shape[1], depth, *window.kernel), x.array.dtype)
     for n in range(len(found)):
         one = (None if array is None else array[n : n + 1] for array in arrays)
         found[n] = kernels.deform_conv_weight_grad(*one, window)
@@ -104,15 +104,15 @@ def deform_conv_grad(
     g: Tensor, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, window: Window, wanted: tuple[bool, ...]
 ) -> Gradients:
     """The gradients of ``DeformConv`` to x, offset, mask and w in operators; what its kernels must equal."""
-    n, channels, outputs, taps = len(x.data), x.data.shape[1], prod(window.output), window.taps
-    deformable, groups = offset.data.shape[1] // (window.ndim * taps), window.groups
+    n, channels, outputs, taps = len(x.array), x.array.shape[1], prod(window.output), window.taps
+    deformable, groups = offset.array.shape[1] // (window.ndim * taps), window.groups
     lead, last = (n, deformable, channels // deformable), prod(window.input)
     corners = _corners(offset, deformable, window)
     places = [np.broadcast_to(corner.place, (*lead, taps * outputs)) for corner in corners]
     m = None if mask is None else Reshape.apply(mask, (n, deformable, 1, taps * outputs))
 
     # (G, C*R, K) @ (N, G, K, O) -> (N, G, C*R, O), which is (N, D, Ci/D, R*O)
-    each, deep = len(w.data) // groups, channels // groups * taps
+    each, deep = len(w.array) // groups, channels // groups * taps
     filters = Reshape.apply(w, (groups, each, deep))
     upstream = Reshape.apply(g, (n, groups, each, outputs))
     flowing = Reshape.apply(matmul(swap_last(filters), upstream), (*lead, taps * outputs))
@@ -126,36 +126,36 @@ def deform_conv_grad(
             Scatter.apply(gcolumns * corner.weight, index, 3, (*lead, last + 1))
             for corner, index in zip(corners, places, strict=True)
         ]
-        gx = Reshape.apply(GetItem.apply(reduce(operator.add, back), (..., slice(0, last))), x.data.shape)
+        gx = Reshape.apply(GetItem.apply(reduce(operator.add, back), (..., slice(0, last))), x.array.shape)
     if wanted[1]:
         slopes = [
             reduce(operator.add, [c.slopes[axis] * value for c, value in zip(corners, values, strict=True)])
             for axis in range(window.ndim)
         ]
         parts = [Reshape.apply(Sum.apply(gcolumns * s, (2,), False), (n, deformable, taps, outputs)) for s in slopes]
-        goffset = Reshape.apply(stack(parts, 3), offset.data.shape)
+        goffset = Reshape.apply(stack(parts, 3), offset.array.shape)
     if wanted[2] or wanted[3]:
         sampled = reduce(operator.add, [c.weight * value for c, value in zip(corners, values, strict=True)])
         if mask is not None and wanted[2]:
-            gmask = Reshape.apply(Sum.apply(flowing * sampled, (2,), False), mask.data.shape)
+            gmask = Reshape.apply(Sum.apply(flowing * sampled, (2,), False), mask.array.shape)
         if wanted[3]:
             columns = Reshape.apply(sampled if m is None else sampled * m, (n, groups, deep, outputs))
             # (N, G, K, O) @ (N, G, O, C*R) -> (N, G, K, C*R)
-            gw = Reshape.apply(Sum.apply(matmul(upstream, swap_last(columns)), (0,), False), w.data.shape)
+            gw = Reshape.apply(Sum.apply(matmul(upstream, swap_last(columns)), (0,), False), w.array.shape)
     return gx, goffset, gmask, gw
 
 
 def _corners(offset: Tensor, deformable: int, window: Window) -> list[_Corner]:
     """The corners around p, their weights as functions of offset."""
-    n, taps, axes, outputs = len(offset.data), window.taps, window.ndim, prod(window.output)
+    n, taps, axes, outputs = len(offset.array), window.taps, window.ndim, prod(window.output)
     apart = Reshape.apply(offset, (n, deformable, taps, axes, outputs))
     flat = (n, deformable, 1, taps * outputs)
     sides: list[Any] = []  # along each axis, below and above p: (position, weight, sign of its slope)
     for axis, (regular, extent) in enumerate(zip(_regular(window), window.input, strict=True)):
         own = GetItem.apply(apart, (..., axis, slice(None)))  # (N, D, R, O)
-        low = np.floor(np.clip(regular + own.data.astype(np.float64), -2, extent))
+        low = np.floor(np.clip(regular + own.array.astype(np.float64), -2, extent))
         low = np.nan_to_num(low, nan=-2)
-        above = Reshape.apply(own + wrap((regular - low).astype(own.data.dtype)), flat)
+        above = Reshape.apply(own + wrap((regular - low).astype(own.array.dtype)), flat)
         i = low.astype(np.int64).reshape(flat)
         sides.append([(i, 1 - above, -1.0), (i + 1, above, 1.0)])
     corners = []
@@ -221,15 +221,15 @@ def deform_conv2d(
     if mask is not None:
         require_same(name, "input", input, "mask", mask)
     window = _plan(
-        name, xs, offset.data.shape, None if mask is None else mask.data.shape, weight.data.shape, bs,
+        name, xs, offset.array.shape, None if mask is None else mask.array.shape, weight.array.shape, bs,
         *(freeze(option) for option in (stride, padding, dilation)),
         None if workspace is None else as_bytes(name, workspace),
     )  # fmt: skip
     if len(xs) == 4:
         return DeformConv.apply(input, offset, mask, weight, bias, window)
-    x, places, m = (None if t is None else Reshape.apply(t, (1, *t.data.shape)) for t in (input, offset, mask))
+    x, places, m = (None if t is None else Reshape.apply(t, (1, *t.array.shape)) for t in (input, offset, mask))
     y = DeformConv.apply(x, places, m, weight, bias, window)
-    return Reshape.apply(y, y.data.shape[1:])
+    return Reshape.apply(y, y.array.shape[1:])
 
 
 @lru_cache(maxsize=4096)

@@ -20,9 +20,9 @@ class Diagonal(View):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, offset: int, a: int, b: int) -> Tensor:
-        ctx.input_shape, ctx.where = x.data.shape, (offset, a, b)
-        y = np.diagonal(x.data, offset, a, b)
-        y.flags.writeable = x.data.flags.writeable  # NumPy's view is read-only
+        ctx.input_shape, ctx.where = x.array.shape, (offset, a, b)
+        y = np.diagonal(x.array, offset, a, b)
+        y.flags.writeable = x.array.flags.writeable  # NumPy's view is read-only
         return wrap(y)
 
     @staticmethod
@@ -36,10 +36,10 @@ class DiagonalFill(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], offset: int, a: int, b: int) -> Tensor:
         ctx.where = offset, a, b
-        y = np.zeros(shape, g.data.dtype)
+        y = np.zeros(shape, g.array.dtype)
         target = np.diagonal(y, offset, a, b)
         target.flags.writeable = True  # NumPy's view is read-only, its memory is ours
-        target[...] = g.data
+        target[...] = g.array
         return wrap(y)
 
     @staticmethod
@@ -53,7 +53,7 @@ class Triangle(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, diagonal: int, lower: bool) -> Tensor:
         ctx.diagonal, ctx.lower = diagonal, lower
-        return wrap((np.tril if lower else np.triu)(x.data, diagonal))
+        return wrap((np.tril if lower else np.triu)(x.array, diagonal))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -93,11 +93,11 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         ValueError: the axes are the same.
     """
     require_tensor("diagonal", input)
-    ndim = input.data.ndim
+    ndim = input.array.ndim
     a, b = axis("diagonal", "dim1", dim1, ndim), axis("diagonal", "dim2", dim2, ndim)
     if a == b:
-        raise ValueError(f"diagonal: dim1={dim1} and dim2={dim2} are the same axis of input.shape={input.data.shape}")
-    shape = input.data.shape
+        raise ValueError(f"diagonal: dim1={dim1} and dim2={dim2} are the same axis of input.shape={input.array.shape}")
+    shape = input.array.shape
     return Diagonal.apply(input, nearest_offset("diagonal", "offset", offset, shape[a], shape[b]), a, b)
 
 
@@ -110,7 +110,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         ValueError: the axes are the same, or input has no axis.
     """
     require_tensor("diag_embed", input)
-    shape = input.data.shape
+    shape = input.array.shape
     if not shape:
         raise ValueError("diag_embed: input has no axis, needs at least 1")
     a, b = axis("diag_embed", "dim1", dim1, len(shape) + 1), axis("diag_embed", "dim2", dim2, len(shape) + 1)
@@ -130,11 +130,11 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         ValueError: input is neither.
     """
     require_tensor("diag", input)
-    if input.data.ndim == 1:
+    if input.array.ndim == 1:
         return diag_embed(input, diagonal)
-    if input.data.ndim != 2:
-        raise ValueError(f"diag: input.shape={input.data.shape}, needs a vector or a matrix; see diagonal, diag_embed")
-    return clone(Diagonal.apply(input, nearest_offset("diag", "diagonal", diagonal, *input.data.shape), 0, 1))
+    if input.array.ndim != 2:
+        raise ValueError(f"diag: input.shape={input.array.shape}, needs a vector or a matrix; see diagonal, diag_embed")
+    return clone(Diagonal.apply(input, nearest_offset("diag", "diagonal", diagonal, *input.array.shape), 0, 1))
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
@@ -144,7 +144,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
         TypeError: ``offset`` is not an int.
     """
     require_tensor("diagflat", input)
-    return diag_embed(reshape(input, input.data.size), offset)
+    return diag_embed(reshape(input, input.array.size), offset)
 
 
 def trace(input: Tensor) -> Tensor:
@@ -154,8 +154,8 @@ def trace(input: Tensor) -> Tensor:
         ValueError: input is no matrix.
     """
     require_tensor("trace", input)
-    if input.data.ndim != 2:
-        raise ValueError(f"trace: input.shape={input.data.shape}, needs a matrix")
+    if input.array.ndim != 2:
+        raise ValueError(f"trace: input.shape={input.array.shape}, needs a matrix")
     return Diagonal.apply(input, 0, 0, 1).sum()
 
 
@@ -171,7 +171,7 @@ def nearest_offset(name: str, argument: str, offset: Any, rows: int, columns: in
 
 def _diagonal(name: str, x: Tensor, diagonal: Any) -> int:
     """The offset of the diagonal of x, which must have matrices."""
-    shape = x.data.shape
+    shape = x.array.shape
     if len(shape) < 2:
         raise ValueError(f"{name}: input.shape={shape} has less than 2 axes")
     return nearest_offset(name, "diagonal", diagonal, shape[-2], shape[-1])

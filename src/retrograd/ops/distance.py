@@ -28,7 +28,7 @@ class RowNorm(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        a, last = x.data, (x.data.ndim - 1,)
+        a, last = x.array, (x.array.ndim - 1,)
         ctx.p = p
         if p == 2:
             y = kernels.sqrt(kernels.sum(kernels.mul(a, a), last, False))
@@ -45,22 +45,22 @@ class RowNorm(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x, y), p = ctx.saved_tensors, ctx.p
-        rows = (*y.data.shape, 1)
-        sign = np.asarray(np.sign(x.data))
+        rows = (*y.array.shape, 1)
+        sign = np.asarray(np.sign(x.array))
         if p == 1:
             return g.reshape(rows) * wrap(sign), None
         if p == inf:  # shared among equals
-            largest = np.abs(x.data) == y.data[..., None]
+            largest = np.abs(x.array) == y.array[..., None]
             share = largest / np.maximum(largest.sum(-1, keepdims=True), 1)
             return g.reshape(rows) * wrap(sign * share.astype(sign.dtype)), None
-        zero = y.data == 0
-        safe = y + wrap(np.asarray(zero, y.data.dtype)) if np.any(zero) else y
+        zero = y.array == 0
+        safe = y + wrap(np.asarray(zero, y.array.dtype)) if np.any(zero) else y
         if p == 2:
             return x * (g / safe).reshape(rows), None
         size = x * wrap(sign)
-        flat = size.data == 0
+        flat = size.array == 0
         if flat.any():
-            size = size + wrap(flat.astype(size.data.dtype))
+            size = size + wrap(flat.astype(size.array.dtype))
         return size ** (p - 1) * wrap(sign) * (g / safe ** (p - 1)).reshape(rows), None
 
 
@@ -69,7 +69,7 @@ class EuclideanDistance(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, eps: float) -> Tensor:
-        d = wrap(np.asarray(np.sqrt(kernels.row_squares(x.data, y.data, eps))))
+        d = wrap(np.asarray(np.sqrt(kernels.row_squares(x.array, y.array, eps))))
         ctx.save_for_backward(x, y, d)
         ctx.eps = eps
         return d
@@ -77,8 +77,8 @@ class EuclideanDistance(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (want_x, want_y, _), (x, y, d) = ctx.needs_input_grad, ctx.saved_tensors
-        zero = d.data == 0
-        a = g / (d + wrap(np.asarray(zero, d.data.dtype))) if zero.any() else g / d
+        zero = d.array == 0
+        a = g / (d + wrap(np.asarray(zero, d.array.dtype))) if zero.any() else g / d
         gx = RowCombination.apply(a, x, -a, y, a * ctx.eps)
         return gx if want_x else None, -gx if want_y else None, None
 
@@ -89,13 +89,13 @@ class RowProducts(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         ctx.save_for_backward(x, y)
-        xy, xx, yy = kernels.row_products(x.data, y.data)
+        xy, xx, yy = kernels.row_products(x.array, y.array)
         return wrap(xy), wrap(xx), wrap(yy)
 
     @staticmethod
     def backward(ctx: Any, gxy: Tensor, gxx: Tensor, gyy: Tensor) -> tuple[Tensor | None, ...]:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        nothing = wrap(np.zeros_like(gxy.data))
+        nothing = wrap(np.zeros_like(gxy.array))
         gx = RowCombination.apply(gxx * 2.0, x, gxy, y, nothing) if want_x else None
         gy = RowCombination.apply(gxy, x, gyy * 2.0, y, nothing) if want_y else None
         return gx, gy
@@ -106,7 +106,7 @@ class RowCosine(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, eps: float) -> Tensor:
-        products = xy, xx, yy = kernels.row_products(x.data, y.data)
+        products = xy, xx, yy = kernels.row_products(x.array, y.array)
         ctx.save_for_backward(x, y)
         ctx.products, ctx.eps = products, eps
         return wrap(xy / np.sqrt((xx + eps) * (yy + eps)))
@@ -119,7 +119,7 @@ class RowCosine(Function):
         xx, yy = xx + ctx.eps, yy + ctx.eps
         share = g / sqrt(xx * yy)
         less = -(share * xy)
-        nothing = wrap(np.zeros_like(g.data))
+        nothing = wrap(np.zeros_like(g.array))
         gx = RowCombination.apply(less / xx, x, share, y, nothing) if want_x else None
         gy = RowCombination.apply(share, x, less / yy, y, nothing) if want_y else None
         return gx, gy, None
@@ -131,12 +131,12 @@ class RowCombination(Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, x: Tensor, b: Tensor, y: Tensor, c: Tensor) -> Tensor:
         ctx.save_for_backward(a, x, b, y)
-        return wrap(kernels.row_combination(a.data, x.data, b.data, y.data, c.data))
+        return wrap(kernels.row_combination(a.array, x.array, b.array, y.array, c.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         wanted, (a, x, b, y) = ctx.needs_input_grad, ctx.saved_tensors
-        rows = (len(a.data), 1)
+        rows = (len(a.array), 1)
         return (
             sum(g * x, 1) if wanted[0] else None,
             g * a.reshape(rows) if wanted[1] else None,
@@ -168,7 +168,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
         keepdim = as_flag(name, "keepdim", keepdim)
     if p != p:
         raise ValueError(f"{name}: p={p} must be a number, inf or -inf")
-    shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
+    shape = broadcast_shape(name, x1.array.shape, x2.array.shape)
     if not shape:
         raise ValueError(f"{name}: x1 and x2 have no axes, need (..., D)")
     if p == 2 and len(shape) == 2:
@@ -191,7 +191,7 @@ def differing(name: str, **operands: Any) -> tuple[Tensor, ...]:
         require_number(name, value, label)
     x, y = operands.values()
     if are_integers(x, y):
-        broadcast_shape(name, x.data.shape, y.data.shape)
+        broadcast_shape(name, x.array.shape, y.array.shape)
         return as_float(name, x - y), wrap(np.zeros((), float32))
     return floats(name, **operands)
 
@@ -207,7 +207,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     name = "cosine_similarity"
     if not are_floats(x1, x2):
         x1, x2 = floats(name, x1=x1, x2=x2)
-    shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
+    shape = broadcast_shape(name, x1.array.shape, x2.array.shape)
     along = axis(name, "dim", dim, len(shape) or 1)
     x1, x2 = expand(x1, shape), expand(x2, shape)
     return sum(_unit(x1, along, eps) * _unit(x2, along, eps), along)
@@ -216,9 +216,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def _unit(x: Tensor, along: int, eps: float) -> Tensor:
     """x over its length, at least eps; the gradient passes eps as if nothing had been cut off, as PyTorch's does."""
     square = sum(x * x, along, True)
-    length = np.sqrt(square.data)
+    length = np.sqrt(square.array)
     if not (length < eps).any():
         return x / sqrt(square)
     # where the length is 0, the slope of its root is taken at 1
-    root = sqrt(square + wrap(np.asarray(square.data == 0, x.data.dtype)))
-    return x / (root + wrap(np.asarray(np.maximum(length, eps) - root.data, x.data.dtype)))
+    root = sqrt(square + wrap(np.asarray(square.array == 0, x.array.dtype)))
+    return x / (root + wrap(np.asarray(np.maximum(length, eps) - root.array, x.array.dtype)))

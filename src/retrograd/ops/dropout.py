@@ -34,7 +34,7 @@ class Dropout(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float, key: int, stream: int) -> Tensor:
-        y, kept = kernels.dropout(x.data, p, key, stream)
+        y, kept = kernels.dropout(x.array, p, key, stream)
         ctx.save_for_backward(kept)
         ctx.p = p
         return wrap(y)
@@ -51,7 +51,7 @@ class DropoutGrad(Function):
     def forward(ctx: Any, g: Tensor, kept: np.ndarray, p: float) -> Tensor:
         ctx.save_for_backward(kept)
         ctx.p = p
-        return wrap(kernels.dropout_grad(g.data, kept, p))
+        return wrap(kernels.dropout_grad(g.array, kept, p))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -117,7 +117,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
         return input
     if inplace:
         return in_place(alpha_dropout)(input, p, True)
-    return _alpha(input, float(p), input.data.shape)
+    return _alpha(input, float(p), input.array.shape)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
@@ -131,7 +131,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
         return input
     if inplace:
         return in_place(feature_alpha_dropout)(input, p, True)
-    shape = input.data.shape
+    shape = input.array.shape
     if len(shape) < 2:
         raise ValueError(f"feature_alpha_dropout: input.shape={shape}, needs (N, C, *I)")
     return _alpha(input, float(p), shape[:2] + (1,) * (len(shape) - 2))
@@ -171,18 +171,18 @@ def _channels(
         return x
     if inplace:
         return in_place(function)(x, p)
-    shape = x.data.shape
+    shape = x.array.shape
     if len(shape) not in (count + 1, count + 2):
         raise ValueError(
             f"{name}: input.shape={shape} must have {count} axes behind the channels: (N, C, *I) or (C, *I)"
         )
-    return x * wrap(_mask(shape[:-count] + (1,) * count, float(p), x.data.dtype))
+    return x * wrap(_mask(shape[:-count] + (1,) * count, float(p), x.array.dtype))
 
 
 def _alpha(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
     if p == 1:
         return x * 0
-    kept = _mask(shape, p, x.data.dtype) != 0
+    kept = _mask(shape, p, x.array.dtype) != 0
     a = 1 / math.sqrt((1 - p) * (1 + p * _SATURATED**2))
     shift = np.where(kept, 0.0, a * _SATURATED) - a * p * _SATURATED
-    return x * wrap(np.where(kept, a, 0.0).astype(x.data.dtype)) + wrap(np.asarray(shift, x.data.dtype))
+    return x * wrap(np.where(kept, a, 0.0).astype(x.array.dtype)) + wrap(np.asarray(shift, x.array.dtype))

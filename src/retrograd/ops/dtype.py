@@ -25,8 +25,8 @@ class Cast(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-        ctx.input_dtype = x.data.dtype
-        return wrap(x.data.astype(dtype))
+        ctx.input_dtype = x.array.dtype
+        return wrap(x.array.astype(dtype))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -42,11 +42,11 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
         TypeError: ``dtype`` is none of these.
     """
     target = as_dtype(dtype)
-    if x.data.dtype == target:
+    if x.array.dtype == target:
         return x
-    if target.kind == "f" and x.data.dtype.kind == "f":
+    if target.kind == "f" and x.array.dtype.kind == "f":
         return Cast.apply(x, target)
-    return wrap(x.data.astype(target))
+    return wrap(x.array.astype(target))
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
@@ -84,7 +84,7 @@ def require_number(name: str, x: Any, label: str = "input") -> None:
     Raises:
         TypeError: x is no Tensor or holds truth values.
     """
-    if not isinstance(x, Tensor) or x.data.dtype.kind == "b":
+    if not isinstance(x, Tensor) or x.array.dtype.kind == "b":
         require_float(name, x, label)
 
 
@@ -95,9 +95,9 @@ def require_float(name: str, x: Any, label: str = "input") -> None:
         TypeError: x is no Tensor or holds integers or truth values.
     """
     if isinstance(x, Tensor):
-        if x.data.dtype.kind == "f":
+        if x.array.dtype.kind == "f":
             return
-        raise TypeError(f"{name}: {label} is {x.data.dtype}, needs float32 or float64; convert it with {label}.float()")
+        raise TypeError(f"{name}: {label} is {x.dtype}, needs float32 or float64; convert it with {label}.float()")
     require_tensor(name, x, label)
 
 
@@ -108,14 +108,14 @@ def as_float(name: str, x: Any, label: str = "input") -> Tensor:
         TypeError: x is no Tensor.
     """
     require_tensor(name, x, label)
-    return x if x.data.dtype.kind == "f" else cast(x, float32)
+    return x if x.array.dtype.kind == "f" else cast(x, float32)
 
 
 def are_floats(x: Any, y: Any) -> bool:
     """Whether both are floating-point Tensors of one type, as nearly always."""
     if isinstance(x, Tensor) and isinstance(y, Tensor):
-        dtype = x.data.dtype
-        return dtype is y.data.dtype and dtype.kind == "f"
+        dtype = x.array.dtype
+        return dtype is y.array.dtype and dtype.kind == "f"
     return False
 
 
@@ -129,7 +129,7 @@ def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tenso
     """
     for label, x in operands.items():
         require_tensor(name, x, label)
-    dtype = meeting(*[x.data for x in operands.values()])
+    dtype = meeting(*[x.array for x in operands.values()])
     if dtype.kind != "f" and not integers:
         for label, x in operands.items():
             require_float(name, x, label)
@@ -166,25 +166,25 @@ def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integ
         TypeError: naming both types.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
-        dtype = x.data.dtype
-        if dtype is y.data.dtype and dtype.kind == "f":
+        dtype = x.array.dtype
+        if dtype is y.array.dtype and dtype.kind == "f":
             return
     for label, value in ((first, x), (second, y)):
         if not isinstance(value, Tensor):
             raise TypeError(
                 f"{name}: {label} is {type(value).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
             )
-    if x.data.dtype != y.data.dtype or x.data.dtype.kind not in ("fi" if integers else "f"):
+    if x.array.dtype != y.array.dtype or x.array.dtype.kind not in ("fi" if integers else "f"):
         allowed = "float32, both float64 or both int64" if integers else "float32 or both float64"
         raise TypeError(
-            f"{name}: {first} is {x.data.dtype}, {second} is {y.data.dtype}; both must be {allowed}: "
+            f"{name}: {first} is {x.array.dtype}, {second} is {y.array.dtype}; both must be {allowed}: "
             f"convert one with .float() or .double()"
         )
 
 
 def are_integers(*values: Any) -> bool:
     """Whether all are Tensors of int64."""
-    return all(isinstance(value, Tensor) and value.data.dtype.kind == "i" for value in values)
+    return all(isinstance(value, Tensor) and value.array.dtype.kind == "i" for value in values)
 
 
 def require_factor(name: str, label: str, factor: Any, dtype: np.dtype[Any]) -> None:
@@ -222,13 +222,13 @@ def promote(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
         TypeError: an operand is neither a Tensor nor a number, or both are numbers.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
-        dtype = meeting(x.data, y.data)
+        dtype = meeting(x.array, y.array)
         return cast(x, dtype), cast(y, dtype)
     if isinstance(x, Tensor) and is_number(y):
-        dtype = with_number(x.data.dtype, y)
+        dtype = with_number(x.array.dtype, y)
         return cast(x, dtype), wrap(np.array(y, dtype))
     if isinstance(y, Tensor) and is_number(x):
-        dtype = with_number(y.data.dtype, x)
+        dtype = with_number(y.array.dtype, x)
         return wrap(np.array(x, dtype)), cast(y, dtype)
     if is_number(x) and is_number(y):
         raise TypeError(f"{name}: input={x} and other={y} are numbers, one must be a Tensor; try retrograd.tensor({x})")

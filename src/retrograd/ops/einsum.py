@@ -44,10 +44,10 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         raise ValueError("einsum: there is no operand")
     for i, operand in enumerate(operands):
         require_tensor("einsum", operand, f"operands[{i}]")
-    shapes = tuple(operand.data.shape for operand in operands)
+    shapes = tuple(operand.array.shape for operand in operands)
     words, output, extents = _parse(equation, shapes)
     parts = [_plain(x, word, extents) for x, word in zip(operands, words, strict=True)]
-    for places in _path(tuple(word for _, word in parts), output, tuple(x.data.shape for x, _ in parts)):
+    for places in _path(tuple(word for _, word in parts), output, tuple(x.array.shape for x, _ in parts)):
         chosen = [parts[i] for i in places]
         parts = [part for i, part in enumerate(parts) if i not in places]
         while len(chosen) > 1:
@@ -68,12 +68,12 @@ def _product(
     """Two operands as a batched matrix product (*batch, rows, inner) (*batch, inner, columns)."""
     x, word_x = _summed(x, word_x, needed | {*word_y})
     y, word_y = _summed(y, word_y, needed | {*word_x})
-    plan = _grouped(word_x, word_y, frozenset(needed), x.data.shape, y.data.shape)
+    plan = _grouped(word_x, word_y, frozenset(needed), x.array.shape, y.array.shape)
     left, right = _in_form(x, *plan.left), _in_form(y, *plan.right)
     if plan.summed:
         require_same("einsum", word_x, left, word_y, right, True)
     product = MatMul.apply(left, right) if plan.summed else left * right
-    return product if product.data.shape == plan.shape else Reshape.apply(product, plan.shape), plan.word
+    return product if product.array.shape == plan.shape else Reshape.apply(product, plan.shape), plan.word
 
 
 class _Plan(NamedTuple):
@@ -111,7 +111,7 @@ def _in_form(x: Tensor, order: tuple[int, ...], shape: tuple[int, ...]) -> Tenso
     """x with its axes in another order, then under another shape."""
     if order != tuple(range(len(order))):
         x = Permute.apply(x, order)
-    return x if x.data.shape == shape else Reshape.apply(x, shape)
+    return x if x.array.shape == shape else Reshape.apply(x, shape)
 
 
 def _plain(x: Tensor, word: str, extents: dict[str, int]) -> tuple[Tensor, str]:
@@ -120,9 +120,9 @@ def _plain(x: Tensor, word: str, extents: dict[str, int]) -> tuple[Tensor, str]:
         letter = next(c for c, count in Counter(word).items() if count > 1)
         a, b = word.index(letter), word.rindex(letter)
         x, word = Diagonal.apply(x, 0, a, b), word[:a] + word[a + 1 : b] + word[b + 1 :] + letter
-    kept = [i for i, (n, c) in enumerate(zip(x.data.shape, word, strict=True)) if n == extents[c]]
+    kept = [i for i, (n, c) in enumerate(zip(x.array.shape, word, strict=True)) if n == extents[c]]
     if len(kept) < len(word):
-        x, word = reshape(x, tuple(x.data.shape[i] for i in kept)), "".join(word[i] for i in kept)
+        x, word = reshape(x, tuple(x.array.shape[i] for i in kept)), "".join(word[i] for i in kept)
     return x, word
 
 

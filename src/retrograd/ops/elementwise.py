@@ -53,8 +53,8 @@ class Add(Binary):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.shapes = x.data.shape, y.data.shape
-        return wrap(kernels.add(x.data, y.data))
+        ctx.shapes = x.array.shape, y.array.shape
+        return wrap(kernels.add(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -69,8 +69,8 @@ class Sub(Binary):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.shapes = x.data.shape, y.data.shape
-        return wrap(kernels.sub(x.data, y.data))
+        ctx.shapes = x.array.shape, y.array.shape
+        return wrap(kernels.sub(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -86,20 +86,20 @@ class Mul(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.mul(x.data, y.data))
+        return wrap(kernels.mul(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
         if recording():
-            gx = sum_to(g * y, x.data.shape) if want_x else None
-            gy = sum_to(g * x, y.data.shape) if want_y else None
+            gx = sum_to(g * y, x.array.shape) if want_x else None
+            gy = sum_to(g * x, y.array.shape) if want_y else None
             return gx, gy
-        if want_x and want_y and x.data.shape == y.data.shape:
-            gx, gy = kernels.mul_grad(g.data, x.data, y.data, True, True)
+        if want_x and want_y and x.array.shape == y.array.shape:
+            gx, gy = kernels.mul_grad(g.array, x.array, y.array, True, True)
             return wrap(gx), wrap(gy)
-        gx = sum_to(wrap(kernels.mul(g.data, y.data)), x.data.shape) if want_x else None
-        gy = sum_to(wrap(kernels.mul(g.data, x.data)), y.data.shape) if want_y else None
+        gx = sum_to(wrap(kernels.mul(g.array, y.array)), x.array.shape) if want_x else None
+        gy = sum_to(wrap(kernels.mul(g.array, x.array)), y.array.shape) if want_y else None
         return gx, gy
 
 
@@ -109,16 +109,16 @@ class Div(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.div(x.data, y.data))
+        return wrap(kernels.div(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        if want_y and x.data.shape == y.data.shape and not recording():
-            return summed(kernels.div_grad(g.data, x.data, y.data, want_x, want_y), x.data.shape, y.data.shape)
+        if want_y and x.array.shape == y.array.shape and not recording():
+            return summed(kernels.div_grad(g.array, x.array, y.array, want_x, want_y), x.array.shape, y.array.shape)
         gx = g / y
-        gy = sum_to(-gx * (x / y), y.data.shape) if want_y else None
-        return sum_to(gx, x.data.shape) if want_x else None, gy
+        gy = sum_to(-gx * (x / y), y.array.shape) if want_y else None
+        return sum_to(gx, x.array.shape) if want_x else None, gy
 
 
 class Scale(Function):
@@ -127,7 +127,7 @@ class Scale(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
         ctx.factor = factor
-        return wrap(kernels.scale(x.data, factor))
+        return wrap(kernels.scale(x.array, factor))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -139,7 +139,7 @@ class Neg(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(kernels.neg(x.data))
+        return wrap(kernels.neg(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -152,14 +152,14 @@ class Lerp(Function):
     @staticmethod
     def forward(ctx: Any, start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(start, end, weight)
-        return wrap(kernels.lerp(start.data, end.data, weight.data))
+        return wrap(kernels.lerp(start.array, end.array, weight.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_start, want_end, want_weight), (start, end, weight) = ctx.needs_input_grad, ctx.saved_tensors
-        gs = sum_to(g * (1.0 - weight), start.data.shape) if want_start else None
-        ge = sum_to(g * weight, end.data.shape) if want_end else None
-        return gs, ge, sum_to(g * (end - start), weight.data.shape) if want_weight else None
+        gs = sum_to(g * (1.0 - weight), start.array.shape) if want_start else None
+        ge = sum_to(g * weight, end.array.shape) if want_end else None
+        return gs, ge, sum_to(g * (end - start), weight.array.shape) if want_weight else None
 
 
 class LerpNumber(Function):
@@ -168,7 +168,7 @@ class LerpNumber(Function):
     @staticmethod
     def forward(ctx: Any, start: Tensor, end: Tensor, weight: float) -> Tensor:
         ctx.weight = weight
-        return wrap(kernels.lerp_number(start.data, end.data, weight))
+        return wrap(kernels.lerp_number(start.array, end.array, weight))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -182,8 +182,8 @@ class Addcmul(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, z: Tensor, value: float) -> Tensor:
         ctx.save_for_backward(y, z)
-        ctx.shape, ctx.value = x.data.shape, value
-        return wrap(kernels.addcmul(x.data, y.data, z.data, value))
+        ctx.shape, ctx.value = x.array.shape, value
+        return wrap(kernels.addcmul(x.array, y.array, z.array, value))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -191,9 +191,10 @@ class Addcmul(Function):
         v = g if ctx.value == 1 else g * ctx.value
         gx = sum_to(g, ctx.shape) if want_x else None
         if recording():
-            gy = sum_to(v * z, y.data.shape) if want_y else None
-            return gx, gy, sum_to(v * y, z.data.shape) if want_z else None, None
-        return gx, *summed(kernels.mul_grad(v.data, y.data, z.data, want_y, want_z), y.data.shape, z.data.shape), None
+            gy = sum_to(v * z, y.array.shape) if want_y else None
+            return gx, gy, sum_to(v * y, z.array.shape) if want_z else None, None
+        found = kernels.mul_grad(v.array, y.array, z.array, want_y, want_z)
+        return gx, *summed(found, y.array.shape, z.array.shape), None
 
 
 class Addcdiv(Function):
@@ -202,8 +203,8 @@ class Addcdiv(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, z: Tensor, value: float) -> Tensor:
         ctx.save_for_backward(y, z)
-        ctx.shape, ctx.value = x.data.shape, value
-        return wrap(kernels.addcdiv(x.data, y.data, z.data, value))
+        ctx.shape, ctx.value = x.array.shape, value
+        return wrap(kernels.addcdiv(x.array, y.array, z.array, value))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -211,9 +212,10 @@ class Addcdiv(Function):
         v = g if ctx.value == 1 else g * ctx.value
         gx = sum_to(g, ctx.shape) if want_x else None
         if recording():
-            gy = sum_to(v / z, y.data.shape) if want_y else None
-            return gx, gy, sum_to(-(v / z) * (y / z), z.data.shape) if want_z else None, None
-        return gx, *summed(kernels.div_grad(v.data, y.data, z.data, want_y, want_z), y.data.shape, z.data.shape), None
+            gy = sum_to(v / z, y.array.shape) if want_y else None
+            return gx, gy, sum_to(-(v / z) * (y / z), z.array.shape) if want_z else None, None
+        found = kernels.div_grad(v.array, y.array, z.array, want_y, want_z)
+        return gx, *summed(found, y.array.shape, z.array.shape), None
 
 
 def add(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
@@ -234,16 +236,16 @@ def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Te
 def _scaled(name: str, x: Any, y: Any, alpha: Any) -> Tensor:
     """alpha * y in the type in which x and y meet."""
     x, y = promote(name, x, y)
-    require_factor(name, "alpha", alpha, x.data.dtype)
-    return mul(y, bool(alpha) if x.data.dtype.kind == "b" else alpha)
+    require_factor(name, "alpha", alpha, x.array.dtype)
+    return mul(y, bool(alpha) if x.array.dtype.kind == "b" else alpha)
 
 
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
     if not isinstance(other, Tensor):
-        if isinstance(input, Tensor) and input.data.dtype.kind == "f" and is_number(other):
+        if isinstance(input, Tensor) and input.array.dtype.kind == "f" and is_number(other):
             return Scale.apply(input, float(other))
-    elif not isinstance(input, Tensor) and other.data.dtype.kind == "f" and is_number(input):
+    elif not isinstance(input, Tensor) and other.array.dtype.kind == "f" and is_number(input):
         return Scale.apply(other, float(input))
     return binary(Mul, "mul", input, other)
 
@@ -281,7 +283,7 @@ def positive(input: Tensor) -> Tensor:
     Raises:
         TypeError: input is no Tensor, or holds truth values.
     """
-    if not isinstance(input, Tensor) or input.data.dtype.kind == "b":
+    if not isinstance(input, Tensor) or input.array.dtype.kind == "b":
         what = "bool" if isinstance(input, Tensor) else type(input).__name__
         raise TypeError(f"positive: input is {what}, needs a Tensor of numbers")
     return input
@@ -296,11 +298,11 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """
     require_same("lerp", "input", input, "end", end)
     if is_number(weight):
-        if input.data.shape == end.data.shape:
+        if input.array.shape == end.array.shape:
             return LerpNumber.apply(input, end, float(weight))
-        weight = wrap(np.array(weight, input.data.dtype))
+        weight = wrap(np.array(weight, input.array.dtype))
     require_same("lerp", "input", input, "weight", weight)  # type: ignore[arg-type]
-    broadcast_shape("lerp", broadcast_shape("lerp", input.data.shape, end.data.shape), weight.data.shape)  # type: ignore[union-attr]
+    broadcast_shape("lerp", broadcast_shape("lerp", input.array.shape, end.array.shape), weight.array.shape)  # type: ignore[union-attr]
     return Lerp.apply(input, end, weight)
 
 
@@ -314,7 +316,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
         TypeError: an operand is no Tensor, or all hold truth values.
     """
     x, y, z = _three("addcmul", input, tensor1, tensor2)
-    if x.data.dtype.kind == "f":
+    if x.array.dtype.kind == "f":
         return Addcmul.apply(x, y, z, float(value))
     require_number("addcmul", x)
     return x + y * z * whole("addcmul", "value", value)
@@ -328,9 +330,9 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
         TypeError: an operand is no Tensor, or neither tensor1 nor tensor2 is floating-point.
     """
     x, y, z = _three("addcdiv", input, tensor1, tensor2)
-    if tensor1.data.dtype.kind != "f" and tensor2.data.dtype.kind != "f":
+    if tensor1.array.dtype.kind != "f" and tensor2.array.dtype.kind != "f":
         raise TypeError(
-            f"addcdiv: tensor1 is {tensor1.data.dtype}, tensor2 is {tensor2.data.dtype}; "
+            f"addcdiv: tensor1 is {tensor1.array.dtype}, tensor2 is {tensor2.array.dtype}; "
             f"one must be float32 or float64: convert it with .float()"
         )
     return Addcdiv.apply(x, y, z, float(value))
@@ -341,11 +343,11 @@ def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     if not (are_floats(x, y) and are_floats(x, z)):
         for label, operand in (("input", x), ("tensor1", y), ("tensor2", z)):
             require_tensor(name, operand, label)
-    if not x.data.shape == y.data.shape == z.data.shape:
-        broadcast_shape(name, broadcast_shape(name, x.data.shape, y.data.shape), z.data.shape)
-    if x.data.dtype is y.data.dtype is z.data.dtype:
+    if not x.array.shape == y.array.shape == z.array.shape:
+        broadcast_shape(name, broadcast_shape(name, x.array.shape, y.array.shape), z.array.shape)
+    if x.array.dtype is y.array.dtype is z.array.dtype:
         return x, y, z
-    dtype = meeting(x.data, y.data, z.data)
+    dtype = meeting(x.array, y.array, z.array)
     return cast(x, dtype), cast(y, dtype), cast(z, dtype)
 
 

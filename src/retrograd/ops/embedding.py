@@ -27,7 +27,7 @@ class Embedding(Function):
     @staticmethod
     def forward(ctx: Any, w: Tensor, matrix: Matrix, weighted: Matrix) -> Tensor:
         ctx.weighted = weighted
-        return wrap(kernels.lines(w.data, matrix.indices, 0))
+        return wrap(kernels.lines(w.array, matrix.indices, 0))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -39,7 +39,7 @@ class BagMax(Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, starts: np.ndarray) -> Tensor:
-        x = rows.data
+        x = rows.array
         bags, columns = starts.size - 1, x.shape[1]
         places = np.full((bags, columns), -1)
         for b in range(bags):
@@ -62,15 +62,15 @@ class _BagMaxGrad(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, places: np.ndarray, shape: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(places)
-        y = np.zeros(shape, g.data.dtype)
+        y = np.zeros(shape, g.array.dtype)
         bag, column = (places >= 0).nonzero()
-        y[places[bag, column], column] = g.data[bag, column]
+        y[places[bag, column], column] = g.array[bag, column]
         return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (places,) = ctx.saved_tensors
-        kept = wrap((places >= 0).astype(v.data.dtype))
+        kept = wrap((places >= 0).astype(v.array.dtype))
         return Gather.apply(v, np.maximum(places, 0), 0) * kept, None, None
 
 
@@ -95,12 +95,12 @@ def embedding(
         ValueError: weight is no matrix, or ``sparse`` is asked for, which does not exist.
     """
     indices, padding = _checked("embedding", input, weight, padding_idx, sparse, scale_grad_by_freq)
-    if weight.data.dtype.kind != "f" and max_norm is None:
-        return wrap(weight.data[indices])
+    if weight.array.dtype.kind != "f" and max_norm is None:
+        return wrap(weight.array[indices])
     require_float("embedding", weight, "weight")
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
-    rows = weight.data.shape[0]
+    rows = weight.array.shape[0]
     matrix = Matrix(indices.reshape(-1), rows)
     weighted = matrix
     if padding is not None or scale_grad_by_freq:
@@ -110,7 +110,7 @@ def embedding(
         if padding is not None:
             factors[matrix.indices == padding] = 0
         weighted = Matrix(matrix.indices, rows, None, factors)
-    return reshape(Embedding.apply(weight, matrix, weighted), *indices.shape, weight.data.shape[1])
+    return reshape(Embedding.apply(weight, matrix, weighted), *indices.shape, weight.array.shape[1])
 
 
 def embedding_bag(
@@ -149,10 +149,10 @@ def embedding_bag(
         raise ValueError("embedding_bag: scale_grad_by_freq=True does not exist for mode='max'")
     if per_sample_weights is not None:
         require_same("embedding_bag", "weight", weight, "per_sample_weights", per_sample_weights)
-        if mode != "sum" or per_sample_weights.data.shape != indices.shape:
+        if mode != "sum" or per_sample_weights.array.shape != indices.shape:
             raise ValueError(
                 f"embedding_bag: per_sample_weights is for mode='sum' and has input's shape {indices.shape}; got "
-                f"mode={mode!r}, per_sample_weights.shape={per_sample_weights.data.shape}"
+                f"mode={mode!r}, per_sample_weights.shape={per_sample_weights.array.shape}"
             )
     flat = indices.reshape(-1)
     if max_norm is not None:
@@ -162,8 +162,8 @@ def embedding_bag(
         kept = np.flatnonzero(flat != padding)
         starts = np.searchsorted(kept, starts)
         flat = flat[kept]
-        factors = None if factors is None else SparseProduct.apply(factors, Matrix(kept, factors.data.size), 0)
-    rows, count = weight.data.shape[0], np.diff(starts)
+        factors = None if factors is None else SparseProduct.apply(factors, Matrix(kept, factors.array.size), 0)
+    rows, count = weight.array.shape[0], np.diff(starts)
     if mode == "max":
         return BagMax.apply(SparseProduct.apply(weight, Matrix(flat, rows), 0), starts)
     shares = np.repeat(1.0 / np.maximum(count, 1), count) if mode == "mean" else np.ones(flat.size)
@@ -186,7 +186,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             number is too large for any memory.
     """
     require_tensor("one_hot", tensor, "tensor")
-    classes = tensor.data
+    classes = tensor.array
     if classes.dtype != int64:
         raise TypeError(f"one_hot: tensor is {classes.dtype}, needs int64")
     if num_classes == -1:
@@ -215,16 +215,16 @@ def _checked(
         as_flag(name, "scale_grad_by_freq", by_frequency)
     if sparse is not False and as_flag(name, "sparse", sparse):
         raise ValueError(f"{name}: sparse=True is not supported; leave it out, the gradient is dense")
-    if input.data.dtype != int64:
-        raise TypeError(f"{name}: input is {input.data.dtype}, needs int64")
-    if weight.data.ndim != 2:
-        raise ValueError(f"{name}: weight.shape={weight.data.shape}, needs (V, D)")
-    rows = weight.data.shape[0]
+    if input.array.dtype != int64:
+        raise TypeError(f"{name}: input is {input.array.dtype}, needs int64")
+    if weight.array.ndim != 2:
+        raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs (V, D)")
+    rows = weight.array.shape[0]
     if padding_idx is not None:
         if not -rows <= operator.index(padding_idx) < rows:
             raise IndexError(f"{name}: padding_idx={padding_idx} is out of range; weight has {rows} rows")
         padding_idx = padding_idx % rows
-    return in_range(name, "input", input.data, rows, f"weight.shape={weight.data.shape}", negative=False), padding_idx
+    return in_range(name, "input", input.array, rows, f"weight.shape={weight.array.shape}", negative=False), padding_idx
 
 
 def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> np.ndarray:
@@ -236,18 +236,18 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
     if indices.ndim != 1 or offsets is None:
         raise ValueError(f"embedding_bag: input.shape={indices.shape} must be (bags, K), or (K,) together with offsets")
     require_tensor("embedding_bag", offsets, "offsets")
-    if offsets.data.dtype != int64:
-        raise TypeError(f"embedding_bag: offsets is {offsets.data.dtype}, needs int64")
-    starts = private(offsets.data) if include_last else np.append(offsets.data, indices.size)
+    if offsets.array.dtype != int64:
+        raise TypeError(f"embedding_bag: offsets is {offsets.array.dtype}, needs int64")
+    starts = private(offsets.array) if include_last else np.append(offsets.array, indices.size)
     if (
-        offsets.data.ndim != 1
+        offsets.array.ndim != 1
         or not starts.size
         or starts[0] != 0
         or starts[-1] > indices.size
         or (starts[1:] < starts[:-1]).any()
     ):
         raise ValueError(
-            f"embedding_bag: offsets={offsets.data.tolist()} must be a vector that begins with 0 and grows to at "
+            f"embedding_bag: offsets={offsets.array.tolist()} must be a vector that begins with 0 and grows to at "
             f"most the "
             f"{indices.size} entries of input"
         )
@@ -257,10 +257,10 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
 def _renormalize(weight: Tensor, indices: np.ndarray, max_norm: float, norm_type: float) -> None:
     """Scale the rows that are used down to ``max_norm``, in place and outside of the graph."""
     used = np.unique(indices)
-    rows = weight.data[used]
+    rows = weight.array[used]
     norms = np.linalg.norm(rows, norm_type, axis=1)
     large = norms > max_norm
     if not large.any():
         return
-    mark((weight.data,), "embedding: max_norm")
-    weight.data[used[large]] = rows[large] * (max_norm / (norms[large] + 1e-7))[:, np.newaxis].astype(rows.dtype)
+    mark((weight.array,), "embedding: max_norm")
+    weight.array[used[large]] = rows[large] * (max_norm / (norms[large] + 1e-7))[:, np.newaxis].astype(rows.dtype)

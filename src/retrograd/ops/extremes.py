@@ -40,7 +40,7 @@ class Amax(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, smallest: bool) -> Tensor:
-        y = (kernels.amin if smallest else kernels.amax)(x.data, axes, keepdims)
+        y = (kernels.amin if smallest else kernels.amax)(x.array, axes, keepdims)
         ctx.save_for_backward(x, y)
         ctx.axes = axes
         return wrap(y)
@@ -48,12 +48,12 @@ class Amax(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
-        y = y.reshape(kept_shape(x.data.shape, ctx.axes))
-        chosen = kernels.ties(np.ones_like(y), x.data, y)
+        y = y.reshape(kept_shape(x.array.shape, ctx.axes))
+        chosen = kernels.ties(np.ones_like(y), x.array, y)
         share = Reshape.apply(g, y.shape) * wrap(np.asarray(1 / kernels.sum(chosen, ctx.axes, True)))
         if is_grad_enabled():
             return share * wrap(chosen), None, None, None
-        return wrap(kernels.mul(chosen, share.data)), None, None, None
+        return wrap(kernels.mul(chosen, share.array)), None, None, None
 
 
 class ExtremeAlong(Function):
@@ -61,8 +61,8 @@ class ExtremeAlong(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
-        values, indices = (kernels.min if smallest else kernels.max)(x.data, axis)
-        ctx.axis, ctx.input_shape, ctx.memory = axis, x.data.shape, memory_order(x.data)
+        values, indices = (kernels.min if smallest else kernels.max)(x.array, axis)
+        ctx.axis, ctx.input_shape, ctx.memory = axis, x.array.shape, memory_order(x.array)
         ctx.save_for_backward(private(indices, any(ctx.needs_input_grad)))
         positions = wrap(indices)
         ctx.mark_non_differentiable(positions)
@@ -184,18 +184,18 @@ def _extreme(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: boo
         if keepdim:
             raise ValueError(f"{name}: keepdim=True needs dim; {'amin' if smallest else 'amax'} keeps all axes")
         return _over(name, x, None, False, smallest)
-    if not x.data.ndim:
+    if not x.array.ndim:
         return of_line(min if smallest else max, x, dim)
-    along = axis(name, "dim", dim, x.data.ndim)
+    along = axis(name, "dim", dim, x.array.ndim)
     _nonempty(name, x, (along,), dim)
-    if x.data.dtype.kind == "f":
+    if x.array.dtype.kind == "f":
         values, indices = ExtremeAlong.apply(x, along, smallest)
     else:
-        places = np.asarray((np.argmin if smallest else np.argmax)(x.data, along))
-        values, indices = wrap(np.asarray((np.min if smallest else np.max)(x.data, along))), wrap(places)
+        places = np.asarray((np.argmin if smallest else np.argmax)(x.array, along))
+        values, indices = wrap(np.asarray((np.min if smallest else np.max)(x.array, along))), wrap(places)
     if keepdim:
-        shape = kept_shape(x.data.shape, (along,))
-        return Extremes(Reshape.apply(values, shape), wrap(indices.data.reshape(shape)))
+        shape = kept_shape(x.array.shape, (along,))
+        return Extremes(Reshape.apply(values, shape), wrap(indices.array.reshape(shape)))
     return Extremes(values, indices)
 
 
@@ -203,28 +203,28 @@ def _over(name: str, x: Tensor, dim: Dim, keepdim: bool, smallest: bool) -> Tens
     require_tensor(name, x)
     if keepdim is not False:
         keepdim = as_flag(name, "keepdim", keepdim)
-    over = axes(name, dim, x.data.ndim)
+    over = axes(name, dim, x.array.ndim)
     _nonempty(name, x, over, dim)
-    if x.data.dtype.kind == "f":
+    if x.array.dtype.kind == "f":
         return Amax.apply(x, over, keepdim, smallest)
-    return wrap(np.asarray((np.min if smallest else np.max)(x.data, over, keepdims=keepdim)))
+    return wrap(np.asarray((np.min if smallest else np.max)(x.array, over, keepdims=keepdim)))
 
 
 def _place(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Tensor:
     require_tensor(name, x)
     if keepdim is not False:
         keepdim = as_flag(name, "keepdim", keepdim)
-    if dim is not None and not x.data.ndim:
+    if dim is not None and not x.array.ndim:
         return of_line(argmin if smallest else argmax, x, dim)
-    along = None if dim is None else axis(name, "dim", dim, x.data.ndim)
-    _nonempty(name, x, tuple(range(x.data.ndim)) if along is None else (along,), dim)
-    if x.data.dtype.kind == "f":
+    along = None if dim is None else axis(name, "dim", dim, x.array.ndim)
+    _nonempty(name, x, tuple(range(x.array.ndim)) if along is None else (along,), dim)
+    if x.array.dtype.kind == "f":
         if along is None:
-            index = _first_of_all(x.data, smallest)
-            return wrap(np.full((1,) * x.data.ndim if keepdim else (), index, np.int64))
-        _, indices = (kernels.min if smallest else kernels.max)(x.data, along)
-        return wrap(indices.reshape(left_shape(x.data.shape, (along,), keepdim)))
-    return wrap(np.asarray((np.argmin if smallest else np.argmax)(x.data, along, keepdims=keepdim), np.int64))
+            index = _first_of_all(x.array, smallest)
+            return wrap(np.full((1,) * x.array.ndim if keepdim else (), index, np.int64))
+        _, indices = (kernels.min if smallest else kernels.max)(x.array, along)
+        return wrap(indices.reshape(left_shape(x.array.shape, (along,), keepdim)))
+    return wrap(np.asarray((np.argmin if smallest else np.argmax)(x.array, along, keepdims=keepdim), np.int64))
 
 
 def _first_of_all(x: np.ndarray, smallest: bool) -> int:
@@ -243,7 +243,7 @@ def _first_of_all(x: np.ndarray, smallest: bool) -> int:
 
 
 def _nonempty(name: str, x: Tensor, over: tuple[int, ...], dim: Any) -> None:
-    shape = x.data.shape
+    shape = x.array.shape
     if 0 in shape and (dim is None or 0 in [shape[i] for i in over]):
         where = "" if dim is None else f" along dim={dim}"
         raise ValueError(f"{name}: input.shape={shape} has no element to choose from{where}")

@@ -23,8 +23,8 @@ class Gather(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
         ctx.save_for_backward(indices)
-        ctx.axis, ctx.input_shape = axis, x.data.shape
-        return wrap(np.take_along_axis(_corner(x.data, indices.shape, axis), indices, axis))
+        ctx.axis, ctx.input_shape = axis, x.array.shape
+        return wrap(np.take_along_axis(_corner(x.array, indices.shape, axis), indices, axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -39,11 +39,11 @@ class Scatter(Function):
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis = axis
-        y = np.zeros(shape, g.data.dtype)
+        y = np.zeros(shape, g.array.dtype)
         if indices.shape[axis] == 1:  # no place is hit twice
-            np.put_along_axis(_corner(y, indices.shape, axis), indices, g.data, axis)
+            np.put_along_axis(_corner(y, indices.shape, axis), indices, g.array, axis)
         else:
-            np.add.at(y, along(indices, axis), g.data)
+            np.add.at(y, along(indices, axis), g.array)
         return wrap(y)
 
     @staticmethod
@@ -64,20 +64,20 @@ class Extreme(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, src: Tensor, indices: np.ndarray, axis: int, sign: int, include: bool) -> Tensor:
-        y = x.data.copy(order="K")
+        y = x.array.copy(order="K")
         places = along(indices, axis)
         if not include:
             y[places] = _LOWEST[y.dtype.kind][sign > 0]
         with np.errstate(invalid="ignore"):  # NaN is meant
-            (np.maximum if sign > 0 else np.minimum).at(y, places, src.data)
+            (np.maximum if sign > 0 else np.minimum).at(y, places, src.array)
         touched = np.zeros(y.shape, np.bool_)
         touched[places] = True
-        from_x = (y == x.data) & ~touched if not include else y == x.data
-        from_src = src.data == y[places]
+        from_x = (y == x.array) & ~touched if not include else y == x.array
+        from_src = src.array == y[places]
         if y.dtype.kind == "f":  # the gradient of NaN goes to NaN
-            from_x |= np.isnan(y) & np.isnan(x.data) if include else np.isnan(y) & ~touched
-            from_src |= np.isnan(src.data)
-        count = from_x.astype(x.data.dtype)
+            from_x |= np.isnan(y) & np.isnan(x.array) if include else np.isnan(y) & ~touched
+            from_src |= np.isnan(src.array)
+        count = from_x.astype(x.array.dtype)
         np.add.at(count, places, from_src.astype(count.dtype))
         ctx.save_for_backward(from_x, from_src, np.maximum(count, 1), indices)
         ctx.axis = axis
@@ -109,7 +109,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         raise ValueError("gather: sparse_grad=True is not supported; leave it out")
     indices, position = _checked("gather", input, dim, index)
     y = Gather.apply(_line(input), indices, position)
-    return reshape(y, index.data.shape)
+    return reshape(y, index.array.shape)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -125,9 +125,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     require_tensor("take_along_dim", input)
     if dim is None:
         return gather(input.ravel(), 0, indices.ravel())
-    position = axis("take_along_dim", "dim", dim, input.data.ndim)
+    position = axis("take_along_dim", "dim", dim, input.array.ndim)
     _require_indices("take_along_dim", "indices", indices)
-    sx, si = input.data.shape, indices.data.shape
+    sx, si = input.array.shape, indices.array.shape
     if len(sx) != len(si) or any(
         a != position and m != n and 1 not in (m, n) for a, (m, n) in enumerate(zip(sx, si, strict=True))
     ):
@@ -136,7 +136,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         )
     full = [max(m, n) if 0 not in (m, n) else 0 for m, n in zip(sx, si, strict=True)]
     x = input.expand([sx[a] if a == position else n for a, n in enumerate(full)])
-    places = indices.data
+    places = indices.array
     if (places < 0).any():
         places = np.where(places < 0, places + sx[position], places)
     wide = np.broadcast_to(places, [si[a] if a == position else n for a, n in enumerate(full)])
@@ -158,7 +158,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | N
     require_tensor("scatter", input)
     if reduce not in (None, "add", "multiply"):
         raise ValueError(f'scatter: reduce={reduce!r} must be "add" or "multiply"; scatter_reduce has more')
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(scatter, input, dim, index, src, reduce=reduce)
     indices, position = _checked("scatter", input, dim, index)
     values = _source("scatter", input, indices, src)
@@ -176,7 +176,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         ValueError: the shapes do not fit.
     """
     require_tensor("scatter_add", input)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(scatter_add, input, dim, index, src)
     indices, position = _checked("scatter_add", input, dim, index)
     return _put(input, _source("scatter_add", input, indices, src), indices, position, True)
@@ -199,7 +199,7 @@ def scatter_reduce(
     include_self = as_flag("scatter_reduce", "include_self", include_self)
     if reduce not in _REDUCTIONS:
         raise ValueError(f"scatter_reduce: reduce={reduce!r} must be one of {', '.join(_REDUCTIONS)}")
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(scatter_reduce, input, dim, index, src, reduce, include_self=include_self)
     indices, position = _checked("scatter_reduce", input, dim, index)
     values = _source("scatter_reduce", input, indices, src)
@@ -207,19 +207,19 @@ def scatter_reduce(
         return Extreme.apply(input, values, indices, position, 1 if reduce == "amax" else -1, include_self)
     places = along(indices, position)
     if not include_self:
-        neutral = np.asarray(1 if reduce == "prod" else 0, input.data.dtype)
+        neutral = np.asarray(1 if reduce == "prod" else 0, input.array.dtype)
         input = Put.apply(input, wrap(neutral), _places(indices, position), False)
     if reduce == "prod":
         return _product(input, values, indices, position)
     y = _put(input, values, indices, position, True)
     if reduce == "sum":
         return y
-    count = np.zeros(input.data.shape, np.int64)
+    count = np.zeros(input.array.shape, np.int64)
     np.add.at(count, places, 1)
     count = count + 1 if include_self else np.maximum(count, 1)
-    if input.data.dtype.kind != "f":
-        return wrap(y.data // count)
-    return y / wrap(count.astype(y.data.dtype))
+    if input.array.dtype.kind != "f":
+        return wrap(y.array // count)
+    return y / wrap(count.astype(y.array.dtype))
 
 
 def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumulate: bool) -> Tensor:
@@ -228,18 +228,18 @@ def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumula
 
 def _product(x: Tensor, values: Tensor, indices: np.ndarray, position: int) -> Tensor:
     """x times all values for a place: the first ones of all places at once, then the second ones, ..."""
-    flat = np.ravel_multi_index(along(indices, position), x.data.shape).ravel() if indices.size else indices.ravel()
+    flat = np.ravel_multi_index(along(indices, position), x.array.shape).ravel() if indices.size else indices.ravel()
     order = np.argsort(flat, kind="stable")
     ordered = flat[order]
     first = np.searchsorted(ordered, ordered)
     turn = np.empty(flat.size, np.int64)
     turn[order] = np.arange(flat.size) - first
-    ones = wrap(np.ones(x.data.size, x.data.dtype))
-    single, y = values.reshape(values.data.size), x
+    ones = wrap(np.ones(x.array.size, x.array.dtype))
+    single, y = values.reshape(values.array.size), x
     for k in range(int(turn.max(initial=-1)) + 1):
         chosen = np.flatnonzero(turn == k)
         factor = Put.apply(ones, single[wrap(chosen)], Places(None, (0,), (flat[chosen],)), False)
-        y = y * factor.reshape(x.data.shape)
+        y = y * factor.reshape(x.array.shape)
     return y if y is not x else x.clone()
 
 
@@ -264,45 +264,45 @@ def _corner(x: np.ndarray, shape: tuple[int, ...], position: int) -> np.ndarray:
 
 def _line(x: Tensor) -> Tensor:
     """A number as a line of one element."""
-    return x if x.data.ndim else reshape(x, 1)
+    return x if x.array.ndim else reshape(x, 1)
 
 
 def _require_indices(name: str, label: str, index: Any) -> None:
-    if not isinstance(index, Tensor) or index.data.dtype != np.int64:
-        what = index.data.dtype if isinstance(index, Tensor) else type(index).__name__
+    if not isinstance(index, Tensor) or index.array.dtype != np.int64:
+        what = index.array.dtype if isinstance(index, Tensor) else type(index).__name__
         raise TypeError(f"{name}: {label} is {what}, needs an int64 Tensor")
 
 
 def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, int]:
     """The indices and the axis, counted from the front; numbers count as lines of one element."""
     _require_indices(name, "index", index)
-    sx, si = x.data.shape or (1,), index.data.shape or (1,)
+    sx, si = x.array.shape or (1,), index.array.shape or (1,)
     position = axis(name, "dim", dim, len(sx))
-    if index.data.size == 0 and len(si) != len(sx):
+    if index.array.size == 0 and len(si) != len(sx):
         si = (0,) * len(sx)
     if len(si) != len(sx) or any(n > m and a != position for a, (m, n) in enumerate(zip(sx, si, strict=True))):
         raise ValueError(
-            f"{name}: index.shape={index.data.shape} must have as many axes as input.shape={x.data.shape} and be in "
+            f"{name}: index.shape={index.array.shape} must have as many axes as input.shape={x.array.shape} and be in "
             f"none but dim={dim} longer"
         )
-    where = f"axis dim={dim} of input.shape={x.data.shape}"
-    indices = in_range(name, "index", index.data, sx[position], where, negative=False)
+    where = f"axis dim={dim} of input.shape={x.array.shape}"
+    indices = in_range(name, "index", index.array, sx[position], where, negative=False)
     return indices.reshape(si), position
 
 
 def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
     """What is put at each index: the corner of src that has the shape of the indices."""
     if is_number(src):
-        return wrap(np.full(indices.shape, src, x.data.dtype))
-    if not isinstance(src, Tensor) or src.data.dtype != x.data.dtype:
-        what = src.data.dtype if isinstance(src, Tensor) else type(src).__name__
-        raise TypeError(f"{name}: src is {what}, needs a Tensor of input's type, {x.data.dtype}")
+        return wrap(np.full(indices.shape, src, x.array.dtype))
+    if not isinstance(src, Tensor) or src.array.dtype != x.array.dtype:
+        what = src.array.dtype if isinstance(src, Tensor) else type(src).__name__
+        raise TypeError(f"{name}: src is {what}, needs a Tensor of input's type, {x.array.dtype}")
     src = _line(src)
-    have, need = src.data.shape, indices.shape
+    have, need = src.array.shape, indices.shape
     if have == need:
         return src
     if not indices.size:
-        return reshape(GetItem.apply(reshape(src, src.data.size), (slice(0, 0),)), need)
+        return reshape(GetItem.apply(reshape(src, src.array.size), (slice(0, 0),)), need)
     if len(have) != len(need) or any(n > m for m, n in zip(have, need, strict=True)):
         raise ValueError(f"{name}: index.shape={need} must have as many axes as src.shape={have} and be in none longer")
     return GetItem.apply(src, tuple(map(slice, need)))

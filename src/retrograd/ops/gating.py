@@ -26,7 +26,7 @@ class Glu(Function):
     def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
         ctx.save_for_backward(x)
         ctx.axis = axis
-        return wrap(kernels.glu(x.data, axis))
+        return wrap(kernels.glu(x.array, axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -41,12 +41,12 @@ class GluGrad(Function):
     def forward(ctx: Any, g: Tensor, x: Tensor, axis: int) -> Tensor:
         ctx.save_for_backward(g, x)
         ctx.axis = axis
-        return wrap(kernels.glu_grad(g.data, x.data, axis))
+        return wrap(kernels.glu_grad(g.array, x.array, axis))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
         (want_g, want_x, _), (g, x), axis = ctx.needs_input_grad, ctx.saved_tensors, ctx.axis
-        half = x.data.shape[axis] // 2
+        half = x.array.shape[axis] // 2
         first = (slice(None),) * axis + (slice(None, half),)
         second = (slice(None),) * axis + (slice(half, None),)
         a, s = x[first], sigmoid(x[second])
@@ -55,7 +55,7 @@ class GluGrad(Function):
         if not want_x:
             return gg, None, None
         # what is added to zeros in the places of each half
-        zeros = Tensor(np.zeros(x.data.shape, x.data.dtype))
+        zeros = Tensor(np.zeros(x.array.shape, x.array.dtype))
         gb = v[first] * g * slope + v[second] * g * a * slope * (1.0 - s * 2.0)
         gx = _Places.apply(v[second] * g * slope, zeros, first) + _Places.apply(gb, zeros, second)
         return gg, gx, None
@@ -66,8 +66,8 @@ class _Places(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, zeros: Tensor, places: Any) -> Tensor:
-        y = zeros.data.copy()
-        y[places] = x.data
+        y = zeros.array.copy()
+        y[places] = x.array
         ctx.places = places
         return wrap(y)
 
@@ -99,9 +99,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     Source: Y. Dauphin et al., "Language Modeling with Gated Convolutional Networks", 2016.
     """
     require_float("glu", input)
-    place = axis("glu", "dim", dim, input.data.ndim)
-    if input.data.shape[place] % 2:
-        raise ValueError(f"glu: dim={dim} of input.shape={input.data.shape} has an odd extent, which has no halves")
+    place = axis("glu", "dim", dim, input.array.ndim)
+    if input.array.shape[place] % 2:
+        raise ValueError(f"glu: dim={dim} of input.shape={input.array.shape} has an odd extent, which has no halves")
     return Glu.apply(input, place)
 
 
@@ -124,15 +124,15 @@ def gumbel_softmax(
     hard = as_flag("gumbel_softmax", "hard", hard)
     if not tau > 0:
         raise ValueError(f"gumbel_softmax: tau={tau} must be positive")
-    if not logits.data.ndim:
+    if not logits.array.ndim:
         return of_line(gumbel_softmax, logits, tau, hard, eps, dim)
-    place = axis("gumbel_softmax", "dim", dim, logits.data.ndim)
-    noise = default_generator.gumbel(size=logits.data.shape).astype(logits.data.dtype)
+    place = axis("gumbel_softmax", "dim", dim, logits.array.ndim)
+    noise = default_generator.gumbel(size=logits.array.shape).astype(logits.array.dtype)
     soft = softmax((logits + wrap(noise)) * (1.0 / tau), place)
     if not hard:
         return soft
-    chosen = np.zeros_like(soft.data)
-    np.put_along_axis(chosen, np.expand_dims(soft.data.argmax(place), place), 1.0, place)
+    chosen = np.zeros_like(soft.array)
+    np.put_along_axis(chosen, np.expand_dims(soft.array.argmax(place), place), 1.0, place)
     return StraightThrough.apply(soft, chosen)
 
 

@@ -39,7 +39,7 @@ def grid_sample(
         ValueError: the shapes do not fit, an extent of input is 0, or a mode is unknown or for other axes.
     """
     require_same("grid_sample", "input", input, "grid", grid)
-    sx, sg = input.data.shape, grid.data.shape
+    sx, sg = input.array.shape, grid.array.shape
     count = len(sx) - 2
     if mode not in _MODES or (mode == "bicubic" and count != 2):
         raise ValueError(f"grid_sample: mode={mode!r} must be one of {', '.join(_MODES)}, bicubic for two axes only")
@@ -71,14 +71,14 @@ def grid_sample(
         wide = np.broadcast_to(index[:, None], (sx[0], sx[1], places))
         value = Gather.apply(image, wide, 2)
         if not inside.all():
-            kept = wrap(inside.astype(grid.data.dtype))
+            kept = wrap(inside.astype(grid.array.dtype))
             weight = kept if weight is None else weight * kept
         if weight is not None:
             value = value * reshape(weight, sx[0], 1, places)
         total = value if total is None else total + value
     assert total is not None
     if mode == "nearest" and grid.requires_grad:
-        total = total + Constant.apply(grid, np.zeros(total.data.shape, total.data.dtype))
+        total = total + Constant.apply(grid, np.zeros(total.array.shape, total.array.dtype))
     return reshape(total, sx[0], sx[1], *sg[1:-1])
 
 
@@ -92,7 +92,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         ValueError: the shapes do not fit, or an extent is below 1.
     """
     require_float("affine_grid", theta, "theta")
-    st, extents = theta.data.shape, tuple(map(int, size))
+    st, extents = theta.array.shape, tuple(map(int, size))
     count = len(extents) - 2
     if count not in (2, 3) or st != (extents[0], count, count + 1) or min(extents) < 1:
         raise ValueError(
@@ -104,7 +104,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
         lines.append(places if align else places * (n - 1) / n)
     grid = np.meshgrid(*lines, indexing="ij")[::-1]
-    base = np.stack([*grid, np.ones(extents[2:])], -1).reshape(-1, count + 1).astype(theta.data.dtype)
+    base = np.stack([*grid, np.ones(extents[2:])], -1).reshape(-1, count + 1).astype(theta.array.dtype)
     moved = matmul(expand(wrap(base), (extents[0], *base.shape)), Permute.apply(theta, (0, 2, 1)))
     return reshape(moved, extents[0], *extents[2:], count)
 
@@ -119,14 +119,14 @@ def _neighbours(at: Tensor, extent: int, mode: str, padding: str, align: bool) -
         at = _pulled_in(at, extent, padding, align)
     with np.errstate(invalid="ignore"):
         if mode == "nearest":
-            return [(_whole(np.rint(at.data), extent), None)]
-        low = np.floor(at.data)
+            return [(_whole(np.rint(at.array), extent), None)]
+        low = np.floor(at.array)
     above = at - wrap(low)
     if mode == "bilinear":
         return [(_whole(low, extent), 1 - above), (_whole(low + 1, extent), above)]
     a, taps = -0.75, []
     for k in (-1, 0, 1, 2):
-        index = _whole(_pulled_in(wrap(low + k), extent, padding, align).data, extent)
+        index = _whole(_pulled_in(wrap(low + k), extent, padding, align).array, extent)
         t = above - k if k < 1 else k - above  # the distance, at least 0
         near = ((a + 2) * t - (a + 3)) * t * t + 1
         far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
@@ -143,7 +143,7 @@ def _pulled_in(at: Tensor, extent: int, padding: str, align: bool) -> Tensor:
     """Places outside moved inside: x sign + offset, where sign 0 stops the gradient."""
     if padding == "zeros":
         return at
-    x = at.data
+    x = at.array
     sign, moved = np.ones_like(x), x
     if padding == "reflection":
         low, span = (0.0, extent - 1.0) if align else (-0.5, float(extent))

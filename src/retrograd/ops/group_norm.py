@@ -38,7 +38,7 @@ class LayerNorm(Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, centred: bool, affine: bool
     ) -> Tensor:
-        y, mean, inverse = kernels.layer_norm(x.data, weight.data, bias.data, eps, centred)
+        y, mean, inverse = kernels.layer_norm(x.array, weight.array, bias.array, eps, centred)
         ctx.save_for_backward(x, weight, mean, inverse)
         ctx.eps, ctx.centred, ctx.affine = eps, centred, affine
         return wrap(y)
@@ -49,11 +49,11 @@ class LayerNorm(Function):
         want_x, want_w, want_b, *_ = ctx.needs_input_grad
         x, weight, mean, inverse = ctx.saved_tensors
         if is_grad_enabled() or not want_x:
-            rows = math.prod(x.data.shape[: x.data.ndim - weight.data.ndim])
-            view = (rows, 1, weight.data.size, 1)
+            rows = math.prod(x.array.shape[: x.array.ndim - weight.array.ndim])
+            view = (rows, 1, weight.array.size, 1)
             return *norm_grad(g, x, weight, ctx.eps, view, ctx.centred, (want_x, want_w, want_b)), None, None, None
         gx, gw, gb = kernels.layer_norm_grad(
-            g.data, x.data, weight.data, mean, inverse, ctx.centred, ctx.affine and (want_w or want_b)
+            g.array, x.array, weight.array, mean, inverse, ctx.centred, ctx.affine and (want_w or want_b)
         )
         return wrap(gx), wrap(gw) if want_w else None, wrap(gb) if want_b else None, None, None, None
 
@@ -68,7 +68,7 @@ class GroupNorm(Function):
     def forward(
         ctx: Any, x: Tensor, groups: int, weight: Tensor, bias: Tensor, eps: float, statistics: list[np.ndarray]
     ) -> Tensor:
-        y, mean, inverse = kernels.group_norm(x.data, groups, weight.data, bias.data, eps)
+        y, mean, inverse = kernels.group_norm(x.array, groups, weight.array, bias.array, eps)
         ctx.save_for_backward(x, weight, mean, inverse)
         ctx.eps, ctx.groups = eps, groups
         statistics += mean, inverse
@@ -80,11 +80,11 @@ class GroupNorm(Function):
         want_x, _, want_w, want_b, *_ = ctx.needs_input_grad
         x, weight, mean, inverse = ctx.saved_tensors
         if is_grad_enabled() or not want_x:
-            N, C, *positions = x.data.shape
+            N, C, *positions = x.array.shape
             view = (N, ctx.groups, C // ctx.groups, math.prod(positions))
             gx, gw, gb = norm_grad(g, x, weight, ctx.eps, view, True, (want_x, want_w, want_b))
             return gx, None, gw, gb, None, None
-        fused_x, fused_w, fused_b = kernels.group_norm_grad(g.data, x.data, ctx.groups, weight.data, mean, inverse)
+        fused_x, fused_w, fused_b = kernels.group_norm_grad(g.array, x.array, ctx.groups, weight.array, mean, inverse)
         gw, gb = wrap(fused_w) if want_w else None, wrap(fused_b) if want_b else None
         return wrap(fused_x), None, gw, gb, None, None
 
@@ -97,8 +97,8 @@ class Unit(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
-        norm = kernels.norm(x.data, 2, axes, True)
-        y = wrap(kernels.div(x.data, np.asarray(np.maximum(norm, norm.dtype.type(eps)))))
+        norm = kernels.norm(x.array, 2, axes, True)
+        y = wrap(kernels.div(x.array, np.asarray(np.maximum(norm, norm.dtype.type(eps)))))
         ctx.save_for_backward(x, y, norm)
         ctx.axes, ctx.eps = axes, eps
         return y
@@ -130,16 +130,16 @@ def norm_grad(
     and h = g * weight:  gx = (h - mean(h) - z * mean(h * z)) / sqrt(variance + eps),  gw = sum(g * z),  gb = sum(g)
     """
     want_x, want_w, want_b = wanted
-    over, outer, shape = (2, 3), (0, 3), x.data.shape
+    over, outer, shape = (2, 3), (0, 3), x.array.shape
     g = Reshape.apply(g, view)
-    gb = Reshape.apply(Sum.apply(g, outer, False), weight.data.shape) if want_b else None
+    gb = Reshape.apply(Sum.apply(g, outer, False), weight.array.shape) if want_b else None
     if not want_x and not want_w:
         return None, None, gb
     x = Reshape.apply(x, view)
     centred_x = x - Mean.apply(x, over, True) if centred else x
     inverse = (Mean.apply(centred_x * centred_x, over, True) + eps) ** -0.5
     z = centred_x * inverse
-    gw = Reshape.apply(Sum.apply(g * z, outer, False), weight.data.shape) if want_w else None
+    gw = Reshape.apply(Sum.apply(g * z, outer, False), weight.array.shape) if want_w else None
     if not want_x:
         return None, gw, gb
     h = g * Reshape.apply(weight, (1, view[1], view[2], 1))
@@ -184,7 +184,7 @@ def rms_norm(
     """
     require_float("rms_norm", input)
     if eps is None:
-        eps = float(np.finfo(input.data.dtype).eps)
+        eps = float(np.finfo(input.array.dtype).eps)
     return _last_axes("rms_norm", input, normalized_shape, weight, None, eps, False)
 
 
@@ -201,7 +201,7 @@ def group_norm(
         ValueError: the shapes do not fit, or one sample has groups of one element.
     """
     require_float("group_norm", input)
-    shape = input.data.shape
+    shape = input.array.shape
     if len(shape) < 2:
         raise ValueError(f"group_norm: input.shape={shape} needs at least 2 axes (batch, channels)")
     if isinstance(num_groups, bool) or not isinstance(num_groups, int) or num_groups < 1 or shape[1] % num_groups:
@@ -233,10 +233,10 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
         y: Tensor = Unit.apply(input, over, eps)
         return y
     norm = vector_norm_of("normalize", input, p, over, True, None)
-    small = norm.data < eps
+    small = norm.array < eps
     if small.any():
-        kept = np.asarray(1 - small, norm.data.dtype)
-        norm = norm * wrap(kept) + wrap(np.asarray(eps * small, norm.data.dtype))
+        kept = np.asarray(1 - small, norm.array.dtype)
+        norm = norm * wrap(kept) + wrap(np.asarray(eps * small, norm.array.dtype))
     return input / norm
 
 
@@ -255,7 +255,7 @@ def local_response_norm(
         ValueError: size is below 1, or input has fewer than 3 axes.
     """
     require_number("local_response_norm", input)
-    shape = input.data.shape
+    shape = input.array.shape
     if len(shape) < 3:
         raise ValueError(f"local_response_norm: input.shape={shape} needs at least 3 axes (batch, channels, positions)")
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
@@ -265,8 +265,8 @@ def local_response_norm(
     near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
     last = (0, *range(2, len(shape)), 1)
     x = Permute.apply(input, last)
-    if input.data.dtype.kind == "f":
-        shares = matmul(x * x, wrap((near * (alpha / size)).astype(input.data.dtype)))
+    if input.array.dtype.kind == "f":
+        shares = matmul(x * x, wrap((near * (alpha / size)).astype(input.array.dtype)))
     else:  # the means of integers are integers
         shares = floor_divide(matmul(x * x, wrap(near.astype(np.int64))), size) * float(alpha)
     y = x * exp(log(shares + k) * -beta)
@@ -276,7 +276,7 @@ def local_response_norm(
 def per_channel(name: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """weight and bias (C,) for x (N, C, ...), checked; ones and zeros where they are None."""
     require_channels(name, x, weight=weight, bias=bias)
-    channels, dtype = x.data.shape[1], x.data.dtype
+    channels, dtype = x.array.shape[1], x.array.dtype
     return (
         wrap(np.ones(channels, dtype)) if weight is None else weight,
         wrap(np.zeros(channels, dtype)) if bias is None else bias,
@@ -290,30 +290,30 @@ def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
         TypeError: the types differ.
         ValueError: a shape does not fit.
     """
-    shape = x.data.shape
+    shape = x.array.shape
     for label, value in given.items():
         if value is not None:
             require_same(name, "x", x, label, value)
-            if value.data.shape != shape[1:2]:
+            if value.array.shape != shape[1:2]:
                 raise ValueError(
-                    f"{name}: {label}.shape={value.data.shape}, needs ({shape[1]},), one per channel; x.shape={shape}"
+                    f"{name}: {label}.shape={value.array.shape}, needs ({shape[1]},), one per channel; x.shape={shape}"
                 )
 
 
 def _last_axes(
     name: str, x: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
 ) -> Tensor:
-    if not isinstance(x, Tensor) or x.data.dtype.kind != "f":
+    if not isinstance(x, Tensor) or x.array.dtype.kind != "f":
         require_float(name, x)
     extents = sizes((normalized_shape,))
-    shape, dtype = x.data.shape, x.data.dtype
+    shape, dtype = x.array.shape, x.array.dtype
     if not extents or shape[-len(extents) :] != extents:
         raise ValueError(
             f"{name}: normalized_shape={extents} must be the last extents of input.shape={shape}, at least one of them"
         )
     for value in (weight, bias):
         if value is not None and (
-            not isinstance(value, Tensor) or value.data.dtype is not dtype or value.data.shape != extents
+            not isinstance(value, Tensor) or value.array.dtype is not dtype or value.array.shape != extents
         ):
             _require_shape(name, x, extents, weight=weight, bias=bias)
     if type(eps) is not float and not is_number(eps):
@@ -330,5 +330,5 @@ def _require_shape(name: str, x: Tensor, extents: tuple[int, ...], **given: Tens
     for label, value in given.items():
         if value is not None:
             require_same(name, "input", x, label, value)
-            if value.data.shape != extents:
-                raise ValueError(f"{name}: {label}.shape={value.data.shape} must be normalized_shape={extents}")
+            if value.array.shape != extents:
+                raise ValueError(f"{name}: {label}.shape={value.array.shape} must be normalized_shape={extents}")

@@ -31,9 +31,9 @@ class GetItem(View):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Basic) -> Tensor:
-        ctx.input_shape, ctx.index = x.data.shape, index
-        part = x.data[index]
-        return wrap(part if type(part) is np.ndarray else x.data[(*index, ...)])  # one element is a view too
+        ctx.input_shape, ctx.index = x.array.shape, index
+        part = x.array[index]
+        return wrap(part if type(part) is np.ndarray else x.array[(*index, ...)])  # one element is a view too
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -46,9 +46,9 @@ class PadSlice(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], index: Basic) -> Tensor:
         ctx.index = index
-        same_axes = g.data.ndim == len(shape)
-        y = np.zeros_like(g.data, shape=shape) if same_axes else np.zeros(shape, g.data.dtype)
-        y[index] = g.data
+        same_axes = g.array.ndim == len(shape)
+        y = np.zeros_like(g.array, shape=shape) if same_axes else np.zeros(shape, g.array.dtype)
+        y[index] = g.array
         return wrap(y)
 
     @staticmethod
@@ -79,9 +79,9 @@ class Put(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, v: Tensor, places: Places, accumulate: bool) -> Tensor:
-        ctx.places, ctx.accumulate, ctx.value_shape = places, accumulate, v.data.shape
-        y = x.data.copy(order="K")
-        put(y, places, v.data, accumulate)
+        ctx.places, ctx.accumulate, ctx.value_shape = places, accumulate, v.array.shape
+        y = x.array.copy(order="K")
+        put(y, places, v.array, accumulate)
         return wrap(y)
 
     @staticmethod
@@ -89,11 +89,11 @@ class Put(Function):
         (want_x, want_v, _, _), places = ctx.needs_input_grad, ctx.places
         gx = gv = None
         if want_x:
-            gx = g if ctx.accumulate else Put.apply(g, wrap(np.zeros((), g.data.dtype)), places, False)
+            gx = g if ctx.accumulate else Put.apply(g, wrap(np.zeros((), g.array.dtype)), places, False)
         if want_v:
             gv = get(g, places)
             if places.axes and not ctx.accumulate:
-                gv = gv * wrap(_stays(places, g.data.shape).astype(g.data.dtype))
+                gv = gv * wrap(_stays(places, g.array.shape).astype(g.array.dtype))
             gv = sum_to(gv, ctx.value_shape)
         return gx, gv, None, None
 
@@ -129,18 +129,18 @@ def get(x: Tensor, places: Places) -> Tensor:
     y = x if places.basic is None else GetItem.apply(x, places.basic)
     if not places.axes:
         return y
-    shape, axes = y.data.shape, places.axes
+    shape, axes = y.array.shape, places.axes
     first = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
     if first == 0 and axes[-1] != len(axes) - 1:  # apart: what the arrays pick comes first
         rest = tuple(a for a in range(len(shape)) if a not in axes)
         y = Permute.apply(y, axes + rest)
-        shape = y.data.shape
+        shape = y.array.shape
     extents = shape[first : first + len(axes)]
     picked = places.arrays[0].shape
     if len(axes) > 1:
         y = Reshape.apply(y, shape[:first] + (int(np.prod(extents)),) + shape[first + len(axes) :])
     flat = np.ravel_multi_index(places.arrays, extents).ravel() if 0 not in picked else np.empty(0, np.int64)
-    y = SparseProduct.apply(y, Matrix(flat, y.data.shape[first]), first)
+    y = SparseProduct.apply(y, Matrix(flat, y.array.shape[first]), first)
     if len(picked) == 1:
         return y
     return Reshape.apply(y, shape[:first] + picked + shape[first + len(axes) :])
@@ -160,8 +160,8 @@ def getitem(input: Tensor, index: Any) -> Tensor:
         try:
             return GetItem.apply(input, (index,))
         except IndexError as error:
-            raise IndexError(f"getitem: input.shape={input.data.shape}: {error}") from None
-    return get(input, places_of("getitem", input.data.shape, index))
+            raise IndexError(f"getitem: input.shape={input.array.shape}: {error}") from None
+    return get(input, places_of("getitem", input.array.shape, index))
 
 
 def iterate(input: Tensor) -> Iterator[Tensor]:
@@ -170,9 +170,9 @@ def iterate(input: Tensor) -> Iterator[Tensor]:
     Raises:
         TypeError: input has no axis.
     """
-    if not input.data.ndim:
+    if not input.array.ndim:
         raise TypeError("iteration over a tensor without axes; input.item() is its value")
-    return (GetItem.apply(input, (i,)) for i in range(input.data.shape[0]))
+    return (GetItem.apply(input, (i,)) for i in range(input.array.shape[0]))
 
 
 def select(input: Tensor, dim: int, index: int) -> Tensor:
@@ -182,7 +182,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         IndexError: input has no such axis, or it is shorter.
     """
     require_tensor("select", input)
-    shape = input.data.shape
+    shape = input.array.shape
     position = axis("select", "dim", dim, len(shape))
     number = operator.index(index)
     if not -shape[position] <= number < shape[position]:
@@ -198,7 +198,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         ValueError: ``length`` is negative or leads beyond the end.
     """
     require_tensor("narrow", input)
-    shape = input.data.shape
+    shape = input.array.shape
     position = axis("narrow", "dim", dim, len(shape))
     first, extent = operator.index(start), shape[position]
     if not -extent <= first <= extent:
@@ -228,7 +228,7 @@ def index_put(
     accumulate = as_flag("index_put", "accumulate", accumulate)
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put: indices is {type(indices).__name__}, needs a tuple of Tensors")
-    places = places_of("index_put", input.data.shape, tuple(indices))
+    places = places_of("index_put", input.array.shape, tuple(indices))
     return Put.apply(input, fitting("index_put", input, places, values), places, accumulate)
 
 
@@ -242,20 +242,20 @@ def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
         if not is_number(value):
             raise TypeError(f"{name}: the value is {type(value).__name__}, needs a Tensor or a number")
-        value = wrap(np.asarray(value, x.data.dtype))
-    elif value.data.dtype != x.data.dtype:
-        if value.data.ndim and value.data.dtype.kind != x.data.dtype.kind:
+        value = wrap(np.asarray(value, x.array.dtype))
+    elif value.array.dtype != x.array.dtype:
+        if value.array.ndim and value.array.dtype.kind != x.array.dtype.kind:
             raise TypeError(
-                f"{name}: the value is {value.data.dtype}, input is {x.data.dtype}; convert it with .to(input.dtype)"
+                f"{name}: the value is {value.array.dtype}, input is {x.array.dtype}; convert it with .to(input.dtype)"
             )
-        value = cast(value, x.data.dtype)
-    wanted = _result_shape(places, x.data.shape)
-    have = value.data.shape
+        value = cast(value, x.array.dtype)
+    wanted = _result_shape(places, x.array.shape)
+    have = value.array.shape
     while len(have) > len(wanted) and have[0] == 1:
         have = have[1:]
     if len(have) > len(wanted) or any(m not in (1, n) for m, n in zip(have[::-1], wanted[::-1], strict=False)):
-        raise ValueError(f"{name}: a value of shape {value.data.shape} does not broadcast to the places, {wanted}")
-    return value if have == value.data.shape else Reshape.apply(value, have)
+        raise ValueError(f"{name}: a value of shape {value.array.shape} does not broadcast to the places, {wanted}")
+    return value if have == value.array.shape else Reshape.apply(value, have)
 
 
 def _result_shape(places: Places, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -270,14 +270,14 @@ def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
     """
     require_tensor("nonzero", input)
     if as_flag("nonzero", "as_tuple", as_tuple):
-        return tuple(wrap(places) for places in np.atleast_1d(input.data).nonzero())
-    return wrap(np.argwhere(input.data))
+        return tuple(wrap(places) for places in np.atleast_1d(input.array).nonzero())
+    return wrap(np.argwhere(input.array))
 
 
 def argwhere(input: Tensor) -> Tensor:
     """The places of the elements that are neither 0 nor False, in C order: int64 (K, axes of input)."""
     require_tensor("argwhere", input)
-    return wrap(np.argwhere(input.data))
+    return wrap(np.argwhere(input.array))
 
 
 def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
@@ -383,10 +383,10 @@ def _part(name: str, part: Any) -> Any:
             raise TypeError(f"{name}: {part} must consist of ints") from None
     if isinstance(part, (bool, np.bool_)):
         return np.asarray(part, np.bool_)
-    array = part.data if isinstance(part, Tensor) else part
+    array = part.array if isinstance(part, Tensor) else part
     if isinstance(array, (list, range)) or (isinstance(array, tuple) and array):
         try:
-            array = np.array([p.data if isinstance(p, Tensor) else p for p in array])
+            array = np.array([p.array if isinstance(p, Tensor) else p for p in array])
         except ValueError:
             array = None
         if array is not None and not array.size and array.dtype == np.float64:

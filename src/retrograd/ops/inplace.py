@@ -50,11 +50,11 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
         require_tensor(operator, input)
 
         def compute(old: Tensor) -> Tensor:
-            return _as(operator, function(old, *args, **kwargs), old.data.dtype)
+            return _as(operator, function(old, *args, **kwargs), old.array.dtype)
 
         write = None
-        if ufunc is not None and len(args) == 1 and not kwargs and _fits(input.data, args[0]):
-            other = args[0].data if isinstance(args[0], Tensor) else args[0]
+        if ufunc is not None and len(args) == 1 and not kwargs and _fits(input.array, args[0]):
+            other = args[0].array if isinstance(args[0], Tensor) else args[0]
             write = lambda array: _quietly(ufunc, array, other)  # noqa: E731
         return modify(input, operator, compute, (*args, *kwargs.values()), write)
 
@@ -77,10 +77,10 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     Raises:
         TypeError: ``value`` is no number and no such tensor. And as ``engine.modify``.
     """
-    if isinstance(value, Tensor) and value.data.size == 1:
-        return _copy("fill_", input, value if not value.data.ndim else value.reshape(()))
+    if isinstance(value, Tensor) and value.array.size == 1:
+        return _copy("fill_", input, value if not value.array.ndim else value.reshape(()))
     if not is_number(value):
-        what = f"a tensor of shape {value.data.shape}" if isinstance(value, Tensor) else type(value).__name__
+        what = f"a tensor of shape {value.array.shape}" if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"fill_: value is {what}, needs a number or a tensor with one element; copy_ takes others")
     return _fill("fill_", input, value)
 
@@ -101,31 +101,31 @@ def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
     return modify(
         input,
         operator,
-        lambda old: Replaced.apply(old, wrap(np.full_like(old.data, value))),
+        lambda old: Replaced.apply(old, wrap(np.full_like(old.array, value))),
         write=lambda array: array.fill(value),
     )
 
 
 def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
-    shape, dtype = input.data.shape, input.data.dtype
-    if not _broadcasts(src.data.shape, shape):
-        raise ValueError(f"{operator}: src.shape={src.data.shape} does not broadcast to x.shape={shape}")
+    shape, dtype = input.array.shape, input.array.dtype
+    if not _broadcasts(src.array.shape, shape):
+        raise ValueError(f"{operator}: src.shape={src.array.shape} does not broadcast to x.shape={shape}")
     return modify(
         input,
         operator,
         lambda old: Replaced.apply(old, expand(cast(src, dtype), shape)),
         (src,),
-        lambda array: np.copyto(array, src.data, casting="unsafe"),
+        lambda array: np.copyto(array, src.array, casting="unsafe"),
     )
 
 
 def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
     """value in ``dtype``, unless that would be a lower kind of number."""
-    if value.data.dtype == dtype:
+    if value.array.dtype == dtype:
         return value
-    if "bif".index(value.data.dtype.kind) > "bif".index(dtype.kind):
+    if "bif".index(value.array.dtype.kind) > "bif".index(dtype.kind):
         raise TypeError(
-            f"{operator}: the result is {value.data.dtype}, which x of {dtype} cannot hold; convert x first, for "
+            f"{operator}: the result is {value.array.dtype}, which x of {dtype} cannot hold; convert x first, for "
             "example with x.float()"
         )
     return cast(value, dtype)
@@ -136,7 +136,7 @@ def _fits(array: np.ndarray, other: Any) -> bool:
     if array.dtype.kind != "f":
         return False
     if isinstance(other, Tensor):
-        return other.data.dtype == array.dtype and _broadcasts(other.data.shape, array.shape)
+        return other.array.dtype == array.dtype and _broadcasts(other.array.shape, array.shape)
     return is_number(other)
 
 

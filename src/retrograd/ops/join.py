@@ -39,8 +39,8 @@ class Cat(Function):
 
     @staticmethod
     def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
-        ctx.axis, ctx.extents = axis, [t.data.shape[axis] for t in tensors]
-        return wrap(_joined([t.data for t in tensors], axis))
+        ctx.axis, ctx.extents = axis, [t.array.shape[axis] for t in tensors]
+        return wrap(_joined([t.array for t in tensors], axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -55,7 +55,7 @@ class Split(View):
     def forward(ctx: Any, x: Tensor, extents: Sequence[int], axis: int) -> tuple[Tensor, ...]:
         ctx.axis = axis
         ends, before = list(accumulate(extents, initial=0)), (slice(None),) * axis
-        return tuple([wrap(x.data[(*before, slice(a, b))]) for a, b in pairwise(ends)])
+        return tuple([wrap(x.array[(*before, slice(a, b))]) for a, b in pairwise(ends)])
 
     @staticmethod
     def backward(ctx: Any, *pieces: Tensor) -> tuple[Tensor | None, ...]:
@@ -68,7 +68,7 @@ class Stack(Function):
     @staticmethod
     def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
         ctx.axis, new = axis, (*(slice(None),) * axis, None)
-        return wrap(_joined([t.data[new] for t in tensors], axis))
+        return wrap(_joined([t.array[new] for t in tensors], axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -83,7 +83,7 @@ class Unbind(View):
     def forward(ctx: Any, x: Tensor, axis: int) -> tuple[Tensor, ...]:
         before: Any = (slice(None),) * axis
         ctx.axis = axis
-        return tuple([wrap(x.data[(*before, i, ...)]) for i in range(x.data.shape[axis])])
+        return tuple([wrap(x.array[(*before, i, ...)]) for i in range(x.array.shape[axis])])
 
     @staticmethod
     def backward(ctx: Any, *pieces: Tensor) -> tuple[Tensor | None, ...]:
@@ -134,10 +134,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         ValueError: there is no tensor, or the shapes differ.
     """
     many = _tensors("stack", tensors)
-    shape = many[0].data.shape
+    shape = many[0].array.shape
     for i, t in enumerate(many):
-        if t.data.shape != shape:
-            raise ValueError(f"stack: tensors[{i}].shape={t.data.shape}, tensors[0].shape={shape}; they must be equal")
+        if t.array.shape != shape:
+            raise ValueError(f"stack: tensors[{i}].shape={t.array.shape}, tensors[0].shape={shape}; they must be equal")
     position = axis("stack", "dim", dim, len(shape) + 1)
     return Stack.apply(position, *_of_one_type(many))
 
@@ -150,7 +150,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
         ValueError: there is no tensor, or the extents differ.
     """
     many = [_with_axes(t, 1) for t in _tensors("hstack", tensors)]
-    return _cat("hstack", many, 0 if many[0].data.ndim == 1 else 1)
+    return _cat("hstack", many, 0 if many[0].array.ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
@@ -183,7 +183,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     many = _tensors("broadcast_tensors", tensors)
     shape: tuple[int, ...] = ()
     for t in many:
-        shape = broadcast_shape("broadcast_tensors", shape, t.data.shape)
+        shape = broadcast_shape("broadcast_tensors", shape, t.array.shape)
     return tuple(expand(t, shape) for t in many)
 
 
@@ -202,11 +202,11 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     if indexing not in ("ij", "xy"):
         raise ValueError(f'meshgrid: indexing={indexing!r} must be "ij" or "xy"')
     for i, t in enumerate(many):
-        if t.data.ndim > 1:
-            raise ValueError(f"meshgrid: tensors[{i}].shape={t.data.shape}; each must be a vector or a number")
-    shape = tuple(t.data.size for t in many)
+        if t.array.ndim > 1:
+            raise ValueError(f"meshgrid: tensors[{i}].shape={t.array.shape}; each must be a vector or a number")
+    shape = tuple(t.array.size for t in many)
     grids = [
-        expand(Reshape.apply(t, (1,) * i + (t.data.size,) + (1,) * (len(many) - i - 1)), shape)
+        expand(Reshape.apply(t, (1,) * i + (t.array.size,) + (1,) * (len(many) - i - 1)), shape)
         for i, t in enumerate(many)
     ]
     return tuple(g.transpose(0, 1) if indexing == "xy" and len(many) > 1 else g for g in grids)
@@ -223,8 +223,8 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     """
     many = _tensors("cartesian_prod", tensors)
     for i, t in enumerate(many):
-        if t.data.ndim != 1:
-            raise ValueError(f"cartesian_prod: tensors[{i}].shape={t.data.shape}; each must be a vector")
+        if t.array.ndim != 1:
+            raise ValueError(f"cartesian_prod: tensors[{i}].shape={t.array.shape}; each must be a vector")
     return many[0] if len(many) == 1 else stack([reshape(g, -1) for g in meshgrid(*many)], 1)
 
 
@@ -245,32 +245,32 @@ def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
 
 def _cat(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
     many = _tensors(name, tensors)
-    shape = many[0].data.shape
-    uneven = len({t.data.ndim for t in many}) > 1
+    shape = many[0].array.shape
+    uneven = len({t.array.ndim for t in many}) > 1
     if uneven:
-        shape = next(t.data.shape for t in many if t.data.shape != (0,))
+        shape = next(t.array.shape for t in many if t.array.shape != (0,))
     if not shape:
         raise ValueError(f"{name}: tensors[0] has no axis; stack() joins numbers")
     position = axis(name, "dim", dim, len(shape))
     if uneven:
         nothing = (*shape[:position], 0, *shape[position + 1 :])
-        many = [Reshape.apply(t, nothing) if t.data.shape == (0,) else t for t in many]
+        many = [Reshape.apply(t, nothing) if t.array.shape == (0,) else t for t in many]
     for i, t in enumerate(many):
-        other = t.data.shape
+        other = t.array.shape
         if len(other) != len(shape) or any(
             m != n and a != position for a, (m, n) in enumerate(zip(shape, other, strict=True))
         ):
             raise ValueError(
-                f"{name}: tensors[{i}].shape={other}, tensors[0].shape={many[0].data.shape}; "
+                f"{name}: tensors[{i}].shape={other}, tensors[0].shape={many[0].array.shape}; "
                 f"they may differ in axis dim={dim} only"
             )
     return Cat.apply(position, *_of_one_type(many))
 
 
 def _of_one_type(many: list[Tensor]) -> list[Tensor]:
-    if len({t.data.dtype for t in many}) == 1:
+    if len({t.array.dtype for t in many}) == 1:
         return many
-    dtype = meeting(*[t.data for t in many])
+    dtype = meeting(*[t.array for t in many])
     return [cast(t, dtype) for t in many]
 
 
@@ -287,7 +287,7 @@ def _tensors(name: str, tensors: Any) -> list[Tensor]:
 
 def _with_axes(t: Tensor, ndim: int) -> Tensor:
     """t with at least ``ndim`` axes: (), (N,) and (M, N) become (1, 1, 1), (1, N, 1) and (M, N, 1)."""
-    shape = t.data.shape
+    shape = t.array.shape
     if len(shape) >= ndim:
         return t
     if ndim == 1:

@@ -23,7 +23,7 @@ class Root(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        y = wrap(kernels.power(x.data, 1.0 / p))
+        y = wrap(kernels.power(x.array, 1.0 / p))
         ctx.save_for_backward(x, y)
         ctx.p = p
         return y
@@ -31,8 +31,8 @@ class Root(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
-        zero = x.data == 0
-        divisor = x + wrap(zero.astype(x.data.dtype)) if zero.any() else x
+        zero = x.array == 0
+        divisor = x + wrap(zero.astype(x.array.dtype)) if zero.any() else x
         if ctx.p == 1:
             return g, None
         return g * Scale.apply(y / divisor, 1.0 / ctx.p), None
@@ -61,7 +61,7 @@ def lp_pool_nd(
         if p > 0:
             return max_pool_nd(name, ndim, size, kernel_size, stride, 0, 1, ceil_mode, False)
         return -max_pool_nd(name, ndim, -size, kernel_size, stride, 0, 1, ceil_mode, False)
-    powers = x if p == 1 and x.data.dtype.kind == "f" else pow(x, norm_type)
+    powers = x if p == 1 and x.array.dtype.kind == "f" else pow(x, norm_type)
     mean = as_float(name, avg_pool_nd(name, ndim, powers, kernel_size, stride, 0, ceil_mode, True, None))
     taps = np.prod(kernel_size) if np.ndim(kernel_size) else kernel_size**ndim  # type: ignore[operator]
     return Root.apply(Scale.apply(mean, float(taps)), p)

@@ -30,16 +30,16 @@ class Linear(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, w)
-        rows = x.data
+        rows = x.array
         multiply = kernels.matmul if rows.dtype.kind == "f" else exact("matmul")
-        return wrap(multiply(rows, w.data.T, None if b is None else b.data))
+        return wrap(multiply(rows, w.array.T, None if b is None else b.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (want_x, want_w, want_b), (x, w) = ctx.needs_input_grad, ctx.saved_tensors
         gx = MatMul.apply(g, w) if want_x else None
         gw = LinearWeightGrad.apply(x, g) if want_w else None
-        gb = Sum.apply(g, tuple(range(g.data.ndim - 1)), False) if want_b else None
+        gb = Sum.apply(g, tuple(range(g.array.ndim - 1)), False) if want_b else None
         return gx, gw, gb
 
 
@@ -49,7 +49,7 @@ class LinearWeightGrad(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, g: Tensor) -> Tensor:
         ctx.save_for_backward(x, g)
-        xs, gs = x.data, g.data
+        xs, gs = x.array, g.array
         if xs.ndim != 2:
             rows = math.prod(xs.shape[:-1])
             xs, gs = xs.reshape(rows, xs.shape[-1]), gs.reshape(rows, gs.shape[-1])
@@ -67,17 +67,17 @@ class MatMul(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        left = x.data
+        left = x.array
         multiply = kernels.matmul if left.dtype.kind == "f" else exact("matmul")
-        return wrap(multiply(left, y.data))
+        return wrap(multiply(left, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        if y.data.ndim == 2:
+        if y.array.ndim == 2:
             return Linear.apply(g, y, None) if want_x else None, LinearWeightGrad.apply(g, x) if want_y else None
-        gx = sum_to(MatMul.apply(g, swap_last(y)), x.data.shape) if want_x else None
-        gy = sum_to(MatMul.apply(swap_last(x), g), y.data.shape) if want_y else None
+        gx = sum_to(MatMul.apply(g, swap_last(y)), x.array.shape) if want_x else None
+        gy = sum_to(MatMul.apply(swap_last(x), g), y.array.shape) if want_y else None
         return gx, gy
 
 
@@ -92,7 +92,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         ValueError: an operand has no axis, the inner extents differ, or the leading axes do not broadcast.
     """
     require_same("matmul", "input", input, "other", other, True)
-    sx, sy = input.data.shape, other.data.shape
+    sx, sy = input.array.shape, other.array.shape
     if len(sx) == 2 and len(sy) == 2 and sx[1] == sy[0]:
         return MatMul.apply(input, other)
     if not sx or not sy:
@@ -112,12 +112,12 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if len(sx) > 2 and len(sy) > 2 and sx[:-2] != sy[:-2]:
         broadcast_shape("matmul", sx[:-2], sy[:-2])
     z = MatMul.apply(input, other)
-    shape = z.data.shape
+    shape = z.array.shape
     if len(sy) == 1:
         shape = shape[:-1]
     if len(sx) == 1:
         shape = shape[:-1] if len(sy) == 1 else shape[:-2] + shape[-1:]
-    return z if shape == z.data.shape else Reshape.apply(z, shape)
+    return z if shape == z.array.shape else Reshape.apply(z, shape)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -130,7 +130,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         ValueError: the extents do not fit.
     """
     require_same("linear", "input", input, "weight", weight, True)
-    sx, sw = input.data.shape, weight.data.shape
+    sx, sw = input.array.shape, weight.array.shape
     if not 0 < len(sw) < 3 or not sx or sx[-1] != sw[-1]:
         raise ValueError(
             f"linear: input has {sx[-1] if sx else 'no'} features in its last axis, "
@@ -139,8 +139,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         )
     if bias is not None:
         require_same("linear", "weight", weight, "bias", bias, True)
-        if bias.data.shape != sw[:-1]:
-            raise ValueError(f"linear: bias.shape={bias.data.shape}, weight.shape={sw} expects {sw[:-1]}")
+        if bias.array.shape != sw[:-1]:
+            raise ValueError(f"linear: bias.shape={bias.array.shape}, weight.shape={sw} expects {sw[:-1]}")
     if len(sw) == 1:
         one = None if bias is None else Reshape.apply(bias, (1,))
         return Reshape.apply(linear(input, Reshape.apply(weight, (1, *sw)), one), sx[:-1])
@@ -161,14 +161,14 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     for label, value in (("input2", input2), ("weight", weight), ("bias", bias)):
         if value is not None:
             require_same("bilinear", "input1", input1, label, value, True)
-    s1, s2, sw = input1.data.shape, input2.data.shape, weight.data.shape
+    s1, s2, sw = input1.array.shape, input2.array.shape, weight.array.shape
     if len(sw) != 3 or not s1 or s1[:-1] != s2[:-1] or (s1[-1], s2[-1]) != sw[1:]:
         raise ValueError(
             f"bilinear: input1.shape={s1}, input2.shape={s2}, weight.shape={sw} must be (..., I), (..., J) and (Co, "
             f"I, J)"
         )
-    if bias is not None and bias.data.shape != sw[:1]:
-        raise ValueError(f"bilinear: bias.shape={bias.data.shape}, weight.shape={sw} expects ({sw[0]},)")
+    if bias is not None and bias.array.shape != sw[:1]:
+        raise ValueError(f"bilinear: bias.shape={bias.array.shape}, weight.shape={sw} expects ({sw[0]},)")
     rows, (outputs, i, j) = math.prod(s1[:-1]), sw
     second = Linear.apply(Reshape.apply(input2, (rows, j)), Reshape.apply(weight, (outputs * i, j)), None)
     y = MatMul.apply(Reshape.apply(second, (rows, outputs, i)), Reshape.apply(input1, (rows, i, 1)))
@@ -178,5 +178,5 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
 def swap_last(x: Tensor) -> Tensor:
     """x with its last two axes swapped."""
-    last = x.data.ndim - 1
+    last = x.array.ndim - 1
     return Permute.apply(x, tuple(range(last - 1)) + (last, last - 1))

@@ -31,22 +31,22 @@ class Svd(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, ...]:
-        found = tuple(map(wrap, decomposed(x.data)))
+        found = tuple(map(wrap, decomposed(x.array)))
         ctx.save_for_backward(*found)
         return found
 
     @staticmethod
     def backward(ctx: Any, gu: Tensor, gs: Tensor, gv: Tensor) -> Tensor:
         u, s, v = ctx.saved_tensors
-        count = s.data.shape[-1]
+        count = s.array.shape[-1]
         row, column = s.unsqueeze(-2), s.unsqueeze(-1)
-        apart = (row - column) * (row + column) + wrap(np.eye(count, dtype=s.data.dtype))
+        apart = (row - column) * (row + column) + wrap(np.eye(count, dtype=s.array.dtype))
         of_u, of_v = _transposed(u) @ gu, _transposed(v) @ gv
         middle = (of_u - _transposed(of_u)) / apart * row + (of_v - _transposed(of_v)) / apart * column
         gx = (u * gs.unsqueeze(-2) + u @ middle) @ _transposed(v)
-        if u.data.shape[-2] > count:  # what gu has outside of the space of u
+        if u.array.shape[-2] > count:  # what gu has outside of the space of u
             gx = gx + (gu - u @ of_u) / row @ _transposed(v)
-        if v.data.shape[-2] > count:
+        if v.array.shape[-2] > count:
             gx = gx + u @ _transposed((gv - v @ of_v) / row)
         return gx
 
@@ -56,7 +56,7 @@ class SingularValues(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        u, s, v = decomposed(x.data)
+        u, s, v = decomposed(x.array)
         ctx.save_for_backward(x, u, v)
         return wrap(s)
 
@@ -81,14 +81,14 @@ def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dt
         raise ValueError(f"{name}: ord={order!r} must be one of {', '.join(map(repr, ORDERS))} for a matrix")
     if keepdim is not False:
         keepdim = as_flag(name, "keepdim", keepdim)
-    over = axes(name, dim, x.data.ndim)
+    over = axes(name, dim, x.array.ndim)
     if len(over) != 2:
         raise ValueError(f"{name}: dim={dim} must name 2 axes, of the rows and of the columns, for ord={order!r}")
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
         require_float(name, x)
-    rows, columns = (i % x.data.ndim for i in dim)
-    shape = x.data.shape
+    rows, columns = (i % x.array.ndim for i in dim)
+    shape = x.array.shape
     if order == "fro":
         return Norm2.apply(x, over, keepdim)
     if order in (1, -1, inf, -inf):
@@ -97,7 +97,7 @@ def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dt
     else:
         others = [i for i in range(len(shape)) if i not in over]
         values = SingularValues.apply(Permute.apply(x, (*others, rows, columns)))
-        last = values.data.ndim - 1
+        last = values.array.ndim - 1
         y = Sum.apply(values, (last,), True) if order == "nuc" else _most(name, order, values, last, shape)
     return Reshape.apply(y, tuple(1 if i in over else n for i, n in enumerate(shape) if keepdim or i not in over))
 
@@ -117,7 +117,7 @@ def _transposed(x: Tensor) -> Tensor:
 
 def _most(name: str, order: Any, values: Tensor, axis: int, shape: tuple[int, ...]) -> Tensor:
     """The largest value along an axis, 0 where there is none, or the smallest if ``order`` is negative."""
-    if values.data.shape[axis]:
+    if values.array.shape[axis]:
         return Amax.apply(values, (axis,), True, order < 0)
     if order < 0:
         raise ValueError(f"{name}: input.shape={shape} has no element to compare; ord={order!r} needs one")

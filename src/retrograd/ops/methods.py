@@ -88,7 +88,7 @@ def _bool(x: Tensor) -> Tensor:
 
 def _transposed(x: Tensor) -> Tensor:
     """x with its axes in reverse order."""
-    return shape.permute(x, tuple(reversed(range(x.data.ndim))))
+    return shape.permute(x, tuple(reversed(range(x.array.ndim))))
 
 
 def _matrices_transposed(x: Tensor) -> Tensor:

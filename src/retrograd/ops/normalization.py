@@ -34,7 +34,7 @@ class BatchNorm(Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, statistics: list[np.ndarray]
     ) -> Tensor:
-        y, mean, variance = kernels.batch_norm(x.data, weight.data, bias.data, eps)
+        y, mean, variance = kernels.batch_norm(x.array, weight.array, bias.array, eps)
         ctx.save_for_backward(x, weight, mean, variance)
         ctx.eps = eps
         statistics += mean, variance
@@ -47,7 +47,7 @@ class BatchNorm(Function):
         x, weight, mean, variance = ctx.saved_tensors
         if is_grad_enabled() or not want_x:
             return *batch_norm_grad(g, x, weight, ctx.eps, want_x, want_w, want_b), None, None
-        gx, gw, gb = kernels.batch_norm_grad(g.data, x.data, weight.data, mean, variance, ctx.eps)
+        gx, gw, gb = kernels.batch_norm_grad(g.array, x.array, weight.array, mean, variance, ctx.eps)
         return wrap(gx), wrap(gw) if want_w else None, wrap(gb) if want_b else None, None, None
 
 
@@ -80,7 +80,7 @@ class ChannelAffine(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
         ctx.save_for_backward(x, scale)
-        return wrap(kernels.channel_affine(x.data, scale.data, shift.data))
+        return wrap(kernels.channel_affine(x.array, scale.array, shift.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -105,10 +105,10 @@ class FixedScale(Function):
         ctx: Any, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
     ) -> tuple[Tensor, Tensor]:
         with np.errstate(all="ignore"):  # as the kernels
-            scale = weight.data / np.sqrt(variance.data + eps)
-            shift = bias.data - mean.data * scale
+            scale = weight.array / np.sqrt(variance.array + eps)
+            shift = bias.array - mean.array * scale
         # running statistics may move before the sweep
-        statistics = (s if s.requires_grad else s.data.copy() for s in (mean, variance))
+        statistics = (s if s.requires_grad else s.array.copy() for s in (mean, variance))
         ctx.save_for_backward(weight, *statistics)
         ctx.eps = eps
         result = wrap(scale), wrap(shift)
@@ -171,7 +171,7 @@ def batch_norm(
     weight, bias = per_channel("batch_norm", input, weight=weight, bias=bias)
     if not training and running:
         return fixed_batch_norm(input, *running, weight, bias, eps)
-    shape = input.data.shape
+    shape = input.array.shape
     count = shape[0] * math.prod(shape[2:])
     if count == 0:  # nothing to take statistics over, and nothing to normalise
         return ChannelAffine.apply(input, weight, bias)
@@ -215,9 +215,9 @@ def instance_norm(
         if not running:
             raise ValueError("instance_norm: use_input_stats=False needs running_mean and running_var")
         return fixed_batch_norm(input, *running, weight, bias, eps)
-    shape = input.data.shape
+    shape = input.array.shape
     count = math.prod(shape[2:])
-    if input.data.size == 0:  # nothing to take statistics over, and nothing to normalise
+    if input.array.size == 0:  # nothing to take statistics over, and nothing to normalise
         return ChannelAffine.apply(input, weight, bias)
     if count == 1:
         raise ValueError(
@@ -236,7 +236,7 @@ def instance_norm(
 def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None) -> tuple[Tensor, Tensor] | None:
     """The running statistics, checked with x; None if there are none."""
     require_float(name, x)
-    shape = x.data.shape
+    shape = x.array.shape
     if len(shape) < 2:
         raise ValueError(f"{name}: x has {len(shape)} axes, needs at least 2 (batch, channels); x.shape={shape}")
     if mean is None and variance is None:
@@ -253,14 +253,14 @@ def _follow(
 ) -> None:
     """Move the running statistics; the variance is that of ``count`` elements, biased."""
     running_mean, running_var = running
-    running_mean.data += momentum * (mean - running_mean.data)
-    running_var.data += momentum * (variance * (count / (count - 1)) - running_var.data)
+    running_mean.array += momentum * (mean - running_mean.array)
+    running_var.array += momentum * (variance * (count / (count - 1)) - running_var.array)
 
 
 def _all_but_1(x: Tensor) -> tuple[int, ...]:
-    return (0,) + tuple(range(2, x.data.ndim))
+    return (0,) + tuple(range(2, x.array.ndim))
 
 
 def _per_channel(weight: Tensor, x: Tensor) -> Tensor:
     """weight (C,) as (1, C, 1, ...), to broadcast against x."""
-    return Reshape.apply(weight, (1, weight.data.shape[0]) + (1,) * (x.data.ndim - 2))
+    return Reshape.apply(weight, (1, weight.array.shape[0]) + (1,) * (x.array.ndim - 2))

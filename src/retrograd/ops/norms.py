@@ -32,13 +32,13 @@ class Norm1(Function):
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         ctx.save_for_backward(x)
         ctx.axes = axes
-        return wrap(kernels.norm(x.data, 1, axes, keepdims))
+        return wrap(kernels.norm(x.array, 1, axes, keepdims))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        kept = left_shape(x.data.shape, ctx.axes, True)
-        return Signed.apply(Reshape.apply(g, kept), x.data, ctx.axes), None, None
+        kept = left_shape(x.array.shape, ctx.axes, True)
+        return Signed.apply(Reshape.apply(g, kept), x.array, ctx.axes), None, None
 
 
 class Signed(Function):
@@ -48,7 +48,7 @@ class Signed(Function):
     def forward(ctx: Any, g: Tensor, x: np.ndarray, axes: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(x)
         ctx.axes = axes
-        return wrap(kernels.signed(g.data, x))
+        return wrap(kernels.signed(g.array, x))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -61,7 +61,7 @@ class Norm2(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        y = wrap(kernels.norm(x.data, 2, axes, keepdims))
+        y = wrap(kernels.norm(x.array, 2, axes, keepdims))
         ctx.save_for_backward(x, y)
         ctx.axes = axes
         return y
@@ -69,7 +69,7 @@ class Norm2(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
-        kept = left_shape(x.data.shape, ctx.axes, True)
+        kept = left_shape(x.array.shape, ctx.axes, True)
         return x * Reshape.apply(quotient_or_zero(g, y), kept), None, None
 
 
@@ -90,7 +90,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, 
     elif p == "nuc":
         from .matrix_norms import matrix_norm_of  # which takes Norm2 from here
 
-        return matrix_norm_of("norm", input, p, tuple(range(input.data.ndim)) if dim is None else dim, keepdim, dtype)
+        return matrix_norm_of("norm", input, p, tuple(range(input.array.ndim)) if dim is None else dim, keepdim, dtype)
     elif p != 2 and not is_number(p):
         raise ValueError(f'norm: p={p!r} must be a number, "fro", "nuc" or None')
     return vector_norm_of("norm", input, p, dim, keepdim, dtype)
@@ -106,8 +106,8 @@ def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, 
         require_float(name, x)
     if keepdim is not False:
         keepdim = as_flag(name, "keepdim", keepdim)
-    over = axes(name, dim, x.data.ndim)
-    shape = x.data.shape
+    over = axes(name, dim, x.array.ndim)
+    shape = x.array.shape
     if (order < 0 or order == math.inf) and 0 in [shape[i] for i in over]:
         raise ValueError(f"{name}: input.shape={shape} has no element over dim={dim}; ord={order} needs one")
     if order == 2:
@@ -115,15 +115,15 @@ def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, 
     if order == 1:
         return Norm1.apply(x, over, keepdim)
     if order == 0:
-        return Constant.apply(x, np.asarray((x.data != 0).sum(axis=over, keepdims=keepdim), x.data.dtype))
+        return Constant.apply(x, np.asarray((x.array != 0).sum(axis=over, keepdims=keepdim), x.array.dtype))
     size = abs(x)
     if math.isinf(order):
         return Amax.apply(size, over, keepdim, order < 0)
     # powers of 0 have no derivative: those of 1 stand in for them, and count for nothing
-    at_zero = wrap(np.asarray(x.data == 0, x.data.dtype))
+    at_zero = wrap(np.asarray(x.array == 0, x.array.dtype))
     if order < 0:  # with a 0 among them the norm is 0
-        no_zero = wrap(np.asarray((x.data != 0).all(axis=over, keepdims=keepdim), x.data.dtype))
+        no_zero = wrap(np.asarray((x.array != 0).all(axis=over, keepdims=keepdim), x.array.dtype))
         return pow(Sum.apply(pow(size + at_zero, order), over, keepdim), 1 / order) * no_zero
     total = Sum.apply(pow(size + at_zero, order) - at_zero, over, keepdim)
-    of_nothing = wrap(np.asarray(total.data == 0, x.data.dtype))
+    of_nothing = wrap(np.asarray(total.array == 0, x.array.dtype))
     return pow(total + of_nothing, 1 / order) - of_nothing

@@ -36,7 +36,7 @@ class Constant(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: np.ndarray) -> Tensor:
-        ctx.shape, ctx.dtype = x.data.shape, x.data.dtype
+        ctx.shape, ctx.dtype = x.array.shape, x.array.dtype
         return wrap(y)
 
     @staticmethod
@@ -50,7 +50,7 @@ def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
     Raises:
         TypeError: x is no Tensor.
     """
-    if isinstance(x, Tensor) and x.data.dtype.kind == "f":
+    if isinstance(x, Tensor) and x.array.dtype.kind == "f":
         return operator.apply(x)
     return operator.apply(as_float(name, x))
 
@@ -61,7 +61,7 @@ def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
     Raises:
         TypeError: x is none.
     """
-    if not (isinstance(x, Tensor) and x.data.dtype.kind == "f"):
+    if not (isinstance(x, Tensor) and x.array.dtype.kind == "f"):
         require_float(name, x)
     return operator.apply(x)
 
@@ -73,11 +73,11 @@ def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], 
         TypeError: x is no Tensor, or holds truth values.
     """
     if isinstance(x, Tensor):
-        kind = x.data.dtype.kind
+        kind = x.array.dtype.kind
         if kind == "f":
             return operator.apply(x)
         if kind == "i":
-            return wrap(np.asarray(exact(x.data)))
+            return wrap(np.asarray(exact(x.array)))
     return unary_float(operator, name, x)
 
 
@@ -89,19 +89,19 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
         TypeError: an operand is neither a Tensor nor a number.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
-        dtype = x.data.dtype
-        if y.data.dtype is dtype and dtype.kind == "f":
-            if x.data.shape != y.data.shape:
-                broadcast_shape(name, x.data.shape, y.data.shape)
+        dtype = x.array.dtype
+        if y.array.dtype is dtype and dtype.kind == "f":
+            if x.array.shape != y.array.shape:
+                broadcast_shape(name, x.array.shape, y.array.shape)
             return operator.apply(x, y)
     x, y = promote(name, x, y)
-    if operator.exact is None and x.data.dtype.kind != "f":
+    if operator.exact is None and x.array.dtype.kind != "f":
         x, y = cast(x, float32), cast(y, float32)
-    broadcast_shape(name, x.data.shape, y.data.shape)
-    if x.data.dtype.kind == "f":
+    broadcast_shape(name, x.array.shape, y.array.shape)
+    if x.array.dtype.kind == "f":
         return operator.apply(x, y)
     assert operator.exact is not None
-    return Tensor(np.asarray(operator.exact(x.data, y.data)))
+    return Tensor(np.asarray(operator.exact(x.array, y.array)))
 
 
 def summed(
@@ -114,4 +114,4 @@ def summed(
 
 def nothing(g: Tensor) -> Tensor:
     """The gradient of what is constant between its steps."""
-    return wrap(kernels.zeros(g.data))
+    return wrap(kernels.zeros(g.array))

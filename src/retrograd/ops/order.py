@@ -35,16 +35,16 @@ class MedianOfAll(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, skip: bool) -> Tensor:
-        line = x.data.reshape(-1)
+        line = x.array.reshape(-1)
         numbers = line[line == line]
         if numbers.size and (skip or numbers.size == line.size):
             middle = (numbers.size - 1) // 2
             y = np.partition(numbers, middle)[middle]
         else:
             y = np.nan
-        value = np.full((1,) * x.data.ndim, y, x.data.dtype)
+        value = np.full((1,) * x.array.ndim, y, x.array.dtype)
         ctx.save_for_backward(x, value)
-        ctx.axes = tuple(range(x.data.ndim))
+        ctx.axes = tuple(range(x.array.ndim))
         return wrap(value.reshape(()))
 
     @staticmethod
@@ -66,9 +66,9 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     if stable is not False:
         stable = as_flag("sort", "stable", stable)
     along = _axis("sort", input, dim)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(sort, input, dim, descending, stable=stable)
-    return _picked(input, _order(input.data, along, descending, stable), along)
+    return _picked(input, _order(input.array, along, descending, stable), along)
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
@@ -83,9 +83,9 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     if stable is not False:
         stable = as_flag("argsort", "stable", stable)
     along = _axis("argsort", input, dim)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(argsort, input, dim, descending, stable=stable)
-    return wrap(_order(input.data, along, descending, stable))
+    return wrap(_order(input.array, along, descending, stable))
 
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
@@ -103,15 +103,15 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         largest = as_flag("topk", "largest", largest)
     if sorted is not True:
         as_flag("topk", "sorted", sorted)
-    if not input.data.ndim:  # PyTorch does not even look whether k is 0
+    if not input.array.ndim:  # PyTorch does not even look whether k is 0
         return of_line(topk, input, 1 if k == 0 else k, dim, largest)
-    length = input.data.shape[along]
+    length = input.array.shape[along]
     if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= length:
         raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
-    if input.data.dtype.kind == "f":
-        indices = kernels.topk(input.data, k, along, largest)
+    if input.array.dtype.kind == "f":
+        indices = kernels.topk(input.array, k, along, largest)
     else:
-        indices = np.take(_order(input.data, along, largest, True), range(k), along)
+        indices = np.take(_order(input.array, along, largest, True), range(k), along)
     return _picked(input, indices, along)
 
 
@@ -126,12 +126,12 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
     along = _axis("kthvalue", input, dim)
     if keepdim is not False:
         keepdim = as_flag("kthvalue", "keepdim", keepdim)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(kthvalue, input, k, dim)
-    length = input.data.shape[along]
+    length = input.array.shape[along]
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= length:
         raise ValueError(f"kthvalue: k={k!r} must be an int from 1 to {length}, the extent of axis dim={dim}")
-    return _one_each(input, _kth(input.data, k - 1, along), along, keepdim)
+    return _one_each(input, _kth(input.array, k - 1, along), along, keepdim)
 
 
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -170,11 +170,11 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     along = _axis("mode", input, dim)
     if keepdim is not False:
         keepdim = as_flag("mode", "keepdim", keepdim)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(mode, input, dim, keepdim)
     _nonempty("mode", input, along, dim)
-    order = np.moveaxis(_order(input.data, along, False, True), along, -1)
-    x = np.take_along_axis(np.moveaxis(input.data, along, -1), order, -1)
+    order = np.moveaxis(_order(input.array, along, False, True), along, -1)
+    x = np.take_along_axis(np.moveaxis(input.array, along, -1), order, -1)
     places = np.arange(x.shape[-1])
     starts = np.concatenate((np.ones_like(x[..., :1], np.bool_), x[..., 1:] != x[..., :-1]), -1)
     run = places - np.maximum.accumulate(np.where(starts, places, 0), -1)
@@ -206,20 +206,20 @@ def quantile(
         raise ValueError(
             f"quantile: interpolation={interpolation!r} must be linear, lower, higher, midpoint or nearest"
         )
-    shape = input.data.shape
+    shape = input.array.shape
     if dim is not None and not shape:  # all elements are one
         axis("quantile", "dim", dim, 1)
         dim = None
-    x = Reshape.apply(input, (input.data.size,)) if dim is None else input
+    x = Reshape.apply(input, (input.array.size,)) if dim is None else input
     along = 0 if dim is None else axis("quantile", "dim", dim, len(shape))
     _nonempty("quantile", x, along, dim)
     kept = (1,) * len(shape) if dim is None else shape[:along] + (1,) + shape[along + 1 :]
     left = kept if keepdim else () if dim is None else shape[:along] + shape[along + 1 :]
     y = _quantiles(x, parts, along, interpolation)
-    if not parts.data.ndim:
+    if not parts.array.ndim:
         return Reshape.apply(y, left)
-    dims = (along, *(a for a in range(y.data.ndim) if a != along))
-    return Reshape.apply(Permute.apply(y, dims), (parts.data.size, *left))
+    dims = (along, *(a for a in range(y.array.ndim) if a != along))
+    return Reshape.apply(Permute.apply(y, dims), (parts.array.size, *left))
 
 
 def unique(
@@ -241,11 +241,11 @@ def unique(
     require_tensor("unique", input)
     for argument, value in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
         as_flag("unique", argument, value)
-    along = None if dim is None else axis("unique", "dim", dim, input.data.ndim)
+    along = None if dim is None else axis("unique", "dim", dim, input.array.ndim)
     output, inverse, counts = np.unique(
-        input.data, return_inverse=True, return_counts=True, axis=along, equal_nan=False
+        input.array, return_inverse=True, return_counts=True, axis=along, equal_nan=False
     )
-    inverse = inverse.reshape(input.data.shape if along is None else (input.data.shape[along],))
+    inverse = inverse.reshape(input.array.shape if along is None else (input.array.shape[along],))
     wanted = [wrap(output)]
     if return_inverse:
         wanted.append(wrap(inverse.astype(np.int64, copy=False)))
@@ -256,12 +256,12 @@ def unique(
 
 def _axis(name: str, x: Tensor, dim: int) -> int:
     require_tensor(name, x)
-    return axis(name, "dim", dim, x.data.ndim or 1)
+    return axis(name, "dim", dim, x.array.ndim or 1)
 
 
 def _nonempty(name: str, x: Tensor, along: int, dim: int | None) -> None:
-    if x.data.shape[along] == 0:
-        raise ValueError(f"{name}: input.shape={x.data.shape} has no element to choose from along dim={dim}")
+    if x.array.shape[along] == 0:
+        raise ValueError(f"{name}: input.shape={x.array.shape} has no element to choose from along dim={dim}")
 
 
 def _order(x: np.ndarray, along: int, descending: bool, stable: bool) -> np.ndarray:
@@ -282,10 +282,10 @@ def _kth(x: np.ndarray, k: int, along: int) -> np.ndarray:
 
 
 def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
-    if x.data.dtype.kind == "f":
+    if x.array.dtype.kind == "f":
         values = Pick.apply(x, indices, along)
         return Ordered(values, wrap(private(indices, values.requires_grad)))
-    return Ordered(wrap(np.take_along_axis(x.data, indices, along)), wrap(indices))
+    return Ordered(wrap(np.take_along_axis(x.array, indices, along)), wrap(indices))
 
 
 def _one_each(x: Tensor, indices: np.ndarray, along: int, keepdim: bool) -> Ordered:
@@ -294,7 +294,7 @@ def _one_each(x: Tensor, indices: np.ndarray, along: int, keepdim: bool) -> Orde
     if keepdim:
         return found
     shape = indices.shape[:along] + indices.shape[along + 1 :]
-    return Ordered(Reshape.apply(found.values, shape), wrap(found.indices.data.reshape(shape)))
+    return Ordered(Reshape.apply(found.values, shape), wrap(found.indices.array.reshape(shape)))
 
 
 def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) -> Any:
@@ -304,21 +304,21 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
     if dim is None:
         if keepdim:
             raise ValueError(f"{name}: keepdim=True needs dim")
-        if x.data.dtype.kind == "f":
+        if x.array.dtype.kind == "f":
             return MedianOfAll.apply(x, skip)
-        if not x.data.size:
-            raise ValueError(f"{name}: input.shape={x.data.shape} has no element to choose from")
-        return wrap(np.asarray(np.sort(x.data, None)[(x.data.size - 1) // 2]))
+        if not x.array.size:
+            raise ValueError(f"{name}: input.shape={x.array.shape} has no element to choose from")
+        return wrap(np.asarray(np.sort(x.array, None)[(x.array.size - 1) // 2]))
     along = _axis(name, x, dim)
-    if not x.data.ndim:
+    if not x.array.ndim:
         return of_line(nanmedian if skip else median, x, dim)
     _nonempty(name, x, along, dim)
-    length = x.data.shape[along]
-    numbers = x.data == x.data
+    length = x.array.shape[along]
+    numbers = x.array == x.array
     if numbers.all():
         middle = (length - 1) // 2
-        return _one_each(x, _kth(x.data, middle, along), along, keepdim)
-    order = _order(x.data, along, False, True)
+        return _one_each(x, _kth(x.array, middle, along), along, keepdim)
+    order = _order(x.array, along, False, True)
     count = numbers.sum(along, keepdims=True)  # they come before NaN
     middle = np.maximum(count - 1, 0) // 2
     if not skip:
@@ -328,26 +328,26 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
 
 def _parts(x: Tensor, q: Any) -> Tensor:
     if isinstance(q, Tensor):
-        if q.data.dtype != x.data.dtype:
-            raise TypeError(f"quantile: q is {q.data.dtype}, needs input's type, {x.data.dtype}")
+        if q.array.dtype != x.array.dtype:
+            raise TypeError(f"quantile: q is {q.array.dtype}, needs input's type, {x.array.dtype}")
         parts = q
     elif is_number(q):
         parts = wrap(np.asarray(q, np.float64))
     else:
         raise TypeError(f"quantile: q is {type(q).__name__}, needs a number or a Tensor")
-    if parts.data.ndim > 1 or not ((parts.data >= 0) & (parts.data <= 1)).all():
+    if parts.array.ndim > 1 or not ((parts.array >= 0) & (parts.array <= 1)).all():
         raise ValueError(f"quantile: q={q} must be from 0 to 1, one number or one axis of them")
     return parts
 
 
 def _quantiles(x: Tensor, parts: Tensor, along: int, interpolation: str) -> Tensor:
     """Those of all parts, in a row along the axis."""
-    last = x.data.shape[along] - 1
-    wide = (-1, *(1,) * (x.data.ndim - along - 1))
-    order = _order(x.data, along, False, False)
+    last = x.array.shape[along] - 1
+    wide = (-1, *(1,) * (x.array.ndim - along - 1))
+    order = _order(x.array, along, False, False)
     # where there is a NaN, it is the last in order, and the result
-    rank = parts.data.reshape(wide).astype(np.float64) * last
-    rank = np.where(np.isnan(x.data).any(along, keepdims=True), last, rank)
+    rank = parts.array.reshape(wide).astype(np.float64) * last
+    rank = np.where(np.isnan(x.array).any(along, keepdims=True), last, rank)
     if interpolation == "nearest":
         rank = np.round(rank)
     elif interpolation in ("lower", "higher"):
@@ -356,11 +356,11 @@ def _quantiles(x: Tensor, parts: Tensor, along: int, interpolation: str) -> Tens
     y = Gather.apply(x, np.take_along_axis(order, low.astype(np.int64), along), along)
     high = np.ceil(rank)
     if interpolation == "linear" and parts.requires_grad:
-        share = Reshape.apply(parts, (parts.data.size, *wide[1:]))
-        weight = wrap(np.asarray(rank - low, x.data.dtype)) + (share - share.detach()) * last  # with the slope of q
+        share = Reshape.apply(parts, (parts.array.size, *wide[1:]))
+        weight = wrap(np.asarray(rank - low, x.array.dtype)) + (share - share.detach()) * last  # with the slope of q
     elif np.array_equal(low, high):
         return y
     else:
-        weight = wrap(np.asarray(0.5 if interpolation == "midpoint" else rank - low, x.data.dtype))
+        weight = wrap(np.asarray(0.5 if interpolation == "midpoint" else rank - low, x.array.dtype))
     upper = Gather.apply(x, np.take_along_axis(order, high.astype(np.int64), along), along)
     return y + where(wrap(low < high), upper - y, 0.0) * weight  # inf - inf does not count

@@ -22,8 +22,8 @@ class PickRows(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: np.ndarray) -> Tensor:
         ctx.save_for_backward(rows)
-        ctx.count = len(x.data)
-        return wrap(_lines(x.data, rows))
+        ctx.count = len(x.array)
+        return wrap(_lines(x.array, rows))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -39,7 +39,7 @@ class PlaceRows(Function):
         ctx.save_for_backward(rows)
         source = np.full(count, -1)
         source[rows] = np.arange(len(rows))
-        return wrap(_lines(x.data, source, filling))
+        return wrap(_lines(x.array, source, filling))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -28,14 +28,14 @@ class Pad(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...], index: tuple[slice, ...], value: Any) -> Tensor:
         ctx.index = index
-        y = np.empty_like(x.data, shape=shape)  # in x's order of axes in memory
+        y = np.empty_like(x.array, shape=shape)  # in x's order of axes in memory
         number = np.asarray(value).astype(y.dtype)
         for axis, place in enumerate(index):  # within what the axes before it left
             start, stop, _ = place.indices(shape[axis])
             for outside in (slice(0, start), slice(stop, None)):
                 kernels.copy(y[(*index[:axis], outside)], number)
         middle: Any = (*index, ...)
-        kernels.copy(y[middle], x.data)
+        kernels.copy(y[middle], x.array)
         return wrap(y)
 
     @staticmethod
@@ -50,11 +50,11 @@ class Extend(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pairs: Pairs, mode: str) -> Tensor:
-        ctx.geometry = x.data.shape, pairs, mode
-        y = np.empty_like(x.data, shape=[n + b + a for n, (b, a) in zip(x.data.shape, pairs, strict=True)])
+        ctx.geometry = x.array.shape, pairs, mode
+        y = np.empty_like(x.array, shape=[n + b + a for n, (b, a) in zip(x.array.shape, pairs, strict=True)])
         pieces = _pieces(*ctx.geometry)
         middles = [places[0][0] for places in pieces]
-        kernels.copy(y[tuple(middles)], x.data)
+        kernels.copy(y[tuple(middles)], x.array)
         for axis, (_, *ends) in enumerate(pieces):  # the axes before it are filled, those behind it have their middles
             before, behind = (slice(None),) * axis, middles[axis + 1 :]
             filled = y[(*before, *middles[axis:])]
@@ -73,12 +73,12 @@ class AddEnds(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], pairs: Pairs, mode: str) -> Tensor:
         ctx.pairs, ctx.mode = pairs, mode
-        y = np.empty_like(g.data, shape=shape)
+        y = np.empty_like(g.array, shape=shape)
         middle, *ends = product(*_pieces(shape, pairs, mode))
-        kernels.copy(y, g.data[tuple(place for place, _ in middle)])
+        kernels.copy(y, g.array[tuple(place for place, _ in middle)])
         for combination in ends:
             place, source = zip(*combination, strict=True)
-            part, target = g.data[place], y[source]
+            part, target = g.array[place], y[source]
             repeated = tuple(a for a, (m, n) in enumerate(zip(part.shape, target.shape, strict=True)) if m != n)
             kernels.accumulate(target, kernels.sum(part, repeated, True) if repeated else part)
         return wrap(y)
@@ -119,7 +119,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             ``value`` is given for another mode, or an axis is too short.
     """
     require_tensor("pad", input)
-    pairs = _pairs(input.data.shape, pad)
+    pairs = _pairs(input.array.shape, pad)
     if mode not in MODES:
         raise ValueError(f"pad: mode={mode!r} must be one of {', '.join(MODES)}")
     if mode == "constant":
@@ -133,21 +133,21 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise ValueError(
             f"pad: mode={mode!r} pads the last 1, 2 or 3 axes of an input with 1 or 2 further ones; pad={tuple(pad)} "
             f"is "
-            f"for {count}, input.shape={input.data.shape}"
+            f"for {count}, input.shape={input.array.shape}"
         )
     return _extended(input, pairs, mode)
 
 
 def constant_pad(x: Tensor, pairs: Pairs, value: Any) -> Tensor:
     """x with ``value`` around it; negative numbers cut off."""
-    shape = tuple(n + before + after for n, (before, after) in zip(x.data.shape, pairs, strict=True))
-    left = [n + min(before, 0) + min(after, 0) for n, (before, after) in zip(x.data.shape, pairs, strict=True)]
+    shape = tuple(n + before + after for n, (before, after) in zip(x.array.shape, pairs, strict=True))
+    left = [n + min(before, 0) + min(after, 0) for n, (before, after) in zip(x.array.shape, pairs, strict=True)]
     if min(left, default=0) < 0:
-        raise ValueError(f"pad: pad cuts off more than input.shape={x.data.shape} has; the result would be {shape}")
-    cut = tuple(slice(max(0, -b), n - max(0, -a)) for n, (b, a) in zip(x.data.shape, pairs, strict=True))
+        raise ValueError(f"pad: pad cuts off more than input.shape={x.array.shape} has; the result would be {shape}")
+    cut = tuple(slice(max(0, -b), n - max(0, -a)) for n, (b, a) in zip(x.array.shape, pairs, strict=True))
     if any(b < 0 or a < 0 for b, a in pairs):
         x = GetItem.apply(x, cut)
-    place = tuple(slice(max(0, b), max(0, b) + n) for n, (b, _) in zip(x.data.shape, pairs, strict=True))
+    place = tuple(slice(max(0, b), max(0, b) + n) for n, (b, _) in zip(x.array.shape, pairs, strict=True))
     return Pad.apply(x, shape, place, value)
 
 
@@ -166,14 +166,14 @@ def _pairs(shape: tuple[int, ...], pad: Any) -> Pairs:
 
 
 def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
-    given, shape = x, x.data.shape
+    given, shape = x, x.array.shape
     if min(map(min, pairs)) < 0:
         cut = tuple((min(before, 0), min(after, 0)) for before, after in pairs)
         pairs = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
         if mode != "circular":  # a mirror shows what is cut off on its own side of it, too
             return constant_pad(_extended(x, pairs, mode), cut, 0)
         x = constant_pad(x, cut, 0)
-    for axis, (extent, (before, after)) in enumerate(zip(x.data.shape, pairs, strict=True)):
+    for axis, (extent, (before, after)) in enumerate(zip(x.array.shape, pairs, strict=True)):
         most = {"reflect": extent - 1, "replicate": max(before, after) if extent else 0, "circular": extent}[mode]
         if max(before, after) > max(most, 0):
             raise ValueError(

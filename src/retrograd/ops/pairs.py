@@ -30,7 +30,7 @@ def cdist(
             compute_mode is unknown.
     """
     require_same("cdist", "x1", x1, "x2", x2)
-    s1, s2 = x1.data.shape, x2.data.shape
+    s1, s2 = x1.array.shape, x2.array.shape
     if len(s1) < 2 or len(s2) < 2 or s1[-1] != s2[-1]:
         raise ValueError(f"cdist: x1.shape={s1}, x2.shape={s2} must be (..., P, M) and (..., R, M)")
     if not p >= 0:

@@ -19,8 +19,8 @@ class Pick(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
         ctx.save_for_backward(indices)
-        ctx.axis, ctx.input_shape, ctx.memory = axis, x.data.shape, memory_order(x.data)
-        return wrap(kernels.pick(x.data, indices, axis))
+        ctx.axis, ctx.input_shape, ctx.memory = axis, x.array.shape, memory_order(x.array)
+        return wrap(kernels.pick(x.array, indices, axis))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -35,7 +35,7 @@ class Place(Function):
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: Shape, order: Shape) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.axis = axis
-        return wrap(kernels.place(g.data, indices, axis, shape[axis], order))
+        return wrap(kernels.place(g.array, indices, axis, shape[axis], order))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:

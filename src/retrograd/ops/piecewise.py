@@ -41,7 +41,7 @@ class Relu(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = kernels.relu(x.data)
+        y = kernels.relu(x.array)
         ctx.save_for_backward(y)
         return wrap(y)
 
@@ -57,7 +57,7 @@ class ReluGrad(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, y: np.ndarray) -> Tensor:
         ctx.save_for_backward(y)
-        return wrap(kernels.relu_grad(g.data, y))
+        return wrap(kernels.relu_grad(g.array, y))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -70,9 +70,9 @@ class Within(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
-        ctx.save_for_backward(x.data)
+        ctx.save_for_backward(x.array)
         ctx.limits = low, high
-        return wrap(kernels.clamp(x.data, low, high))
+        return wrap(kernels.clamp(x.array, low, high))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -87,7 +87,7 @@ class WithinGrad(Function):
     def forward(ctx: Any, g: Tensor, x: np.ndarray, low: float, high: float, factor: float) -> Tensor:
         ctx.save_for_backward(x)
         ctx.numbers = low, high, factor
-        return wrap(kernels.within_grad(g.data, x, low, high, factor))
+        return wrap(kernels.within_grad(g.array, x, low, high, factor))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -100,8 +100,8 @@ class Clamp(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        ctx.save_for_backward(x.data, low.data, high.data)
-        return wrap(kernels.minimum(kernels.maximum(x.data, low.data), high.data))
+        ctx.save_for_backward(x.array, low.array, high.array)
+        return wrap(kernels.minimum(kernels.maximum(x.array, low.array), high.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -119,13 +119,13 @@ class Where(Function):
     @staticmethod
     def forward(ctx: Any, condition: np.ndarray, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(private(condition, any(ctx.needs_input_grad)))
-        ctx.shapes = x.data.shape, y.data.shape
-        return wrap(kernels.where(condition, x.data, y.data))
+        ctx.shapes = x.array.shape, y.array.shape
+        return wrap(kernels.where(condition, x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (_, want_x, want_y), (condition,), (sx, sy) = ctx.needs_input_grad, ctx.saved_tensors, ctx.shapes
-        zero = wrap(np.zeros((), g.data.dtype))
+        zero = wrap(np.zeros((), g.array.dtype))
         gx = sum_to(Where.apply(condition, g, zero), sx) if want_x else None
         return None, gx, sum_to(Where.apply(condition, zero, g), sy) if want_y else None
 
@@ -138,16 +138,16 @@ class Maximum(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.maximum(x.data, y.data))
+        return wrap(kernels.maximum(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.data.shape, y.data.shape
+        sx, sy = x.array.shape, y.array.shape
         if not recording():
-            return summed(kernels.maximum_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
-        gx = sum_to(g * wrap(_share(x.data, y.data)), sx) if want_x else None
-        return gx, sum_to(g * wrap(_share(y.data, x.data)), sy) if want_y else None
+            return summed(kernels.maximum_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
+        gx = sum_to(g * wrap(_share(x.array, y.array)), sx) if want_x else None
+        return gx, sum_to(g * wrap(_share(y.array, x.array)), sy) if want_y else None
 
 
 class Minimum(Binary):
@@ -158,18 +158,18 @@ class Minimum(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.minimum(x.data, y.data))
+        return wrap(kernels.minimum(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.data.shape, y.data.shape
+        sx, sy = x.array.shape, y.array.shape
         if not recording():
             # y is the larger one where x is the smaller one
-            gy, gx = kernels.maximum_grad(g.data, x.data, y.data, want_y, want_x)
+            gy, gx = kernels.maximum_grad(g.array, x.array, y.array, want_y, want_x)
             return summed((gx, gy), sx, sy)
-        gx = sum_to(g * wrap(_share(y.data, x.data)), sx) if want_x else None
-        return gx, sum_to(g * wrap(_share(x.data, y.data)), sy) if want_y else None
+        gx = sum_to(g * wrap(_share(y.array, x.array)), sx) if want_x else None
+        return gx, sum_to(g * wrap(_share(x.array, y.array)), sy) if want_y else None
 
 
 class Fmax(Binary):
@@ -180,15 +180,15 @@ class Fmax(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.fmax(x.data, y.data))
+        return wrap(kernels.fmax(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.data.shape, y.data.shape
+        sx, sy = x.array.shape, y.array.shape
         if not recording():
-            return summed(kernels.fmax_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
-        taken = wrap(np.asarray((x.data >= y.data) | np.isnan(y.data)))
+            return summed(kernels.fmax_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
+        taken = wrap(np.asarray((x.array >= y.array) | np.isnan(y.array)))
         gx = sum_to(where(taken, g, 0.0), sx) if want_x else None
         return gx, sum_to(where(taken, 0.0, g), sy) if want_y else None
 
@@ -201,15 +201,15 @@ class Fmin(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.fmin(x.data, y.data))
+        return wrap(kernels.fmin(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.data.shape, y.data.shape
+        sx, sy = x.array.shape, y.array.shape
         if not recording():
-            return summed(kernels.fmin_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
-        taken = wrap(np.asarray((x.data <= y.data) | np.isnan(y.data)))
+            return summed(kernels.fmin_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
+        taken = wrap(np.asarray((x.array <= y.array) | np.isnan(y.array)))
         gx = sum_to(where(taken, g, 0.0), sx) if want_x else None
         return gx, sum_to(where(taken, 0.0, g), sy) if want_y else None
 
@@ -219,8 +219,8 @@ class NanToNum(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, nan: float, posinf: float, neginf: float) -> Tensor:
-        ctx.save_for_backward(x.data)
-        return wrap(kernels.nan_to_num(x.data, nan, posinf, neginf))
+        ctx.save_for_backward(x.array)
+        return wrap(kernels.nan_to_num(x.array, nan, posinf, neginf))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -270,7 +270,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """
     if min is None and max is None:
         raise ValueError("clamp: min and max are both missing; give at least one of them")
-    if type(min) in _PLAIN and type(max) in _PLAIN and isinstance(input, Tensor) and input.data.dtype.kind == "f":
+    if type(min) in _PLAIN and type(max) in _PLAIN and isinstance(input, Tensor) and input.array.dtype.kind == "f":
         low, high = -math.inf if min is None else float(min), math.inf if max is None else float(max)
         if low == low and high == high:  # not NaN
             return Within.apply(input, low, high)
@@ -285,8 +285,8 @@ def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
             raise TypeError(f"clamp: {label} is {type(limit).__name__}, needs a number or a Tensor")
     tensors = [limit for limit in (low, high) if isinstance(limit, Tensor)]
     for limit in tensors:
-        broadcast_shape("clamp", x.data.shape, limit.data.shape)
-    dtype = meeting(x.data, *[limit.data for limit in tensors])
+        broadcast_shape("clamp", x.array.shape, limit.array.shape)
+    dtype = meeting(x.array, *[limit.array for limit in tensors])
     for limit in (low, high):
         dtype = with_number(dtype, limit) if is_number(limit) else dtype
     if dtype.kind == "b" and (len(tensors) != 1 or not (low is None or high is None)):
@@ -297,8 +297,8 @@ def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
         for limit in (low, high)
     )
     if dtype.kind != "f":
-        y = x.data if low is None else np.maximum(x.data, low.data)
-        return wrap(np.asarray(y if high is None else np.minimum(y, high.data)))
+        y = x.array if low is None else np.maximum(x.array, low.array)
+        return wrap(np.asarray(y if high is None else np.minimum(y, high.array)))
     low = wrap(np.full((), -np.inf, dtype)) if low is None else low
     return Clamp.apply(x, low, wrap(np.full((), np.inf, dtype)) if high is None else high)
 
@@ -329,16 +329,16 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
-    if not isinstance(condition, Tensor) or condition.data.dtype.kind != "b":
-        what = condition.data.dtype if isinstance(condition, Tensor) else type(condition).__name__
+    if not isinstance(condition, Tensor) or condition.array.dtype.kind != "b":
+        what = condition.array.dtype if isinstance(condition, Tensor) else type(condition).__name__
         raise TypeError(f"where: condition is {what}, needs a Tensor of bool; make one with a comparison or .bool()")
     if is_number(input) and is_number(other):
         input = wrap(np.array(input, with_number(with_number(np.dtype(bool), input), other)))
     x, y = promote("where", input, other)
-    broadcast_shape("where", broadcast_shape("where", x.data.shape, y.data.shape), condition.data.shape)
-    if x.data.dtype.kind == "f":
-        return Where.apply(condition.data, x, y)
-    return wrap(np.asarray(np.where(condition.data, x.data, y.data)))
+    broadcast_shape("where", broadcast_shape("where", x.array.shape, y.array.shape), condition.array.shape)
+    if x.array.dtype.kind == "f":
+        return Where.apply(condition.array, x, y)
+    return wrap(np.asarray(np.where(condition.array, x.array, y.array)))
 
 
 def nan_to_num(
@@ -348,10 +348,10 @@ def nan_to_num(
 
     The gradient is 0 there.
     """
-    if isinstance(input, Tensor) and input.data.dtype.kind != "f":
-        return wrap(input.data.copy())
+    if isinstance(input, Tensor) and input.array.dtype.kind != "f":
+        return wrap(input.array.copy())
     require_float("nan_to_num", input)
-    largest = float(np.finfo(input.data.dtype).max)
+    largest = float(np.finfo(input.array.dtype).max)
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
     return NanToNum.apply(input, float(nan or 0.0), float(high), float(low))
 

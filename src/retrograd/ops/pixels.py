@@ -19,7 +19,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         ValueError: input has less than 3 axes, or its channels are no multiple of r*r.
     """
     require_tensor("pixel_shuffle", input)
-    shape, r = input.data.shape, upscale_factor
+    shape, r = input.array.shape, upscale_factor
     if len(shape) < 3 or r < 1 or shape[-3] % (r * r):
         raise ValueError(
             f"pixel_shuffle: input.shape={shape} must be (..., C*r*r, H, W) for upscale_factor r={r}, which is at "
@@ -39,7 +39,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         ValueError: input has less than 3 axes, or its height or width is no multiple of r.
     """
     require_tensor("pixel_unshuffle", input)
-    shape, r = input.data.shape, downscale_factor
+    shape, r = input.array.shape, downscale_factor
     if len(shape) < 3 or r < 1 or shape[-2] % r or shape[-1] % r:
         raise ValueError(
             f"pixel_unshuffle: input.shape={shape} must be (..., C, H*r, W*r) for downscale_factor r={r}, which is at "
@@ -62,7 +62,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         ValueError: input has less than 3 axes, or its channels are no multiple of ``groups``.
     """
     require_tensor("channel_shuffle", input)
-    shape = input.data.shape
+    shape = input.array.shape
     if len(shape) < 3 or groups < 1 or shape[1] % groups:
         raise ValueError(
             f"channel_shuffle: input.shape={shape} must be (N, C, *I) with C a multiple of groups={groups}, at least 1"

@@ -34,7 +34,7 @@ class MaxPool(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: Window, return_indices: bool) -> Any:
-        y, indices = (kernels.max_pool if x.data.dtype.kind == "f" else exact("max_pool"))(x.data, window)
+        y, indices = (kernels.max_pool if x.array.dtype.kind == "f" else exact("max_pool"))(x.array, window)
         ctx.save_for_backward(private(indices, return_indices and any(ctx.needs_input_grad)))
         ctx.window = window
         if not return_indices:
@@ -57,7 +57,7 @@ class MaxPoolGrad(Function):
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, window: Window) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.window = window
-        return wrap(kernels.max_pool_grad(g.data, indices, window))
+        return wrap(kernels.max_pool_grad(g.array, indices, window))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -72,7 +72,7 @@ class MaxPoolGather(Function):
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, window: Window) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.window = window
-        return wrap(kernels.max_pool_gather(x.data, indices))
+        return wrap(kernels.max_pool_gather(x.array, indices))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -88,7 +88,7 @@ class AvgPool(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: Window, count_include_pad: bool) -> Tensor:
         ctx.window, ctx.count_include_pad = window, count_include_pad
-        return wrap(kernels.avg_pool(x.data, window, count_include_pad))
+        return wrap(kernels.avg_pool(x.array, window, count_include_pad))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -101,7 +101,7 @@ class AvgPoolGrad(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, window: Window, count_include_pad: bool) -> Tensor:
         ctx.window, ctx.count_include_pad = window, count_include_pad
-        return wrap(kernels.avg_pool_grad(g.data, window, count_include_pad))
+        return wrap(kernels.avg_pool_grad(g.array, window, count_include_pad))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -142,7 +142,7 @@ def max_pool_nd(
         ceil_mode = as_flag(name, "ceil_mode", ceil_mode)
     if return_indices is not False:
         return_indices = as_flag(name, "return_indices", return_indices)
-    shape = x.data.shape
+    shape = x.array.shape
     _, _, window = _pool_plan(
         name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), freeze(dilation), ceil_mode
     )
@@ -150,8 +150,8 @@ def max_pool_nd(
         return MaxPool.apply(x, window, return_indices)
     found = MaxPool.apply(Reshape.apply(x, (1,) + shape), window, return_indices)
     y, *places = found if return_indices else (found,)
-    y = Reshape.apply(y, y.data.shape[1:])
-    return (y, wrap(places[0].data[0])) if return_indices else y
+    y = Reshape.apply(y, y.array.shape[1:])
+    return (y, wrap(places[0].array[0])) if return_indices else y
 
 
 def avg_pool_nd(
@@ -178,7 +178,7 @@ def avg_pool_nd(
         ceil_mode = as_flag(name, "ceil_mode", ceil_mode)
     if count_include_pad is not True:
         count_include_pad = as_flag(name, "count_include_pad", count_include_pad)
-    shape, factor = x.data.shape, None
+    shape, factor = x.array.shape, None
     window, added, met = _pool_plan(
         name, ndim, shape, freeze(kernel_size), freeze(stride), freeze(padding), 1, ceil_mode
     )
@@ -186,7 +186,7 @@ def avg_pool_nd(
         raise ValueError(f"{name}: divisor_override=0 divides by zero; use None to divide by the window's size")
     if window.taps >= _MOST_TAPS:
         raise ValueError(f"{name}: kernel_size={kernel_size} makes {window.taps} taps, which must be less than 2**63")
-    if x.data.dtype.kind != "f":
+    if x.array.dtype.kind != "f":
         counted = as_pairs(freeze(padding) if count_include_pad else 0, ndim)
         divisor = wrap(_counted(window, counted)) if divisor_override is None else divisor_override
         return div(_window_sums(x, met), divisor, rounding_mode="trunc")
@@ -194,14 +194,14 @@ def avg_pool_nd(
         count_include_pad = True
     elif added and count_include_pad:
         # what ceil_mode adds behind x and its padding is not counted
-        factor = wrap((window.taps / _counted(window, as_pairs(freeze(padding), ndim))).astype(x.data.dtype))
+        factor = wrap((window.taps / _counted(window, as_pairs(freeze(padding), ndim))).astype(x.array.dtype))
     batch = x if len(shape) == ndim + 2 else Reshape.apply(x, (1,) + shape)
     y = AvgPool.apply(batch, window, count_include_pad)
     if divisor_override is not None:
         y = Scale.apply(y, window.taps / divisor_override)
     elif factor is not None:
         y = y * factor
-    return y if batch is x else Reshape.apply(y, y.data.shape[1:])
+    return y if batch is x else Reshape.apply(y, y.array.shape[1:])
 
 
 @lru_cache(maxsize=1024)
@@ -218,9 +218,9 @@ def _counted(window: Window, padding: tuple[tuple[int, int], ...]) -> np.ndarray
 
 def _window_sums(x: Tensor, window: Window) -> Tensor:
     """The sums of integers over each window: a convolution of each channel with ones."""
-    planes = x.data.reshape(-1, 1, *window.input)
+    planes = x.array.reshape(-1, 1, *window.input)
     y = exact("conv")(planes, np.ones((1, 1, *window.kernel), planes.dtype), None, window)
-    return wrap(y.reshape(*x.data.shape[: -window.ndim], *window.output))
+    return wrap(y.reshape(*x.array.shape[: -window.ndim], *window.output))
 
 
 def spatial(name: str, ndim: int, xs: tuple[int, ...]) -> tuple[int, ...]:

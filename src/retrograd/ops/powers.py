@@ -30,7 +30,7 @@ class Sqrt(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.sqrt(x.data))
+        y = wrap(kernels.sqrt(x.array))
         ctx.save_for_backward(y)
         return y
 
@@ -39,7 +39,7 @@ class Sqrt(Function):
         (y,) = ctx.saved_tensors
         if recording():
             return (g / y * 0.5,)
-        return (wrap(kernels.scaled_div(g.data, y.data, 0.5)),)
+        return (wrap(kernels.scaled_div(g.array, y.array, 0.5)),)
 
 
 class Pow(Function):
@@ -49,17 +49,17 @@ class Pow(Function):
     def forward(ctx: Any, x: Tensor, exponent: float) -> Tensor:
         ctx.save_for_backward(x)
         ctx.exponent = exponent
-        return wrap(kernels.power(x.data, exponent))
+        return wrap(kernels.power(x.array, exponent))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,), n = ctx.saved_tensors, ctx.exponent
         if n == 0:  # 0 * x**-1 would be NaN at 0
-            return wrap(np.zeros_like(g.data)), None
+            return wrap(np.zeros_like(g.array)), None
         if n == 1:
             return g * x**0 if recording() else g, None
         if n == 2 and not recording():
-            return wrap(kernels.scaled_mul(g.data, x.data, 2.0)), None
+            return wrap(kernels.scaled_mul(g.array, x.array, 2.0)), None
         slope = x * n if n == 2 else x ** (n - 1) * n
         return g * slope, None
 
@@ -69,7 +69,7 @@ class Rsqrt(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.rsqrt(x.data))
+        y = wrap(kernels.rsqrt(x.array))
         ctx.save_for_backward(y)
         return y
 
@@ -78,7 +78,7 @@ class Rsqrt(Function):
         (y,) = ctx.saved_tensors
         if recording():
             return (g * y**3 * -0.5,)
-        return (wrap(kernels.rsqrt_grad(g.data, y.data)),)
+        return (wrap(kernels.rsqrt_grad(g.array, y.array)),)
 
 
 class Reciprocal(Function):
@@ -86,7 +86,7 @@ class Reciprocal(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.reciprocal(x.data))
+        y = wrap(kernels.reciprocal(x.array))
         ctx.save_for_backward(y)
         return y
 
@@ -95,7 +95,7 @@ class Reciprocal(Function):
         (y,) = ctx.saved_tensors
         if recording():
             return (-g * y * y,)
-        return (wrap(kernels.reciprocal_grad(g.data, y.data)),)
+        return (wrap(kernels.reciprocal_grad(g.array, y.array)),)
 
 
 class PowTensors(Binary):
@@ -106,20 +106,20 @@ class PowTensors(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.pow(x.data, y.data))
+        return wrap(kernels.pow(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.data.shape, y.data.shape
+        sx, sy = x.array.shape, y.array.shape
         if not recording():
-            return summed(kernels.pow_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
+            return summed(kernels.pow_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
         gx = gy = None
         if want_x:
-            one = wrap(np.ones((), y.data.dtype))
+            one = wrap(np.ones((), y.array.dtype))
             gx = sum_to(g * where(y == 0, 0.0, y * pow(x, where(y == 0, one, y) - 1.0)), sx)
         if want_y:
-            zero = wrap(np.asarray((x.data == 0) & (y.data >= 0)))
+            zero = wrap(np.asarray((x.array == 0) & (y.array >= 0)))
             gy = sum_to(g * where(zero, 0.0, pow(x, y) * where(zero, 1.0, x).log()), sy)
         return gx, gy
 
@@ -129,7 +129,7 @@ class PowOfNumber(Function):
 
     @staticmethod
     def forward(ctx: Any, base: float, y: Tensor) -> Tensor:
-        z = wrap(kernels.pow(np.array(base, y.data.dtype), y.data))
+        z = wrap(kernels.pow(np.array(base, y.array.dtype), y.array))
         ctx.save_for_backward(z)
         ctx.factor = math.log(base)
         return z
@@ -139,7 +139,7 @@ class PowOfNumber(Function):
         (z,) = ctx.saved_tensors
         if recording():
             return None, g * z * ctx.factor
-        return None, wrap(kernels.scaled_mul(g.data, z.data, ctx.factor))
+        return None, wrap(kernels.scaled_mul(g.array, z.array, ctx.factor))
 
 
 class Hypot(Binary):
@@ -147,16 +147,16 @@ class Hypot(Binary):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        z = wrap(kernels.hypot(x.data, y.data))
+        z = wrap(kernels.hypot(x.array, y.array))
         ctx.save_for_backward(x, y, z)
         return z
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y, z) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.data.shape, y.data.shape
+        sx, sy = x.array.shape, y.array.shape
         if not recording():
-            return summed(kernels.hypot_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
+            return summed(kernels.hypot_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
         return sum_to(g * (x / z), sx) if want_x else None, sum_to(g * (y / z), sy) if want_y else None
 
 
@@ -190,14 +190,14 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
         TypeError: an operand is neither a Tensor nor a number, or both hold truth values.
         ValueError: the shapes do not broadcast, or integers have a negative integer as exponent.
     """
-    if isinstance(input, Tensor) and input.data.dtype.kind == "f" and is_number(exponent):
+    if isinstance(input, Tensor) and input.array.dtype.kind == "f" and is_number(exponent):
         return Pow.apply(input, float(exponent))
-    if isinstance(exponent, Tensor) and exponent.data.dtype.kind == "f" and is_number(input) and input > 0:
+    if isinstance(exponent, Tensor) and exponent.array.dtype.kind == "f" and is_number(input) and input > 0:
         return PowOfNumber.apply(float(input), exponent)
     x, y = promote("pow", input, exponent)
-    if x.data.dtype.kind == "b":
+    if x.array.dtype.kind == "b":
         raise TypeError("pow: input and exponent are bool, needs numbers; convert one with .long()")
-    if x.data.dtype.kind == "i" and (y.data < 0).any():
+    if x.array.dtype.kind == "i" and (y.array < 0).any():
         if not isinstance(exponent, Tensor):
             raise ValueError("pow: an integer has no negative integer power; convert input with input.float()")
         return _integer_powers(x, y)
@@ -206,9 +206,9 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
 
 def _integer_powers(x: Tensor, y: Tensor) -> Tensor:
     """x**y, cut to integers: where y < 0, what is left of 1 / x**-y; 0 there is 0, too."""
-    powers = binary(PowTensors, "pow", x, wrap(np.maximum(y.data, 0))).data
-    odd = np.where(y.data & 1, x.data, 1)  # of 1 and -1
-    return wrap(np.where(y.data < 0, np.where(np.abs(x.data) == 1, odd, 0), powers))
+    powers = binary(PowTensors, "pow", x, wrap(np.maximum(y.array, 0))).array
+    odd = np.where(y.array & 1, x.array, 1)  # of 1 and -1
+    return wrap(np.where(y.array < 0, np.where(np.abs(x.array) == 1, odd, 0), powers))
 
 
 def hypot(input: Tensor, other: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
         ValueError: an operand is no matrix, or K differs.
     """
     _require("mm", "input", input, 2, "mat2", mat2, 2)
-    _meet("mm", input.data.shape[1], mat2.data.shape[0], input, "mat2", mat2)
+    _meet("mm", input.array.shape[1], mat2.array.shape[0], input, "mat2", mat2)
     return MatMul.apply(input, mat2)
 
 
@@ -52,8 +52,8 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
         ValueError: an operand has not three axes, or B or K differ.
     """
     _require("bmm", "input", input, 3, "mat2", mat2, 3)
-    _meet("bmm", input.data.shape[0], mat2.data.shape[0], input, "mat2", mat2)
-    _meet("bmm", input.data.shape[2], mat2.data.shape[1], input, "mat2", mat2)
+    _meet("bmm", input.array.shape[0], mat2.array.shape[0], input, "mat2", mat2)
+    _meet("bmm", input.array.shape[2], mat2.array.shape[1], input, "mat2", mat2)
     return MatMul.apply(input, mat2)
 
 
@@ -65,7 +65,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
         ValueError: the operands are no matrix and vector, or K differs.
     """
     _require("mv", "input", input, 2, "vec", vec, 1)
-    _meet("mv", input.data.shape[1], vec.data.shape[0], input, "vec", vec)
+    _meet("mv", input.array.shape[1], vec.array.shape[0], input, "vec", vec)
     return matmul(input, vec)
 
 
@@ -77,7 +77,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
         ValueError: an operand is no vector, or K differs.
     """
     _require("dot", "input", input, 1, "tensor", tensor, 1)
-    _meet("dot", input.data.size, tensor.data.size, input, "tensor", tensor)
+    _meet("dot", input.array.size, tensor.array.size, input, "tensor", tensor)
     return matmul(input, tensor)
 
 
@@ -90,7 +90,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     """
     require_tensor("inner", input)
     require_tensor("inner", other, "other")
-    sx, sy = input.data.shape, other.data.shape
+    sx, sy = input.array.shape, other.array.shape
     if not sx or not sy:
         return input * other
     require_same("inner", "input", input, "other", other, True)
@@ -129,7 +129,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
         ValueError: the shapes do not fit.
     """
     _require("addmm", "mat1", mat1, 2, "mat2", mat2, 2)
-    _meet("addmm", mat1.data.shape[1], mat2.data.shape[0], mat1, "mat2", mat2, "mat1")
+    _meet("addmm", mat1.array.shape[1], mat2.array.shape[0], mat1, "mat2", mat2, "mat1")
     return _sum("addmm", input, MatMul.apply(mat1, mat2), beta, alpha)
 
 
@@ -141,7 +141,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
         ValueError: the shapes do not fit.
     """
     _require("addmv", "mat", mat, 2, "vec", vec, 1)
-    _meet("addmv", mat.data.shape[1], vec.data.shape[0], mat, "vec", vec, "mat")
+    _meet("addmv", mat.array.shape[1], vec.array.shape[0], mat, "vec", vec, "mat")
     return _sum("addmv", input, matmul(mat, vec), beta, alpha)
 
 
@@ -155,7 +155,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
         ValueError: the shapes do not fit.
     """
     _require("addbmm", "batch1", batch1, 3, "batch2", batch2, 3)
-    (b, m, k), (c, depth, n) = batch1.data.shape, batch2.data.shape
+    (b, m, k), (c, depth, n) = batch1.array.shape, batch2.array.shape
     _meet("addbmm", b, c, batch1, "batch2", batch2, "batch1")
     _meet("addbmm", k, depth, batch1, "batch2", batch2, "batch1")
     # the batch joins the inner axis: (M, B*K) (B*K, N)
@@ -173,8 +173,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
         ValueError: the shapes do not fit.
     """
     _require("baddbmm", "batch1", batch1, 3, "batch2", batch2, 3)
-    _meet("baddbmm", batch1.data.shape[0], batch2.data.shape[0], batch1, "batch2", batch2, "batch1")
-    _meet("baddbmm", batch1.data.shape[2], batch2.data.shape[1], batch1, "batch2", batch2, "batch1")
+    _meet("baddbmm", batch1.array.shape[0], batch2.array.shape[0], batch1, "batch2", batch2, "batch1")
+    _meet("baddbmm", batch1.array.shape[2], batch2.array.shape[1], batch1, "batch2", batch2, "batch1")
     return _sum("baddbmm", input, MatMul.apply(batch1, batch2), beta, alpha)
 
 
@@ -191,7 +191,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     require_tensor("addr", input)
     product = unsqueeze(vec1, 1) * vec2
     _require_fitting("addr", input, product)
-    dtype = meeting(input.data, product.data)
+    dtype = meeting(input.array, product.array)
     for label, value in (("beta", beta), ("alpha", alpha)):
         require_factor("addr", label, value, dtype)
     if dtype.kind == "b":
@@ -210,7 +210,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         ValueError: ``dims`` is negative, names unequally many axes or one twice, or extents that meet differ.
     """
     require_same("tensordot", "a", a, "b", b, True)
-    sa, sb = a.data.shape, b.data.shape
+    sa, sb = a.array.shape, b.array.shape
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, (tuple, list)):
@@ -235,7 +235,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             raise ValueError(
                 f"tensordot: axis {i} of a has {sa[i]}, axis {j} of b has {sb[j]}; a.shape={sa}, b.shape={sb}"
             )
-    sa, sb = a.data.shape, b.data.shape
+    sa, sb = a.array.shape, b.array.shape
     left, right = [i for i in range(len(sa)) if i not in of_a], [j for j in range(len(sb)) if j not in of_b]
     depth = _size(tuple(sa[i] for i in of_a))
     rows, columns = tuple(sa[i] for i in left), tuple(sb[j] for j in right)
@@ -254,7 +254,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """
     require_tensor("cross", input)
     require_tensor("cross", other, "other")
-    shape = broadcast_shape("cross", input.data.shape, other.data.shape)
+    shape = broadcast_shape("cross", input.array.shape, other.array.shape)
     if dim is None:
         position = next((i for i, n in enumerate(shape) if n == 3), -1)
         if position < 0:
@@ -279,16 +279,16 @@ def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tenso
     for label, value in (("beta", beta), ("alpha", alpha)):
         if not is_number(value):
             raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
-    if product.data.dtype.kind == "i":
+    if product.array.dtype.kind == "i":
         beta, alpha = whole(name, "beta", beta), whole(name, "alpha", alpha)
     _require_fitting(name, x, product)
     return _added(x, product, beta, alpha)
 
 
 def _require_fitting(name: str, x: Tensor, product: Tensor) -> None:
-    shape = product.data.shape
-    if len(x.data.shape) > len(shape) or broadcast_shape(name, x.data.shape, shape) != shape:
-        raise ValueError(f"{name}: input.shape={x.data.shape} does not broadcast to the product's shape {shape}")
+    shape = product.array.shape
+    if len(x.array.shape) > len(shape) or broadcast_shape(name, x.array.shape, shape) != shape:
+        raise ValueError(f"{name}: input.shape={x.array.shape} does not broadcast to the product's shape {shape}")
 
 
 def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
@@ -300,21 +300,21 @@ def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
 
 def _require(name: str, first: str, x: Any, x_axes: int, second: str, y: Any, y_axes: int) -> None:
     require_same(name, first, x, second, y, True)
-    if x.data.ndim != x_axes or y.data.ndim != y_axes:
+    if x.array.ndim != x_axes or y.array.ndim != y_axes:
         _require_axes(name, first, x, x_axes, second, y, y_axes)
 
 
 def _require_axes(name: str, first: str, x: Any, x_axes: int, second: str, y: Any, y_axes: int) -> None:
     for label, value, count in ((first, x, x_axes), (second, y, y_axes)):
         require_tensor(name, value, label)
-        if value.data.ndim != count:
+        if value.array.ndim != count:
             raise ValueError(
-                f"{name}: {label}.shape={value.data.shape} has {value.data.ndim} axes, needs {count}; matmul broadcasts"
+                f"{name}: {label}.shape={value.shape} has {value.ndim} axes, needs {count}; matmul broadcasts"
             )
 
 
 def _meet(name: str, m: int, n: int, x: Tensor, second: str, y: Tensor, first: str = "input") -> None:
     if m != n:
         raise ValueError(
-            f"{name}: {m} and {n} must be equal; {first}.shape={x.data.shape}, {second}.shape={y.data.shape}"
+            f"{name}: {m} and {n} must be equal; {first}.shape={x.array.shape}, {second}.shape={y.array.shape}"
         )

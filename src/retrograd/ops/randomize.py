@@ -69,8 +69,8 @@ def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: 
         ValueError: the range is empty. And as ``engine.modify``.
     """
     if to is None:
-        most = {"f": 1 << (24 if input.data.dtype == np.float32 else 53), "b": 1}.get(
-            input.data.dtype.kind, (1 << 63) - 1
+        most = {"f": 1 << (24 if input.array.dtype == np.float32 else 53), "b": 1}.get(
+            input.array.dtype.kind, (1 << 63) - 1
         )
         from_, to = (0, from_) if from_ else (0, most + 1)
     if from_ >= to:
@@ -83,12 +83,12 @@ def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: 
 def _fill(
     name: str, x: Tensor, generator: Any, draw: Callable[[Any, Any], np.ndarray], any_type: bool = False
 ) -> Tensor:
-    rng, kind = chosen(name, generator), x.data.dtype
+    rng, kind = chosen(name, generator), x.array.dtype
     if kind.kind != "f" and not any_type:
         raise TypeError(f"{name}: x is {kind}, needs float32 or float64")
 
     def values() -> np.ndarray:
-        return np.asarray(draw(rng, x.data.shape)).astype(kind)
+        return np.asarray(draw(rng, x.array.shape)).astype(kind)
 
     return modify(
         x, name, lambda old: Replaced.apply(old, wrap(values())), (), lambda array: np.copyto(array, values())

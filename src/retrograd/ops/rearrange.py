@@ -25,8 +25,8 @@ class Flip(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
         ctx.axes = axes
-        y = np.empty_like(x.data)
-        kernels.copy(y, np.flip(x.data, axes))
+        y = np.empty_like(x.array)
+        kernels.copy(y, np.flip(x.array, axes))
         return wrap(y)
 
     @staticmethod
@@ -40,15 +40,15 @@ class Roll(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
         ctx.shifts, ctx.axes = shifts, axes
-        pieces = [[(slice(None), slice(None))]] * x.data.ndim  # of each axis: places in y, and where they come from
+        pieces = [[(slice(None), slice(None))]] * x.array.ndim  # of each axis: places in y, and where they come from
         for a in set(axes):
-            extent = x.data.shape[a]
+            extent = x.array.shape[a]
             n = sum(shift for shift, other in zip(shifts, axes, strict=True) if other == a) % max(1, extent)
             pieces[a] = [(slice(n, None), slice(0, extent - n)), (slice(0, n), slice(extent - n, None))]
-        y = np.empty_like(x.data)
+        y = np.empty_like(x.array)
         for combination in product(*pieces):
             target, source = zip(*combination, strict=True) if combination else ((), ())
-            kernels.copy(y[(*target, ...)], x.data[(*source, ...)])
+            kernels.copy(y[(*target, ...)], x.array[(*source, ...)])
         return wrap(y)
 
     @staticmethod
@@ -66,9 +66,9 @@ class Rearrange(Function):
     def forward(
         ctx: Any, x: Tensor, parts: tuple[int, ...], dims: tuple[int, ...], shape: tuple[int, ...]
     ) -> Tensor:
-        moved = x.data.reshape(parts).transpose(dims)
-        ctx.geometry = moved.shape, tuple(sorted(range(len(dims)), key=dims.__getitem__)), x.data.shape
-        y = np.empty_like(x.data, shape=shape)
+        moved = x.array.reshape(parts).transpose(dims)
+        ctx.geometry = moved.shape, tuple(sorted(range(len(dims)), key=dims.__getitem__)), x.array.shape
+        y = np.empty_like(x.array, shape=shape)
         kernels.copy(y.reshape(moved.shape), moved)
         return wrap(y)
 
@@ -85,8 +85,8 @@ def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | No
         ValueError: an axis is named twice.
     """
     require_tensor("flip", input)
-    over = axes("flip", "dims", sizes(either("flip", "dims", over, dims)), input.data.ndim or 1)
-    return Flip.apply(input, over) if input.data.ndim else clone(input)
+    over = axes("flip", "dims", sizes(either("flip", "dims", over, dims)), input.array.ndim or 1)
+    return Flip.apply(input, over) if input.array.ndim else clone(input)
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -96,8 +96,8 @@ def fliplr(input: Tensor) -> Tensor:
         ValueError: input has less than two axes.
     """
     require_tensor("fliplr", input)
-    if input.data.ndim < 2:
-        raise ValueError(f"fliplr: input.shape={input.data.shape} has less than 2 axes")
+    if input.array.ndim < 2:
+        raise ValueError(f"fliplr: input.shape={input.array.shape} has less than 2 axes")
     return Flip.apply(input, (1,))
 
 
@@ -108,7 +108,7 @@ def flipud(input: Tensor) -> Tensor:
         ValueError: input has no axis.
     """
     require_tensor("flipud", input)
-    if not input.data.ndim:
+    if not input.array.ndim:
         raise ValueError("flipud: input has no axis, needs at least 1")
     return Flip.apply(input, (0,))
 
@@ -126,12 +126,12 @@ def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ..
     if dims is None or dims == ():
         if isinstance(shifts, (tuple, list)) and len(shifts) != 1:
             raise ValueError(f"roll: shifts={shifts} needs dims, one axis for each shift")
-        return reshape(Roll.apply(reshape(input, input.data.size), sizes((shifts,)), (0,)), input.data.shape)
+        return reshape(Roll.apply(reshape(input, input.array.size), sizes((shifts,)), (0,)), input.array.shape)
     over = dims if isinstance(dims, (tuple, list)) else (dims,)
     by = sizes((shifts,))
     if len(by) != len(over):
         raise ValueError(f"roll: shifts={shifts} and dims={dims} must have the same length")
-    return Roll.apply(input, by, tuple(axis("roll", "dims", d, input.data.ndim) for d in over))
+    return Roll.apply(input, by, tuple(axis("roll", "dims", d, input.array.ndim) for d in over))
 
 
 def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1)) -> Tensor:
@@ -142,7 +142,7 @@ def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1))
         ValueError: ``dims`` are not two different axes.
     """
     require_tensor("rot90", input)
-    plane = axes("rot90", "dims", dims, input.data.ndim)
+    plane = axes("rot90", "dims", dims, input.array.ndim)
     if len(plane) != 2:
         raise ValueError(f"rot90: dims={dims} must be two axes")
     turns = operator.index(k) % 4
@@ -162,7 +162,7 @@ def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...
         ValueError: there are fewer repeats than axes, or a negative one.
     """
     require_tensor("repeat", input)
-    counts, shape = sizes(either("repeat", "repeats", times, repeats)), input.data.shape
+    counts, shape = sizes(either("repeat", "repeats", times, repeats)), input.array.shape
     if len(counts) < len(shape) or min(counts, default=0) < 0:
         raise ValueError(
             f"repeat: repeats={counts} must be at least 0 each and as many as the axes of input.shape={shape} or more"
@@ -182,11 +182,11 @@ def tile(input: Tensor, *times: int | tuple[int, ...], dims: tuple[int, ...] | N
     counts = sizes(either("tile", "dims", times, dims))
     if min(counts, default=0) < 0:
         raise ValueError(f"tile: dims={counts} must be at least 0 each")
-    return _repeated(input, (1,) * (input.data.ndim - len(counts)) + counts)
+    return _repeated(input, (1,) * (input.array.ndim - len(counts)) + counts)
 
 
 def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
-    shape = (1,) * (len(counts) - x.data.ndim) + x.data.shape
+    shape = (1,) * (len(counts) - x.array.ndim) + x.array.shape
     apart = tuple(n for extent in shape for n in (1, extent))
     wide = tuple(n for count, extent in zip(counts, shape, strict=True) for n in (count, extent))
     # (r0, n0, r1, n1, ...) joined by twos
@@ -211,10 +211,10 @@ def repeat_interleave(
     """
     require_tensor("repeat_interleave", input)
     if dim is None:
-        input, dim = reshape(input, input.data.size), 0
-    position = axis("repeat_interleave", "dim", dim, input.data.ndim)
-    extent = input.data.shape[position]
-    counts = repeats.data if isinstance(repeats, Tensor) else np.asarray(repeats)
+        input, dim = reshape(input, input.array.size), 0
+    position = axis("repeat_interleave", "dim", dim, input.array.ndim)
+    extent = input.array.shape[position]
+    counts = repeats.array if isinstance(repeats, Tensor) else np.asarray(repeats)
     if counts.dtype.kind != "i":
         raise TypeError(f"repeat_interleave: repeats is {counts.dtype}, needs an int or an int64 Tensor")
     if counts.ndim > 1 or counts.size not in (1, extent) or counts.min(initial=0) < 0:

@@ -42,9 +42,9 @@ class Threshold(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: float, value: float) -> Tensor:
-        ctx.save_for_backward(x.data)
+        ctx.save_for_backward(x.array)
         ctx.limits = -math.inf, limit
-        return wrap(kernels.threshold(x.data, limit, value))
+        return wrap(kernels.threshold(x.array, limit, value))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -59,9 +59,9 @@ class Hardtanh(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
-        ctx.save_for_backward(x.data)
+        ctx.save_for_backward(x.array)
         ctx.limits = low, high
-        return wrap(kernels.clamp(x.data, low, high))
+        return wrap(kernels.clamp(x.array, low, high))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -76,7 +76,7 @@ class HardtanhGrad(Function):
     def forward(ctx: Any, g: Tensor, x: np.ndarray, low: float, high: float) -> Tensor:
         ctx.save_for_backward(x)
         ctx.limits = low, high
-        return wrap(kernels.hardtanh_grad(g.data, x, low, high))
+        return wrap(kernels.hardtanh_grad(g.array, x, low, high))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -91,9 +91,9 @@ class Hardsigmoid(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x.data)
-        ctx.limits = _inside(-3.0, 3.0, x.data.dtype)
-        return wrap(kernels.hardsigmoid(x.data))
+        ctx.save_for_backward(x.array)
+        ctx.limits = _inside(-3.0, 3.0, x.array.dtype)
+        return wrap(kernels.hardsigmoid(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -108,9 +108,9 @@ class Hardshrink(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: float) -> Tensor:
-        ctx.save_for_backward(x.data)
+        ctx.save_for_backward(x.array)
         ctx.limits = -limit, limit
-        return wrap(kernels.hardshrink(x.data, limit))
+        return wrap(kernels.hardshrink(x.array, limit))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -125,9 +125,9 @@ class Softshrink(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: float) -> Tensor:
-        ctx.save_for_backward(x.data)
+        ctx.save_for_backward(x.array)
         ctx.limits = -limit, limit
-        return wrap(kernels.softshrink(x.data, limit))
+        return wrap(kernels.softshrink(x.array, limit))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -142,7 +142,7 @@ class OutsideGrad(Function):
     def forward(ctx: Any, g: Tensor, x: np.ndarray, low: float, high: float) -> Tensor:
         ctx.save_for_backward(x)
         ctx.limits = low, high
-        return wrap(kernels.outside_grad(g.data, x, low, high))
+        return wrap(kernels.outside_grad(g.array, x, low, high))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -156,14 +156,14 @@ class Hardswish(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.hardswish(x.data))
+        return wrap(kernels.hardswish(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * where(x <= -3, 0.0, where(x < 3, x / 3.0 + 0.5, 1.0)),)
-        return (wrap(kernels.hardswish_grad(g.data, x.data)),)
+        return (wrap(kernels.hardswish_grad(g.array, x.array)),)
 
 
 class LeakyRelu(Function):
@@ -173,9 +173,9 @@ class LeakyRelu(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, slope: float) -> Tensor:
-        ctx.save_for_backward(x.data)
+        ctx.save_for_backward(x.array)
         ctx.slope = slope
-        return wrap(kernels.leaky_relu(x.data, slope))
+        return wrap(kernels.leaky_relu(x.array, slope))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -190,7 +190,7 @@ class LeakyReluGrad(Function):
     def forward(ctx: Any, g: Tensor, x: np.ndarray, slope: float) -> Tensor:
         ctx.save_for_backward(x)
         ctx.slope = slope
-        return wrap(kernels.leaky_relu_grad(g.data, x, slope))
+        return wrap(kernels.leaky_relu_grad(g.array, x, slope))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -209,24 +209,24 @@ class Prelu(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return wrap(kernels.prelu(x.data, weight.data))
+        return wrap(kernels.prelu(x.array, weight.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_weight), (x, weight) = ctx.needs_input_grad, ctx.saved_tensors
-        n = weight.data.size
-        wide = (n, *(1,) * (x.data.ndim - 2)) if x.data.ndim > 1 else (n,) if x.data.ndim else ()
+        n = weight.array.size
+        wide = (n, *(1,) * (x.array.ndim - 2)) if x.array.ndim > 1 else (n,) if x.array.ndim else ()
         gx = gw = None
         if want_x and recording():
             gx = where(x > 0, g, g * weight.reshape(wide))
         elif want_x:
-            gx = wrap(kernels.prelu_grad(g.data, x.data, weight.data))
+            gx = wrap(kernels.prelu_grad(g.array, x.array, weight.array))
         if want_weight:
             if recording():
                 positive = x > 0
                 terms = where(positive, 0.0, g * where(positive, 0.0, x))  # the inner one: inf has slope 0, too
             else:
-                terms = wrap(kernels.prelu_terms(g.data, x.data))
+                terms = wrap(kernels.prelu_terms(g.array, x.array))
             gw = sum_to(terms, wide).reshape(n)
         return gx, gw
 
@@ -238,10 +238,10 @@ class Rrelu(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, lower: float, upper: float) -> Tensor:
-        drawn = default_generator.uniform(lower, upper, x.data.shape)
-        slopes = np.asarray(np.where(x.data > 0, 1.0, drawn), x.data.dtype)
+        drawn = default_generator.uniform(lower, upper, x.array.shape)
+        slopes = np.asarray(np.where(x.array > 0, 1.0, drawn), x.array.dtype)
         ctx.save_for_backward(slopes)
-        return wrap(kernels.mul(x.data, slopes))
+        return wrap(kernels.mul(x.array, slopes))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -286,7 +286,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     require_number("hardtanh", input)
     if not min_val <= max_val:
         raise ValueError(f"hardtanh: min_val={min_val} exceeds max_val={max_val}")
-    if input.data.dtype.kind == "i":
+    if input.array.dtype.kind == "i":
         limits = whole("hardtanh", "min_val", min_val), whole("hardtanh", "max_val", max_val)
         return piecewise.clamp(input, *limits)
     return Hardtanh.apply(input, float(min_val), float(max_val))
@@ -349,7 +349,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     if inplace is not False and as_flag("threshold", "inplace", inplace):
         return in_place(_threshold)(input, threshold, value)
     require_number("threshold", input)
-    if input.data.dtype.kind == "i":
+    if input.array.dtype.kind == "i":
         limit, rest = whole("threshold", "threshold", threshold), whole("threshold", "value", value)
         return where(input > limit, input, rest)
     return Threshold.apply(input, float(threshold), float(value))
@@ -377,13 +377,13 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         ValueError: weight has another shape.
     """
     require_same("prelu", "input", input, "weight", weight)
-    channels = input.data.shape[1] if input.data.ndim > 1 else 1
-    if weight.data.shape == ():
+    channels = input.array.shape[1] if input.array.ndim > 1 else 1
+    if weight.array.shape == ():
         weight = weight.reshape(1)
-    if weight.data.shape not in ((1,), (channels,)):
+    if weight.array.shape not in ((1,), (channels,)):
         raise ValueError(
-            f"prelu: weight.shape={weight.data.shape}, needs (1,) or one number for each of the {channels} channels, "
-            f"axis 1 of input.shape={input.data.shape}"
+            f"prelu: weight.shape={weight.array.shape}, needs (1,) or one number for each of the {channels} channels, "
+            f"axis 1 of input.shape={input.array.shape}"
         )
     return Prelu.apply(input, weight)
 

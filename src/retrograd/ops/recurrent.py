@@ -43,10 +43,10 @@ def recurrent_layer(
         ValueError: a shape does not fit, a length is not 1 to T, or ``checkpoint`` is not at least 1.
     """
     check_layer(name, x, h0, c0, weights, what)
-    counts = None if lengths is None else checked_lengths(name, lengths, x.data.shape[0], x.data.shape[1])
+    counts = None if lengths is None else checked_lengths(name, lengths, x.array.shape[0], x.array.shape[1])
     if masks is None:
         what = in_evaluation(what)
-    every = None if checkpoint is None else checked_interval(name, checkpoint, x.data.shape[0])
+    every = None if checkpoint is None else checked_interval(name, checkpoint, x.array.shape[0])
     if every is None and not what.fused:
         return composed(x, h0, c0, weights, what, counts, cells, masks)
     flat = flattened(weights, what)

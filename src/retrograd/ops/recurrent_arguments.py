@@ -40,7 +40,7 @@ def check_layer(
 ) -> None:
     """Raise unless x, the states and the weights are those of ``what``."""
     require_float(name, x, "input")
-    shape = x.data.shape
+    shape = x.array.shape
     if len(shape) != 3 or shape[2] != what.input:
         raise ValueError(f"{name}: input.shape={shape}, needs (T, N, {what.input}): {what.input} features in each step")
     if shape[0] == 0:
@@ -55,21 +55,21 @@ def check_layer(
             continue
         require_same(name, "input", x, label, state)
         expected = (what.directions, shape[1], width)
-        if state.data.shape != expected:
+        if state.array.shape != expected:
             raise ValueError(
-                f"{name}: {label}.shape={state.data.shape}, needs {expected}: directions, sequences, units; "
+                f"{name}: {label}.shape={state.array.shape}, needs {expected}: directions, sequences, units; "
                 f"input.shape={shape}"
             )
     if len(weights) != what.directions:
         raise ValueError(f"{name}: weights of {len(weights)} directions, and the layer has {what.directions}")
     shapes = weight_shapes(what)
-    dtype = x.data.dtype
+    dtype = x.array.dtype
     for given in weights:
         for weight, expected in zip(given, shapes, strict=True):
             if weight is None:
                 if expected is not None:
                     break
-            elif not isinstance(weight, Tensor) or weight.data.shape != expected or weight.data.dtype is not dtype:
+            elif not isinstance(weight, Tensor) or weight.array.shape != expected or weight.array.dtype is not dtype:
                 break
         else:
             continue
@@ -84,8 +84,8 @@ def _check_weights(name: str, x: Tensor, given: Weights, shapes: Weights, what: 
             there = "missing" if weight is None else "given, and the layer has none"
             raise ValueError(f"{name}: {label} is {there}; the layer is {what}")
         require_same(name, "input", x, label, weight)
-        if weight.data.shape != expected:
-            raise ValueError(f"{name}: {label}.shape={weight.data.shape}, needs {expected}")
+        if weight.array.shape != expected:
+            raise ValueError(f"{name}: {label}.shape={weight.array.shape}, needs {expected}")
 
 
 class Rest(list[int]):
@@ -100,7 +100,7 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
         ValueError: there are not N of them, or one is not 1 to T (of a ``Rest``: 0 to T).
     """
     least = 0 if isinstance(lengths, Rest) else 1
-    array = np.asarray(lengths.data if isinstance(lengths, Tensor) else lengths)
+    array = np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name}: lengths are {array.dtype}, they must be ints; convert them with .long()")
     if array.shape != (batch,):

@@ -77,7 +77,7 @@ class _Segment(NamedTuple):
         if pairs:
             gs = grad([y for y, _ in pairs], [leaves[n] for n in places], [g for _, g in pairs], allow_unused=True)
         for n, g in zip(places, gs, strict=True):
-            result[n] = np.zeros_like(leaves[n].data) if g is None else g.data
+            result[n] = np.zeros_like(leaves[n].array) if g is None else g.array
         return *result[:3], Weights(*result[3:])
 
 
@@ -89,7 +89,7 @@ class CheckpointedLayer(Function):
         ctx: Any, x: Tensor, h0: Tensor | None, c0: Tensor | None, lengths: Array, what: Recurrence, cells: bool,
         masks: Masks | None, every: int, *flat: Tensor,
     ) -> tuple[Tensor, ...]:  # fmt: skip
-        (steps, batch, _), dtype = x.data.shape, x.data.dtype
+        (steps, batch, _), dtype = x.array.shape, x.array.dtype
         y = np.empty((steps, batch, what.directions * what.output), dtype)
         hn = np.empty((what.directions, batch, what.output), dtype)
         cn = np.empty((what.directions, batch, what.hidden), dtype) if what.cells else None
@@ -124,8 +124,8 @@ class CheckpointedLayer(Function):
             found = composed_grad(upstream, x, h0, c0, flat, what, lengths, cells, asked, masks)
             return *found[:6], None, None, *found[6:]
         gy, ghn, gcn, gcells = (array(g) for g in named(upstream, what, cells))
-        gx = np.zeros_like(x.data) if wanted[0] else None
-        gh0, gc0 = (np.zeros_like(state.data) if want else None for state, want in ((h0, wanted[1]), (c0, wanted[2])))
+        gx = np.zeros_like(x.array) if wanted[0] else None
+        gh0, gc0 = (np.zeros_like(state.array) if want else None for state, want in ((h0, wanted[1]), (c0, wanted[2])))
         states = iter(reversed(kept[0]))
         asked_of = regrouped(of_weights, what)
         pieces: list[Weights] = []
@@ -133,7 +133,7 @@ class CheckpointedLayer(Function):
             gh: Any = _part(ghn, d)
             gc: Any = _part(gcn, d)
             total: list[Any] = [None] * len(weights)
-            for steps_of in reversed(list(_segments(x.data.shape[0], every, what.reverse[d]))):
+            for steps_of in reversed(list(_segments(x.array.shape[0], every, what.reverse[d]))):
                 h, c = next(states)
                 segment = _segment(x, h, c, weights, lengths, what, cells, masks, d, steps_of)
                 of_steps = _cut(gy, steps_of, d, what.output), gh, gc, _cut(gcells, steps_of, d, what.hidden)
@@ -161,10 +161,10 @@ def _segment(
 ) -> _Segment:  # fmt: skip
     """The steps of a direction, with their part of the lengths and of what was drawn."""
     if masks is not None:
-        of_direction = [None if mask is None else mask.data[d : d + 1] for mask in masks]
+        of_direction = [None if mask is None else mask.array[d : d + 1] for mask in masks]
         parts = [of_direction[0], *[None if mask is None else mask[:, steps_of] for mask in of_direction[1:]]]
         masks = Masks(*map(wrapped, parts))
-    return _Segment(x.data[steps_of], h, c, weights, _within(lengths, steps_of), _direction(what, d), cells, masks)
+    return _Segment(x.array[steps_of], h, c, weights, _within(lengths, steps_of), _direction(what, d), cells, masks)
 
 
 @lru_cache(maxsize=1024)
@@ -196,7 +196,7 @@ def _cut(g: Array, steps_of: slice, d: int, width: int) -> Array:
 
 
 def _state(state: Tensor | None, d: int) -> Array:
-    return None if state is None else state.data[d : d + 1]
+    return None if state is None else state.array[d : d + 1]
 
 
 def _part(g: Array, d: int) -> Array:

@@ -46,8 +46,8 @@ def draw_masks(x: Tensor, what: Recurrence, recurrent: Tensor | None = None) -> 
 
     recurrent: the mask of recurrent dropout, if steps before x drew it.
     """
-    steps, batch = x.data.shape[:2]
-    p, (of_cell, of_hidden), dtype = what.recurrent_dropout, what.zoneout, x.data.dtype
+    steps, batch = x.array.shape[:2]
+    p, (of_cell, of_hidden), dtype = what.recurrent_dropout, what.zoneout, x.array.dtype
 
     def drawn(chance: float, *shape: int) -> np.ndarray | None:
         if not chance:
@@ -85,7 +85,7 @@ class _Product(NamedTuple):
     def __call__(self, x: Tensor) -> Tensor:
         if self.gain is None:
             return Linear.apply(x, self.w, self.b)
-        return layer_norm(Linear.apply(x, self.w, None), self.w.data.shape[0], self.gain, self.b, self.eps)
+        return layer_norm(Linear.apply(x, self.w, None), self.w.array.shape[0], self.gain, self.b, self.eps)
 
 
 def composed(
@@ -93,16 +93,16 @@ def composed(
     lengths: np.ndarray | None = None, cells: bool = False, masks: Masks | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:  # fmt: skip
     """What ``recurrent_layer`` computes, of arguments that it has checked."""
-    steps, batch = x.data.shape[:2]
+    steps, batch = x.array.shape[:2]
     absent: list[Tensor | None] = [None] * steps  # (N, 1): the sequences that have ended
     if lengths is not None:
         beyond = np.arange(steps)[:, None, None] >= lengths[:, None]
-        x = MaskedFill.apply(x, _zero(x), np.broadcast_to(beyond, x.data.shape))
+        x = MaskedFill.apply(x, _zero(x), np.broadcast_to(beyond, x.array.shape))
         absent = [wrap(row) if row.any() else None for row in beyond]
     hs, cs, hn, cn = [], [], [], []
     for d in range(what.directions):
-        h = wrap(np.zeros((batch, what.output), x.data.dtype)) if h0 is None else h0[d]
-        c = wrap(np.zeros((batch, what.hidden), x.data.dtype)) if c0 is None else c0[d]
+        h = wrap(np.zeros((batch, what.output), x.array.dtype)) if h0 is None else h0[d]
+        c = wrap(np.zeros((batch, what.hidden), x.array.dtype)) if c0 is None else c0[d]
         all_h, all_c, h, c = _direction(d, x, h, c, weights[d], what, absent, masks)
         hs.append(Stack.apply(0, *all_h))
         hn.append(h)
@@ -154,7 +154,7 @@ def _lstm(a: Tensor, c: Tensor, w: Weights, what: Recurrence) -> tuple[Tensor, T
     c = g + f * (c - g) if what.coupled else f * c + sigmoid(ai[0]) * g
     if what.clip is not None:
         low, high = what.clip
-        c = clamp(where(wrap(np.isnan(c.data)), high, c) if what.clip_nan else c, low, high)
+        c = clamp(where(wrap(np.isnan(c.array)), high, c) if what.clip_nan else c, low, high)
     o = sigmoid(ao if of_o is None else ao + of_o * c)
     out = c if w.norm_c is None else layer_norm(c, what.hidden, w.norm_c[0], w.norm_c[1], what.norm)
     h = o * tanh(out)
@@ -171,7 +171,7 @@ def _gru(ax: Sequence[Tensor], products: Sequence[_Product], given: Tensor, h: T
 def _zoned(before: Tensor, now: Tensor, p: float, mask: Tensor | None, d: int, t: int) -> Tensor:
     """The new state, but the old one where zoneout keeps it; without a mask, the mean of both."""
     if mask is not None:
-        return where(wrap(mask.data[d, t]), before, now)
+        return where(wrap(mask.array[d, t]), before, now)
     return now + p * (before - now) if p else now
 
 
@@ -189,4 +189,4 @@ def _side_by_side(pieces: list[Tensor]) -> Tensor:
 
 
 def _zero(x: Tensor) -> Tensor:
-    return wrap(np.zeros((), x.data.dtype))
+    return wrap(np.zeros((), x.array.dtype))

@@ -43,7 +43,7 @@ class RecurrentLayer(Function):
     ) -> tuple[Tensor, ...]:  # fmt: skip
         save = any(ctx.needs_input_grad)
         *outputs, saved = kernels.recurrent(
-            x.data, array(h0), array(c0), weight_arrays(flat, what), lengths, what, save, cells
+            x.array, array(h0), array(c0), weight_arrays(flat, what), lengths, what, save, cells
         )
         if save:
             # the kernels may give y out of what they keep: a change of it in place must be noticed
@@ -66,7 +66,7 @@ class RecurrentLayer(Function):
         if last := not is_graph_kept():
             ctx.free()  # now, since the sweep may fail before it does: what was saved will be written over
         gx, gh0, gc0, found = kernels.recurrent_grad(
-            array(gy), array(ghn), array(gcn), array(gcells), x.data, array(h0), array(c0), weight_arrays(flat, what),
+            array(gy), array(ghn), array(gcn), array(gcells), x.array, array(h0), array(c0), weight_arrays(flat, what),
             lengths, what, forward, (wanted[0], wanted[1], wanted[2], of_weights), last,
         )  # fmt: skip
         pieces = flattened(found, what) if of_weights else [None] * len(flat)
@@ -86,7 +86,7 @@ def composed_grad(
     gets its own gradient only.
     """
     arguments = [x, h0, c0, None, None, None, *flat]
-    own: list[Any] = [t if t is None else Reshape.apply(t, t.data.shape) for t in arguments]
+    own: list[Any] = [t if t is None else Reshape.apply(t, t.array.shape) for t in arguments]
     outputs = composed(own[0], own[1], own[2], regrouped(own[6:], what), what, lengths, cells, masks)
     some = heard([y for y in outputs if y is not None], upstream)
     places = [place for place, want in enumerate(wanted) if want]
@@ -115,7 +115,7 @@ def boxed(saved: Any) -> np.ndarray:
 
 
 def array(tensor: Tensor | None) -> np.ndarray | None:
-    return None if tensor is None else tensor.data
+    return None if tensor is None else tensor.array
 
 
 def wrapped(array: np.ndarray | None) -> Tensor | None:
@@ -150,7 +150,7 @@ def regrouped(flat: Sequence[Any], what: Recurrence) -> list[Weights]:
 
 def weight_arrays(flat: Sequence[Tensor], what: Recurrence) -> list[Weights]:
     """The weights of each direction as arrays."""
-    return regrouped([piece.data for piece in flat], what)
+    return regrouped([piece.array for piece in flat], what)
 
 
 def named(upstream: Sequence[Tensor | None], what: Recurrence, cells: bool) -> tuple[Tensor | None, ...]:

@@ -27,8 +27,8 @@ class Mean(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        ctx.input_shape, ctx.axes, ctx.keepdims = x.data.shape, axes, keepdims
-        return wrap(kernels.mean(x.data, axes, keepdims))
+        ctx.input_shape, ctx.axes, ctx.keepdims = x.array.shape, axes, keepdims
+        return wrap(kernels.mean(x.array, axes, keepdims))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -42,7 +42,7 @@ class Prod(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        y = wrap(kernels.prod(x.data, axes, keepdims))
+        y = wrap(kernels.prod(x.array, axes, keepdims))
         ctx.save_for_backward(x, y)
         ctx.axes = axes
         return y
@@ -50,8 +50,8 @@ class Prod(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x, y), axes = ctx.saved_tensors, ctx.axes
-        shape = x.data.shape
-        if y.data.all() and np.isfinite(y.data).all():  # nothing is 0, and nothing was rounded to it
+        shape = x.array.shape
+        if y.array.all() and np.isfinite(y.array).all():  # nothing is 0, and nothing was rounded to it
             return Reshape.apply(g * y, kept_shape(shape, axes)) / x, None, None
         # the others are all before it and all behind it, on one line
         kept = tuple(i for i in range(len(shape)) if i not in axes)
@@ -68,14 +68,14 @@ class NanToZero(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        kept = np.asarray(x.data == x.data)
+        kept = np.asarray(x.array == x.array)
         ctx.save_for_backward(kept)
-        return wrap(np.where(kept, x.data, x.data.dtype.type(0)))
+        return wrap(np.where(kept, x.array, x.array.dtype.type(0)))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (kept,) = ctx.saved_tensors
-        return (g * wrap(kept.astype(g.data.dtype)),)
+        return (g * wrap(kept.astype(g.array.dtype)),)
 
 
 def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -92,10 +92,10 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
         input = _converted("sum", input, dtype)
     if keepdim is not False:
         keepdim = as_flag("sum", "keepdim", keepdim)
-    over = axes("sum", dim, input.data.ndim)
-    if input.data.dtype.kind == "f":
+    over = axes("sum", dim, input.array.ndim)
+    if input.array.dtype.kind == "f":
         return Sum.apply(input, over, keepdim)
-    return wrap(np.asarray(input.data.sum(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
+    return wrap(np.asarray(input.array.sum(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
 
 
 def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -113,7 +113,7 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     require_float("mean", input)
     if keepdim is not False:
         keepdim = as_flag("mean", "keepdim", keepdim)
-    return Mean.apply(input, axes("mean", dim, input.data.ndim), keepdim)
+    return Mean.apply(input, axes("mean", dim, input.array.ndim), keepdim)
 
 
 def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -132,15 +132,15 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
         input = _converted("prod", input, dtype)
     if keepdim is not False:
         keepdim = as_flag("prod", "keepdim", keepdim)
-    over = axes("prod", dim, input.data.ndim)
-    if input.data.dtype.kind == "f":
+    over = axes("prod", dim, input.array.ndim)
+    if input.array.dtype.kind == "f":
         return Prod.apply(input, over, keepdim)
-    return wrap(np.asarray(input.data.prod(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
+    return wrap(np.asarray(input.array.prod(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
 
 
 def _wide(x: Tensor, asked: Any) -> Any:
     """The type that integers are reduced in; bool, where it is asked for: such a sum is any, such a product all."""
-    return np.bool_ if asked is not None and x.data.dtype.kind == "b" else np.int64
+    return np.bool_ if asked is not None and x.array.dtype.kind == "b" else np.int64
 
 
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -154,8 +154,8 @@ def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any 
     input = _converted("nansum", input, dtype)
     if keepdim is not False:
         keepdim = as_flag("nansum", "keepdim", keepdim)
-    over = axes("nansum", dim, input.data.ndim)
-    if input.data.dtype.kind == "f":
+    over = axes("nansum", dim, input.array.ndim)
+    if input.array.dtype.kind == "f":
         return Sum.apply(NanToZero.apply(input), over, keepdim)
     return sum(input, dim, keepdim, dtype=dtype)
 
@@ -172,8 +172,8 @@ def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any
     require_float("nanmean", input)
     if keepdim is not False:
         keepdim = as_flag("nanmean", "keepdim", keepdim)
-    over = axes("nanmean", dim, input.data.ndim)
-    count = np.asarray((input.data == input.data).sum(axis=over, keepdims=keepdim), input.data.dtype)
+    over = axes("nanmean", dim, input.array.ndim)
+    count = np.asarray((input.array == input.array).sum(axis=over, keepdims=keepdim), input.array.dtype)
     return Sum.apply(NanToZero.apply(input), over, keepdim) / wrap(count)
 
 
@@ -186,8 +186,8 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
         ValueError: an axis is named twice.
     """
     require_tensor("count_nonzero", input)
-    over = axes("count_nonzero", dim, input.data.ndim)
-    return wrap(np.asarray(np.count_nonzero(input.data, axis=over), np.int64))
+    over = axes("count_nonzero", dim, input.array.ndim)
+    return wrap(np.asarray(np.count_nonzero(input.array, axis=over), np.int64))
 
 
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
@@ -201,7 +201,7 @@ def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     require_tensor("all", input)
     if keepdim is not False:
         keepdim = as_flag("all", "keepdim", keepdim)
-    return wrap(np.asarray(np.all(input.data, axis=axes("all", dim, input.data.ndim), keepdims=keepdim)))
+    return wrap(np.asarray(np.all(input.array, axis=axes("all", dim, input.array.ndim), keepdims=keepdim)))
 
 
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
@@ -215,7 +215,7 @@ def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     require_tensor("any", input)
     if keepdim is not False:
         keepdim = as_flag("any", "keepdim", keepdim)
-    return wrap(np.asarray(np.any(input.data, axis=axes("any", dim, input.data.ndim), keepdims=keepdim)))
+    return wrap(np.asarray(np.any(input.array, axis=axes("any", dim, input.array.ndim), keepdims=keepdim)))
 
 
 def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:

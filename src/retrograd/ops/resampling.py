@@ -35,10 +35,10 @@ class Repeat(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, factors: tuple[int, ...]) -> Tensor:
         ctx.factors = factors
-        lead, space = x.data.shape[:2], x.data.shape[2:]
-        y = np.empty_like(x.data, shape=lead + tuple(n * f for n, f in zip(space, factors, strict=True)))
+        lead, space = x.array.shape[:2], x.array.shape[2:]
+        y = np.empty_like(x.array, shape=lead + tuple(n * f for n, f in zip(space, factors, strict=True)))
         apart = y.reshape(*lead, *(part for pair in zip(space, factors, strict=True) for part in pair))
-        kernels.copy(apart, x.data[(..., *(slice(None), None) * len(factors))])
+        kernels.copy(apart, x.array[(..., *(slice(None), None) * len(factors))])
         return wrap(y)
 
     @staticmethod
@@ -52,7 +52,7 @@ class SumBoxes(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, factors: tuple[int, ...]) -> Tensor:
         ctx.factors = factors
-        means = kernels.avg_pool(x.data, pool_window(x.data.shape[2:], factors), True)
+        means = kernels.avg_pool(x.array, pool_window(x.array.shape[2:], factors), True)
         return wrap(kernels.scale(means, float(math.prod(factors))))
 
     @staticmethod
@@ -84,7 +84,7 @@ def interpolate(
             and ``scale_factor`` is given, or an extent is 0.
     """
     require_float("interpolate", input)
-    shape = input.data.shape
+    shape = input.array.shape
     count = len(shape) - 2
     if mode not in _AXES:
         raise ValueError(f"interpolate: mode={mode!r} must be one of {', '.join(_AXES)}")
@@ -109,13 +109,13 @@ def interpolate(
     if min(shape[1:]) < 1 or min(target) < 1:
         raise ValueError(f"interpolate: input.shape={shape} and the new extents {target} must be at least 1")
     if mode.startswith("nearest"):
-        kind = input.data.dtype.char
+        kind = input.array.dtype.char
         factors = tuple(_factor(mode, *sizes, kind) for sizes in zip(shape[2:], target, ratios, strict=True))
         if min(factors) >= 1:
             return Repeat.apply(input, factors)
     y = input
     matrices = [
-        _matrix(mode, *sizes, bool(align_corners), antialias, input.data.dtype.char)
+        _matrix(mode, *sizes, bool(align_corners), antialias, input.array.dtype.char)
         for sizes in zip(shape[2:], target, ratios, strict=True)
     ]
     if count > 1 and None not in matrices[-2:]:

@@ -36,14 +36,14 @@ class Abs(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.abs(x.data))
+        return wrap(kernels.abs(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * sign(x),)
-        return (wrap(kernels.abs_grad(g.data, x.data)),)
+        return (wrap(kernels.abs_grad(g.array, x.array)),)
 
 
 class Sign(Function):
@@ -51,7 +51,7 @@ class Sign(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(kernels.sign(x.data))
+        return wrap(kernels.sign(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -63,7 +63,7 @@ class Ceil(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(kernels.ceil(x.data))
+        return wrap(kernels.ceil(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -75,7 +75,7 @@ class Floor(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(kernels.floor(x.data))
+        return wrap(kernels.floor(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -87,7 +87,7 @@ class Trunc(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(kernels.trunc(x.data))
+        return wrap(kernels.trunc(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -100,10 +100,10 @@ class Round(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, decimals: int) -> Tensor:
         if not decimals:
-            return wrap(kernels.round(x.data))
-        factor = np.array(10.0 ** max(decimals, -decimals), x.data.dtype)
+            return wrap(kernels.round(x.array))
+        factor = np.array(10.0 ** max(decimals, -decimals), x.array.dtype)
         there, back = (kernels.mul, kernels.div) if decimals > 0 else (kernels.div, kernels.mul)
-        return wrap(back(kernels.round(there(x.data, factor)), factor))
+        return wrap(back(kernels.round(there(x.array, factor)), factor))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -115,7 +115,7 @@ class Frac(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return wrap(kernels.frac(x.data))
+        return wrap(kernels.frac(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -130,16 +130,16 @@ class Fmod(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.fmod(x.data, y.data))
+        return wrap(kernels.fmod(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        gx, gy = sum_to(g, x.data.shape) if want_x else None, None
+        gx, gy = sum_to(g, x.array.shape) if want_x else None, None
         if want_y and recording():
-            gy = sum_to(-g * TruncDivide.apply(x, y), y.data.shape)
+            gy = sum_to(-g * TruncDivide.apply(x, y), y.array.shape)
         elif want_y:
-            gy = sum_to(wrap(kernels.fmod_grad(g.data, x.data, y.data)), y.data.shape)
+            gy = sum_to(wrap(kernels.fmod_grad(g.array, x.array, y.array)), y.array.shape)
         return gx, gy
 
 
@@ -151,16 +151,16 @@ class Remainder(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.remainder(x.data, y.data))
+        return wrap(kernels.remainder(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        gx, gy = sum_to(g, x.data.shape) if want_x else None, None
+        gx, gy = sum_to(g, x.array.shape) if want_x else None, None
         if want_y and recording():
-            gy = sum_to(-g * floor_divide(x, y), y.data.shape)
+            gy = sum_to(-g * floor_divide(x, y), y.array.shape)
         elif want_y:
-            gy = sum_to(wrap(kernels.remainder_grad(g.data, x.data, y.data)), y.data.shape)
+            gy = sum_to(wrap(kernels.remainder_grad(g.array, x.array, y.array)), y.array.shape)
         return gx, gy
 
 
@@ -171,13 +171,13 @@ class FloorDivide(Binary):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.shapes = x.data.shape, y.data.shape
-        return wrap(kernels.floor_divide(x.data, y.data))
+        ctx.shapes = x.array.shape, y.array.shape
+        return wrap(kernels.floor_divide(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (sx, sy) = ctx.needs_input_grad, ctx.shapes
-        zeros = [wrap(np.zeros(shape, g.data.dtype)) if want else None for want, shape in ((want_x, sx), (want_y, sy))]
+        zeros = [wrap(np.zeros(shape, g.array.dtype)) if want else None for want, shape in ((want_x, sx), (want_y, sy))]
         return tuple(zeros)
 
 
@@ -193,8 +193,8 @@ class TruncDivide(Binary):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.shapes = x.data.shape, y.data.shape
-        return wrap(kernels.trunc(kernels.div(x.data, y.data)))
+        ctx.shapes = x.array.shape, y.array.shape
+        return wrap(kernels.trunc(kernels.div(x.array, y.array)))
 
     backward = FloorDivide.backward
 
@@ -211,8 +211,8 @@ def absolute(input: Tensor) -> Tensor:
 
 def sign(input: Tensor) -> Tensor:
     """-1, 0 or 1, and 0 for NaN; the gradient is 0. Truth values are their own sign."""
-    if isinstance(input, Tensor) and input.data.dtype.kind == "b":
-        return wrap(input.data.copy())
+    if isinstance(input, Tensor) and input.array.dtype.kind == "b":
+        return wrap(input.array.copy())
     return unary_exact(Sign, "sign", np.sign, input)
 
 
@@ -249,8 +249,8 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     Raises:
         TypeError: input is neither floating-point nor int64, or an int64 with decimals.
     """
-    if isinstance(input, Tensor) and input.data.dtype.kind == "i" and not decimals:
-        return wrap(input.data.copy())
+    if isinstance(input, Tensor) and input.array.dtype.kind == "i" and not decimals:
+        return wrap(input.array.copy())
     require_float("round", input)
     return Round.apply(input, decimals)
 
@@ -294,8 +294,8 @@ def trunc_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 def _divided(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     x, y = promote(name, x, y)
-    if x.data.dtype.kind == "b":
+    if x.array.dtype.kind == "b":
         raise TypeError(f"{name}: input and other are bool, needs numbers; convert one with .long()")
-    if x.data.dtype.kind == "i" and not y.data.all():
+    if x.array.dtype.kind == "i" and not y.array.all():
         raise ZeroDivisionError(f"{name}: other contains 0, which divides no integer; convert input with input.float()")
     return binary(operator, name, x, y)

@@ -88,8 +88,8 @@ def rand_like(input: Tensor, generator: Any = None, dtype: Any = None, requires_
     Raises:
         TypeError: the type is no floating-point type.
     """
-    kind = input.data.dtype if dtype is None else dtype
-    return rand(input.data.shape, generator=generator, dtype=kind, requires_grad=requires_grad)
+    kind = input.array.dtype if dtype is None else dtype
+    return rand(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad)
 
 
 def randn_like(input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -98,8 +98,8 @@ def randn_like(input: Tensor, generator: Any = None, dtype: Any = None, requires
     Raises:
         TypeError: the type is no floating-point type.
     """
-    kind = input.data.dtype if dtype is None else dtype
-    return randn(input.data.shape, generator=generator, dtype=kind, requires_grad=requires_grad)
+    kind = input.array.dtype if dtype is None else dtype
+    return randn(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad)
 
 
 def randint_like(
@@ -112,10 +112,10 @@ def randint_like(
         ValueError: the range is empty.
     """
     first, last = (0, low) if high is None else (low, high)
-    kind = input.data.dtype if dtype is None else dtype
+    kind = input.array.dtype if dtype is None else dtype
     if first >= last:
         raise ValueError(f"randint_like: low={first} must be smaller than high={last}")
-    return randint(first, last, input.data.shape, generator, kind, requires_grad)
+    return randint(first, last, input.array.shape, generator, kind, requires_grad)
 
 
 def normal(
@@ -132,11 +132,11 @@ def normal(
     tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
     if bool(tensors) == (size is not None):
         raise ValueError("normal: give size together with numbers, and without it a Tensor as mean or std")
-    m, s = (t.data if isinstance(t, Tensor) else np.asarray(float(t)) for t in (mean, std))
+    m, s = (t.array if isinstance(t, Tensor) else np.asarray(float(t)) for t in (mean, std))
     if (s < 0).any():
         raise ValueError(f"normal: std={s.min()} must be at least 0")
     shape = broadcast_shape("normal", m.shape, s.shape) if tensors else sizes((size,))
-    kind = _float("normal", dtype or (tensors[0].data.dtype if tensors else float32))
+    kind = _float("normal", dtype or (tensors[0].array.dtype if tensors else float32))
     return Tensor(np.asarray(source.standard_normal(shape) * s + m).astype(kind), requires_grad)
 
 
@@ -149,11 +149,11 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     """
     require_float("bernoulli", input)
     source = chosen("bernoulli", generator)
-    probability = input.data if p is None else np.asarray(p)
+    probability = input.array if p is None else np.asarray(p)
     if not ((probability >= 0) & (probability <= 1)).all():
         raise ValueError("bernoulli: probabilities must lie in [0, 1]")
-    drawn = np.asarray(source.random(input.data.shape) < probability)
-    return Constant.apply(input, drawn.astype(input.data.dtype))
+    drawn = np.asarray(source.random(input.array.shape) < probability)
+    return Constant.apply(input, drawn.astype(input.array.dtype))
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
@@ -164,10 +164,10 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
         ValueError: a rate is negative or NaN.
     """
     require_float("poisson", input)
-    if not (input.data >= 0).all():
+    if not (input.array >= 0).all():
         raise ValueError("poisson: rates must be at least 0")
-    drawn = np.asarray(chosen("poisson", generator).poisson(input.data))
-    return Constant.apply(input, drawn.astype(input.data.dtype))
+    drawn = np.asarray(chosen("poisson", generator).poisson(input.array))
+    return Constant.apply(input, drawn.astype(input.array.dtype))
 
 
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
@@ -182,9 +182,9 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     """
     require_float("multinomial", input)
     source = chosen("multinomial", generator)
-    weights = np.atleast_2d(input.data).astype(np.float64)
-    if input.data.ndim not in (1, 2):
-        raise ValueError(f"multinomial: input.shape={input.data.shape}, needs (N,) or (M, N)")
+    weights = np.atleast_2d(input.array).astype(np.float64)
+    if input.array.ndim not in (1, 2):
+        raise ValueError(f"multinomial: input.shape={input.array.shape}, needs (N,) or (M, N)")
     if num_samples < 1:
         raise ValueError(f"multinomial: num_samples={num_samples} must be at least 1")
     if not (np.isfinite(weights) & (weights >= 0)).all() or (weights.sum(1) <= 0).any():
@@ -208,7 +208,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
             times = source.exponential(size=weights.shape) / weights
         places = np.argsort(times, 1, kind="stable")[:, :num_samples]
     places = places.reshape(len(weights), num_samples).astype(np.int64)
-    return wrap(places if input.data.ndim == 2 else places[0])
+    return wrap(places if input.array.ndim == 2 else places[0])
 
 
 def _float(name: str, dtype: Any) -> Any:

@@ -33,7 +33,7 @@ class CumSum(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, reverse: bool) -> Tensor:
         ctx.axis, ctx.reverse = axis, reverse
-        return wrap(kernels.cumsum(x.data, axis, reverse))
+        return wrap(kernels.cumsum(x.array, axis, reverse))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -45,7 +45,7 @@ class CumProd(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
-        y = wrap(kernels.cumprod(x.data, axis))
+        y = wrap(kernels.cumprod(x.array, axis))
         ctx.save_for_backward(x, y)
         ctx.axis = axis
         return y
@@ -63,7 +63,7 @@ class LinearScan(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, factor: Tensor, axis: int, reverse: bool) -> Tensor:
-        y = wrap(kernels.linear_scan(x.data, factor.data, axis, reverse))
+        y = wrap(kernels.linear_scan(x.array, factor.array, axis, reverse))
         ctx.save_for_backward(factor, y)
         ctx.axis, ctx.reverse = axis, reverse
         return y
@@ -82,7 +82,7 @@ class LogCumSumExp(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
         with np.errstate(all="ignore"):
-            y = wrap(np.logaddexp.accumulate(x.data, axis))
+            y = wrap(np.logaddexp.accumulate(x.array, axis))
         ctx.save_for_backward(x, y)
         ctx.axis = axis
         return y
@@ -102,12 +102,12 @@ class CumExtreme(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
-        values = (np.minimum if smallest else np.maximum).accumulate(x.data, axis)
-        places = np.arange(x.data.shape[axis]).reshape((-1,) + (1,) * (x.data.ndim - 1 - axis))
-        new = (x.data == values) | (x.data != x.data)
+        values = (np.minimum if smallest else np.maximum).accumulate(x.array, axis)
+        places = np.arange(x.array.shape[axis]).reshape((-1,) + (1,) * (x.array.ndim - 1 - axis))
+        new = (x.array == values) | (x.array != x.array)
         indices = np.maximum.accumulate(np.where(new, places, 0), axis)
         ctx.save_for_backward(private(indices, any(ctx.needs_input_grad)))
-        ctx.axis, ctx.input_shape = axis, x.data.shape
+        ctx.axis, ctx.input_shape = axis, x.array.shape
         positions = wrap(indices)
         ctx.mark_non_differentiable(positions)
         ctx.set_materialize_grads(False)
@@ -125,11 +125,11 @@ class Shift(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, step: int, fill: float) -> Tensor:
         ctx.axis, ctx.step = axis, step
-        y = np.full_like(x.data, fill)
-        before, behind = [slice(None)] * x.data.ndim, [slice(None)] * x.data.ndim
+        y = np.full_like(x.array, fill)
+        before, behind = [slice(None)] * x.array.ndim, [slice(None)] * x.array.ndim
         before[axis], behind[axis] = slice(None, -1), slice(1, None)
         target, source = (behind, before) if step > 0 else (before, behind)
-        y[tuple(target)] = x.data[tuple(source)]
+        y[tuple(target)] = x.array[tuple(source)]
         return wrap(y)
 
     @staticmethod
@@ -160,11 +160,11 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     input, along = _checked("cumsum", input, dim, dtype)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(cumsum, input, dim)
-    if input.data.dtype.kind == "f":
+    if input.array.dtype.kind == "f":
         return CumSum.apply(input, along, False)
-    return wrap(np.cumsum(input.data, along, np.int64))
+    return wrap(np.cumsum(input.array, along, np.int64))
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
@@ -177,11 +177,11 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     input, along = _checked("cumprod", input, dim, dtype)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(cumprod, input, dim)
-    if input.data.dtype.kind == "f":
+    if input.array.dtype.kind == "f":
         return CumProd.apply(input, along)
-    return wrap(np.cumprod(input.data, along, np.int64))
+    return wrap(np.cumprod(input.array, along, np.int64))
 
 
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
@@ -192,9 +192,9 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     require_float("logcumsumexp", input)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(logcumsumexp, input, dim)
-    return LogCumSumExp.apply(input, axis("logcumsumexp", "dim", dim, input.data.ndim))
+    return LogCumSumExp.apply(input, axis("logcumsumexp", "dim", dim, input.array.ndim))
 
 
 def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
@@ -233,18 +233,18 @@ def diff(
         IndexError: input has no axis ``dim``.
     """
     input, along = _checked("diff", input, dim, None)
-    if not input.data.ndim:
+    if not input.array.ndim:
         raise ValueError("diff: input has no axis, needs at least 1")
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise ValueError(f"diff: n={n!r} must be an int of at least 0")
     joined = _joined(input, along, prepend, append)
     given, input = input, input if n == 0 else joined
-    for _ in range(min(n, input.data.shape[along])):
-        front: list[Any] = [slice(None)] * input.data.ndim
+    for _ in range(min(n, input.array.shape[along])):
+        front: list[Any] = [slice(None)] * input.array.ndim
         back = list(front)
         front[along], back[along] = slice(None, -1), slice(1, None)
-        if input.data.dtype.kind == "b":
-            input = wrap(input.data[tuple(back)] ^ input.data[tuple(front)])
+        if input.array.dtype.kind == "b":
+            input = wrap(input.array[tuple(back)] ^ input.array[tuple(front)])
         else:
             input = GetItem.apply(input, tuple(back)) - GetItem.apply(input, tuple(front))
     return unshared(input, given)
@@ -255,21 +255,21 @@ def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None
     given = {label: part for label, part in named.items() if part is not None}
     for label, part in given.items():
         require_tensor("diff", part, label)
-    dtype = meeting(*[part.data for part in given.values()])
+    dtype = meeting(*[part.array for part in given.values()])
     x, parts = cast(x, dtype), []
     for label, part in given.items():
-        shape, own = list(part.data.shape), list(x.data.shape)
+        shape, own = list(part.array.shape), list(x.array.shape)
         if len(shape) != len(own) or shape[:along] + shape[along + 1 :] != own[:along] + own[along + 1 :]:
             raise ValueError(
-                f"diff: {label}.shape={part.data.shape} must equal input.shape={x.data.shape} but for axis {along}"
+                f"diff: {label}.shape={part.array.shape} must equal input.shape={x.array.shape} but for axis {along}"
             )
         parts.append(cast(part, dtype))
     if len(parts) == 1:
         return x
-    if x.data.dtype.kind != "f":
-        return wrap(np.concatenate([part.data for part in parts], along))
-    extents = [part.data.shape[along] for part in parts]
-    shape = list(x.data.shape)
+    if x.array.dtype.kind != "f":
+        return wrap(np.concatenate([part.array for part in parts], along))
+    extents = [part.array.shape[along] for part in parts]
+    shape = list(x.array.shape)
     shape[along] = sum(extents)
     total: Any = None
     start = 0
@@ -283,7 +283,7 @@ def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None
 
 def _extreme(name: str, x: Tensor, dim: int, smallest: bool) -> CumulativeMaximum:
     x, along = _checked(name, x, dim, None)
-    if not x.data.ndim:
+    if not x.array.ndim:
         return of_line(cummin if smallest else cummax, x, dim)
     return CumulativeMaximum(*CumExtreme.apply(x, along, smallest))
 
@@ -293,4 +293,4 @@ def _checked(name: str, x: Tensor, dim: int, dtype: Any) -> tuple[Tensor, int]:
         raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
-    return x, axis(name, "dim", dim, x.data.ndim or 1)
+    return x, axis(name, "dim", dim, x.array.ndim or 1)

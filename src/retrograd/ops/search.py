@@ -36,19 +36,19 @@ def searchsorted(
         raise TypeError(f"searchsorted: sorted_sequence is {type(sorted_sequence).__name__}, needs a Tensor")
     if side is not None and (side not in ("left", "right") or (right and side == "left")):
         raise ValueError(f'searchsorted: side={side!r} must be "left" or "right" and agree with right={right}')
-    sequence = sorted_sequence.data
+    sequence = sorted_sequence.array
     where: Literal["left", "right"] = "right" if right or side == "right" else "left"
     if sorter is not None:
-        if sorter.data.shape != sequence.shape or sorter.data.dtype != np.int64:
+        if sorter.array.shape != sequence.shape or sorter.array.dtype != np.int64:
             raise ValueError(
                 f"searchsorted: sorter must hold int64 indices in the shape of sorted_sequence, {sequence.shape}; "
-                f"it is {sorter.data.dtype} of shape {sorter.data.shape}"
+                f"it is {sorter.array.dtype} of shape {sorter.array.shape}"
             )
-        sequence = np.take_along_axis(sequence, sorter.data, -1)
+        sequence = np.take_along_axis(sequence, sorter.array, -1)
     if is_number(input):
         values = np.asarray(input)
     elif isinstance(input, Tensor):
-        values = input.data
+        values = input.array
     else:
         raise TypeError(f"searchsorted: input is {type(input).__name__}, needs a Tensor or a number")
     if sequence.ndim == 1:
@@ -76,8 +76,8 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     _refuse_int32("bucketize", out_int32)
     if not isinstance(boundaries, Tensor):
         raise TypeError(f"bucketize: boundaries is {type(boundaries).__name__}, needs a Tensor")
-    if boundaries.data.ndim != 1:
-        raise ValueError(f"bucketize: boundaries.shape={boundaries.data.shape} must have one axis")
+    if boundaries.array.ndim != 1:
+        raise ValueError(f"bucketize: boundaries.shape={boundaries.array.shape} must have one axis")
     return searchsorted(boundaries, input, right=as_flag("bucketize", "right", right))
 
 
@@ -98,7 +98,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     require_float("histc", input)
     if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < TOO_LONG:
         raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}")
-    x = input.data.reshape(-1)
+    x = input.array.reshape(-1)
     low, high = float(min), float(max)
     if low == high and x.size:
         low, high = float(x.min()), float(x.max())
@@ -121,23 +121,23 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             element or minlength is beyond all memory.
     """
     require_tensor("bincount", input)
-    if input.data.dtype != np.int64:
-        raise TypeError(f"bincount: input is {input.data.dtype}, needs int64; convert it with input.long()")
-    if input.data.ndim != 1 or (input.data.size and input.data.min() < 0):
+    if input.array.dtype != np.int64:
+        raise TypeError(f"bincount: input is {input.array.dtype}, needs int64; convert it with input.long()")
+    if input.array.ndim != 1 or (input.array.size and input.array.min() < 0):
         raise ValueError(
-            f"bincount: input must have one axis and no negative element; input.shape={input.data.shape}"
+            f"bincount: input must have one axis and no negative element; input.shape={input.array.shape}"
         )
-    if weights is not None and weights.data.shape != input.data.shape:
-        raise ValueError(f"bincount: weights.shape={weights.data.shape} must equal input.shape={input.data.shape}")
+    if weights is not None and weights.array.shape != input.array.shape:
+        raise ValueError(f"bincount: weights.shape={weights.array.shape} must equal input.shape={input.array.shape}")
     if isinstance(minlength, bool) or not isinstance(minlength, int) or not 0 <= minlength < TOO_LONG:
         raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {TOO_LONG - 1}")
-    largest = input.data.max(initial=0)
+    largest = input.array.max(initial=0)
     if largest >= TOO_LONG:
         raise ValueError(f"bincount: input has the element {largest}, for which no memory suffices")
-    counts = np.bincount(input.data, None if weights is None else weights.data, minlength)
+    counts = np.bincount(input.array, None if weights is None else weights.array, minlength)
     if weights is None:
         return wrap(counts.astype(np.int64, copy=False))
-    return wrap(counts.astype(weights.data.dtype if weights.data.dtype.kind == "f" else np.float64))
+    return wrap(counts.astype(weights.array.dtype if weights.array.dtype.kind == "f" else np.float64))
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
@@ -151,7 +151,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
         IndexError: y has no axis ``dim``.
     """
     require_number("trapezoid", y, "y")
-    along = axis("trapezoid", "dim", dim, y.data.ndim)
+    along = axis("trapezoid", "dim", dim, y.array.ndim)
     front, back = (slice(None),) * along + (slice(None, -1),), (slice(None),) * along + (slice(1, None),)
     pairs = GetItem.apply(y, front) + GetItem.apply(y, back)
     if x is None:
@@ -161,16 +161,16 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
     if dx is not None:
         raise ValueError("trapezoid: x and dx both say how long the steps are; give one of them")
     require_number("trapezoid", x, "x")
-    given = x.data.shape
-    if x.data.ndim == 1:
-        x = x.reshape((-1,) + (1,) * (y.data.ndim - 1 - along))
-    x = x.reshape((1,) * (y.data.ndim - x.data.ndim) + x.data.shape)
-    if x.data.ndim != y.data.ndim or any(
+    given = x.array.shape
+    if x.array.ndim == 1:
+        x = x.reshape((-1,) + (1,) * (y.array.ndim - 1 - along))
+    x = x.reshape((1,) * (y.array.ndim - x.array.ndim) + x.array.shape)
+    if x.array.ndim != y.array.ndim or any(
         m != n and (a == along or 1 not in (m, n))
-        for a, (m, n) in enumerate(zip(x.data.shape, y.data.shape, strict=True))
+        for a, (m, n) in enumerate(zip(x.array.shape, y.array.shape, strict=True))
     ):
         raise ValueError(
-            f"trapezoid: x.shape={given} must be ({y.data.shape[along]},), or broadcast to y.shape={y.data.shape} with "
+            f"trapezoid: x.shape={given} must be ({y.shape[along]},), or broadcast to y.shape={y.shape} with "
             f"as many elements along axis dim={dim}"
         )
     return sum(pairs * diff(x, dim=along), along) * 0.5

@@ -33,17 +33,17 @@ class MaskedFill(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, v: Tensor, mask: np.ndarray) -> Tensor:
         ctx.save_for_backward(mask)
-        ctx.input_shape, ctx.value_shape = x.data.shape, v.data.shape
-        if x.data.shape != mask.shape:
-            return wrap(np.where(mask, v.data, x.data))
-        y = x.data.copy(order="K")
-        np.copyto(y, v.data, where=mask)
+        ctx.input_shape, ctx.value_shape = x.array.shape, v.array.shape
+        if x.array.shape != mask.shape:
+            return wrap(np.where(mask, v.array, x.array))
+        y = x.array.copy(order="K")
+        np.copyto(y, v.array, where=mask)
         return wrap(y)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (mask,) = ctx.saved_tensors
-        zero = wrap(np.zeros((), g.data.dtype))
+        zero = wrap(np.zeros((), g.array.dtype))
         gx = sum_to(MaskedFill.apply(g, zero, mask), ctx.input_shape) if ctx.needs_input_grad[0] else None
         gv = sum_to(MaskedFill.apply(g, zero, np.asarray(~mask)), ctx.value_shape) if ctx.needs_input_grad[1] else None
         return gx, gv, None
@@ -59,11 +59,11 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """
     require_tensor("index_select", input)
     indices, position = _vector("index_select", input, dim, index)
-    if not input.data.ndim:
+    if not input.array.ndim:
         if indices.size != 1:
-            raise ValueError(f"index_select: index.shape={index.data.shape}, of a number one can be selected")
+            raise ValueError(f"index_select: index.shape={index.array.shape}, of a number one can be selected")
         return of_line(index_select, input, dim, index)
-    return SparseProduct.apply(input, Matrix(indices, input.data.shape[position]), position)
+    return SparseProduct.apply(input, Matrix(indices, input.array.shape[position]), position)
 
 
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
@@ -75,7 +75,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         ValueError: the shape of ``source`` does not fit.
     """
     require_tensor("index_add", input)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(index_add, input, dim, index, source, alpha=alpha)
     indices, position = _vector("index_add", input, dim, index)
     source = _slices("index_add", input, indices, position, source)
@@ -91,7 +91,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         ValueError: the shape of ``source`` does not fit.
     """
     require_tensor("index_copy", input)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(index_copy, input, dim, index, source)
     indices, position = _vector("index_copy", input, dim, index)
     source = _slices("index_copy", input, indices, position, source)
@@ -107,7 +107,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         ValueError: ``value`` has more than one element.
     """
     require_tensor("index_fill", input)
-    if not input.data.ndim:
+    if not input.array.ndim:
         return of_line(index_fill, input, dim, index, value)
     indices, position = _vector("index_fill", input, dim, index, negative=True)
     places = _at(indices, position)
@@ -125,8 +125,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     """
     require_tensor("take", input)
     _require_int64("take", index)
-    size = input.data.size
-    flat = in_range("take", "index", index.data, size, f"input.shape={input.data.shape} with {size} elements")
+    size = input.array.size
+    flat = in_range("take", "index", index.array, size, f"input.shape={input.array.shape} with {size} elements")
     return get(input.reshape(size), Places(None, (0,), (flat,)))
 
 
@@ -140,7 +140,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     require_tensor("masked_fill", input)
     shape = _require_mask("masked_fill", input, mask)
     number = _number("masked_fill", input, value)
-    own = private(mask.data, input.requires_grad or number.requires_grad)
+    own = private(mask.array, input.requires_grad or number.requires_grad)
     return MaskedFill.apply(input, number, np.broadcast_to(own, shape))
 
 
@@ -166,13 +166,13 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     require_tensor("masked_scatter", input)
     shape = _require_mask("masked_scatter", input, mask)
     _require_type("masked_scatter", input, source)
-    count = int(np.count_nonzero(np.broadcast_to(mask.data, shape)))
-    if source.data.size < count:
-        raise ValueError(f"masked_scatter: source has {source.data.size} elements, the mask is True in {count}")
+    count = int(np.count_nonzero(np.broadcast_to(mask.array, shape)))
+    if source.array.size < count:
+        raise ValueError(f"masked_scatter: source has {source.array.size} elements, the mask is True in {count}")
     if not shape:
         return source.reshape(-1)[0] if count else input.clone()
-    places = Places(None, tuple(range(len(shape))), np.broadcast_to(mask.data, shape).nonzero())
-    return Put.apply(expand(input, shape), source.reshape(source.data.size)[:count], places, False)
+    places = Places(None, tuple(range(len(shape))), np.broadcast_to(mask.array, shape).nonzero())
+    return Put.apply(expand(input, shape), source.reshape(source.array.size)[:count], places, False)
 
 
 def _at(indices: np.ndarray, position: int) -> Places:
@@ -184,55 +184,55 @@ def _vector(
 ) -> tuple[np.ndarray, int]:
     """A vector of indices and the axis, counted from the front."""
     _require_int64(name, index)
-    shape = x.data.shape
+    shape = x.array.shape
     position = axis(name, "dim", dim, max(1, len(shape)))
-    if index.data.ndim > 1:
-        raise ValueError(f"{name}: index.shape={index.data.shape}, needs a vector or a number")
+    if index.array.ndim > 1:
+        raise ValueError(f"{name}: index.shape={index.array.shape}, needs a vector or a number")
     extent = shape[position] if shape else 1
-    indices = np.atleast_1d(np.ascontiguousarray(index.data))
+    indices = np.atleast_1d(np.ascontiguousarray(index.array))
     return in_range(name, "index", indices, extent, f"axis dim={dim} of input.shape={shape}", negative), position
 
 
 def _slices(name: str, x: Tensor, indices: np.ndarray, position: int, source: Any) -> Tensor:
     _require_type(name, x, source)
-    shape = x.data.shape
+    shape = x.array.shape
     wanted = shape[:position] + (indices.size,) + shape[position + 1 :]
-    if wanted == (1,) and not source.data.ndim:
+    if wanted == (1,) and not source.array.ndim:
         return reshape(source, 1)
-    if source.data.shape != wanted:
+    if source.array.shape != wanted:
         raise ValueError(
-            f"{name}: source.shape={source.data.shape}, {indices.size} slices of input.shape={shape} along dim="
+            f"{name}: source.shape={source.array.shape}, {indices.size} slices of input.shape={shape} along dim="
             f"{position} have {wanted}"
         )
     return source
 
 
 def _require_type(name: str, x: Tensor, source: Any) -> None:
-    if not isinstance(source, Tensor) or source.data.dtype != x.data.dtype:
-        what = source.data.dtype if isinstance(source, Tensor) else type(source).__name__
-        raise TypeError(f"{name}: source is {what}, needs a Tensor of input's type, {x.data.dtype}")
+    if not isinstance(source, Tensor) or source.array.dtype != x.array.dtype:
+        what = source.array.dtype if isinstance(source, Tensor) else type(source).__name__
+        raise TypeError(f"{name}: source is {what}, needs a Tensor of input's type, {x.array.dtype}")
 
 
 def _require_int64(name: str, index: Any) -> None:
-    if not isinstance(index, Tensor) or index.data.dtype != np.int64:
-        what = index.data.dtype if isinstance(index, Tensor) else type(index).__name__
+    if not isinstance(index, Tensor) or index.array.dtype != np.int64:
+        what = index.array.dtype if isinstance(index, Tensor) else type(index).__name__
         raise TypeError(f"{name}: index is {what}, needs an int64 Tensor")
 
 
 def _require_mask(name: str, x: Tensor, mask: Any) -> tuple[int, ...]:
     """The common shape of input and mask."""
-    if not isinstance(mask, Tensor) or mask.data.dtype != np.bool_:
-        what = mask.data.dtype if isinstance(mask, Tensor) else type(mask).__name__
+    if not isinstance(mask, Tensor) or mask.array.dtype != np.bool_:
+        what = mask.array.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise TypeError(f"{name}: mask is {what}, needs a bool Tensor; compare, or convert it with mask.bool()")
-    return broadcast_shape(name, x.data.shape, mask.data.shape)
+    return broadcast_shape(name, x.array.shape, mask.array.shape)
 
 
 def _number(name: str, x: Tensor, value: Any) -> Tensor:
     """A number as a Tensor without axes, of x's type."""
     if isinstance(value, Tensor):
-        if value.data.ndim:
-            raise ValueError(f"{name}: value.shape={value.data.shape}, needs a number or a Tensor without axes")
-        return cast(value, x.data.dtype)
+        if value.array.ndim:
+            raise ValueError(f"{name}: value.shape={value.array.shape}, needs a number or a Tensor without axes")
+        return cast(value, x.array.dtype)
     if not is_number(value):
         raise TypeError(f"{name}: value is {type(value).__name__}, needs a number or a Tensor without axes")
-    return wrap(np.asarray(value, x.data.dtype))
+    return wrap(np.asarray(value, x.array.dtype))

@@ -51,8 +51,8 @@ class Reshape(View):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-        ctx.input_shape = x.data.shape
-        return wrap(reshaped(x.data, shape))
+        ctx.input_shape = x.array.shape
+        return wrap(reshaped(x.array, shape))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -65,7 +65,7 @@ class Permute(View):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dims: tuple[int, ...]) -> Tensor:
         ctx.dims = dims
-        return wrap(x.data.transpose(dims))
+        return wrap(x.array.transpose(dims))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -78,8 +78,8 @@ class Clone(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: Any) -> Tensor:
-        y = np.empty_like(x.data, order=order)
-        kernels.copy(y, x.data)
+        y = np.empty_like(x.array, order=order)
+        kernels.copy(y, x.array)
         return wrap(y)
 
     @staticmethod
@@ -97,13 +97,13 @@ def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[i
     """
     require_tensor("reshape", input)
     target = sizes(extents if shape is None else either("reshape", "shape", extents, shape))
-    if target == input.data.shape:
+    if target == input.array.shape:
         return input
     try:
         return Reshape.apply(input, target)
     except ValueError:
         raise ValueError(
-            f"reshape: {input.data.size} elements of input.shape={input.data.shape} do not fit shape={target}; "
+            f"reshape: {input.array.size} elements of input.shape={input.array.shape} do not fit shape={target}; "
             f"the products must be equal (one extent may be -1)"
         ) from None
 
@@ -116,7 +116,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         ValueError: ``start_dim`` lies behind ``end_dim``.
     """
     require_tensor("flatten", input)
-    shape = input.data.shape
+    shape = input.array.shape
     ndim = len(shape) or 1
     start, end = axis("flatten", "start_dim", start_dim, ndim), axis("flatten", "end_dim", end_dim, ndim)
     if not shape:
@@ -141,12 +141,12 @@ def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] 
         ValueError: ``order`` is not a permutation of input's axes.
     """
     require_tensor("permute", input)
-    ndim = input.data.ndim
+    ndim = input.array.ndim
     wanted = sizes(order if dims is None else either("permute", "dims", order, dims))
     normal = tuple(d + ndim if d < 0 else d for d in wanted)
     if sorted(normal) != list(range(ndim)):
         raise ValueError(
-            f"permute: dims={wanted} must name each of the {ndim} axes of input.shape={input.data.shape} once"
+            f"permute: dims={wanted} must name each of the {ndim} axes of input.shape={input.array.shape} once"
         )
     return Permute.apply(input, normal)
 
@@ -158,7 +158,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
         IndexError: input has no such axis.
     """
     require_tensor("transpose", input)
-    ndim = input.data.ndim
+    ndim = input.array.ndim
     a, b = axis("transpose", "dim0", dim0, ndim or 1), axis("transpose", "dim1", dim1, ndim or 1)
     dims = list(range(ndim))
     if ndim:
@@ -174,7 +174,7 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
         ValueError: ``dim`` names an axis twice.
     """
     require_tensor("squeeze", input)
-    shape = input.data.shape
+    shape = input.array.shape
     named = range(len(shape)) if dim is None else axes("squeeze", "dim", dim, len(shape) or 1)
     return reshape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
 
@@ -186,7 +186,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
         IndexError: the result has no axis ``dim``.
     """
     require_tensor("unsqueeze", input)
-    shape = input.data.shape
+    shape = input.array.shape
     position = axis("unsqueeze", "dim", dim, len(shape) + 1)
     return reshape(input, shape[:position] + (1,) + shape[position:])
 
@@ -203,30 +203,30 @@ def contiguous(input: Tensor) -> Tensor:
     The operators do not need it: they take any strides, and images lie channels-last for speed.
     """
     require_tensor("contiguous", input)
-    return input if input.data.flags.c_contiguous else Clone.apply(input, "C")
+    return input if input.array.flags.c_contiguous else Clone.apply(input, "C")
 
 
 def is_contiguous(input: Tensor) -> bool:
     """Whether input's elements lie in C order without gaps."""
     require_tensor("is_contiguous", input)
-    return bool(input.data.flags.c_contiguous)
+    return bool(input.array.flags.c_contiguous)
 
 
 def numel(input: Tensor) -> int:
     """The number of elements."""
     require_tensor("numel", input)
-    return input.data.size
+    return input.array.size
 
 
 def ravel(input: Tensor) -> Tensor:
     """input with one axis, in C order: a view if its memory is so already, else a copy."""
     require_tensor("ravel", input)
-    return reshape(contiguous(input), input.data.size)
+    return reshape(contiguous(input), input.array.size)
 
 
 def unshared(y: Tensor, x: Tensor) -> Tensor:
     """y, as a copy if it shows memory of x: for operators whose result is one of its own, whatever the arguments."""
-    return Clone.apply(y, "K") if np.may_share_memory(y.data, x.data) else y
+    return Clone.apply(y, "K") if np.may_share_memory(y.array, x.array) else y
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
@@ -236,7 +236,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
         ValueError: the number of elements differs.
     """
     require_tensor("reshape_as", input)
-    return reshape(input, other.data.shape)
+    return reshape(input, other.array.shape)
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
@@ -246,7 +246,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
         ValueError: the number of elements differs.
     """
     require_tensor("view_as", input)
-    return reshape(input, other.data.shape)
+    return reshape(input, other.array.shape)
 
 
 def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
@@ -258,7 +258,7 @@ def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
         ValueError: the product of ``sizes`` is not the extent of the axis.
     """
     require_tensor("unflatten", input)
-    shape = input.data.shape
+    shape = input.array.shape
     position = axis("unflatten", "dim", dim, len(shape))
     target = _extents((sizes,))
     rest = math.prod(n for n in target if n != -1)
@@ -280,7 +280,7 @@ def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tup
         ValueError: an axis is named twice, or the numbers of axes differ.
     """
     require_tensor("movedim", input)
-    ndim = input.data.ndim
+    ndim = input.array.ndim
     counted = ndim or 1
     old, new = axes("movedim", "source", source, counted), axes("movedim", "destination", destination, counted)
     if len(old) != len(new):
@@ -325,12 +325,12 @@ def t(input: Tensor) -> Tensor:
         ValueError: input has more than two axes.
     """
     require_tensor("t", input)
-    if input.data.ndim > 2:
+    if input.array.ndim > 2:
         raise ValueError(
-            f"t: input has {input.data.ndim} axes, at most 2 are allowed; input.shape={input.data.shape}; "
+            f"t: input has {input.array.ndim} axes, at most 2 are allowed; input.shape={input.array.shape}; "
             f"transpose(input, -2, -1) swaps the last two of more"
         )
-    return transpose(input, 0, 1) if input.data.ndim == 2 else input
+    return transpose(input, 0, 1) if input.array.ndim == 2 else input
 
 
 def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -22,7 +22,7 @@ class Softmax(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
-        y = wrap(kernels.softmax(x.data, axis))
+        y = wrap(kernels.softmax(x.array, axis))
         ctx.save_for_backward(y)
         ctx.axis = axis
         return y
@@ -40,7 +40,7 @@ class SoftmaxGrad(Function):
     def forward(ctx: Any, g: Tensor, y: Tensor, axis: int) -> Tensor:
         ctx.save_for_backward(g, y)
         ctx.axis = axis
-        return wrap(kernels.softmax_grad(g.data, y.data, axis))
+        return wrap(kernels.softmax_grad(g.array, y.array, axis))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -57,7 +57,7 @@ class LogSoftmax(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
-        y = wrap(kernels.log_softmax(x.data, axis))
+        y = wrap(kernels.log_softmax(x.array, axis))
         ctx.save_for_backward(y)
         ctx.axis = axis
         return y
@@ -75,7 +75,7 @@ class LogSoftmaxGrad(Function):
     def forward(ctx: Any, g: Tensor, y: Tensor, axis: int) -> Tensor:
         ctx.save_for_backward(g, y)
         ctx.axis = axis
-        return wrap(kernels.log_softmax_grad(g.data, y.data, axis))
+        return wrap(kernels.log_softmax_grad(g.array, y.array, axis))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -96,7 +96,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     input = _converted("softmax", input, dtype)
-    ndim = input.data.ndim
+    ndim = input.array.ndim
     return Softmax.apply(input, axis("softmax", "dim", dim, ndim)) if ndim else of_line(softmax, input, dim)
 
 
@@ -110,7 +110,7 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         IndexError: input has no axis ``dim``.
     """
     input = _converted("log_softmax", input, dtype)
-    ndim = input.data.ndim
+    ndim = input.array.ndim
     return LogSoftmax.apply(input, axis("log_softmax", "dim", dim, ndim)) if ndim else of_line(log_softmax, input, dim)
 
 

@@ -58,7 +58,7 @@ class SparseProduct(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Matrix, axis: int) -> Tensor:
         ctx.matrix, ctx.axis = matrix, axis
-        array = x.data
+        array = x.array
         if matrix.starts is None and matrix.weights is None:
             return wrap(pick(array, matrix.indices, axis))
         return wrap(kernels.csr_product(array, axis, *matrix.csr(array.dtype)))
@@ -76,8 +76,8 @@ class SparseProducts(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Matrix, next_matrix: Matrix, axis: int) -> Tensor:
         ctx.matrices, ctx.axis = (matrix, next_matrix), axis
-        dtype = x.data.dtype
-        return wrap(kernels.csr_product_pair(x.data, axis, matrix.csr(dtype), next_matrix.csr(dtype)))
+        dtype = x.array.dtype
+        return wrap(kernels.csr_product_pair(x.array, axis, matrix.csr(dtype), next_matrix.csr(dtype)))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -35,10 +35,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         ValueError: ``chunks`` is not positive, or above 2**20 where the axis is empty.
     """
     require_tensor("chunk", input)
-    position = axis("chunk", "dim", dim, input.data.ndim)
+    position = axis("chunk", "dim", dim, input.array.ndim)
     if chunks < 1:
         raise ValueError(f"chunk: chunks={chunks} must be at least 1")
-    extent = input.data.shape[position]
+    extent = input.array.shape[position]
     if extent == 0:
         if chunks > _MOST_PIECES:
             raise ValueError(f"chunk: chunks={chunks} empty pieces are too many; at most {_MOST_PIECES}")
@@ -54,8 +54,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         ValueError: the number of pieces is not positive, or above both 2**20 and the extent.
     """
     require_tensor("tensor_split", input)
-    position = axis("tensor_split", "dim", dim, input.data.ndim)
-    extent = input.data.shape[position]
+    position = axis("tensor_split", "dim", dim, input.array.ndim)
+    extent = input.array.shape[position]
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (tuple, list)):
@@ -80,20 +80,20 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         IndexError: input has no such axis.
     """
     require_tensor("unbind", input)
-    shape = input.data.shape
+    shape = input.array.shape
     position = axis("unbind", "dim", dim, len(shape))
     return Unbind.apply(input, position) if shape[position] else ()
 
 
 def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tensor, ...]:
-    position = axis(name, "dim", dim, x.data.ndim)
-    extent = x.data.shape[position]
+    position = axis(name, "dim", dim, x.array.ndim)
+    extent = x.array.shape[position]
     if isinstance(size, (tuple, list)):
         extents = [operator.index(n) for n in size]
         if min(extents, default=0) < 0 or sum(extents) != extent:
             raise ValueError(
                 f"{name}: {label}={list(size)} must be at least 0 each and add up to {extent}, the extent of axis "
-                f"dim={dim} of input.shape={x.data.shape}"
+                f"dim={dim} of input.shape={x.array.shape}"
             )
         return Split.apply(x, extents, position) if extents else ()
     try:

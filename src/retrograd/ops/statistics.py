@@ -44,9 +44,9 @@ class VarMean(Function):
         ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, correction: float, root: bool
     ) -> tuple[Tensor, Tensor]:
         y, mean = _variance(ctx, x, axes, keepdims, correction, root)
-        ctx.count = math.prod([x.data.shape[i] for i in axes])
+        ctx.count = math.prod([x.array.shape[i] for i in axes])
         ctx.set_materialize_grads(False)
-        return y, wrap(mean.reshape(y.data.shape))
+        return y, wrap(mean.reshape(y.array.shape))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor | None, gmean: Tensor | None) -> Gradients:
@@ -54,7 +54,7 @@ class VarMean(Function):
         gx = None if g is None else _variance_grad(ctx, g)
         if gmean is not None:
             more = Reshape.apply(gmean, ctx.kept) * (1.0 / ctx.count if ctx.count else math.nan)
-            gx = gx + more if gx is not None else more.expand(ctx.saved_tensors[0].data.shape)
+            gx = gx + more if gx is not None else more.expand(ctx.saved_tensors[0].array.shape)
         return gx, None, None, None, None
 
 
@@ -62,9 +62,9 @@ def _variance(
     ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, correction: float, root: bool
 ) -> tuple[Tensor, np.ndarray]:
     """The result of ``Var``, and the mean."""
-    shape = x.data.shape
+    shape = x.array.shape
     rest = max(math.prod([shape[i] for i in axes]) - correction, 0)
-    mean, y = kernels.moments(x.data, axes, 1.0 / rest if rest else 1.0)
+    mean, y = kernels.moments(x.array, axes, 1.0 / rest if rest else 1.0)
     if not rest:  # over too few elements
         with np.errstate(all="ignore"):
             np.divide(y, 0.0, out=y)
@@ -84,7 +84,7 @@ def _variance_grad(ctx: Any, g: Tensor) -> Tensor:
         factor = quotient_or_zero(factor, Reshape.apply(y, ctx.kept))
     if is_grad_enabled():
         return (x - Mean.apply(x, ctx.axes, True)) * factor
-    return wrap(kernels.moments_grad(factor.data, x.data, mean))
+    return wrap(kernels.moments_grad(factor.array, x.array, mean))
 
 
 class LogSumExp(Function):
@@ -92,8 +92,8 @@ class LogSumExp(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        known = kernels.logsumexp(x.data, axes)
-        y = wrap(known.reshape(left_shape(x.data.shape, axes, keepdims)))
+        known = kernels.logsumexp(x.array, axes)
+        y = wrap(known.reshape(left_shape(x.array.shape, axes, keepdims)))
         ctx.save_for_backward(x, y)
         ctx.kept = known.shape
         return y
@@ -105,16 +105,16 @@ class LogSumExp(Function):
         g, y = Reshape.apply(g, ctx.kept), Reshape.apply(y, ctx.kept)
         if is_grad_enabled():
             return g * exp(x - y), None, None
-        return wrap(kernels.logsumexp_grad(g.data, x.data, y.data)), None, None
+        return wrap(kernels.logsumexp_grad(g.array, x.array, y.array)), None, None
 
 
 def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
     """x / y, and 0 where y is 0, whatever x is there; the same of its derivatives."""
-    zero = y.data == 0
+    zero = y.array == 0
     if not zero.any():
         return x / y
-    kept = wrap(np.asarray(1 - zero, y.data.dtype))
-    return x * kept / (y * kept + wrap(np.asarray(zero, y.data.dtype)))
+    kept = wrap(np.asarray(1 - zero, y.array.dtype))
+    return x * kept / (y * kept + wrap(np.asarray(zero, y.array.dtype)))
 
 
 def var(
@@ -202,7 +202,7 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     input = as_float("logsumexp", input)
     if keepdim is not False:
         keepdim = as_flag("logsumexp", "keepdim", keepdim)
-    return LogSumExp.apply(input, axes("logsumexp", dim, input.data.ndim), keepdim)
+    return LogSumExp.apply(input, axes("logsumexp", dim, input.array.ndim), keepdim)
 
 
 def _arguments(
@@ -224,4 +224,4 @@ def _arguments(
         correction = 1 if unbiased is None else int(unbiased)
     elif not is_number(correction):
         raise TypeError(f"{name}: correction={correction!r} must be a number")
-    return x, axes(name, dim, x.data.ndim), keepdim, correction, root
+    return x, axes(name, dim, x.array.ndim), keepdim, correction, root

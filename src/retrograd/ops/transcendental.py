@@ -40,7 +40,7 @@ class Exp(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.exp(x.data))
+        y = wrap(kernels.exp(x.array))
         ctx.save_for_backward(y)
         return y
 
@@ -55,7 +55,7 @@ class Exp2(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.exp2(x.data))
+        y = wrap(kernels.exp2(x.array))
         ctx.save_for_backward(y)
         return y
 
@@ -64,7 +64,7 @@ class Exp2(Function):
         (y,) = ctx.saved_tensors
         if recording():
             return (g * y * _LN2,)
-        return (wrap(kernels.scaled_mul(g.data, y.data, _LN2)),)
+        return (wrap(kernels.scaled_mul(g.array, y.array, _LN2)),)
 
 
 class Expm1(Function):
@@ -72,7 +72,7 @@ class Expm1(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.expm1(x.data))
+        y = wrap(kernels.expm1(x.array))
         ctx.save_for_backward(y)
         return y
 
@@ -81,7 +81,7 @@ class Expm1(Function):
         (y,) = ctx.saved_tensors
         if recording():
             return (g * (y + 1.0),)
-        return (wrap(kernels.expm1_grad(g.data, y.data)),)
+        return (wrap(kernels.expm1_grad(g.array, y.array)),)
 
 
 class Log(Function):
@@ -90,7 +90,7 @@ class Log(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.log(x.data))
+        return wrap(kernels.log(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -104,14 +104,14 @@ class Log2(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.log2(x.data))
+        return wrap(kernels.log2(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g / x * (1 / _LN2),)
-        return (wrap(kernels.scaled_div(g.data, x.data, 1 / _LN2)),)
+        return (wrap(kernels.scaled_div(g.array, x.array, 1 / _LN2)),)
 
 
 class Log10(Function):
@@ -120,14 +120,14 @@ class Log10(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.log10(x.data))
+        return wrap(kernels.log10(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g / x * (1 / _LN10),)
-        return (wrap(kernels.scaled_div(g.data, x.data, 1 / _LN10)),)
+        return (wrap(kernels.scaled_div(g.array, x.array, 1 / _LN10)),)
 
 
 class Log1p(Function):
@@ -136,14 +136,14 @@ class Log1p(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.log1p(x.data))
+        return wrap(kernels.log1p(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g / (x + 1.0),)
-        return (wrap(kernels.log1p_grad(g.data, x.data)),)
+        return (wrap(kernels.log1p_grad(g.array, x.array)),)
 
 
 class Sigmoid(Function):
@@ -151,7 +151,7 @@ class Sigmoid(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.sigmoid(x.data))
+        y = wrap(kernels.sigmoid(x.array))
         ctx.save_for_backward(y)
         return y
 
@@ -160,7 +160,7 @@ class Sigmoid(Function):
         (y,) = ctx.saved_tensors
         if recording():
             return (g * y * (1.0 - y),)
-        return (wrap(kernels.sigmoid_grad(g.data, y.data)),)
+        return (wrap(kernels.sigmoid_grad(g.array, y.array)),)
 
 
 class Logit(Function):
@@ -170,17 +170,17 @@ class Logit(Function):
     def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
         ctx.save_for_backward(x)
         ctx.limits = low, high
-        return wrap(kernels.logit(x.data, low, high))
+        return wrap(kernels.logit(x.array, low, high))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,), (low, high) = ctx.saved_tensors, ctx.limits
         if not recording():
-            return wrap(kernels.logit_grad(g.data, x.data, low, high)), None, None
-        inside = wrap(np.asarray(~((x.data < low) | (x.data > high))))
+            return wrap(kernels.logit_grad(g.array, x.array, low, high)), None, None
+        inside = wrap(np.asarray(~((x.array < low) | (x.array > high))))
         z = where(inside, x, 0.5)
         slope = z * (1.0 - z)
-        undefined = slope.data < 0.0  # there is no logit below 0 or above 1
+        undefined = slope.array < 0.0  # there is no logit below 0 or above 1
         gx = where(inside, g / slope, 0.0)
         return where(wrap(np.asarray(undefined)), math.nan, gx) if undefined.any() else gx, None, None
 
@@ -191,14 +191,14 @@ class Erf(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.erf(x.data))
+        return wrap(kernels.erf(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * exp(-x * x) * _ERF,)
-        return (wrap(kernels.gaussian(g.data, x.data, _ERF)),)
+        return (wrap(kernels.gaussian(g.array, x.array, _ERF)),)
 
 
 class Erfc(Function):
@@ -207,14 +207,14 @@ class Erfc(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.erfc(x.data))
+        return wrap(kernels.erfc(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * exp(-x * x) * -_ERF,)
-        return (wrap(kernels.gaussian(g.data, x.data, -_ERF)),)
+        return (wrap(kernels.gaussian(g.array, x.array, -_ERF)),)
 
 
 class Logaddexp(Binary):
@@ -223,14 +223,14 @@ class Logaddexp(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.logaddexp(x.data, y.data))
+        return wrap(kernels.logaddexp(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.data.shape, y.data.shape
+        sx, sy = x.array.shape, y.array.shape
         if not recording():
-            return summed(kernels.logaddexp_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
+            return summed(kernels.logaddexp_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
         return sum_to(g * sigmoid(x - y), sx) if want_x else None, sum_to(g * sigmoid(y - x), sy) if want_y else None
 
 
@@ -240,15 +240,15 @@ class Xlogy(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.xlogy(x.data, y.data))
+        return wrap(kernels.xlogy(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.data.shape, y.data.shape
+        sx, sy = x.array.shape, y.array.shape
         if not recording():
-            return summed(kernels.xlogy_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
-        zero = wrap(np.asarray((x.data == 0) & (y.data <= 0)))
+            return summed(kernels.xlogy_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
+        zero = wrap(np.asarray((x.array == 0) & (y.array <= 0)))
         gx = sum_to(g * where(zero, 0.0, where(zero, 1.0, y).log()), sx) if want_x else None
         return gx, sum_to(g * (x / y), sy) if want_y else None
 

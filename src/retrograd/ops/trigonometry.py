@@ -42,14 +42,14 @@ class Sin(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.sin(x.data))
+        return wrap(kernels.sin(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * cos(x),)
-        return (wrap(kernels.sin_grad(g.data, x.data)),)
+        return (wrap(kernels.sin_grad(g.array, x.array)),)
 
 
 class Cos(Function):
@@ -58,14 +58,14 @@ class Cos(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.cos(x.data))
+        return wrap(kernels.cos(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (-g * sin(x),)
-        return (wrap(kernels.cos_grad(g.data, x.data)),)
+        return (wrap(kernels.cos_grad(g.array, x.array)),)
 
 
 class Tan(Function):
@@ -73,7 +73,7 @@ class Tan(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.tan(x.data))
+        y = wrap(kernels.tan(x.array))
         ctx.save_for_backward(y)
         return y
 
@@ -82,7 +82,7 @@ class Tan(Function):
         (y,) = ctx.saved_tensors
         if recording():
             return (g * (y * y + 1.0),)
-        return (wrap(kernels.tan_grad(g.data, y.data)),)
+        return (wrap(kernels.tan_grad(g.array, y.array)),)
 
 
 class Asin(Function):
@@ -91,14 +91,14 @@ class Asin(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.asin(x.data))
+        return wrap(kernels.asin(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * rsqrt(1.0 - x * x),)
-        return (wrap(kernels.over_root(g.data, x.data, 1.0, -1.0, 1.0)),)
+        return (wrap(kernels.over_root(g.array, x.array, 1.0, -1.0, 1.0)),)
 
 
 class Acos(Function):
@@ -107,14 +107,14 @@ class Acos(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.acos(x.data))
+        return wrap(kernels.acos(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (-g * rsqrt(1.0 - x * x),)
-        return (wrap(kernels.over_root(g.data, x.data, 1.0, -1.0, -1.0)),)
+        return (wrap(kernels.over_root(g.array, x.array, 1.0, -1.0, -1.0)),)
 
 
 class Atan(Function):
@@ -123,14 +123,14 @@ class Atan(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.atan(x.data))
+        return wrap(kernels.atan(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g / (x * x + 1.0),)
-        return (wrap(kernels.over_quadratic(g.data, x.data, 1.0, 1.0)),)
+        return (wrap(kernels.over_quadratic(g.array, x.array, 1.0, 1.0)),)
 
 
 class Sinh(Function):
@@ -139,14 +139,14 @@ class Sinh(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.sinh(x.data))
+        return wrap(kernels.sinh(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * cosh(x),)
-        return (wrap(kernels.sinh_grad(g.data, x.data)),)
+        return (wrap(kernels.sinh_grad(g.array, x.array)),)
 
 
 class Cosh(Function):
@@ -155,14 +155,14 @@ class Cosh(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.cosh(x.data))
+        return wrap(kernels.cosh(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * sinh(x),)
-        return (wrap(kernels.cosh_grad(g.data, x.data)),)
+        return (wrap(kernels.cosh_grad(g.array, x.array)),)
 
 
 class Tanh(Function):
@@ -170,7 +170,7 @@ class Tanh(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.tanh(x.data))
+        y = wrap(kernels.tanh(x.array))
         ctx.save_for_backward(y)
         return y
 
@@ -179,7 +179,7 @@ class Tanh(Function):
         (y,) = ctx.saved_tensors
         if recording():
             return (g * (1.0 - y * y),)
-        return (wrap(kernels.tanh_grad(g.data, y.data)),)
+        return (wrap(kernels.tanh_grad(g.array, y.array)),)
 
 
 class Asinh(Function):
@@ -188,14 +188,14 @@ class Asinh(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.asinh(x.data))
+        return wrap(kernels.asinh(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * rsqrt(x * x + 1.0),)
-        return (wrap(kernels.over_root(g.data, x.data, 1.0, 1.0, 1.0)),)
+        return (wrap(kernels.over_root(g.array, x.array, 1.0, 1.0, 1.0)),)
 
 
 class Acosh(Function):
@@ -204,14 +204,14 @@ class Acosh(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.acosh(x.data))
+        return wrap(kernels.acosh(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g * rsqrt(x * x - 1.0),)
-        return (wrap(kernels.over_root(g.data, x.data, -1.0, 1.0, 1.0)),)
+        return (wrap(kernels.over_root(g.array, x.array, -1.0, 1.0, 1.0)),)
 
 
 class Atanh(Function):
@@ -220,14 +220,14 @@ class Atanh(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return wrap(kernels.atanh(x.data))
+        return wrap(kernels.atanh(x.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,) = ctx.saved_tensors
         if recording():
             return (g / (1.0 - x * x),)
-        return (wrap(kernels.over_quadratic(g.data, x.data, 1.0, -1.0)),)
+        return (wrap(kernels.over_quadratic(g.array, x.array, 1.0, -1.0)),)
 
 
 class Atan2(Binary):
@@ -236,14 +236,14 @@ class Atan2(Binary):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return wrap(kernels.atan2(x.data, y.data))
+        return wrap(kernels.atan2(x.array, y.array))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.data.shape, y.data.shape
+        sx, sy = x.array.shape, y.array.shape
         if not recording():
-            return summed(kernels.atan2_grad(g.data, x.data, y.data, want_x, want_y), sx, sy)
+            return summed(kernels.atan2_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
         square = x * x + y * y
         square = where(square == 0, 1.0, square)
         return sum_to(g * (y / square), sx) if want_x else None, sum_to(g * (-x / square), sy) if want_y else None

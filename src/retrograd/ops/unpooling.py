@@ -28,8 +28,8 @@ class MaxUnpool(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, size: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(indices)
-        ctx.window = AdaptiveWindow(size, x.data.shape[2:])  # says only how large input and output are
-        return wrap(kernels.max_unpool(x.data, indices, size))
+        ctx.window = AdaptiveWindow(size, x.array.shape[2:])  # says only how large input and output are
+        return wrap(kernels.max_unpool(x.array, indices, size))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -44,7 +44,7 @@ class UnpoolGrad(Function):
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, window: AdaptiveWindow) -> Tensor:
         ctx.save_for_backward(indices)
         ctx.window = window
-        return wrap(kernels.max_pool_gather(g.data, indices))
+        return wrap(kernels.max_pool_gather(g.array, indices))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -65,15 +65,15 @@ def max_unpool_nd(
         ValueError: shapes do not fit, or an index lies outside of the output.
     """
     require_float(name, x)
-    if not isinstance(indices, Tensor) or indices.data.dtype != int64:
-        kind = indices.data.dtype if isinstance(indices, Tensor) else type(indices).__name__
+    if not isinstance(indices, Tensor) or indices.array.dtype != int64:
+        kind = indices.array.dtype if isinstance(indices, Tensor) else type(indices).__name__
         raise TypeError(f"{name}: indices is {kind}, needs an int64 Tensor, as max_pool gives with return_indices=True")
-    shape = x.data.shape
+    shape = x.array.shape
     pooled = spatial(name, ndim, shape)
-    if indices.data.shape != shape:
-        raise ValueError(f"{name}: indices.shape={indices.data.shape} must be input.shape={shape}")
+    if indices.array.shape != shape:
+        raise ValueError(f"{name}: indices.shape={indices.array.shape} must be input.shape={shape}")
     size = _size(name, ndim, pooled, freeze(kernel_size), freeze(stride), freeze(padding), output_size)
-    places = private(indices.data)
+    places = private(indices.array)
     if places.size and (int(places.min()) < 0 or int(places.max()) >= prod(size)):
         raise ValueError(
             f"{name}: indices lie between {places.min()} and {places.max()}, the output {size} has places 0 to "
@@ -82,7 +82,7 @@ def max_unpool_nd(
     if len(shape) == ndim + 2:
         return MaxUnpool.apply(x, places, size)
     y = MaxUnpool.apply(Reshape.apply(x, (1,) + shape), places[None], size)
-    return Reshape.apply(y, y.data.shape[1:])
+    return Reshape.apply(y, y.array.shape[1:])
 
 
 def _size(

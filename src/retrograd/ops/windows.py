@@ -30,15 +30,15 @@ class Windows(View):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> Tensor:
-        ctx.geometry, ctx.input_shape = (axes, sizes, steps, dilations), x.data.shape
-        shape, strides = list(x.data.shape), list(x.data.strides)
+        ctx.geometry, ctx.input_shape = (axes, sizes, steps, dilations), x.array.shape
+        shape, strides = list(x.array.shape), list(x.array.strides)
         for a, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
-            shape[a] = (x.data.shape[a] - dilation * (size - 1) - 1) // step + 1
-            strides[a] = x.data.strides[a] * (step if shape[a] > 1 else 1)  # of one window the step may be any
+            shape[a] = (x.array.shape[a] - dilation * (size - 1) - 1) // step + 1
+            strides[a] = x.array.strides[a] * (step if shape[a] > 1 else 1)  # of one window the step may be any
         shape += sizes
         spread = zip(axes, sizes, dilations, strict=True)
-        strides += [x.data.strides[a] * (dilation if size > 1 else 1) for a, size, dilation in spread]
-        return wrap(np.lib.stride_tricks.as_strided(x.data, shape, strides, writeable=False))
+        strides += [x.array.strides[a] * (dilation if size > 1 else 1) for a, size, dilation in spread]
+        return wrap(np.lib.stride_tricks.as_strided(x.array, shape, strides, writeable=False))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -51,14 +51,14 @@ class AddWindows(Function):
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: Ints, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> Tensor:
         ctx.geometry = axes, sizes, steps, dilations
-        y = empty_as(g.data, shape, range(len(shape)))
+        y = empty_as(g.array, shape, range(len(shape)))
         kernels.copy(y, np.zeros((), y.dtype))
         index: list[Any] = [slice(None)] * len(shape)
         for tap in product(*map(range, sizes)):
             for a, r, step, dilation in zip(axes, tap, steps, dilations, strict=True):
-                index[a] = slice(r * dilation, r * dilation + (g.data.shape[a] - 1) * step + 1, step)
+                index[a] = slice(r * dilation, r * dilation + (g.array.shape[a] - 1) * step + 1, step)
             place: Any = (..., *tap)
-            kernels.accumulate(y[tuple(index)], g.data[place])
+            kernels.accumulate(y[tuple(index)], g.array[place])
         return wrap(y)
 
     @staticmethod
@@ -74,7 +74,7 @@ def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
         IndexError: input has no such axis.
         ValueError: the size is negative or above the extent, or the step is not positive.
     """
-    shape = input.data.shape
+    shape = input.array.shape
     position = axis("unfold", "dimension", dimension, max(1, len(shape)))
     extent = shape[position] if shape else 1
     try:
@@ -102,22 +102,22 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         TypeError: input holds int64 or is no Tensor, or a size is no int or pair of ints.
         ValueError: input has another number of axes, a size is out of range, or no window fits.
     """
-    if not isinstance(input, Tensor) or input.data.dtype.kind != "b":
+    if not isinstance(input, Tensor) or input.array.dtype.kind != "b":
         require_float("unfold", input)
-    single = input.data.ndim == 3
-    if input.data.ndim not in (3, 4):
-        raise ValueError(f"unfold: input.shape={input.data.shape}, needs (N, C, H, W) or (C, H, W)")
-    x = reshape(input, (1, *input.data.shape)) if single else input
+    single = input.array.ndim == 3
+    if input.array.ndim not in (3, 4):
+        raise ValueError(f"unfold: input.shape={input.array.shape}, needs (N, C, H, W) or (C, H, W)")
+    x = reshape(input, (1, *input.array.shape)) if single else input
     kernel, spread, around, step = _checked("unfold", kernel_size, dilation, padding, stride)
-    n, c, h, w = x.data.shape
+    n, c, h, w = x.array.shape
     padded = h + 2 * around[0], w + 2 * around[1]
     counts = _counts("unfold", padded, kernel, spread, step)
     if any(around):
         x = constant_pad(x, ((0, 0), (0, 0), (around[0],) * 2, (around[1],) * 2), 0)
     windows = Windows.apply(x, (2, 3), kernel, step, spread)  # (N, C, OH, OW, RH, RW)
     y = reshape(Permute.apply(windows, (0, 1, 4, 5, 2, 3)), n, c * kernel[0] * kernel[1], counts[0] * counts[1])
-    y = y if y.data.flags.writeable else clone(y)  # a window of one element, or a single one: still a view
-    return reshape(y, y.data.shape[1:]) if single else y
+    y = y if y.array.flags.writeable else clone(y)  # a window of one element, or a single one: still a view
+    return reshape(y, y.array.shape[1:]) if single else y
 
 
 def fold(
@@ -131,29 +131,29 @@ def fold(
         TypeError: input holds int64 or is no Tensor, or a size is no int or pair of ints.
         ValueError: the shape of input or a size does not fit.
     """
-    if isinstance(input, Tensor) and input.data.dtype.kind == "b":
+    if isinstance(input, Tensor) and input.array.dtype.kind == "b":
         return cast(fold(cast(input, float32), output_size, kernel_size, dilation, padding, stride), bool_)
     require_float("fold", input)
-    single = input.data.ndim == 2
-    if input.data.ndim not in (2, 3):
-        raise ValueError(f"fold: input.shape={input.data.shape}, needs (N, C*R, L) or (C*R, L)")
-    x = reshape(input, (1, *input.data.shape)) if single else input
+    single = input.array.ndim == 2
+    if input.array.ndim not in (2, 3):
+        raise ValueError(f"fold: input.shape={input.array.shape}, needs (N, C*R, L) or (C*R, L)")
+    x = reshape(input, (1, *input.array.shape)) if single else input
     kernel, spread, around, step = _checked("fold", kernel_size, dilation, padding, stride)
     h, w = _pair("fold", "output_size", output_size, 1)
     padded = h + 2 * around[0], w + 2 * around[1]
     counts = _counts("fold", padded, kernel, spread, step)
-    n, columns, places = x.data.shape
+    n, columns, places = x.array.shape
     taps = kernel[0] * kernel[1]
     if columns % taps or places != counts[0] * counts[1]:
         raise ValueError(
-            f"fold: input.shape={input.data.shape} must have a multiple of {taps} rows and {counts[0]} * {counts[1]} = "
+            f"fold: input.shape={input.shape} must have a multiple of {taps} rows and {counts[0]} * {counts[1]} = "
             f"{counts[0] * counts[1]} columns for output_size={(h, w)}"
         )
     windows = Permute.apply(reshape(x, n, columns // taps, *kernel, *counts), (0, 1, 4, 5, 2, 3))
     y = AddWindows.apply(windows, (n, columns // taps, *padded), (2, 3), kernel, step, spread)
     if any(around):
         y = GetItem.apply(y, (..., slice(around[0], around[0] + h), slice(around[1], around[1] + w)))
-    return reshape(y, y.data.shape[1:]) if single else y
+    return reshape(y, y.array.shape[1:]) if single else y
 
 
 def _checked(name: str, kernel: Any, dilation: Any, padding: Any, stride: Any) -> tuple[Ints, Ints, Ints, Ints]:

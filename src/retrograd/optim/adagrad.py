@@ -66,7 +66,7 @@ class Adagrad(Optimizer):
         require_flags("Adagrad", group, "maximize")
 
     def start_of(self, parameter: Tensor, group: Group) -> Tensor:
-        return Tensor(np.full_like(parameter.data, group["initial_accumulator_value"]))
+        return Tensor(np.full_like(parameter.array, group["initial_accumulator_value"]))
 
     def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
         return {

@@ -14,7 +14,7 @@ from ..engine.tensor import Tensor
 __all__ = ["Batch"]
 
 State = dict[str, Any]
-array_of = attrgetter("data")
+array_of = attrgetter("array")
 _shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
 
 
@@ -70,4 +70,4 @@ class Batch:
 
 
 def _column(states: Sequence[State], name: str) -> list[np.ndarray]:
-    return [state[name].data for state in states]
+    return [state[name].array for state in states]

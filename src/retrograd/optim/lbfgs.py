@@ -98,12 +98,12 @@ class LBFGS(Optimizer):
         if closure is None:
             raise TypeError("LBFGS: closure is missing; step(closure) computes the loss several times")
         parameters = self.param_groups[0]["params"]
-        before = [parameter.data.copy(order="K") for parameter in parameters]
+        before = [parameter.array.copy(order="K") for parameter in parameters]
         try:
             first, state = self._steps(closure)
         except BaseException:
             for parameter, array in zip(parameters, before, strict=True):
-                np.copyto(parameter.data, array)
+                np.copyto(parameter.array, array)
             raise
         self.state[parameters[0]] = state
         return first
@@ -140,13 +140,13 @@ class LBFGS(Optimizer):
                     result, g = evaluate()
                     loss, calls = _number(result), calls + 1
             else:
-                origin = [parameter.data.copy(order="K") for parameter in group["params"]]
+                origin = [parameter.array.copy(order="K") for parameter in group["params"]]
 
                 def along(t: float, d: np.ndarray = d, origin: list[np.ndarray] = origin) -> Point:
                     self._move(t, d)
                     result, gradient = evaluate()
                     for parameter, array in zip(group["params"], origin, strict=True):
-                        np.copyto(parameter.data, array)
+                        np.copyto(parameter.array, array)
                     return Point(t, _number(result), gradient, _dot(gradient, d))
 
                 found, count = strong_wolfe(
@@ -164,17 +164,17 @@ class LBFGS(Optimizer):
         for parameter in self.param_groups[0]["params"]:
             gradient = None if parameter.grad_req == "null" else parameter.grad
             if gradient is None:
-                parts.append(np.zeros(parameter.data.size, parameter.data.dtype))
+                parts.append(np.zeros(parameter.array.size, parameter.array.dtype))
             else:
-                self._check_gradients([parameter], [gradient.data])
-                parts.append(gradient.data.ravel())
+                self._check_gradients([parameter], [gradient.array])
+                parts.append(gradient.array.ravel())
         return np.concatenate(parts)
 
     def _move(self, t: float, d: np.ndarray) -> None:
         """p = p + t d"""
         begin = 0
         for parameter in self.param_groups[0]["params"]:
-            array = parameter.data
+            array = parameter.array
             array += t * d[begin : begin + array.size].reshape(array.shape)
             begin += array.size
         mark(map(array_of, self.param_groups[0]["params"]), "LBFGS.step")
@@ -182,7 +182,7 @@ class LBFGS(Optimizer):
     def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
         """A copy of entries, whose vectors have an element for each of all parameters."""
         where = f"optimizer state_dict: state of parameter {number}"
-        size = sum(each.data.size for each in self.param_groups[0]["params"])
+        size = sum(each.array.size for each in self.param_groups[0]["params"])
         checked: State = {}
 
         def vector(name: str, value: Any) -> Tensor:
@@ -193,7 +193,7 @@ class LBFGS(Optimizer):
                     + ("" if array.dtype.kind in "iuf" else f"; it holds {array.dtype}")
                 )
             with np.errstate(over="ignore"):
-                return Tensor(array.astype(parameter.data.dtype))
+                return Tensor(array.astype(parameter.array.dtype))
 
         for name, value in entries.items():
             of_it = f"{where}: {brief(name)}"
@@ -225,7 +225,7 @@ def _direction(state: State, g: np.ndarray, history: int) -> np.ndarray:
     if state["n_iter"] == 1:
         state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
         return -g
-    y, s = g - state["prev_flat_grad"].data, state["d"].data * np.asarray(state["t"], g.dtype)
+    y, s = g - state["prev_flat_grad"].array, state["d"].array * np.asarray(state["t"], g.dtype)
     curvature = _dot(y, s)
     if curvature > 1e-10:
         if len(state["ro"]) == history:
@@ -235,7 +235,7 @@ def _direction(state: State, g: np.ndarray, history: int) -> np.ndarray:
         state["old_stps"].append(Tensor(s))
         state["ro"].append(1.0 / curvature)
         state["H_diag"] = curvature / _dot(y, y)
-    pairs = [(y.data, s.data, rho) for y, s, rho in zip(*(state[name] for name in (*_HISTORY, "ro")), strict=True)]
+    pairs = [(y.array, s.array, rho) for y, s, rho in zip(*(state[name] for name in (*_HISTORY, "ro")), strict=True)]
     q = -g
     weights = []
     for y, s, rho in reversed(pairs):

@@ -111,7 +111,7 @@ class Optimizer:
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:  # a fresh zero: the old array may be shared
-                    parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.data))
+                    parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.array))
                     if getattr(parameter, "grad_sample", None) is not None:
                         parameter.grad_sample = None
 
@@ -173,7 +173,7 @@ class Optimizer:
         ]
         if not trained:
             return []
-        gradients = [parameter._grad.data for parameter in trained]
+        gradients = [parameter._grad.array for parameter in trained]
         used = self.buffers_for(group)
         kept = self._batches.get(place)
         if kept is not None and kept.takes(gradients) and kept.holds(trained, self.state, self.buffer_names, used):
@@ -185,7 +185,7 @@ class Optimizer:
         for number, parameter in enumerate(trained):
             state, fresh = self._state_of(parameter, group, used) if used or self.counters else ({}, False)
             states.append(state)
-            kind = (parameter.data.dtype.char, fresh, *(state[name] for name in self.counters))
+            kind = (parameter.array.dtype.char, fresh, *(state[name] for name in self.counters))
             kinds.setdefault(kind, []).append(number)
         found = []
         for (_, fresh, *_), numbers in kinds.items():
@@ -214,9 +214,9 @@ class Optimizer:
         missing = [name for name in used if name not in state]
         for name in missing:
             state[name] = self.start_of(parameter, group)
-        array = parameter.data
+        array = parameter.array
         for name in used:
-            buffer = state[name].data
+            buffer = state[name].array
             if buffer.shape != array.shape:
                 raise RuntimeError(
                     f"{type(self).__name__}: a parameter has shape {array.shape}, but its {name} has {buffer.shape}; "
@@ -224,7 +224,7 @@ class Optimizer:
                 )
             if buffer.dtype != array.dtype:  # the parameter was converted
                 state[name] = zeros_like(parameter)
-                state[name].data[...] = buffer
+                state[name].array[...] = buffer
         return state, bool(missing)
 
     # ------------------------------------------------------------------ state
@@ -321,14 +321,14 @@ class Optimizer:
             if name not in entries:
                 continue
             array = array_like(f"{where}: {name}", entries[name])
-            if array.shape != parameter.data.shape or array.dtype.kind != "f":
+            if array.shape != parameter.array.shape or array.dtype.kind != "f":
                 raise ValueError(
                     f"{where}: {name} has shape {array.shape} and dtype {array.dtype}, "
-                    f"the parameter has shape {parameter.data.shape} and dtype {parameter.data.dtype}"
+                    f"the parameter has shape {parameter.array.shape} and dtype {parameter.array.dtype}"
                 )
             checked[name] = zeros_like(parameter)
             with np.errstate(over="ignore"):  # a float64 beyond float32 is infinite there
-                checked[name].data[...] = array
+                checked[name].array[...] = array
         return checked
 
     def __repr__(self) -> str:
@@ -341,7 +341,7 @@ class Optimizer:
 
 def zeros_like(parameter: Tensor) -> Tensor:
     """A zero Tensor of parameter's shape, dtype and memory order."""
-    return Tensor(np.zeros_like(parameter.data))
+    return Tensor(np.zeros_like(parameter.array))
 
 
 def array_like(name: str, value: Any) -> np.ndarray:
@@ -351,7 +351,7 @@ def array_like(name: str, value: Any) -> np.ndarray:
         ValueError: the value is none.
     """
     if isinstance(value, Tensor):
-        return value.data
+        return value.array
     if not isinstance(value, (np.ndarray, list, tuple, int, float, np.generic)):
         raise ValueError(f"{name} is {brief(value)}; it must be a Tensor or an array")
     return np.asarray(value)
@@ -375,7 +375,7 @@ def checked_number(name: str, value: Any, integer: bool) -> Any:
 
 def as_number(option: Any) -> Any:
     """The number that an option holds as a Tensor of one element, or some of several; anything else as it is."""
-    if isinstance(option, Tensor) and option.data.size == 1:
+    if isinstance(option, Tensor) and option.array.size == 1:
         return option.item()
     return tuple(map(as_number, option)) if isinstance(option, (tuple, list)) else option
 

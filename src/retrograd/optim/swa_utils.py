@@ -83,9 +83,9 @@ def _move(averages: Sequence[Tensor], values: Sequence[Tensor], weight: float) -
     """average = average + weight * (value - average); one launch for all of a dtype, integers are cut."""
     kinds: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {}
     for average, value in zip(averages, values, strict=True):
-        arrays = kinds.setdefault(average.data.dtype.char, ([], []))
-        arrays[0].append(average.data)
-        arrays[1].append(value.data.astype(average.data.dtype, copy=False))
+        arrays = kinds.setdefault(average.array.dtype.char, ([], []))
+        arrays[0].append(average.array)
+        arrays[1].append(value.array.astype(average.array.dtype, copy=False))
     for kind, (into, new) in kinds.items():
         if kind in "fd":
             kernels.average_step(into, new, weight=weight)
@@ -152,14 +152,14 @@ class AveragedModel(Module):
             elif self.avg_fn is not None:
                 for average, value in averages:
                     result = self.avg_fn(average.detach(), value.detach(), self.n_averaged)
-                    np.copyto(average.data, result.data, casting="unsafe")
+                    np.copyto(average.array, result.array, casting="unsafe")
             else:
                 ours, theirs = [a.detach() for a, _ in averages], [b.detach() for _, b in averages]
                 self._average_all(ours, theirs)
         for average, value in copied:
-            np.copyto(average.data, value.data, casting="same_kind")
-        self.n_averaged.data[...] = count + 1
-        mark((average.data for average, _ in (*averages, *copied)), "update_parameters")
+            np.copyto(average.array, value.array, casting="same_kind")
+        self.n_averaged.array[...] = count + 1
+        mark((average.array for average, _ in (*averages, *copied)), "update_parameters")
 
     def _average_all(self, averages: list[Tensor], values: list[Tensor]) -> None:
         function = self.multi_avg_fn or get_swa_multi_avg_fn()

@@ -67,7 +67,7 @@ class Call:
         """The outputs, and the gradients of all floating-point inputs for random upstream gradients."""
         tensors = self.tensors(arrays, dtype, requires_grad=differentiable)
         outputs = self.outputs(tensors)
-        return [y.data for y in outputs], self.gradients(outputs, tensors) if differentiable else []
+        return [y.array for y in outputs], self.gradients(outputs, tensors) if differentiable else []
 
     def gradients(
         self, outputs: Sequence[Tensor], tensors: Sequence[Tensor], between: Callable[[], object] = lambda: None
@@ -80,7 +80,7 @@ class Call:
         wanted = [tensors[k] for k in self.floating]
         between()
         found = grad(roots, wanted, upstream, allow_unused=True)
-        return [np.zeros_like(t.data) if g is None else g.data for t, g in zip(wanted, found, strict=True)]
+        return [np.zeros_like(t.array) if g is None else g.array for t, g in zip(wanted, found, strict=True)]
 
 
 class _Place:

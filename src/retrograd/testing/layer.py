@@ -48,7 +48,7 @@ def check_layer(make: Callable[[], Module], *args: Any, train: bool = True, **op
     def function(*values: Any, **kwargs: Any) -> Any:
         return layer.applied(values[: len(values) - len(names)], values[len(values) - len(names) :], kwargs)
 
-    parameters = [parameter.data.copy() for parameter in layer.module.parameters()]
+    parameters = [parameter.array.copy() for parameter in layer.module.parameters()]
     if options.get("large") is not None:
         options["large"] = (*options["large"], *parameters)
     if options.get("errors"):
@@ -90,7 +90,7 @@ class _Layer:
             set_rng_state(state)
         rng = np.random.default_rng(seed)
         for parameter in module.parameters():
-            parameter.data[...] += 0.1 * rng.standard_normal(parameter.shape)
+            parameter.array[...] += 0.1 * rng.standard_normal(parameter.shape)
         return module
 
     def applied(self, inputs: Sequence[Any], parameters: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -105,12 +105,12 @@ class _Layer:
         first = next((t for t in inputs if isinstance(t, Tensor) and t.dtype == np.float32), None)
         for _, buffer in module.named_buffers() if first is not None else ():
             if buffer.dtype == np.float64:
-                buffer.data = buffer.data.astype(np.float32)
+                buffer.array = buffer.array.astype(np.float32)
         return module(*inputs, **kwargs)
 
     def run(self, module: Module, dtype: Any = np.float64) -> list[np.ndarray]:
         call = Call(module, self.args, {}, self.is_random)
-        return [y.data for y in call.outputs(call.tensors([a.copy() for a in call.arrays], dtype))]
+        return [y.array for y in call.outputs(call.tensors([a.copy() for a in call.arrays], dtype))]
 
     def state_dict(self) -> Iterator[str]:
         first, second = copy.deepcopy(self.module), self.new(1)
@@ -122,7 +122,7 @@ class _Layer:
         second = copy.deepcopy(first)
         before = self.run(copy.deepcopy(first))
         for parameter in second.parameters():
-            parameter.data[...] = 7.0
+            parameter.array[...] = 7.0
         yield from differences(self.run(first), before, 0.0, "after its copy was changed, the layer", "before, it")
 
     def to(self) -> Iterator[str]:

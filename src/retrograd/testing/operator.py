@@ -149,7 +149,7 @@ class _Operator:
         return [np.asarray(item) for item in (result if isinstance(result, (tuple, list)) else (result,))]
 
     def values(self, arrays: Arrays, rtol: float) -> Iterator[str]:
-        found = [y.data for y in self.call.outputs(self.call.tensors(arrays))]
+        found = [y.array for y in self.call.outputs(self.call.tensors(arrays))]
         yield from differences(found, self.expected(arrays), rtol, "retrograd", "the oracle")
 
     def single_precision(self) -> Iterator[str]:
@@ -171,15 +171,16 @@ class _Operator:
     def unchanged(self) -> Iterator[str]:
         tensors = self.call.tensors([a.copy() for a in self.call.arrays], requires_grad=self.differentiable)
         outputs = self.call.outputs(tensors)
-        values = [y.data.copy() for y in outputs]
+        values = [y.array.copy() for y in outputs]
         for y in outputs:
             if y.requires_grad:
-                y.backward(Tensor(np.cos(np.arange(y.data.size, dtype=np.float64)).reshape(y.shape)), retain_graph=True)
+                upstream = np.cos(np.arange(y.array.size, dtype=np.float64)).reshape(y.shape)
+                y.backward(Tensor(upstream), retain_graph=True)
         for k, (tensor, array) in enumerate(zip(tensors, self.call.arrays, strict=True)):
-            if not np.array_equal(tensor.data, array, equal_nan=array.dtype.kind == "f"):
+            if not np.array_equal(tensor.array, array, equal_nan=array.dtype.kind == "f"):
                 yield f"input {k} was changed"
         for k, (y, value) in enumerate(zip(outputs, values, strict=True)):
-            if not np.array_equal(y.data, value, equal_nan=value.dtype.kind == "f"):
+            if not np.array_equal(y.array, value, equal_nan=value.dtype.kind == "f"):
                 yield f"output {k} was changed by backward"
 
     def derivative(self, checker: Callable[..., Any], tolerances: dict[str, Any], call: Call | None = None) -> Any:
@@ -218,12 +219,12 @@ class _Operator:
         leaves = self.call.tensors(self.call.arrays, requires_grad=True)
         wanted = self.call.gradients(self.call.outputs(leaves), leaves)
         # a leaf that is replaced by another shape could not take its gradient
-        inputs = [t.clone() if t.requires_grad else Tensor(t.data.copy()) for t in leaves]
+        inputs = [t.clone() if t.requires_grad else Tensor(t.array.copy()) for t in leaves]
         outputs = self.call.outputs(inputs)
 
         def replace() -> None:
             for tensor in (*inputs, *outputs):
-                tensor.data = np.full((1,) * (tensor.ndim + 1), 7, np.int64)
+                tensor.array = np.full((1,) * (tensor.ndim + 1), 7, np.int64)
 
         found = self.call.gradients(outputs, leaves, replace)
         yield from differences(found, wanted, 1e-12, "with other data", "without", "gradient")
@@ -235,9 +236,9 @@ class _Operator:
             tensors[k].grad = Tensor(start.reshape(tensors[k].shape).copy())
         roots = [y for y in self.call.outputs(tensors) if y.requires_grad]
         if roots:  # one sweep: a second one would write over what the first one wrote
-            backward(roots, [Tensor(np.cos(np.arange(y.data.size) + 1.0).reshape(y.shape)) for y in roots])
+            backward(roots, [Tensor(np.cos(np.arange(y.array.size) + 1.0).reshape(y.shape)) for y in roots])
         delivered = [tensors[k].grad for k in self.call.floating]
-        return [np.zeros(0) if g is None else g.data.reshape(-1) for g in delivered]
+        return [np.zeros(0) if g is None else g.array.reshape(-1) for g in delivered]
 
     def empty(self, batch: Sequence[int]) -> Iterator[str]:
         arrays = [a[:0] if k in batch else a for k, a in enumerate(self.call.arrays)]
@@ -290,7 +291,7 @@ class _Operator:
     def integers(self) -> Iterator[str]:
         whole = [a.astype(np.int64) if a.dtype.kind == "f" else a for a in self.call.arrays]
         try:
-            found = [y.data for y in self.call.outputs([Tensor(a) for a in whole])]
+            found = [y.array for y in self.call.outputs([Tensor(a) for a in whole])]
         except Exception:
             yield from self._refused(self.call, [Tensor(a) for a in whole], TypeError, "int64", "int64 inputs")
             return

@@ -166,7 +166,7 @@ class BestWeights(_Watch):
 
     def on_epoch_end(self, fit: Fit, record: Record) -> None:
         if self.improved(record):
-            self.weights = {name: tensor.data.copy() for name, tensor in fit.model.state_dict().items()}
+            self.weights = {name: tensor.array.copy() for name, tensor in fit.model.state_dict().items()}
 
     def on_end(self, fit: Fit) -> None:
         if self.weights:

@@ -134,7 +134,7 @@ def _pack(value: Any, path: str, entries: _Entries, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ValueError(f"save_checkpoint: the state is nested more than {_DEEPEST} deep, or holds itself")
     if isinstance(value, Tensor):
-        value = value.data
+        value = value.array
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "fiub":
             raise TypeError(f"save_checkpoint: {path} is an array of {value.dtype}, expected numbers")

@@ -20,7 +20,7 @@ class TrainingError(RuntimeError):
 
 def first_not_finite(model: Module, x: Tensor) -> str:
     """Where NaN or infinity enters when ``model`` is given ``x``: one clause for a message."""
-    if not np.isfinite(x.data).all():
+    if not np.isfinite(x.array).all():
         return "the batch itself holds NaN or infinity"
     if found := bad_parameter(model):
         return found
@@ -29,7 +29,7 @@ def first_not_finite(model: Module, x: Tensor) -> str:
     def wrap(path: str, module: Module, forward: Forward) -> Forward:
         def checked(*args: Any, **kwargs: Any) -> Any:
             output = forward(*args, **kwargs)
-            if not all(np.isfinite(tensor.data).all() for tensor in tensors_in(output)):
+            if not all(np.isfinite(tensor.array).all() for tensor in tensors_in(output)):
                 found_in.append(f"the first output that holds NaN or infinity is that of {path!r}, {module.describe()}")
             return output
 
@@ -43,6 +43,6 @@ def first_not_finite(model: Module, x: Tensor) -> str:
 def bad_parameter(model: Module) -> str | None:
     """Which parameter or buffer holds NaN or infinity, as a clause for a message; None if none does."""
     for name, tensor in model.state_dict().items():
-        if tensor.data.dtype.kind == "f" and not np.isfinite(tensor.data).all():
+        if tensor.array.dtype.kind == "f" and not np.isfinite(tensor.array).all():
             return f"{name} holds NaN or infinity since the step before"
     return None

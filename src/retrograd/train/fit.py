@@ -157,7 +157,7 @@ class Fit:
         self.steps += 1
         self._tell("on_step_start")
         if self.augment is not None:
-            x = Tensor(self.augment(x.data))
+            x = Tensor(self.augment(x.array))
         self.model.train()
         output = self.model(x)
         loss = self.loss(output, target)
@@ -224,8 +224,8 @@ def _add(sums: dict[str, Any], loss: float, output: Tensor, target: Tensor) -> N
     count = len(target)
     sums["loss"] += loss * count
     sums["samples"] += count
-    classes = target.data.dtype == np.int64 and target.data.ndim == 1 and output.data.ndim == 2
-    sums["correct"] = sums["correct"] + int((output.data.argmax(1) == target.data).sum()) if classes else None
+    classes = target.array.dtype == np.int64 and target.array.ndim == 1 and output.array.ndim == 2
+    sums["correct"] = sums["correct"] + int((output.array.argmax(1) == target.array).sum()) if classes else None
 
 
 def _means(sums: Mapping[str, Any]) -> tuple[float, float | None]:

@@ -27,7 +27,7 @@ _MOST_WRONG = 100
 def image_page(task: ImageTask, trainer: Trainer) -> Page:
     """Classifies the held-out images."""
     history, scores = trainer.history, trainer.scores()
-    truth = task.held_out.tensors[-1].data
+    truth = task.held_out.tensors[-1].array
     answers = scores.argmax(1)
     wrong = np.flatnonzero(answers != truth)
     accuracy = f"{1 - len(wrong) / len(truth):.2%}"
@@ -85,13 +85,13 @@ def _wrong_text(wrong: np.ndarray, total: int) -> str:
 
 
 def _wrong(task: ImageTask, scores: np.ndarray, wrong: np.ndarray) -> str:
-    labels = task.held_out.tensors[-1].data
+    labels = task.held_out.tensors[-1].array
     exponents = np.exp(scores.astype(np.float64) - scores.max(1, keepdims=True))
     probabilities = exponents / exponents.sum(1, keepdims=True)
     tiles = []
     for index in sorted(wrong, key=lambda index: -probabilities[index].max())[:_MOST_WRONG]:
         answer, label = int(probabilities[index].argmax()), int(labels[index])
-        image = task.held_out.take([int(index)])[0].data[0]
+        image = task.held_out.take([int(index)])[0].array[0]
         tiles.append(
             f'<figure><img src="{png_uri(colour(image) if len(image) == 3 else grey(image))}" '
             f'alt="held-out image {index}">'
@@ -107,7 +107,7 @@ def _filters(model: Module) -> tuple[str, str]:
         weight = getattr(module, "weight", None)
         if weight is None or weight.ndim != 4:
             continue
-        kernels = weight.data.mean(1)[:_MOST_FILTERS]
+        kernels = weight.array.mean(1)[:_MOST_FILTERS]
         limit = float(np.abs(kernels).max())
         tiles = "".join(
             f'<figure><img src="{png_uri(diverging(kernel, limit))}" alt="filter {number}"></figure>'

@@ -89,7 +89,7 @@ def check_dataset(name: str, dataset: TensorDataset, classes: int) -> None:
     Raises:
         TrainingError: there are no samples, an image holds NaN or infinity, or a label is no class; says which.
     """
-    arrays = [tensor.data for tensor in dataset.tensors]
+    arrays = [tensor.array for tensor in dataset.tensors]
     if isinstance(dataset, ByteImages):
         arrays = [dataset.pixels[:0].astype(np.float32), *arrays]  # bytes are always finite
     if len(arrays) != 2:

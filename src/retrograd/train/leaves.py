@@ -50,7 +50,7 @@ def wrapped_forwards(model: Module, wrap: Callable[[str, Module, Forward], Forwa
 @contextmanager
 def unchanged(model: Module) -> Iterator[None]:
     """Put parameters, buffers, gradients, modes and the random generator back at the end of the block."""
-    state = {name: np.copy(tensor.data) for name, tensor in model.state_dict().items()}
+    state = {name: np.copy(tensor.array) for name, tensor in model.state_dict().items()}
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
     modes = [(module, module.training) for module in model.modules()]
     random = get_rng_state()

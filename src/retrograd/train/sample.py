@@ -38,7 +38,7 @@ def sampled(
         with no_grad(), np.errstate(all="ignore"):
             for place in range(length):
                 scores, states = model.step(Tensor(codes[:, np.newaxis]), states)
-                last = scores.data[-1].astype(np.float64)
+                last = scores.array[-1].astype(np.float64)
                 if not np.isfinite(last).all():
                     raise CheckpointError("the network's weights are too large, its scores are not finite")
                 chances = np.exp((last - last.max()) / temperature)

@@ -55,17 +55,17 @@ class TextNetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x int64 (N, 1 + T): in front whether the row goes on where row n of the batch before ended (1) or begins anew
         (0), then the codes of T characters -> scores (T * N, characters), step by step."""
-        kept = (self.h.data, self.c.data) if self.training else self._read
-        goes_on = x.data[:, :1].astype(np.float32)
+        kept = (self.h.array, self.c.array) if self.training else self._read
+        goes_on = x.array[:, :1].astype(np.float32)
         if kept is None or kept[0].shape[1] < len(goes_on):
             kept = (np.zeros((self.h.shape[0], len(goes_on), self.h.shape[2]), np.float32),) * 2
         h, c = (Tensor(state[:, : len(goes_on)] * goes_on) for state in kept)
-        scores, (h, c) = self.step(Tensor(x.data[:, 1:].T), (h, c))
+        scores, (h, c) = self.step(Tensor(x.array[:, 1:].T), (h, c))
         if self.training:
             for buffer, state in ((self.h, h), (self.c, c)):
-                buffer.data[:, : len(goes_on)] = state.data
+                buffer.array[:, : len(goes_on)] = state.array
         else:
-            self._read = h.data, c.data
+            self._read = h.array, c.array
         return scores
 
     def step(self, codes: Tensor, states: States | None) -> tuple[Tensor, States]:
@@ -90,5 +90,5 @@ class SeriesNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (N, T) -> (N, horizon)."""
-        _, h = self.gru(Tensor(x.data.T[:, :, np.newaxis]))
+        _, h = self.gru(Tensor(x.array.T[:, :, np.newaxis]))
         return self.head(h[0]) + x[:, -1:]

@@ -70,9 +70,9 @@ def _surprise(task: TextTask, trainer: Trainer) -> str:
         trainer.model.eval()
         for x, target in task.tests():
             first = x.shape[0]  # scores stand step by step: those of the first stream are every so many
-            scores = trainer.model(x).data[::first].astype(np.float64)
+            scores = trainer.model(x).array[::first].astype(np.float64)
             scores -= scores.max(1, keepdims=True)
-            truth = target.data[0]
+            truth = target.array[0]
             log = scores[np.arange(len(truth)), truth] - np.log(np.exp(scores).sum(1))
             codes += truth.tolist()
             surprise += (-log / math.log(2)).tolist()

@@ -94,7 +94,7 @@ class Trainer(Fit):
         """The network's outputs for the held-out samples, in eval mode, one below the other."""
         self.model.eval()
         with no_grad():
-            found = [self.model(x).data for x, _ in DataLoader(self.task.held_out, self.task.held_out_batch)]
+            found = [self.model(x).array for x, _ in DataLoader(self.task.held_out, self.task.held_out_batch)]
         self.model.train()
         return np.concatenate(found)
 
@@ -162,7 +162,7 @@ class Trainer(Fit):
         """
         check_state(self, self._what(), state)
         before = self.state_dict()
-        before["model"] = {name: tensor.data.copy() for name, tensor in before["model"].items()}
+        before["model"] = {name: tensor.array.copy() for name, tensor in before["model"].items()}
         try:
             self._take_over(state)
         except Exception:

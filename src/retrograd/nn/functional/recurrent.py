@@ -46,8 +46,8 @@ def rnn(
         ValueError: a shape or the length of parameters does not fit, or an option makes no sense.
     """
     require_float("rnn", data, "data")
-    if data.data.ndim != 3:
-        raise ValueError(f"rnn: data.shape={data.data.shape}, needs (T, N, I)")
+    if data.array.ndim != 3:
+        raise ValueError(f"rnn: data.shape={data.array.shape}, needs (T, N, I)")
     flags = {"bidirectional": bidirectional, "state_outputs": state_outputs, "training": training}
     for label, flag in {**flags, "lstm_state_clip_nan": lstm_state_clip_nan}.items():
         as_flag("rnn", label, flag)
@@ -55,7 +55,7 @@ def rnn(
         raise ValueError(f"rnn: p={p} is a probability of dropout and must be 0 <= p < 1")
     clip = (lstm_state_clip_min, lstm_state_clip_max)
     layers = packed_stack(
-        "rnn", mode, data.data.shape[2], state_size, num_layers, bidirectional, projection_size,
+        "rnn", mode, data.array.shape[2], state_size, num_layers, bidirectional, projection_size,
         clip=None if clip == (None, None) else clip, clip_nan=lstm_state_clip_nan,
     )  # fmt: skip
     weights = _unpacked(parameters, layers)
@@ -109,7 +109,7 @@ def check_packed(name: str, label: str, shape: tuple[int, ...], layers: tuple[Re
 def _unpacked(parameters: Tensor, layers: tuple[Recurrence, ...]) -> list[list[Weights]]:
     """Views of the vector, by layer and direction."""
     require_float("rnn", parameters, "parameters")
-    check_packed("rnn", "parameters", parameters.data.shape, layers)
+    check_packed("rnn", "parameters", parameters.array.shape, layers)
     found = [[Weights(None, None) for _ in what.reverse] for what in layers]
     for piece in packed_layout(layers):
         view = reshape(parameters[piece.begin : piece.end], *piece.shape)
@@ -120,12 +120,12 @@ def _unpacked(parameters: Tensor, layers: tuple[Recurrence, ...]) -> list[list[W
 
 def _by_layer(label: str, state: Any, layers: tuple[Recurrence, ...], data: Tensor, width: int) -> list[Any]:
     directions, count = layers[0].directions, len(layers)
-    wanted = (directions * count, data.data.shape[1], width)
+    wanted = (directions * count, data.array.shape[1], width)
     require_float("rnn", state, label)
-    if state.data.shape != wanted:
+    if state.array.shape != wanted:
         raise ValueError(
-            f"rnn: {label}.shape={state.data.shape}, needs {wanted}: layers * directions, sequences, units; "
-            f"data.shape={data.data.shape}"
+            f"rnn: {label}.shape={state.array.shape}, needs {wanted}: layers * directions, sequences, units; "
+            f"data.shape={data.array.shape}"
         )
     return [state] if count == 1 else [state[n * directions : (n + 1) * directions] for n in range(count)]
 
@@ -134,7 +134,7 @@ def _whole(lengths: Any) -> Any:
     """The lengths as int64; MXNet gives them in any type."""
     if lengths is None:
         return None
-    array = np.asarray(lengths.data if isinstance(lengths, Tensor) else lengths)
+    array = np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
     if array.dtype.kind != "f":
         return array
     whole = [math.isfinite(one) and one == int(one) for one in array.ravel()]

@@ -77,9 +77,9 @@ def _gradients(name: str, parameters: Tensor | Iterable[Tensor]) -> list[np.ndar
             raise TypeError(f"{name}: parameters[{position}] is {type(parameter).__name__}, expected a Tensor")
         gradient = parameter.grad
         if gradient is not None:
-            if not gradient.data.flags.writeable:
-                gradient.data = gradient.data.copy(order="K")
-            found[id(gradient.data)] = gradient.data
+            if not gradient.array.flags.writeable:
+                gradient.array = gradient.array.copy(order="K")
+            found[id(gradient.array)] = gradient.array
     return list(found.values())
 
 

@@ -22,7 +22,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
         TypeError: one of them is no Tensor.
     """
     tensors = _tensors("parameters_to_vector", parameters)
-    return Tensor(np.concatenate([tensor.data.ravel() for tensor in tensors]))
+    return Tensor(np.concatenate([tensor.array.ravel() for tensor in tensors]))
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
@@ -37,18 +37,18 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters: vec is {type(vec).__name__}, expected a Tensor")
     tensors = _tensors("vector_to_parameters", parameters)
-    size = sum(tensor.data.size for tensor in tensors)
-    if vec.data.shape != (size,):
+    size = sum(tensor.array.size for tensor in tensors)
+    if vec.array.shape != (size,):
         raise ValueError(
-            f"vector_to_parameters: vec has shape {vec.data.shape}, the parameters need ({size},), one entry for each "
+            f"vector_to_parameters: vec has shape {vec.array.shape}, the parameters need ({size},), one entry for each "
             "element"
         )
     begin = 0
     for tensor in tensors:
-        array = tensor.data
-        array[...] = vec.data[begin : begin + array.size].reshape(array.shape)
+        array = tensor.array
+        array[...] = vec.array[begin : begin + array.size].reshape(array.shape)
         begin += array.size
-    mark((tensor.data for tensor in tensors), "vector_to_parameters")
+    mark((tensor.array for tensor in tensors), "vector_to_parameters")
 
 
 def _tensors(name: str, parameters: Iterable[Tensor]) -> list[Tensor]:

@@ -57,7 +57,7 @@ def lengths(weight: Tensor, dim: int | None) -> Tensor:
     Raises:
         IndexError: there is no such axis.
     """
-    ndim = weight.data.ndim
+    ndim = weight.array.ndim
     if dim is None or dim == -1:
         return vector_norm_of("weight_norm", weight, 2, None, False, None)
     if not -ndim <= dim < ndim:
@@ -87,35 +87,35 @@ class _SpectralNorm(Module):
 
     def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float) -> None:
         super().__init__()
-        ndim = weight.data.ndim
+        ndim = weight.array.ndim
         if not -ndim <= dim < ndim:
             raise IndexError(f"spectral_norm: dim={dim} is out of range; {ndim} axes allow {-ndim} to {ndim - 1}")
         if isinstance(n_power_iterations, bool) or not isinstance(n_power_iterations, int) or n_power_iterations < 1:
             raise ValueError(f"spectral_norm: n_power_iterations={n_power_iterations!r} must be an int of at least 1")
         self.dim, self.eps, self.n_power_iterations = dim % ndim, eps, n_power_iterations
         if ndim > 1:
-            matrix = self._matrix(weight).data
+            matrix = self._matrix(weight).array
             for name, extent in zip(("_u", "_v"), matrix.shape, strict=True):
                 self.register_buffer(name, functional.normalize(randn(extent).to(matrix.dtype), dim=0, eps=eps))
             self._power_method(matrix, 15)
 
     def forward(self, weight: Tensor) -> Tensor:
-        if weight.data.ndim == 1:
+        if weight.array.ndim == 1:
             return functional.normalize(weight, dim=0, eps=self.eps)
         matrix = self._matrix(weight)
         if self.training:
-            self._power_method(matrix.data, self.n_power_iterations)
-        u, v = Tensor(self._u.data.copy()), Tensor(self._v.data.copy())  # they move before the sweep
+            self._power_method(matrix.array, self.n_power_iterations)
+        u, v = Tensor(self._u.array.copy()), Tensor(self._v.array.copy())  # they move before the sweep
         return weight / matmul(u, matmul(matrix, v))
 
     def _matrix(self, weight: Tensor) -> Tensor:
-        others = (axis for axis in range(weight.data.ndim) if axis != self.dim)
+        others = (axis for axis in range(weight.array.ndim) if axis != self.dim)
         return weight.permute(self.dim, *others).flatten(1)
 
     def _power_method(self, matrix: np.ndarray, steps: int) -> None:
         """u and v move towards the left and right vectors of the largest singular value."""
-        u, v = self._u.data, self._v.data
+        u, v = self._u.array, self._v.array
         with no_grad():
             for _ in range(steps):
-                u[...] = functional.normalize(Tensor(matrix @ v), dim=0, eps=self.eps).data
-                v[...] = functional.normalize(Tensor(matrix.T @ u), dim=0, eps=self.eps).data
+                u[...] = functional.normalize(Tensor(matrix @ v), dim=0, eps=self.eps).array
+                v[...] = functional.normalize(Tensor(matrix.T @ u), dim=0, eps=self.eps).array

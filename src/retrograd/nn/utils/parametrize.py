@@ -24,7 +24,7 @@ class ParametrizationList(Module):
         super().__init__()
         self._names = ["original"] if len(originals) == 1 else [f"original{k}" for k in range(len(originals))]
         for name, tensor in zip(self._names, originals, strict=True):
-            self.register_parameter(name, Parameter(tensor.data, requires_grad))
+            self.register_parameter(name, Parameter(tensor.array, requires_grad))
         self.register_module("0", parametrization)
 
     def forward(self) -> Tensor:
@@ -90,14 +90,14 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     computed = module.parametrizations.__dict__[tensor_name]
     if leave_parametrized:
         with no_grad():
-            value = getattr(module, tensor_name).detach().data.copy(order="K")
+            value = getattr(module, tensor_name).detach().array.copy(order="K")
     elif len(computed._names) > 1:
         raise ValueError(
             f"remove_parametrizations: {tensor_name!r} has {len(computed._names)} originals; "
             f"use leave_parametrized=True"
         )
     else:
-        value = computed.original.data
+        value = computed.original.array
     requires_grad = any(parameter.requires_grad for parameter in computed.parameters(recurse=False))
     stop_computing(module, tensor_name)
     delattr(module.parametrizations, tensor_name)
@@ -158,8 +158,8 @@ def _without_change(computed: ParametrizationList, parameter: Parameter, name: s
     mode = computed.training
     value = computed.eval()()
     computed.train(mode)
-    if value.data.shape != parameter.data.shape or value.data.dtype != parameter.data.dtype:
+    if value.array.shape != parameter.array.shape or value.array.dtype != parameter.array.dtype:
         raise ValueError(
-            f"register_parametrization: {name!r} is {parameter.data.dtype} of shape {parameter.data.shape}, its "
-            f"parametrization gives {value.data.dtype} of shape {value.data.shape}; they must be equal"
+            f"register_parametrization: {name!r} is {parameter.array.dtype} of shape {parameter.array.shape}, its "
+            f"parametrization gives {value.array.dtype} of shape {value.array.shape}; they must be equal"
         )

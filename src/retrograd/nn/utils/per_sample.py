@@ -150,13 +150,13 @@ class _Watch:
         for place, one in enumerate(outputs):
             if one.requires_grad:
                 # An alias: the model may change the output in place afterwards.
-                call = Call(layer, args[0], _result(one.data, one._edge), args=args, kwargs=kwargs, place=place)
+                call = Call(layer, args[0], _result(one.array, one._edge), args=args, kwargs=kwargs, place=place)
                 self._watched_output(path, rule, call)
         return output
 
     def _watched_output(self, path: str, rule: tuple[Rule, Prepare | None], call: Call) -> None:
         call.saved = rule[1](call) if rule[1] else None
-        y, data = call.y, call.y.data
+        y, data = call.y, call.y.array
         node, *rest = y._edge  # type: ignore[misc]  # it requires a gradient
         call.y = wrap(data)  # the hook must not hold the node that holds it
         y.register_hook(partial(self._arrived, path, call, rule[0], weakref.ref(node), rest))
@@ -167,7 +167,7 @@ class _Watch:
         """The gradient of a call's output has come."""
         if self.listens():
             bare = call.y
-            call.y = _result(bare.data, (node(), *rest))
+            call.y = _result(bare.array, (node(), *rest))
             try:
                 self._apply(path, call, rule, g)
             finally:
@@ -175,19 +175,19 @@ class _Watch:
 
     def _apply(self, path: str, call: Call, rule: Rule, g: Tensor) -> None:
         for side, tensor, axis in (("input", call.x, call.axes[0]), ("output", g, call.axes[1])):
-            if self.count is None and tensor.data.ndim:
-                self.count = tensor.data.shape[axis]
-            if not tensor.data.ndim or tensor.data.shape[axis] != self.count:
+            if self.count is None and tensor.array.ndim:
+                self.count = tensor.array.shape[axis]
+            if not tensor.array.ndim or tensor.array.shape[axis] != self.count:
                 raise ValueError(
                     f"per_sample_gradients: the {side} of {path or 'the module'} ({call.layer.describe()}) has "
-                    f"shape {tensor.data.shape}, axis {axis} must be the {self.count} samples"
+                    f"shape {tensor.array.shape}, axis {axis} must be the {self.count} samples"
                 )
         check(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # that the input was not changed since
         wanted = own_parameters(call.layer)
         with no_grad():
             for name, rows in rule(call, g).items():
-                if any(np.may_share_memory(rows.data, given.data) for given in (g, call.x)):
-                    rows = wrap(rows.data.copy(order="K"))
+                if any(np.may_share_memory(rows.array, given.array) for given in (g, call.x)):
+                    rows = wrap(rows.array.copy(order="K"))
                 if name in wanted:
                     self.receive(f"{path}.{name}" if path else name, wanted[name], rows)
 
@@ -222,9 +222,9 @@ class _Returned(_Watch):
         add(self.sums, parameter, rows)
 
     def sweep(self, values: Tensor) -> None:
-        self.count, self._sweeping = values.data.shape[0], True
+        self.count, self._sweeping = values.array.shape[0], True
         try:
-            grad(values, self.outputs, wrap(np.ones_like(values.data)), allow_unused=True)
+            grad(values, self.outputs, wrap(np.ones_like(values.array)), allow_unused=True)
         finally:
             self._sweeping = False
             self.outputs.clear()  # the graph's hooks lead here
@@ -239,7 +239,7 @@ def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]
         values = losses()
     finally:
         watch.stop()
-    if not isinstance(values, Tensor) or values.data.ndim != 1:
+    if not isinstance(values, Tensor) or values.array.ndim != 1:
         found = f"a Tensor of shape {values.shape}" if isinstance(values, Tensor) else type(values).__name__
         raise TypeError(
             f"per_sample_gradients: losses returned {found}, expected the loss of every sample, of shape (N,); "
@@ -251,16 +251,16 @@ def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]
     results: dict[str, Tensor] = {}
     for path, parameter in module.named_parameters():  # a shared one stands under its first path
         if parameter.requires_grad and parameter.grad_req != "null":
-            data = parameter.data
+            data = parameter.array
             rows = watch.sums.get(id(parameter))
-            results[path] = wrap(np.zeros((values.data.shape[0], *data.shape), data.dtype)) if rows is None else rows
+            results[path] = wrap(np.zeros((values.array.shape[0], *data.shape), data.dtype)) if rows is None else rows
     return results
 
 
 def add(sums: dict[int, Tensor], parameter: Parameter, rows: Tensor) -> None:
     """Add to the sum of a parameter."""
     total = sums.get(id(parameter))
-    sums[id(parameter)] = rows if total is None else wrap(total.data + rows.data)
+    sums[id(parameter)] = rows if total is None else wrap(total.array + rows.array)
 
 
 # ---- gradients beside grad -----------------------------------------------------------------------------------
@@ -314,9 +314,9 @@ class GradSamples(_Watch):
             before = parameter.grad_sample
             if before is None or parameter.grad is None or parameter.grad_req == "write":
                 self._fresh.add(id(parameter))
-            elif before.data.shape[0] != self.count:
+            elif before.array.shape[0] != self.count:
                 raise ValueError(
-                    f"per_sample_gradients: grad_sample of {path} holds {before.data.shape[0]} samples, to which "
+                    f"per_sample_gradients: grad_sample of {path} holds {before.array.shape[0]} samples, to which "
                     f"{self.count} others cannot be added; call zero_grad() between batches of different size, or set "
                     'grad_req="write"'
                 )
@@ -327,6 +327,6 @@ class GradSamples(_Watch):
         if rows is None:
             return
         if self._mean:
-            rows = wrap(rows.data * rows.data.dtype.type(len(rows.data)))
+            rows = wrap(rows.array * rows.array.dtype.type(len(rows.array)))
         before = None if id(parameter) in self._fresh else parameter.grad_sample
-        parameter.grad_sample = rows if before is None else wrap(before.data + rows.data)
+        parameter.grad_sample = rows if before is None else wrap(before.array + rows.array)

@@ -42,12 +42,12 @@ def apart(result: Any) -> Any:
     """The same result in Tensors that nothing else is made of."""
     if isinstance(result, (tuple, list)):
         return like(result, [apart(item) for item in result])
-    return Reshape.apply(result, result.data.shape) if isinstance(result, Tensor) else result
+    return Reshape.apply(result, result.array.shape) if isinstance(result, Tensor) else result
 
 
 def _prepare(call: Call) -> None:
     layer, sequences = call.layer, hasattr(call.layer, "batch_first")
-    if call.x.data.ndim != getattr(layer, "ndim", 0) + 2 + sequences:
+    if call.x.array.ndim != getattr(layer, "ndim", 0) + 2 + sequences:
         raise ValueError(f"per_sample_gradients: {layer.describe()} was called without a batch axis; call it with one")
     what = layer.layers[0] if hasattr(layer, "layers") else getattr(layer, "what", None)
     drawn = [key for key in _CHANCES if np.any(getattr(layer, key, getattr(what, key, 0.0)))]
@@ -85,16 +85,16 @@ def _alone(value: Any, n: int, axis: int) -> Any:
         return type(value)(_alone(item, n, axis) for item in value)
     if not isinstance(value, Tensor):
         return value
-    return wrap(value.data[(slice(None),) * axis + (slice(n, n + 1),)])
+    return wrap(value.array[(slice(None),) * axis + (slice(n, n + 1),)])
 
 
 def _rule(call: Call, g: Tensor) -> dict[str, Tensor]:
-    layer, count = call.layer, call.x.data.shape[call.axes[0]]
+    layer, count = call.layer, call.x.array.shape[call.axes[0]]
     hx, lengths = [*call.args[1:], None, None][:2]
     hx, lengths = call.kwargs.get("hx", hx), call.kwargs.get("lengths", lengths)
-    many = None if lengths is None else np.asarray(lengths.data if isinstance(lengths, Tensor) else lengths)
+    many = None if lengths is None else np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
     wanted = {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad and p.grad_req != "null"}
-    found = {name: np.zeros((count, *p.data.shape), p.data.dtype) for name, p in wanted.items()}
+    found = {name: np.zeros((count, *p.array.shape), p.array.dtype) for name, p in wanted.items()}
     for n in range(count):
         extra = {} if many is None else {"lengths": many[n : n + 1]}
         with enable_grad():
@@ -103,7 +103,7 @@ def _rule(call: Call, g: Tensor) -> dict[str, Tensor]:
             pieces = grad(y, list(wanted.values()), _alone(g, n, call.axes[1]), allow_unused=True)
         for name, piece in zip(wanted, pieces, strict=True):
             if piece is not None:
-                found[name][n] = piece.data
+                found[name][n] = piece.array
     return {name: wrap(rows) for name, rows in found.items()}
 
 

@@ -90,8 +90,8 @@ def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
 
 def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
     """x (N, ..., Ci), g (N, ..., Co)"""
-    x, n = call.x.data, call.x.data.shape[0]
-    rows = wrap(g.data.reshape(n, -1, g.data.shape[-1]))
+    x, n = call.x.array, call.x.array.shape[0]
+    rows = wrap(g.array.reshape(n, -1, g.array.shape[-1]))
     gw = matmul(rows.transpose(1, 2), wrap(x.reshape(n, -1, x.shape[-1])))
     return {"weight": gw, "bias": rows.sum(1)}
 
@@ -102,7 +102,7 @@ def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
     x = node.saved_tensors[0]
     read, made = (g, x) if node.function is ConvInputGrad else (x, g)
     gw = per_sample_conv_weight_grad(read, made, node.window)
-    return {"weight": gw, "bias": bias_gradient("per_sample_gradients", g.data.ndim - 2, g, True)}
+    return {"weight": gw, "bias": bias_gradient("per_sample_gradients", g.array.ndim - 2, g, True)}
 
 
 def _deformable(call: Call, g: Tensor) -> dict[str, Tensor]:
@@ -115,7 +115,7 @@ def _deformable(call: Call, g: Tensor) -> dict[str, Tensor]:
 def _prepare_convolution(call: Call) -> None:
     """Let ``call.y`` be the output of the operator, behind which the layer may have an activation."""
     layer, last = call.layer, call.y.grad_fn
-    if call.x.data.ndim != layer.weight.data.ndim:
+    if call.x.array.ndim != layer.weight.array.ndim:
         raise ValueError(
             f"per_sample_gradients: {layer.describe()} was called without a batch axis; call it with (N, Ci, ...)"
         )
@@ -123,8 +123,8 @@ def _prepare_convolution(call: Call) -> None:
     if node is not last:
         window = node.window
         extents = window.input if node.function is ConvInputGrad else window.output
-        call.y = wrap(np.broadcast_to(np.zeros((), call.x.dtype), (len(call.x.data), layer.out_channels, *extents)))
-        call.y._edge, call.y._requires_grad = (node, 0, call.y.data.shape, call.y.data.dtype), True
+        call.y = wrap(np.broadcast_to(np.zeros((), call.x.dtype), (len(call.x.array), layer.out_channels, *extents)))
+        call.y._edge, call.y._requires_grad = (node, 0, call.y.array.shape, call.y.array.dtype), True
 
 
 def _operator_of(layer: Any, last: Any) -> Any:
@@ -153,10 +153,10 @@ def _prepare_norm(call: Call) -> Any:
     try:
         for name, value in (("weight", 1), ("bias", 0)):
             if kept.get(name) is not None:
-                members[name] = wrap(np.full_like(kept[name].data, value))
+                members[name] = wrap(np.full_like(kept[name].array, value))
         for name in ("running_mean", "running_var"):  # instance norm in training would move them a second time
             if kept.get(name) is not None:
-                members[name] = wrap(kept[name].data.copy())
+                members[name] = wrap(kept[name].array.copy())
         with no_grad():
             return layer.forward(call.x)
     finally:
@@ -165,20 +165,20 @@ def _prepare_norm(call: Call) -> Any:
 
 def _norm(call: Call, g: Tensor) -> dict[str, Tensor]:
     """Weights of the last axes (LayerNorm, RMSNorm), or of axis 1."""
-    ndim, shape = g.data.ndim, call.layer.weight.data.shape
+    ndim, shape = g.array.ndim, call.layer.weight.array.shape
     axes = tuple(range(1, ndim - len(shape))) if hasattr(call.layer, "normalized_shape") else tuple(range(2, ndim))
-    gw = np.asarray((g.data * call.saved.data).sum(axes))
-    return {"weight": wrap(gw), "bias": wrap(np.asarray(g.data.sum(axes)))}
+    gw = np.asarray((g.array * call.saved.array).sum(axes))
+    return {"weight": wrap(gw), "bias": wrap(np.asarray(g.array.sum(axes)))}
 
 
 def _embedding(call: Call, g: Tensor) -> dict[str, Tensor]:
     """x (N, ...) of int64, g (N, ..., D)"""
-    layer, indices = call.layer, call.x.data
+    layer, indices = call.layer, call.x.array
     if getattr(layer, "scale_grad_by_freq", False):
         raise ValueError(f"per_sample_gradients: {layer.describe()}: scale_grad_by_freq counts over the whole batch")
-    gw = np.zeros((indices.shape[0], *layer.weight.data.shape), g.data.dtype)
+    gw = np.zeros((indices.shape[0], *layer.weight.array.shape), g.array.dtype)
     samples = np.arange(indices.shape[0]).reshape(-1, *(1,) * (indices.ndim - 1))
-    np.add.at(gw, (np.broadcast_to(samples, indices.shape), indices), g.data)
+    np.add.at(gw, (np.broadcast_to(samples, indices.shape), indices), g.array)
     if getattr(layer, "padding_idx", None) is not None:
         gw[:, layer.padding_idx] = 0
     return {"weight": wrap(gw)}

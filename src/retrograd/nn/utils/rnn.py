@@ -69,7 +69,7 @@ class PackedSequence(_Fields):
     def lengths(self) -> np.ndarray:
         """(N,) of int64, in the order of the batch."""
         lengths = self.rows().lengths
-        return lengths.copy() if self.unsorted_indices is None else lengths[self.unsorted_indices.data]
+        return lengths.copy() if self.unsorted_indices is None else lengths[self.unsorted_indices.array]
 
     def rows(self) -> Rows:
         """What the rows of data are; ``batch_sizes`` is checked again, since it may have been changed.
@@ -85,9 +85,9 @@ class PackedSequence(_Fields):
         Raises:
             ValueError: data has another number of rows.
         """
-        if not data.data.ndim or len(data.data) != len(self.data.data):
+        if not data.array.ndim or len(data.array) != len(self.data.array):
             raise ValueError(
-                f"PackedSequence: with_data got data.shape={data.data.shape}, needs {len(self.data.data)} rows"
+                f"PackedSequence: with_data got data.shape={data.array.shape}, needs {len(self.data.array)} rows"
             )
         return _Fields.__new__(type(self), data, *self[1:])  # the rest is checked
 
@@ -126,21 +126,21 @@ class Rows(NamedTuple):
         sequence = self.place
         if order is not None:
             where = f"a PackedSequence of {count} sequences"
-            sorted_indices = in_range("PackedSequence", "sorted_indices", order.data, count, where, negative=False)
+            sorted_indices = in_range("PackedSequence", "sorted_indices", order.array, count, where, negative=False)
             sequence = sorted_indices[self.place]
         return sequence * steps + self.step if batch_first else self.step * count + sequence
 
 
 def _rows_of(data: Tensor, batch_sizes: Tensor) -> Rows:
-    sizes = batch_sizes.data
+    sizes = batch_sizes.array
     if sizes.dtype != np.int64:
         raise TypeError(f"PackedSequence: batch_sizes is {sizes.dtype}, needs int64")
-    if sizes.ndim != 1 or not data.data.ndim:
+    if sizes.ndim != 1 or not data.array.ndim:
         raise ValueError(
-            f"PackedSequence: batch_sizes.shape={sizes.shape}, data.shape={data.data.shape}; needs a vector of "
+            f"PackedSequence: batch_sizes.shape={sizes.shape}, data.shape={data.array.shape}; needs a vector of "
             "numbers, one for each step, and data with an axis of rows"
         )
-    return _rows(sizes.tobytes(), len(data.data))
+    return _rows(sizes.tobytes(), len(data.array))
 
 
 @lru_cache(maxsize=8)  # packing, a layer and padding ask for those of one batch
@@ -170,8 +170,8 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     if permutation is None:
         return None
     require_tensor("invert_permutation", permutation, "permutation")
-    inverse = np.empty_like(permutation.data)
-    inverse[permutation.data] = np.arange(len(inverse))
+    inverse = np.empty_like(permutation.array)
+    inverse[permutation.array] = np.arange(len(inverse))
     return Tensor(inverse)
 
 
@@ -189,7 +189,7 @@ def pack_padded_sequence(
         ValueError: input has less than 2 axes, lengths are not N, not in 1 to T, or rise with enforce_sorted.
     """
     require_tensor("pack_padded_sequence", input, "input")
-    shape = input.data.shape
+    shape = input.array.shape
     if len(shape) < 2:
         raise ValueError(f"pack_padded_sequence: input.shape={shape}, needs (T, N, *), or (N, T, *) with batch_first")
     count, steps = shape[:2] if batch_first else shape[1::-1]
@@ -213,7 +213,7 @@ def pack_padded_sequence(
             )
     else:
         order = Tensor(np.argsort(-many, kind="stable"))
-        many = many[order.data]
+        many = many[order.array]
     sizes = np.searchsorted(-many, -np.arange(many[0]))
     flat = reshape(input, count * steps, *shape[2:])
     rows = _rows(sizes.tobytes(), int(many.sum())).padded(order, steps, batch_first)
@@ -244,7 +244,7 @@ def pad_packed_sequence(
     places = rows.padded(sequence.sorted_indices, steps, batch_first)
     padded = PlaceRows.apply(sequence.data, places, steps * count, float(padding_value))
     extents = (count, steps) if batch_first else (steps, count)
-    return reshape(padded, *extents, *sequence.data.data.shape[1:]), Tensor(sequence.lengths)
+    return reshape(padded, *extents, *sequence.data.array.shape[1:]), Tensor(sequence.lengths)
 
 
 def pad_sequence(
@@ -261,14 +261,14 @@ def pad_sequence(
     if padding_side not in ("right", "left"):
         raise ValueError(f'pad_sequence: padding_side={padding_side!r} must be "right" or "left"')
     many = _sequences("pad_sequence", sequences)
-    lengths = np.array([len(one.data) for one in many])
+    lengths = np.array([len(one.array) for one in many])
     steps, count = int(lengths.max()), len(many)
     starts = np.zeros(count, np.int64) if padding_side == "right" else steps - lengths
     sequence = np.repeat(np.arange(count), lengths)
     step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
     rows = sequence * steps + step if batch_first else step * count + sequence
     padded = PlaceRows.apply(cat(many, 0), rows, steps * count, float(padding_value))
-    return reshape(padded, *((count, steps) if batch_first else (steps, count)), *many[0].data.shape[1:])
+    return reshape(padded, *((count, steps) if batch_first else (steps, count)), *many[0].array.shape[1:])
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
@@ -279,11 +279,11 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = F
         ValueError: padded_sequences has less than 2 axes, lengths are not N, or not in 0 to T.
     """
     require_tensor("unpad_sequence", padded_sequences, "padded_sequences")
-    shape = padded_sequences.data.shape
+    shape = padded_sequences.array.shape
     if len(shape) < 2:
         raise ValueError(f"unpad_sequence: padded_sequences.shape={shape}, needs (T, N, *), or (N, T, *)")
     batch = padded_sequences if batch_first else transpose(padded_sequences, 0, 1)
-    count, steps = batch.data.shape[:2]
+    count, steps = batch.array.shape[:2]
     many = _lengths("unpad_sequence", lengths)
     if many.shape != (count,) or (count and (many.min() < 0 or many.max() > steps)):
         raise ValueError(
@@ -302,7 +302,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
             enforce_sorted.
     """
     many = _sequences("pack_sequence", sequences)
-    lengths = [len(one.data) for one in many]
+    lengths = [len(one.array) for one in many]
     try:
         return pack_padded_sequence(pad_sequence(many), lengths, False, enforce_sorted)
     except ValueError as error:
@@ -323,7 +323,7 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
 
 
 def _lengths(name: str, lengths: Any) -> np.ndarray:
-    array = np.asarray(lengths.data if isinstance(lengths, Tensor) else lengths)
+    array = np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(f"{name}: lengths are {array.dtype} with {array.ndim} axes, expected a list of ints")
     return array.astype(np.int64)
@@ -338,10 +338,10 @@ def _sequences(name: str, sequences: Any) -> list[Tensor]:
         if not isinstance(one, Tensor):
             raise TypeError(f"{name}: sequences[{n}] is {type(one).__name__}, expected a Tensor")
         first = sequences[0]
-        if not one.data.ndim or one.data.shape[1:] != first.data.shape[1:] or one.data.dtype != first.data.dtype:
+        if not one.array.ndim or one.array.shape[1:] != first.array.shape[1:] or one.array.dtype != first.array.dtype:
             raise ValueError(
-                f"{name}: sequences[{n}] is {one.data.dtype} {one.data.shape}, sequences[0] {first.data.dtype} "
-                f"{first.data.shape}; they may differ in the first extent only"
+                f"{name}: sequences[{n}] is {one.array.dtype} {one.array.shape}, sequences[0] {first.array.dtype} "
+                f"{first.array.shape}; they may differ in the first extent only"
             )
     return list(sequences)
 

@@ -72,7 +72,7 @@ def truncated(layer: Any, x: Tensor, steps: int, hx: Any = None, lengths: Any = 
     require_tensor("truncated", x, "x")
     if isinstance(steps, bool) or not isinstance(steps, int):
         raise TypeError(f"truncated: steps={steps!r} must be an int")
-    shape = x.data.shape
+    shape = x.array.shape
     if steps < 1 or len(shape) < 2:
         raise ValueError(f"truncated: steps={steps} must be at least 1, and x.shape={shape} have a time axis")
     axis = int(bool(getattr(layer, "batch_first", False)) and len(shape) > 2)
@@ -94,9 +94,9 @@ def _pieces(
     layer: Any, x: Tensor, axis: int, steps: int, states: Any, counts: np.ndarray | None
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     masks = SequenceMasks()
-    for begin in range(0, x.data.shape[axis], steps):
+    for begin in range(0, x.array.shape[axis], steps):
         piece = x[:, begin : begin + steps] if axis else x[begin : begin + steps]
-        left = [] if counts is None else [Rest(np.clip(counts - begin, 0, piece.data.shape[axis]).tolist())]
+        left = [] if counts is None else [Rest(np.clip(counts - begin, 0, piece.array.shape[axis]).tolist())]
         with masks:
             result = layer(piece, states, *left)
         yield result

@@ -26,7 +26,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
         length = lengths(weight.detach(), dim)
     delattr(module, name)
     module.register_parameter(f"{name}_g", Parameter(length, weight.requires_grad))
-    module.register_parameter(f"{name}_v", Parameter(weight.data, weight.requires_grad))
+    module.register_parameter(f"{name}_v", Parameter(weight.array, weight.requires_grad))
 
     def computed(self: Module) -> Tensor:
         g, v = self.__dict__[f"{name}_g"], self.__dict__[f"{name}_v"]
@@ -46,7 +46,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     if v is None or not isinstance(getattr(type(module), name, None), property):
         raise ValueError(f"remove_weight_norm: {type(module).__name__} has no weight norm of {name!r}")
     with no_grad():
-        value = getattr(module, name).data.copy(order="K")
+        value = getattr(module, name).array.copy(order="K")
     stop_computing(module, name)
     delattr(module, f"{name}_g")
     delattr(module, f"{name}_v")

@@ -32,9 +32,9 @@ class BinaryCrossEntropy(ElementLoss):
         if of == 1:
             return log(1.0 - x) - log(x)
         spread = x * (1.0 - x)
-        small = spread.data < _SMALLEST
+        small = spread.array < _SMALLEST
         if small.any():
-            spread = spread * choice(x.data, small, 0, 1) + choice(x.data, small, _SMALLEST, 0)
+            spread = spread * choice(x.array, small, 0, 1) + choice(x.array, small, _SMALLEST, 0)
         return (x - t) / spread
 
 
@@ -64,7 +64,7 @@ class WeightedBinaryCrossEntropyWithLogits(ElementLoss):
 
 def softplus(x: Tensor) -> Tensor:
     """log(1 + exp(x)): the cross entropy of the logit -x against 1."""
-    return BinaryCrossEntropyWithLogits.apply("none", (), -x, wrap(np.ones_like(x.data)))
+    return BinaryCrossEntropyWithLogits.apply("none", (), -x, wrap(np.ones_like(x.array)))
 
 
 def binary_cross_entropy(
@@ -87,12 +87,12 @@ def binary_cross_entropy(
     weight = constant(name, "weight", weight, input)
     y = BinaryCrossEntropy.apply("none" if weight is not None else reduction, (), input, target)
     # a logarithm below 0 makes the loss NaN: no pass over the input is needed to find out that all is well
-    if np.isnan(kernels.sum(y.data, tuple(range(y.data.ndim)), False)):
-        wrong = np.argwhere(~((input.data >= 0) & (input.data <= 1)))
+    if np.isnan(kernels.sum(y.array, tuple(range(y.array.ndim)), False)):
+        wrong = np.argwhere(~((input.array >= 0) & (input.array <= 1)))
         if len(wrong):
             place = tuple(map(int, wrong[0]))
             raise ValueError(
-                f"{name}: input[{', '.join(map(str, place))}] = {input.data[place]} must lie in [0, 1]; "
+                f"{name}: input[{', '.join(map(str, place))}] = {input.array[place]} must lie in [0, 1]; "
                 f"for logits there is binary_cross_entropy_with_logits"
             )
     return y if weight is None else weighted(name, y, weight, reduction)
@@ -124,9 +124,9 @@ def binary_cross_entropy_with_logits(
     if pos_weight is None:
         y = BinaryCrossEntropyWithLogits.apply(how, (), input, target)
     else:
-        shape = input.data.shape
-        if broadcast_shape(name, shape, pos_weight.data.shape) != shape:
-            raise ValueError(f"{name}: pos_weight.shape={pos_weight.data.shape} does not broadcast to {shape}")
+        shape = input.array.shape
+        if broadcast_shape(name, shape, pos_weight.array.shape) != shape:
+            raise ValueError(f"{name}: pos_weight.shape={pos_weight.array.shape} does not broadcast to {shape}")
         y = WeightedBinaryCrossEntropyWithLogits.apply(how, (), input, target, expand(pos_weight, shape))
     return y if weight is None else weighted(name, y, weight, reduction)
 
@@ -147,11 +147,11 @@ def multilabel_soft_margin_loss(
     check_reduction(name, reduction)
     require_float(name, input)
     if are_integers(target):
-        target = cast(target, input.data.dtype)
+        target = cast(target, input.array.dtype)
     same_shape(name, input, target)
-    if not input.data.ndim:
+    if not input.array.ndim:
         raise ValueError(f"{name}: input has no axes, needs (..., C)")
-    classes = input.data.shape[-1]
+    classes = input.array.shape[-1]
     if weight is None and reduction != "none":
         y = BinaryCrossEntropyWithLogits.apply(reduction, (), input, target)
         return y if reduction == "mean" else _over(y, classes)

@@ -61,7 +61,7 @@ class CrossEntropy(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, labels: Labels, smoothing: float, reduction: str) -> Tensor:
         _, _, classes, weight, ignored = labels
-        loss, tops, logs, sums = kernels.cross_entropy(x.data, classes, smoothing, ignored, weight)
+        loss, tops, logs, sums = kernels.cross_entropy(x.array, classes, smoothing, ignored, weight)
         ctx.save_for_backward(x, classes, weight, tops, logs)
         ctx.labels, ctx.smoothing = labels, smoothing
         ctx.factor = labels.factor(sums, reduction)
@@ -90,13 +90,13 @@ class CrossEntropyGrad(Function):
         ctx.labels, ctx.smoothing, ctx.factor = labels, smoothing, factor
         factor = 1.0 if factor is None else factor
         return wrap(
-            kernels.cross_entropy_grad(g.data, x.data, classes, smoothing, tops, logs, ignored, weight, factor)
+            kernels.cross_entropy_grad(g.array, x.array, classes, smoothing, tops, logs, ignored, weight, factor)
         )
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (want_g, want_x, *_), (g, x), labels = ctx.needs_input_grad, ctx.saved_tensors, ctx.labels
-        classes, dtype = x.data.shape[1], x.data.dtype
+        classes, dtype = x.array.shape[1], x.array.dtype
         each = np.arange(classes).reshape(-1, *[1] * (labels.classes.ndim - 1)) == labels.classes[:, None]
         goal = np.asarray((1 - ctx.smoothing) * each + ctx.smoothing / max(classes, 1), dtype)
         shares = labels.shares(ctx.factor, classes, dtype)
@@ -119,8 +119,8 @@ class NegativeLogLikelihood(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, labels: Labels, reduction: str, factor: float = 1.0) -> Tensor:
         _, _, classes, weight, ignored = labels
-        loss, sums = kernels.nll_loss(x.data, classes, ignored, weight)
-        ctx.save_for_backward(x.data, classes, weight)
+        loss, sums = kernels.nll_loss(x.array, classes, ignored, weight)
+        ctx.save_for_backward(x.array, classes, weight)
         ctx.labels, ctx.factor = labels, labels.factor(sums, reduction)
         if ctx.factor is not None:
             ctx.factor *= factor
@@ -139,7 +139,7 @@ class NegativeLogLikelihoodGrad(Function):
         _, _, classes, weight, ignored = labels
         ctx.save_for_backward(classes, weight)
         ctx.labels, ctx.factor = labels, factor
-        return wrap(kernels.nll_loss_grad(g.data, x, classes, ignored, weight, 1.0 if factor is None else factor))
+        return wrap(kernels.nll_loss_grad(g.array, x, classes, ignored, weight, 1.0 if factor is None else factor))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -175,7 +175,7 @@ def cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"{name}: label_smoothing={label_smoothing} must lie in [0, 1]")
     check_reduction(name, reduction)
-    if isinstance(target, Tensor) and target.data.dtype.kind == "f":
+    if isinstance(target, Tensor) and target.array.dtype.kind == "f":
         return _against_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     return _against_labels(name, CrossEntropy, input, target, weight, ignore_index, reduction, label_smoothing)
 
@@ -214,10 +214,10 @@ def _against_labels(
     check_reduction(name, reduction)
     check_labels(name, input, target)
     per_class = _class_weights(name, weight, input, differentiable=False)
-    x, classes, shape = input, private(target.data, input.requires_grad), input.data.shape
+    x, classes, shape = input, private(target.array, input.requires_grad), input.array.shape
     if len(shape) == 1:
         x, classes = Reshape.apply(x, (1, *shape)), classes.reshape(1)
-    array = None if per_class is None else per_class.data
+    array = None if per_class is None else per_class.array
     labels = Labels(name, shape, classes, array, ignore_index)
     options = () if smoothing is None else (float(smoothing),)
     if smoothing and array is not None:  # then each class counts with its own weight
@@ -232,7 +232,7 @@ def _against_labels(
 
 def _smoothed(x: Tensor, labels: Labels, smoothing: float) -> tuple[Tensor, np.ndarray]:
     """(1 - e) w[label] (-log p[label]) - e / C sum over classes of w log p at each place, and the weights w[label]."""
-    count, dtype = x.data.shape[1], x.data.dtype
+    count, dtype = x.array.shape[1], x.array.dtype
     assert labels.weight is not None
     losses = CrossEntropy.apply(x, labels, 0.0, "none")
     spread = sum(log_softmax(x, 1) * _along_classes(wrap(labels.weight), x), 1)
@@ -249,11 +249,11 @@ def _against_probabilities(
     reduction: str,
     label_smoothing: float,
 ) -> Tensor:
-    name, shape = "cross_entropy", x.data.shape
+    name, shape = "cross_entropy", x.array.shape
     require_same(name, "x", x, "target", target)
-    if target.data.shape != shape or not shape:
+    if target.array.shape != shape or not shape:
         raise ValueError(
-            f"{name}: target of probabilities has shape {target.data.shape}, x has {shape}; they must be equal "
+            f"{name}: target of probabilities has shape {target.array.shape}, x has {shape}; they must be equal "
             f"(class indices are int64)"
         )
     if ignore_index != IGNORE_INDEX:
@@ -275,21 +275,21 @@ def _reduced(loss: np.ndarray, sums: np.ndarray, factor: float | None) -> np.nda
 
 def _with_classes(g: Tensor) -> Tensor:
     """g (N, *D) as (N, 1, *D)"""
-    return Reshape.apply(g, (g.data.shape[0], 1, *g.data.shape[1:]))
+    return Reshape.apply(g, (g.array.shape[0], 1, *g.array.shape[1:]))
 
 
 def _along_classes(per_class: Tensor, x: Tensor) -> Tensor:
     """per_class (C,) as it broadcasts to x (N, C, *D) or (C,)"""
-    return Reshape.apply(per_class, (-1,) + (1,) * (x.data.ndim - 2)) if x.data.ndim > 2 else per_class
+    return Reshape.apply(per_class, (-1,) + (1,) * (x.array.ndim - 2)) if x.array.ndim > 2 else per_class
 
 
 def _class_weights(name: str, weight: Tensor | None, x: Tensor, differentiable: bool) -> Tensor | None:
     if weight is None:
         return None
     require_same(name, "x", x, "weight", weight)
-    classes = x.data.shape[min(1, x.data.ndim - 1)]
-    if weight.data.shape != (classes,):
-        raise ValueError(f"{name}: weight.shape={weight.data.shape}, needs ({classes},), one per class")
+    classes = x.array.shape[min(1, x.array.ndim - 1)]
+    if weight.array.shape != (classes,):
+        raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs ({classes},), one per class")
     if weight.requires_grad and not differentiable:
         raise ValueError(f"{name}: weight requires a gradient, which this loss does not give; use weight.detach()")
     return weight
@@ -304,12 +304,12 @@ def check_labels(name: str, x: Tensor, target: Any) -> None:
     """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}: target is {type(target).__name__}, needs a Tensor of int64 class indices")
-    if target.data.dtype != int64:
-        raise TypeError(f"{name}: target is {target.data.dtype}, x is {x.data.dtype}; class indices must be int64")
-    shape = x.data.shape
-    if not shape or target.data.shape != (shape[:1] + shape[2:] if len(shape) > 1 else ()):
+    if target.array.dtype != int64:
+        raise TypeError(f"{name}: target is {target.array.dtype}, x is {x.array.dtype}; class indices must be int64")
+    shape = x.array.shape
+    if not shape or target.array.shape != (shape[:1] + shape[2:] if len(shape) > 1 else ()):
         raise ValueError(
-            f"{name}: x.shape={shape}, target.shape={target.data.shape}; "
+            f"{name}: x.shape={shape}, target.shape={target.array.shape}; "
             f"x (N, C, *D) needs target (N, *D), x (C,) needs ()"
         )
 

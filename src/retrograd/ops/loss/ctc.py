@@ -31,7 +31,7 @@ class CTC(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, labels: tuple[Any, ...], zero_infinity: bool) -> Tensor:
-        loss, alpha = kernels.ctc_loss(x.data, *labels)
+        loss, alpha = kernels.ctc_loss(x.array, *labels)
         ctx.save_for_backward(x, loss, alpha)
         ctx.labels, ctx.zero_infinity = labels, zero_infinity
         return wrap(np.where(loss == np.inf, loss.dtype.type(0), loss) if zero_infinity else loss)
@@ -40,7 +40,7 @@ class CTC(Function):
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> Gradients:
         x, loss, alpha = ctx.saved_tensors
-        return wrap(kernels.ctc_loss_grad(g.data, x.data, *ctx.labels, loss, alpha, ctx.zero_infinity)), None, None
+        return wrap(kernels.ctc_loss_grad(g.array, x.array, *ctx.labels, loss, alpha, ctx.zero_infinity)), None, None
 
 
 def ctc_loss(
@@ -69,11 +69,11 @@ def ctc_loss(
     name = "ctc_loss"
     check_reduction(name, reduction)
     require_float(name, log_probs, "log_probs")
-    shape = log_probs.data.shape
+    shape = log_probs.array.shape
     if len(shape) not in (2, 3):
         raise ValueError(f"{name}: log_probs.shape={shape} must be (T, N, C), or (T, C) for one sample")
     x = log_probs if len(shape) == 3 else Reshape.apply(log_probs, (shape[0], 1, shape[1]))
-    T, N, C = x.data.shape
+    T, N, C = x.array.shape
     if not 0 <= blank < C:
         raise ValueError(f"{name}: blank={blank} is no class: log_probs.shape={shape} has classes 0 to {C - 1}")
     inputs = _lengths(name, "input_lengths", input_lengths, N)
@@ -88,12 +88,12 @@ def ctc_loss(
         raise IndexError(f"{name}: label {k} of target {n} is {rows[n, k]}: there are classes 0 to {C - 1}")
     losses = CTC.apply(x, (rows, inputs, lengths, int(blank)), as_flag(name, "zero_infinity", zero_infinity))
     if reduction == "mean":
-        return mean(losses * wrap((1.0 / np.maximum(lengths, 1)).astype(losses.data.dtype)))
+        return mean(losses * wrap((1.0 / np.maximum(lengths, 1)).astype(losses.array.dtype)))
     return reduce(name, losses if len(shape) == 3 else Reshape.apply(losses, ()), reduction)
 
 
 def _lengths(name: str, label: str, value: Any, N: int) -> np.ndarray:
-    found = value.data if isinstance(value, Tensor) else np.asarray(value, None if len(value) else np.int64)
+    found = value.array if isinstance(value, Tensor) else np.asarray(value, None if len(value) else np.int64)
     if found.dtype.kind != "i":
         raise TypeError(f"{name}: {label} is {found.dtype}, needs integers")
     found = found.reshape(-1).astype(np.int64)
@@ -106,10 +106,10 @@ def _lengths(name: str, label: str, value: Any, N: int) -> np.ndarray:
 
 def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndarray:
     """The targets as (N, S), S the greatest length."""
-    if not isinstance(targets, Tensor) or targets.data.dtype != np.int64:
-        kind = targets.data.dtype if isinstance(targets, Tensor) else type(targets).__name__
+    if not isinstance(targets, Tensor) or targets.array.dtype != np.int64:
+        kind = targets.array.dtype if isinstance(targets, Tensor) else type(targets).__name__
         raise TypeError(f"{name}: targets is {kind}, needs a Tensor of int64 class indices")
-    labels, longest = private(targets.data), int(lengths.max(initial=0))
+    labels, longest = private(targets.array), int(lengths.max(initial=0))
     if labels.ndim == 2 and not (single and len(labels) != 1):
         if len(labels) != len(lengths) or labels.shape[1] < longest:
             raise ValueError(

@@ -32,11 +32,11 @@ class ElementLoss(Function):
 
     @classmethod
     def forward(cls, ctx: Any, reduction: str, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        size = operands[0].data.size
+        size = operands[0].array.size
         ctx.factor = None if reduction == "none" else 1.0 if reduction == "sum" else 1.0 / size if size else np.nan
         ctx.numbers = numbers
         ctx.save_for_backward(*operands)
-        return wrap(kernels.element_loss(cls.kernel, tuple([x.data for x in operands]), numbers, ctx.factor))
+        return wrap(kernels.element_loss(cls.kernel, tuple([x.array for x in operands]), numbers, ctx.factor))
 
     @classmethod
     def backward(cls, ctx: Any, g: Tensor) -> Gradients:
@@ -51,12 +51,12 @@ class ElementLoss(Function):
             if k == 1 and cls.opposite and first is not None:
                 found[k] = -first
             elif k in fused or (k == 1 and cls.opposite and fused):
-                arrays = tuple([x.data for x in operands])
-                gx = wrap(kernels.element_loss_grad(fused.get(k, cls.kernel), g.data, arrays, ctx.numbers, factor))
+                arrays = tuple([x.array for x in operands])
+                gx = wrap(kernels.element_loss_grad(fused.get(k, cls.kernel), g.array, arrays, ctx.numbers, factor))
                 found[k] = gx if k in fused else -gx
             else:
                 if spread is None:
-                    spread = g if factor is None else expand(g * factor, operands[0].data.shape)
+                    spread = g if factor is None else expand(g * factor, operands[0].array.shape)
                 found[k] = spread * cls.slope(k, ctx.numbers, *operands)
         return None, None, *found
 
@@ -116,12 +116,12 @@ def of_one_shape(
     Raises:
         ValueError: the shapes do not broadcast.
     """
-    if input.data.shape == target.data.shape:
+    if input.array.shape == target.array.shape:
         return input, target
-    shape = broadcast_shape(name, input.data.shape, target.data.shape)
+    shape = broadcast_shape(name, input.array.shape, target.array.shape)
     if warn:
         warnings.warn(
-            f"{name}: input.shape={input.data.shape} and target.shape={target.data.shape} differ and are broadcast; "
+            f"{name}: input.shape={input.array.shape} and target.shape={target.array.shape} differ and are broadcast; "
             f"reshape one if this is not meant",
             stacklevel=stacklevel,
         )
@@ -138,9 +138,9 @@ def same_shape(name: str, input: Tensor, target: Tensor) -> None:
     for label, value in (("input", input), ("target", target)):
         require_float(name, value, label)
     require_same(name, "input", input, "target", target)
-    if input.data.shape != target.data.shape:
+    if input.array.shape != target.array.shape:
         raise ValueError(
-            f"{name}: input.shape={input.data.shape} and target.shape={target.data.shape} must be equal; "
+            f"{name}: input.shape={input.array.shape} and target.shape={target.array.shape} must be equal; "
             f"expand or reshape one"
         )
 
@@ -167,8 +167,8 @@ def signs(name: str, target: Any, x: Tensor) -> Tensor:
     Raises:
         TypeError: it is no Tensor, or floating-point of another type.
     """
-    if isinstance(target, Tensor) and target.data.dtype.kind != "f":
-        return cast(target, x.data.dtype)
+    if isinstance(target, Tensor) and target.array.dtype.kind != "f":
+        return cast(target, x.array.dtype)
     require_same(name, "input", x, "target", target)
     return target
 
@@ -179,7 +179,7 @@ def weighted(name: str, losses: Tensor, weight: Tensor, reduction: str) -> Tenso
     Raises:
         ValueError: the weight is larger than the losses, or does not broadcast to them.
     """
-    shape = losses.data.shape
-    if broadcast_shape(name, shape, weight.data.shape) != shape:
-        raise ValueError(f"{name}: weight.shape={weight.data.shape} does not broadcast to input.shape={shape}")
+    shape = losses.array.shape
+    if broadcast_shape(name, shape, weight.array.shape) != shape:
+        raise ValueError(f"{name}: weight.shape={weight.array.shape} does not broadcast to input.shape={shape}")
     return reduce(name, losses * weight, reduction)

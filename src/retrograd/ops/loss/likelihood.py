@@ -99,8 +99,8 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     x, t = matched(name, input, target)
     loss = KullbackLeiblerOfLogs if as_flag(name, "log_target", log_target) else KullbackLeibler
     y = loss.apply("sum" if reduction == "batchmean" else reduction, (), x, t)
-    if reduction == "batchmean" and input.data.ndim:
-        batch = input.data.shape[0]
+    if reduction == "batchmean" and input.array.ndim:
+        batch = input.array.shape[0]
         return y * (1.0 / batch if batch else np.nan)
     return y
 
@@ -133,11 +133,11 @@ def poisson_nll_loss(
     loss = PoissonOfLogs.apply(reduction, (), x, t) if log_input else Poisson.apply(reduction, (float(eps),), x, t)
     if not full:
         return loss
-    large = t.data > 1
+    large = t.array > 1
     # what is not counted is computed of 1, so that no logarithm of 0 is in the way of the gradient
-    n = t * choice(t.data, large, 1, 0) + choice(t.data, large, 0, 1)
+    n = t * choice(t.array, large, 1, 0) + choice(t.array, large, 0, 1)
     stirling = n * log(n) - n + log(n * (2 * pi)) * 0.5
-    return loss + reduce(name, stirling * choice(t.data, large, 1, 0), reduction)
+    return loss + reduce(name, stirling * choice(t.array, large, 1, 0), reduction)
 
 
 def gaussian_nll_loss(
@@ -165,33 +165,33 @@ def gaussian_nll_loss(
         input, target, var = floats(name, input=input, target=target, var=var)
     x, t = matched(name, input, target)
     v = _variances(name, input, var)
-    below = v.data < eps
+    below = v.array < eps
     if below.any():
-        v = v + wrap(np.asarray(np.where(below, eps - v.data, 0), v.data.dtype))
+        v = v + wrap(np.asarray(np.where(below, eps - v.array, 0), v.array.dtype))
     full = as_flag(name, "full", full)
-    loss = Gaussian.apply(reduction, (), x, t, expand(v, x.data.shape))
+    loss = Gaussian.apply(reduction, (), x, t, expand(v, x.array.shape))
     if not full:
         return loss
     constant = 0.5 * logarithm(2 * pi)
-    return loss + constant * (x.data.size if reduction == "sum" else 1)
+    return loss + constant * (x.array.size if reduction == "sum" else 1)
 
 
 def _variances(name: str, x: Tensor, var: Any) -> Tensor:
     """The variances as a Tensor that broadcasts to x."""
-    shape = x.data.shape
+    shape = x.array.shape
     if is_number(var):
-        v = wrap(np.full(shape, var, x.data.dtype))
+        v = wrap(np.full(shape, var, x.array.dtype))
     else:
         require_same(name, "input", x, "var", var)
         v = var
-        if v.data.shape != shape and shape[:-1] == v.data.shape:
-            v = Reshape.apply(v, (*v.data.shape, 1))
-        differing = [n for m, n in zip(shape, v.data.shape, strict=False) if m != n]
-        if len(v.data.shape) != len(shape) or differing not in ([], [1]):
+        if v.array.shape != shape and shape[:-1] == v.array.shape:
+            v = Reshape.apply(v, (*v.array.shape, 1))
+        differing = [n for m, n in zip(shape, v.array.shape, strict=False) if m != n]
+        if len(v.array.shape) != len(shape) or differing not in ([], [1]):
             raise ValueError(
-                f"{name}: var.shape={var.data.shape}, input.shape={shape}; var must have input's shape, "
+                f"{name}: var.shape={var.array.shape}, input.shape={shape}; var must have input's shape, "
                 f"lack its last axis, or have one extent of 1"
             )
-    if (v.data < 0).any():
-        raise ValueError(f"{name}: var has an entry of {v.data.min()}; variances are at least 0")
+    if (v.array < 0).any():
+        raise ValueError(f"{name}: var has an entry of {v.array.min()}; variances are at least 0")
     return v

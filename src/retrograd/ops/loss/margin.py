@@ -41,19 +41,19 @@ class MultiMargin(Function):
     def forward(ctx: Any, x: Tensor, labels: np.ndarray, p: int, margin: float) -> Tensor:
         ctx.save_for_backward(x, labels)
         ctx.p, ctx.margin = p, margin
-        return wrap(kernels.multi_margin_loss(x.data, labels, p, margin))
+        return wrap(kernels.multi_margin_loss(x.array, labels, p, margin))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         x, labels = ctx.saved_tensors
         if not is_grad_enabled():
-            return wrap(kernels.multi_margin_loss_grad(g.data, x.data, labels, ctx.p, ctx.margin)), None, None, None
+            return wrap(kernels.multi_margin_loss_grad(g.array, x.array, labels, ctx.p, ctx.margin)), None, None, None
         # h[n, c] goes to c and is taken from the label: the slope is p z^(p - 1) where z > 0
-        rows, classes = x.data.shape
-        own = np.zeros(x.data.shape, x.data.dtype)
+        rows, classes = x.array.shape
+        own = np.zeros(x.array.shape, x.array.dtype)
         own[np.arange(rows), labels] = 1
         z = x - sum(x * wrap(own), 1, True) + ctx.margin
-        above = wrap(((z.data > 0) & (own == 0)).astype(own.dtype) * (ctx.p / classes if classes else 0.0))
+        above = wrap(((z.array > 0) & (own == 0)).astype(own.dtype) * (ctx.p / classes if classes else 0.0))
         h = Reshape.apply(g, (rows, 1)) * (above * z if ctx.p == 2 else above)
         return h - wrap(own) * sum(h, 1, True), None, None, None
 
@@ -66,15 +66,15 @@ class MultilabelMargin(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, targets: np.ndarray) -> Tensor:
         ctx.save_for_backward(x, targets)
-        return wrap(kernels.multilabel_margin_loss(x.data, targets))
+        return wrap(kernels.multilabel_margin_loss(x.array, targets))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         x, targets = ctx.saved_tensors
         if not is_grad_enabled():
-            return wrap(kernels.multilabel_margin_loss_grad(g.data, x.data, targets)), None
-        ones = np.ones_like(g.data)  # the slope does not depend on x but in steps
-        slope = kernels.multilabel_margin_loss_grad(ones, x.data, targets)
+            return wrap(kernels.multilabel_margin_loss_grad(g.array, x.array, targets)), None
+        ones = np.ones_like(g.array)  # the slope does not depend on x but in steps
+        slope = kernels.multilabel_margin_loss_grad(ones, x.array, targets)
         return Reshape.apply(g, (len(ones), 1)) * wrap(slope), None
 
 
@@ -118,22 +118,22 @@ def multi_margin_loss(
     require_float(name, input)
     if p not in (1, 2):
         raise ValueError(f"{name}: p={p} must be 1 or 2")
-    if input.data.ndim > 2:
-        raise ValueError(f"{name}: input.shape={input.data.shape} must be (N, C) or (C,)")
-    rows = input if input.data.ndim == 2 else Reshape.apply(input, (1, input.data.size))
+    if input.array.ndim > 2:
+        raise ValueError(f"{name}: input.shape={input.array.shape} must be (N, C) or (C,)")
+    rows = input if input.array.ndim == 2 else Reshape.apply(input, (1, input.array.size))
     # a row may have its axis or not
-    whole = rows if isinstance(target, Tensor) and target.data.shape == (1,) else input
-    check_labels(name, whole if whole.data.ndim else Reshape.apply(input, (1,)), target)
-    classes, labels = rows.data.shape[1], private(target.data)
-    refuse_labels(name, whole.data.shape or (1,), labels, classes, None)
+    whole = rows if isinstance(target, Tensor) and target.array.shape == (1,) else input
+    check_labels(name, whole if whole.array.ndim else Reshape.apply(input, (1,)), target)
+    classes, labels = rows.array.shape[1], private(target.array)
+    refuse_labels(name, whole.array.shape or (1,), labels, classes, None)
     constant(name, "weight", weight, input)
-    if weight is not None and weight.data.shape != (classes,):
-        raise ValueError(f"{name}: weight.shape={weight.data.shape}, needs ({classes},), one per class")
+    if weight is not None and weight.array.shape != (classes,):
+        raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs ({classes},), one per class")
     labels = labels.reshape(-1)
     losses = MultiMargin.apply(rows, labels, int(p), float(margin))
     if weight is not None:
-        losses = losses * wrap(weight.data[labels])
-    return reduce(name, losses if target.data.ndim else Reshape.apply(losses, ()), reduction)
+        losses = losses * wrap(weight.array[labels])
+    return reduce(name, losses if target.array.ndim else Reshape.apply(losses, ()), reduction)
 
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
@@ -150,15 +150,15 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     name = "multilabel_margin_loss"
     check_reduction(name, reduction)
     require_float(name, input)
-    shape = input.data.shape
-    if not isinstance(target, Tensor) or target.data.dtype != np.int64:
-        kind = target.data.dtype if isinstance(target, Tensor) else type(target).__name__
+    shape = input.array.shape
+    if not isinstance(target, Tensor) or target.array.dtype != np.int64:
+        kind = target.array.dtype if isinstance(target, Tensor) else type(target).__name__
         raise TypeError(f"{name}: target is {kind}, needs a Tensor of int64 class indices")
-    if target.data.shape != shape or len(shape) > 2:
+    if target.array.shape != shape or len(shape) > 2:
         raise ValueError(
-            f"{name}: input.shape={shape}, target.shape={target.data.shape}; both must be (N, C) or both (C,)"
+            f"{name}: input.shape={shape}, target.shape={target.array.shape}; both must be (N, C) or both (C,)"
         )
-    rows, targets = shape if len(shape) == 2 else (1, *(shape or (1,))), private(target.data)
+    rows, targets = shape if len(shape) == 2 else (1, *(shape or (1,))), private(target.array)
     refuse_labels(name, shape or (1,), targets, rows[1], -1)
     losses = MultilabelMargin.apply(Reshape.apply(input, rows), targets.reshape(rows))
     return reduce(name, losses if len(shape) == 2 else Reshape.apply(losses, ()), reduction)

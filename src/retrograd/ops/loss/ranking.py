@@ -43,8 +43,8 @@ class Hinge(ElementLoss):
     @staticmethod
     def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
         (x, t), (margin,) = operands, numbers
-        near = (t.data != 1) & (margin - x.data >= 0)
-        return choice(x.data, t.data == -1, 0, 1) - choice(x.data, near, 1, 0)
+        near = (t.array != 1) & (margin - x.array >= 0)
+        return choice(x.array, t.array == -1, 0, 1) - choice(x.array, near, 1, 0)
 
 
 class Ranking(ElementLoss):
@@ -55,7 +55,7 @@ class Ranking(ElementLoss):
     @staticmethod
     def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
         (x1, x2, t), (margin,) = operands, numbers
-        wrong = choice(x1.data, margin - t.data * (x1.data - x2.data) >= 0, 1, 0)
+        wrong = choice(x1.array, margin - t.array * (x1.array - x2.array) >= 0, 1, 0)
         return wrong * (-t if of == 0 else t if of == 1 else x2 - x1)
 
 
@@ -96,12 +96,12 @@ def margin_ranking_loss(
     x1, x2 = (input1, input2) if are_floats(input1, input2) else differing(name, input1=input1, input2=input2)
     require_number(name, target, "target")
     t = signs(name, target, x1)
-    if not input1.data.ndim == input2.data.ndim == t.data.ndim:
+    if not input1.array.ndim == input2.array.ndim == t.array.ndim:
         raise ValueError(
-            f"{name}: input1.shape={input1.data.shape}, input2.shape={input2.data.shape} and "
-            f"target.shape={t.data.shape} must have the same number of axes"
+            f"{name}: input1.shape={input1.array.shape}, input2.shape={input2.array.shape} and "
+            f"target.shape={t.array.shape} must have the same number of axes"
         )
-    shape = broadcast_shape(name, broadcast_shape(name, x1.data.shape, x2.data.shape), t.data.shape)
+    shape = broadcast_shape(name, broadcast_shape(name, x1.array.shape, x2.array.shape), t.array.shape)
     return Ranking.apply(reduction, (float(margin),), expand(x1, shape), expand(x2, shape), expand(t, shape))
 
 
@@ -122,19 +122,19 @@ def cosine_embedding_loss(
     x1, x2 = input1, input2
     if not are_floats(x1, x2):
         x1, x2 = floats(name, integers=True, input1=x1, input2=x2)
-    t = _fixed(name, signs(name, target, x1)).data
-    if t.ndim > 1 or {x1.data.ndim, x2.data.ndim} != {t.ndim + 1}:
+    t = _fixed(name, signs(name, target, x1)).array
+    if t.ndim > 1 or {x1.array.ndim, x2.array.ndim} != {t.ndim + 1}:
         raise ValueError(
-            f"{name}: input1.shape={x1.data.shape}, input2.shape={x2.data.shape}, target.shape={t.shape}; "
+            f"{name}: input1.shape={x1.array.shape}, input2.shape={x2.array.shape}, target.shape={t.shape}; "
             f"(N, D), (N, D) and (N,), or (D,), (D,) and () are needed"
         )
-    shape = broadcast_shape(name, x1.data.shape, x2.data.shape)
+    shape = broadcast_shape(name, x1.array.shape, x2.array.shape)
     rows = shape if t.ndim else (1, *shape)
     cosine = RowCosine.apply(*(expand(x, shape).reshape(rows) for x in (x1, x2)), _NEVER_ZERO).reshape(shape[:-1])
-    broadcast_shape(name, cosine.data.shape, t.shape)
+    broadcast_shape(name, cosine.array.shape, t.shape)
     # a straight line in each piece; the slope at cosine == margin is 1, as PyTorch's
-    alike, apart = t == 1, (t == -1) & (cosine.data >= margin)
-    slope, start = choice(x1.data, alike, -1, apart), choice(x1.data, alike, 1, apart * -margin)
+    alike, apart = t == 1, (t == -1) & (cosine.array >= margin)
+    slope, start = choice(x1.array, alike, -1, apart), choice(x1.array, alike, 1, apart * -margin)
     return reduce(name, cosine * slope + start, reduction)
 
 
@@ -200,23 +200,23 @@ def _triplet(
         raise ValueError(f"{name}: margin={margin} must be above 0")
     for label, x in (("anchor", anchor), ("positive", positive), ("negative", negative)):
         require_number(name, x, label)
-    if not anchor.data.ndim == positive.data.ndim == negative.data.ndim:
+    if not anchor.array.ndim == positive.array.ndim == negative.array.ndim:
         raise ValueError(
-            f"{name}: anchor.shape={anchor.data.shape}, positive.shape={positive.data.shape} and "
-            f"negative.shape={negative.data.shape} must have the same number of axes"
+            f"{name}: anchor.shape={anchor.array.shape}, positive.shape={positive.array.shape} and "
+            f"negative.shape={negative.array.shape} must have the same number of axes"
         )
     near, far = metric(anchor, positive), metric(anchor, negative)
     if as_flag(name, "swap", swap):
         far = minimum(far, metric(positive, negative))
     far, near = promote(name, far, near)
-    shape = broadcast_shape(name, far.data.shape, near.data.shape)
-    always = wrap(np.ones(shape, near.data.dtype))
+    shape = broadcast_shape(name, far.array.shape, near.array.shape)
+    always = wrap(np.ones(shape, near.array.dtype))
     return Ranking.apply(reduction, (float(margin),), expand(far, shape), expand(near, shape), always)
 
 
 def _hinge_of_integers(name: str, x: Tensor, target: Tensor, margin: int, reduction: str) -> Tensor:
     require_tensor(name, target, "target")
-    broadcast_shape(name, x.data.shape, target.data.shape)
+    broadcast_shape(name, x.array.shape, target.array.shape)
     losses = where(target == 1, x, 0) + where(target == -1, clamp(margin - x, 0), 0)
     return reduce(name, losses, reduction)
 

@@ -31,8 +31,8 @@ class Distance(ElementLoss):
         parabola = z * (2.0 * a)
         if b == inf:
             return parabola
-        line = np.where(z.data > 0, c, np.where(z.data < 0, -c, z.data if b else 0.0))
-        return where(wrap(np.asarray(np.abs(z.data) < b)), parabola, wrap(np.asarray(line, z.data.dtype)))
+        line = np.where(z.array > 0, c, np.where(z.array < 0, -c, z.array if b else 0.0))
+        return where(wrap(np.asarray(np.abs(z.array) < b)), parabola, wrap(np.asarray(line, z.array.dtype)))
 
 
 _SQUARE = (1.0, inf, inf, 0.0)
@@ -114,9 +114,9 @@ def _distance(
     if weight is None:
         return Distance.apply(reduction, numbers, x, t)
     require_same(name, "input", x, "weight", weight)
-    if weight.data.shape != input.data.shape:
+    if weight.array.shape != input.array.shape:
         raise ValueError(
-            f"{name}: weight.shape={weight.data.shape} and input.shape={input.data.shape} must be equal; expand it"
+            f"{name}: weight.shape={weight.array.shape} and input.shape={input.array.shape} must be equal; expand it"
         )
     losses = Distance.apply("none", numbers, x, t) * weight
     if reduction == "mean" and by_weight:
