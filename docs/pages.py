@@ -50,6 +50,11 @@ def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
     is_operator = inspect.isclass(thing) and issubclass(thing, Function)
     if is_operator:
         yield thing
+    if hasattr(thing, "formulas"):
+        return
+    if hasattr(thing, "function"):  # an operator made of its formulas
+        yield from functions_behind(thing.function, seen)
+        return
     globals_ = vars(inspect.getmodule(thing))
     tree = ast.parse(textwrap.dedent(inspect.getsource(thing)))
     for name in dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)):
@@ -79,10 +84,11 @@ def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
         parts.append(f"## {name}\n\n```python\n{_signature(name, operator)}\n```")
         parts.append(f"```text\n{inspect.getdoc(operator)}\n```")
         for function in _shown(operator, shown):
-            path = Path(inspect.getfile(function)).resolve().relative_to(SOURCES.parent)
-            parts.append(
-                f"```{{literalinclude}} ../../src/{path}\n:pyobject: {function.__qualname__}\n:caption: {path}\n```"
-            )
+            for text in getattr(function, "formulas", (function,)):
+                path = Path(inspect.getfile(text)).resolve().relative_to(SOURCES.parent)
+                parts.append(
+                    f"```{{literalinclude}} ../../src/{path}\n:pyobject: {text.__qualname__}\n:caption: {path}\n```"
+                )
     return "\n\n".join(parts) + "\n"
 
 

@@ -30,10 +30,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "outside": (set(), set()),  # reading files, for whoever reads any
     "printable": (set(), set()),  # showing names and text from outside
     "entries": (set(), {"numpy"}),  # checking saved states
-    "kernels": (_SHAPES, {"numpy", "numba", "llvmlite"}),
-    "textbook": (_SHAPES, {"numpy"}),
+    "formulas": (set(), {"numpy"}),  # the text of every pointwise operator, for both kernel sets and ops
+    "kernels": (_SHAPES | {"formulas"}, {"numpy", "numba", "llvmlite"}),
+    "textbook": (_SHAPES | {"formulas"}, {"numpy"}),
     "engine": (set(), {"numpy"}),
-    "ops": ({"engine", "entries"} | _SHAPES, {"numpy"}),
+    "ops": ({"engine", "entries", "formulas"} | _SHAPES, {"numpy"}),
     "nn": (_OPERATORS, {"numpy"}),
     "optim": (_OPERATORS | {"entries"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),

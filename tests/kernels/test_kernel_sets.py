@@ -351,6 +351,7 @@ _ONE = (
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc"),
     *("abs", "sign", "ceil", "floor", "round", "trunc", "frac", "isnan", "isinf", "isfinite"),
     *("relu", "hardsigmoid", "hardswish", "silu", "mish", "gelu", "gelu_tanh", "log_sigmoid", "softsign", "tanhshrink"),
+    "log1p_of_exp",
 )
 _TWO = (
     *("add", "sub", "mul", "div", "pow", "hypot", "rsqrt_grad", "reciprocal_grad", "expm1_grad", "log1p_grad"),
@@ -358,6 +359,8 @@ _TWO = (
     *("atan2", "logaddexp", "xlogy", "maximum", "minimum", "fmax", "fmin", "fmod", "remainder", "floor_divide"),
     *("lt", "le", "eq", "ne", "abs_grad", "relu_grad", "prelu_terms", "hardswish_grad", "silu_grad", "mish_grad"),
     *("gelu_grad", "gelu_tanh_grad", "log_sigmoid_grad", "softsign_grad", "tanhshrink_grad"),
+    *("exp_grad", "exp2_grad", "log_grad", "log2_grad", "log10_grad", "asin_grad", "acos_grad", "atan_grad"),
+    *("asinh_grad", "acosh_grad", "atanh_grad", "erf_grad", "erfc_grad"),
 )
 _BOTH = (
     *("mul_grad", "div_grad", "hypot_grad", "atan2_grad", "pow_grad", "logaddexp_grad", "xlogy_grad", "maximum_grad"),
@@ -381,10 +384,7 @@ _TWO_NUMBERS: dict[str, tuple[float, ...]] = {
     "scaled_mul": (0.3,),
     "scaled_div": (0.3,),
     "lerp_number": (0.3,),
-    "over_quadratic": (1.0, 1.0),
-    "over_root": (1.0, 1.0, -1.0),
-    "gaussian": (1.1,),
-    "logit_grad": (0.2, 0.9),
+        "logit_grad": (0.2, 0.9),
     "within_grad": (0.2, 0.9, 0.5),
     "outside_grad": (0.2, 0.9),
     "hardtanh_grad": (0.2, 0.9),

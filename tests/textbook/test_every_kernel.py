@@ -36,6 +36,8 @@ GRADIENTS = (
     *("rsqrt_grad", "reciprocal_grad", "expm1_grad", "log1p_grad", "sigmoid_grad", "tanh_grad", "tan_grad", "sin_grad"),
     *("cos_grad", "sinh_grad", "cosh_grad", "abs_grad", "relu_grad", "prelu_terms", "hardswish_grad", "silu_grad"),
     *("mish_grad", "gelu_grad", "gelu_tanh_grad", "log_sigmoid_grad", "softsign_grad", "tanhshrink_grad"),
+    *("exp_grad", "exp2_grad", "log_grad", "log2_grad", "log10_grad", "asin_grad", "acos_grad", "atan_grad"),
+    *("asinh_grad", "acosh_grad", "atanh_grad", "erf_grad", "erfc_grad"),
 )
 BOTH = (
     *("mul_grad", "div_grad", "hypot_grad", "atan2_grad", "pow_grad", "logaddexp_grad", "xlogy_grad", "maximum_grad"),
@@ -47,9 +49,9 @@ ONE_NUMBERS: dict[str, tuple[float, ...]] = {
     **dict.fromkeys(("nan_to_num", "elu"), (1.1, 1.2, 0.9)),
 }
 TWO_NUMBERS: dict[str, tuple[float, ...]] = {
-    **dict.fromkeys(("scaled_mul", "scaled_div", "lerp_number", "gaussian", "leaky_relu_grad"), (0.3,)),
-    **dict.fromkeys(("over_quadratic", "logit_grad", "outside_grad", "hardtanh_grad", "softplus_grad"), (0.2, 0.9)),
-    **dict.fromkeys(("over_root", "within_grad", "elu_grad"), (1.0, 1.2, 0.9)),
+    **dict.fromkeys(("scaled_mul", "scaled_div", "lerp_number", "leaky_relu_grad"), (0.3,)),
+    **dict.fromkeys(("logit_grad", "outside_grad", "hardtanh_grad", "softplus_grad"), (0.2, 0.9)),
+    **dict.fromkeys(("within_grad", "elu_grad"), (1.0, 1.2, 0.9)),
 }
 
 
@@ -79,6 +81,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         **dict.fromkeys(("addcmul", "addcdiv"), (a(3, 4), a(3, 4), a(3, 4), 0.7)),
         **{name: (a(3, 4), *values) for name, values in ONE_NUMBERS.items()},
         **{name: (a(3, 4), a(3, 4), *values) for name, values in TWO_NUMBERS.items()},
+        "log1p_of_exp": one,
         "where": (np.arange(12).reshape(3, 4) % 2 == 0, a(3, 4), a(3, 4)),
         "prelu": (a(3, 4), a(4)),
         "prelu_grad": (a(3, 4), a(3, 4), a(4)),

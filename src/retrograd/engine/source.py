@@ -44,7 +44,7 @@ def backward_source(tensor_or_function: Any) -> str:
         raise TypeError(f"backward_source: {thing.__name__} defines no backward")
     function = inspect.unwrap(thing.backward)
     try:
-        return textwrap.dedent(inspect.getsource(function))
+        return textwrap.dedent(inspect.getsource(function)).removeprefix("@formula\n")
     except (OSError, TypeError) as error:
         raise OSError(
             f"backward_source: Python has no source text of {thing.__qualname__}.backward: {error}"

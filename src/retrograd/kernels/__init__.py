@@ -8,6 +8,7 @@ on disk. Importing this package imports neither Numba nor any machine code.
 
 import sys
 
+from . import pointwise
 from .activation import *
 from .attention import *
 from .convolution import *
@@ -72,4 +73,6 @@ _FAMILIES = (
     "spread",
 )
 __all__ = ["get_num_threads", "set_num_threads", "warmup"]
+globals().update(pointwise.KERNELS)
+__all__ += pointwise.KERNELS
 __all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -54,7 +54,8 @@ def _temporary() -> Path:
 def key() -> str:
     """Sixteen hexadecimal digits that change when any compiled kernel could."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    package = Path(__file__).parents[1]
+    for path in sorted(path for room in ("formulas", "kernels") for path in (package / room).rglob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
     for fact in (sys.version, version("numba"), version("llvmlite"), str(object.__basicsize__), *cpu()):
         digest.update(fact.encode() + b"\0")

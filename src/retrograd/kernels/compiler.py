@@ -94,6 +94,12 @@ def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]]
     return function
 
 
+def rename(name: Callable[..., Any], function: Any) -> None:
+    """Let kernels call ``function`` by another Python object, which may mean something else outside of kernels."""
+    cpu_target.typing_context.refresh()  # what was registered since
+    infer_global(name, cpu_target.typing_context.resolve_value_type(function))
+
+
 class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
     """Numba's passes without those for closures, literals, array expressions and parallel loops: no kernel has any."""
 

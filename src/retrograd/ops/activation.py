@@ -1,23 +1,12 @@
-"""Activations that are smooth, or are made of an exponential.
-
-A fused kernel computes each gradient; what stands behind ``recording()`` is the same made of operators.
-"""
+"""Activations that are smooth, or are made of an exponential; their formulas are in ``formulas/activation.py``."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-from ..engine.function import Function
-from ..engine.tensor import Tensor, wrap
+from ..engine.tensor import Tensor
 from .dtype import as_flag, require_float, require_number
 from .inplace import in_place
-from .kernel_set import kernels
-from .operands import Gradients, recording, unary, unary_float
-from .piecewise import clamp, where
-from .rounding import abs
-from .transcendental import erf, exp, sigmoid
-from .trigonometry import tanh
+from .operands import unary, unary_float
+from .pointwise import pointwise
 
 __all__ = [
     "celu",
@@ -32,176 +21,18 @@ __all__ = [
     "tanhshrink",
 ]
 
-_ROOT_HALF, _DENSITY = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
-_GELU = math.sqrt(2.0 / math.pi)
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-class Silu(Function):
-    """x * sigmoid(x)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.silu(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * _silu_slope(x),)
-        return (wrap(kernels.silu_grad(g.array, x.array)),)
-
-
-class Mish(Function):
-    """x * tanh(log(1 + exp(x)))"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.mish(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * _mish_slope(x),)
-        return (wrap(kernels.mish_grad(g.array, x.array)),)
-
-
-class Gelu(Function):
-    """x * (1 + erf(x / sqrt(2))) / 2"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.gelu(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * (erf(x * _ROOT_HALF) * 0.5 + 0.5 + x * exp(x * x * -0.5) * _DENSITY),)
-        return (wrap(kernels.gelu_grad(g.array, x.array)),)
-
-
-class GeluTanh(Function):
-    """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.gelu_tanh(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * _gelu_tanh_slope(x),)
-        return (wrap(kernels.gelu_tanh_grad(g.array, x.array)),)
-
-
-class Softplus(Function):
-    """log(1 + exp(beta * x)) / beta, and x where beta * x > limit"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, beta: float, limit: float) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.numbers = beta, limit
-        return wrap(kernels.softplus(x.array, beta, limit))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            beta, limit = ctx.numbers
-            z = x * beta
-            # at the limit itself the slope is constant, too
-            return where(z > limit, g, g * sigmoid(where(z >= limit, limit, z))), None, None
-        return wrap(kernels.softplus_grad(g.array, x.array, *ctx.numbers)), None, None
-
-
-class LogSigmoid(Function):
-    """log(sigmoid(x))"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.log_sigmoid(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * sigmoid(-x),)
-        return (wrap(kernels.log_sigmoid_grad(g.array, x.array)),)
-
-
-class Softsign(Function):
-    """x / (1 + |x|)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.softsign(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g / (abs(x) + 1.0) ** 2,)
-        return (wrap(kernels.softsign_grad(g.array, x.array)),)
-
-
-class Tanhshrink(Function):
-    """x - tanh(x)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.tanhshrink(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * tanh(x) ** 2,)
-        return (wrap(kernels.tanhshrink_grad(g.array, x.array)),)
-
-
-class Elu(Function):
-    """scale * x where x > 0, alpha * (exp(rate * x) - 1) elsewhere"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, alpha: float, scale: float, rate: float) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.numbers = alpha, scale, rate
-        return wrap(kernels.elu(x.array, alpha, scale, rate))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            alpha, scale, rate = ctx.numbers
-            slope = exp(where(x < 0, x * rate, 0.0))  # its derivative at 0 is 0
-            return where(x <= 0, g * (alpha * rate) * slope, g * scale), None, None, None
-        return wrap(kernels.elu_grad(g.array, x.array, *ctx.numbers)), None, None, None
-
-
-def _silu_slope(x: Tensor) -> Tensor:
-    """The derivative of silu: s + x * s * (1 - s) with s = sigmoid(x)."""
-    s = sigmoid(x)
-    return s * (1.0 + x * (1.0 - s))
-
-
-def _mish_slope(x: Tensor) -> Tensor:
-    t = tanh(softplus(x))
-    return t + clamp(x, None, 20.0) * sigmoid(x) * (1.0 - t * t)  # the last factor is 0 from 20 on, also at infinity
-
-
-def _gelu_tanh_slope(x: Tensor) -> Tensor:
-    s = sigmoid((x + x**3 * 0.044715) * (2.0 * _GELU))
-    return s + x * s * (1.0 - s) * (x * x * (3.0 * 0.044715) + 1.0) * (2.0 * _GELU)
+Silu = pointwise("silu")
+Mish = pointwise("mish")
+Gelu = pointwise("gelu")
+GeluTanh = pointwise("gelu_tanh")
+Softplus = pointwise("softplus")
+LogSigmoid = pointwise("log_sigmoid")
+Softsign = pointwise("softsign")
+Tanhshrink = pointwise("tanhshrink")
+Elu = pointwise("elu")
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:

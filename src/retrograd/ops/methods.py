@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
+from ..formulas import PRIMITIVES
 from . import (
     assignment,
     broadcasting,
@@ -22,6 +23,7 @@ from . import (
     norms,
     order,
     piecewise,
+    pointwise,
     powers,
     products,
     randomize,
@@ -182,3 +184,14 @@ METHODS["where"] = _where  # as a function, it begins with the condition
 
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
+
+
+def _normal_cdf(x: Tensor) -> Tensor:
+    """(1 + erf(x / sqrt(2))) / 2"""
+    return transcendental.erf(x * 0.5**0.5) * 0.5 + 0.5
+
+
+# what the primitives of formulas mean on Tensors
+pointwise.on_tensors.update({name: METHODS[name] for name in PRIMITIVES if name in METHODS})
+pointwise.on_tensors.update(where=piecewise.where, exp_negative=transcendental.exp, normal_cdf=_normal_cdf)
+Tensor.__primitive__ = staticmethod(pointwise.apply_primitive)  # type: ignore[attr-defined]

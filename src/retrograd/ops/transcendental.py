@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import sum_to
 from .dtype import as_float
 from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed, unary
+from .operands import Binary, Gradients, binary, recording, summed
 from .piecewise import where
+from .pointwise import operator, pointwise
 
 __all__ = [
     "erf",
@@ -30,191 +30,6 @@ __all__ = [
     "sigmoid",
     "xlogy",
 ]
-
-_LN2, _LN10 = math.log(2.0), math.log(10.0)
-_ERF = 2.0 / math.sqrt(math.pi)
-
-
-class Exp(Function):
-    """e**x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.exp(x.array))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        return (g * y,)
-
-
-class Exp2(Function):
-    """2**x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.exp2(x.array))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        if recording():
-            return (g * y * _LN2,)
-        return (wrap(kernels.scaled_mul(g.array, y.array, _LN2)),)
-
-
-class Expm1(Function):
-    """e**x - 1"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.expm1(x.array))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        if recording():
-            return (g * (y + 1.0),)
-        return (wrap(kernels.expm1_grad(g.array, y.array)),)
-
-
-class Log(Function):
-    """The natural logarithm of x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.log(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        return (g / x,)
-
-
-class Log2(Function):
-    """The logarithm of x to the base 2"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.log2(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g / x * (1 / _LN2),)
-        return (wrap(kernels.scaled_div(g.array, x.array, 1 / _LN2)),)
-
-
-class Log10(Function):
-    """The logarithm of x to the base 10"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.log10(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g / x * (1 / _LN10),)
-        return (wrap(kernels.scaled_div(g.array, x.array, 1 / _LN10)),)
-
-
-class Log1p(Function):
-    """log(1 + x)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.log1p(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g / (x + 1.0),)
-        return (wrap(kernels.log1p_grad(g.array, x.array)),)
-
-
-class Sigmoid(Function):
-    """1 / (1 + exp(-x))"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.sigmoid(x.array))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        if recording():
-            return (g * y * (1.0 - y),)
-        return (wrap(kernels.sigmoid_grad(g.array, y.array)),)
-
-
-class Logit(Function):
-    """log(z / (1 - z)) with z = x between low and high; the gradient is 0 outside"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.limits = low, high
-        return wrap(kernels.logit(x.array, low, high))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,), (low, high) = ctx.saved_tensors, ctx.limits
-        if not recording():
-            return wrap(kernels.logit_grad(g.array, x.array, low, high)), None, None
-        inside = wrap(np.asarray(~((x.array < low) | (x.array > high))))
-        z = where(inside, x, 0.5)
-        slope = z * (1.0 - z)
-        undefined = slope.array < 0.0  # there is no logit below 0 or above 1
-        gx = where(inside, g / slope, 0.0)
-        return where(wrap(np.asarray(undefined)), math.nan, gx) if undefined.any() else gx, None, None
-
-
-class Erf(Function):
-    """2 / sqrt(pi) times the integral of exp(-t*t) from 0 to x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.erf(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * exp(-x * x) * _ERF,)
-        return (wrap(kernels.gaussian(g.array, x.array, _ERF)),)
-
-
-class Erfc(Function):
-    """1 - erf(x)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.erfc(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * exp(-x * x) * -_ERF,)
-        return (wrap(kernels.gaussian(g.array, x.array, -_ERF)),)
 
 
 class Logaddexp(Binary):
@@ -253,44 +68,18 @@ class Xlogy(Binary):
         return gx, sum_to(g * (x / y), sy) if want_y else None
 
 
-def exp(input: Tensor) -> Tensor:
-    """e**input"""
-    return unary(Exp, "exp", input)
+exp = operator("exp", "e**input", saves="result")
+exp2 = operator("exp2", "2**input", saves="result")
+expm1 = operator("expm1", "e**input - 1, accurate for small input, too", saves="result")
+log = operator("log", "The natural logarithm of input: -inf at 0, NaN below.")
+log2 = operator("log2", "The logarithm of input to the base 2: -inf at 0, NaN below.")
+log10 = operator("log10", "The logarithm of input to the base 10: -inf at 0, NaN below.")
+log1p = operator("log1p", "log(1 + input), accurate for small input, too")
+sigmoid = operator("sigmoid", "1 / (1 + exp(-input))", saves="result")
+erf = operator("erf", "The error function of input, from -1 to 1.")
+erfc = operator("erfc", "1 - erf(input), accurate for large input, too")
 
-
-def exp2(input: Tensor) -> Tensor:
-    """2**input"""
-    return unary(Exp2, "exp2", input)
-
-
-def expm1(input: Tensor) -> Tensor:
-    """e**input - 1, accurate for small input, too"""
-    return unary(Expm1, "expm1", input)
-
-
-def log(input: Tensor) -> Tensor:
-    """The natural logarithm of input: -inf at 0, NaN below."""
-    return unary(Log, "log", input)
-
-
-def log2(input: Tensor) -> Tensor:
-    """The logarithm of input to the base 2: -inf at 0, NaN below."""
-    return unary(Log2, "log2", input)
-
-
-def log10(input: Tensor) -> Tensor:
-    """The logarithm of input to the base 10: -inf at 0, NaN below."""
-    return unary(Log10, "log10", input)
-
-
-def log1p(input: Tensor) -> Tensor:
-    """log(1 + input), accurate for small input, too"""
-    return unary(Log1p, "log1p", input)
-
-
-def sigmoid(input: Tensor) -> Tensor:
-    """1 / (1 + exp(-input))"""
-    return unary(Sigmoid, "sigmoid", input)
+Logit = pointwise("logit")
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
@@ -304,16 +93,6 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     input = as_float("logit", input)
     low, high = (-math.inf, math.inf) if eps is None else (float(eps), 1.0 - eps)
     return Logit.apply(input, low, high)
-
-
-def erf(input: Tensor) -> Tensor:
-    """The error function of input, from -1 to 1."""
-    return unary(Erf, "erf", input)
-
-
-def erfc(input: Tensor) -> Tensor:
-    """1 - erf(input), accurate for large input, too"""
-    return unary(Erfc, "erfc", input)
 
 
 def logaddexp(input: Tensor | float, other: Tensor | float) -> Tensor:

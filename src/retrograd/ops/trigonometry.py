@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import sum_to
 from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed, unary
+from .operands import Binary, Gradients, binary, recording, summed
 from .piecewise import where
-from .powers import rsqrt
+from .pointwise import operator
 
 __all__ = [
     "acos",
@@ -36,200 +35,6 @@ __all__ = [
 ]
 
 
-class Sin(Function):
-    """sin(x)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.sin(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * cos(x),)
-        return (wrap(kernels.sin_grad(g.array, x.array)),)
-
-
-class Cos(Function):
-    """cos(x)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.cos(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (-g * sin(x),)
-        return (wrap(kernels.cos_grad(g.array, x.array)),)
-
-
-class Tan(Function):
-    """tan(x)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.tan(x.array))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        if recording():
-            return (g * (y * y + 1.0),)
-        return (wrap(kernels.tan_grad(g.array, y.array)),)
-
-
-class Asin(Function):
-    """The angle whose sine is x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.asin(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * rsqrt(1.0 - x * x),)
-        return (wrap(kernels.over_root(g.array, x.array, 1.0, -1.0, 1.0)),)
-
-
-class Acos(Function):
-    """The angle whose cosine is x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.acos(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (-g * rsqrt(1.0 - x * x),)
-        return (wrap(kernels.over_root(g.array, x.array, 1.0, -1.0, -1.0)),)
-
-
-class Atan(Function):
-    """The angle whose tangent is x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.atan(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g / (x * x + 1.0),)
-        return (wrap(kernels.over_quadratic(g.array, x.array, 1.0, 1.0)),)
-
-
-class Sinh(Function):
-    """(exp(x) - exp(-x)) / 2"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.sinh(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * cosh(x),)
-        return (wrap(kernels.sinh_grad(g.array, x.array)),)
-
-
-class Cosh(Function):
-    """(exp(x) + exp(-x)) / 2"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.cosh(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * sinh(x),)
-        return (wrap(kernels.cosh_grad(g.array, x.array)),)
-
-
-class Tanh(Function):
-    """The hyperbolic tangent of x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.tanh(x.array))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        if recording():
-            return (g * (1.0 - y * y),)
-        return (wrap(kernels.tanh_grad(g.array, y.array)),)
-
-
-class Asinh(Function):
-    """log(x + sqrt(x*x + 1))"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.asinh(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * rsqrt(x * x + 1.0),)
-        return (wrap(kernels.over_root(g.array, x.array, 1.0, 1.0, 1.0)),)
-
-
-class Acosh(Function):
-    """log(x + sqrt(x*x - 1))"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.acosh(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * rsqrt(x * x - 1.0),)
-        return (wrap(kernels.over_root(g.array, x.array, -1.0, 1.0, 1.0)),)
-
-
-class Atanh(Function):
-    """log((1 + x) / (1 - x)) / 2"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.atanh(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g / (1.0 - x * x),)
-        return (wrap(kernels.over_quadratic(g.array, x.array, 1.0, -1.0)),)
-
-
 class Atan2(Binary):
     """The angle of the point with the coordinates y (abscissa) and x (ordinate)"""
 
@@ -249,64 +54,18 @@ class Atan2(Binary):
         return sum_to(g * (y / square), sx) if want_x else None, sum_to(g * (-x / square), sy) if want_y else None
 
 
-def sin(input: Tensor) -> Tensor:
-    """The sine of input, an angle in radians."""
-    return unary(Sin, "sin", input)
-
-
-def cos(input: Tensor) -> Tensor:
-    """The cosine of input, an angle in radians."""
-    return unary(Cos, "cos", input)
-
-
-def tan(input: Tensor) -> Tensor:
-    """The tangent of input, an angle in radians."""
-    return unary(Tan, "tan", input)
-
-
-def asin(input: Tensor) -> Tensor:
-    """The angle from -pi/2 to pi/2 whose sine is input; NaN beyond -1 and 1."""
-    return unary(Asin, "asin", input)
-
-
-def acos(input: Tensor) -> Tensor:
-    """The angle from 0 to pi whose cosine is input; NaN beyond -1 and 1."""
-    return unary(Acos, "acos", input)
-
-
-def atan(input: Tensor) -> Tensor:
-    """The angle from -pi/2 to pi/2 whose tangent is input."""
-    return unary(Atan, "atan", input)
-
-
-def sinh(input: Tensor) -> Tensor:
-    """(exp(input) - exp(-input)) / 2"""
-    return unary(Sinh, "sinh", input)
-
-
-def cosh(input: Tensor) -> Tensor:
-    """(exp(input) + exp(-input)) / 2"""
-    return unary(Cosh, "cosh", input)
-
-
-def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent of input."""
-    return unary(Tanh, "tanh", input)
-
-
-def asinh(input: Tensor) -> Tensor:
-    """log(input + sqrt(input**2 + 1)), the inverse of sinh."""
-    return unary(Asinh, "asinh", input)
-
-
-def acosh(input: Tensor) -> Tensor:
-    """log(input + sqrt(input**2 - 1)), the inverse of cosh; NaN below 1."""
-    return unary(Acosh, "acosh", input)
-
-
-def atanh(input: Tensor) -> Tensor:
-    """log((1 + input) / (1 - input)) / 2, the inverse of tanh; NaN beyond -1 and 1."""
-    return unary(Atanh, "atanh", input)
+sin = operator("sin", "The sine of input, an angle in radians.")
+cos = operator("cos", "The cosine of input, an angle in radians.")
+tan = operator("tan", "The tangent of input, an angle in radians.", saves="result")
+asin = operator("asin", "The angle from -pi/2 to pi/2 whose sine is input; NaN beyond -1 and 1.")
+acos = operator("acos", "The angle from 0 to pi whose cosine is input; NaN beyond -1 and 1.")
+atan = operator("atan", "The angle from -pi/2 to pi/2 whose tangent is input.")
+sinh = operator("sinh", "(exp(input) - exp(-input)) / 2")
+cosh = operator("cosh", "(exp(input) + exp(-input)) / 2")
+tanh = operator("tanh", "The hyperbolic tangent of input.", saves="result")
+asinh = operator("asinh", "log(input + sqrt(input**2 + 1)), the inverse of sinh.")
+acosh = operator("acosh", "log(input + sqrt(input**2 - 1)), the inverse of cosh; NaN below 1.")
+atanh = operator("atanh", "log((1 + input) / (1 - input)) / 2, the inverse of tanh; NaN beyond -1 and 1.")
 
 
 def atan2(input: Tensor | float, other: Tensor | float) -> Tensor:

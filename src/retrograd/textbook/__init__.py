@@ -6,6 +6,7 @@ have checked shapes and types. Inputs are never changed (but by optimiser steps)
 
 import sys
 
+from . import pointwise
 from .activation import *
 from .adaptive_pooling import *
 from .attention import *
@@ -61,4 +62,6 @@ _FAMILIES = (
     "sparse",
     "transcendental",
 )
+globals().update(pointwise.KERNELS)
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
+__all__ += pointwise.KERNELS

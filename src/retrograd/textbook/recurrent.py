@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..formulas.primitive import sigmoid
 from ..recurrence import Recurrence, Weights
 from .ieee import ieee
-from .transcendental import sigmoid
 
 __all__ = ["recurrent", "recurrent_grad"]
 

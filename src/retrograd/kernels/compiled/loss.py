@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...formulas.activation import log1p_of_exp
 from ..arrays import CHUNK
 from ..compiler import Array, helper
 from ..simd import (
@@ -29,10 +30,11 @@ from ..simd import (
     total,
     until_aligned,
 )
-from .activation import log1p_of_exp
 from .exponential import log1p
 from .math import exp, log, sigmoid
+from .pointwise import register
 
+register(log1p_of_exp)
 Body = Callable[..., None]
 TOGETHER = 8  # pairs of registers
 

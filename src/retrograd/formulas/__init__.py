@@ -1,0 +1,16 @@
+"""Formulas: every pointwise operator and its gradient, written once.
+
+A formula is a plain function of its operands, made of arithmetic, comparisons, other formulas and primitives. The same
+function object runs on Tensors, where it is recorded and can be differentiated again; on NumPy arrays, which is the
+textbook set; and on the registers of a compiled kernel.
+"""
+
+from . import activation, transcendental  # noqa: F401  they enter their formulas into the list
+from .primitive import PRIMITIVES
+from .table import FORMULAS, Arity, arity
+
+# those that have a kernel: all but what other operators are made of
+_WITHOUT = {"absolute", "exp_negative", "normal_cdf", "sqrt", "where"}
+POINTWISE = {name: function for name, function in PRIMITIVES.items() if name not in _WITHOUT} | FORMULAS
+
+__all__ = ["FORMULAS", "POINTWISE", "PRIMITIVES", "Arity", "arity"]

@@ -1,0 +1,202 @@
+"""Activations, and their gradients in terms of the input x (of relu in terms of its result y)."""
+
+from __future__ import annotations
+
+from .primitive import Operand, absolute, exp, exp_negative, expm1, log1p, normal_cdf, sigmoid, tanh, where
+from .table import formula
+
+
+@formula
+def relu(x: Operand) -> Operand:
+    """max(x, 0); NaN stays"""
+    return where(x < 0.0, 0.0, x)
+
+
+@formula
+def relu_grad(g: Operand, y: Operand) -> Operand:
+    """0 where y = relu(x) is 0, else g; NaN passes the gradient on"""
+    return where(y <= 0.0, 0.0, g)
+
+
+@formula
+def leaky_relu(x: Operand, slope: float) -> Operand:
+    """x where x > 0, slope x elsewhere"""
+    return where(x > 0.0, x, x * slope)
+
+
+@formula
+def leaky_relu_grad(g: Operand, x: Operand, slope: float) -> Operand:
+    """g where x > 0, slope g elsewhere"""
+    return where(x > 0.0, g, g * slope)
+
+
+@formula
+def elu(x: Operand, alpha: float, scale: float, rate: float) -> Operand:
+    """scale x where x > 0, alpha (exp(rate x) - 1) elsewhere: elu, selu and celu"""
+    return where(x > 0.0, x * scale, expm1(where(x > 0.0, 0.0, x * rate)) * alpha)
+
+
+@formula
+def elu_grad(g: Operand, x: Operand, alpha: float, scale: float, rate: float) -> Operand:
+    """alpha rate g exp(rate x) where x <= 0, scale g elsewhere"""
+    slope = exp(where(x < 0.0, x * rate, 0.0))  # with derivative 0 at 0, as in PyTorch
+    return where(x <= 0.0, g * (alpha * rate) * slope, g * scale)
+
+
+@formula
+def threshold(x: Operand, limit: float, value: float) -> Operand:
+    """value where x <= limit, x elsewhere"""
+    return where(x <= limit, value, x)
+
+
+@formula
+def hardshrink(x: Operand, limit: float) -> Operand:
+    """0 where |x| <= limit, x elsewhere"""
+    return where(absolute(x) <= limit, 0.0, x)
+
+
+@formula
+def softshrink(x: Operand, limit: float) -> Operand:
+    """x drawn towards 0 by limit, at most to 0; NaN stays"""
+    return where(x > limit, x - limit, where(x < -limit, x + limit, where(x == x, 0.0, x)))
+
+
+@formula
+def hardsigmoid(x: Operand) -> Operand:
+    """min(max(x + 3, 0), 6) / 6"""
+    y = x + 3.0
+    y = where(y < 0.0, 0.0, y)
+    return where(y > 6.0, 6.0, y) / 6.0
+
+
+@formula
+def hardswish(x: Operand) -> Operand:
+    """x hardsigmoid(x)"""
+    return x * hardsigmoid(x)
+
+
+@formula
+def hardswish_grad(g: Operand, x: Operand) -> Operand:
+    """0 up to -3, g (x / 3 + 1 / 2) between -3 and 3, g from there on"""
+    return where(x <= -3.0, 0.0, where(x < 3.0, g * (x / 3.0 + 0.5), g))
+
+
+@formula
+def silu(x: Operand) -> Operand:
+    """x sigmoid(x)"""
+    return x * sigmoid(x)
+
+
+@formula
+def silu_grad(g: Operand, x: Operand) -> Operand:
+    """g s (1 + x (1 - s)) with s = sigmoid(x)"""
+    s = sigmoid(x)
+    return g * s * (1.0 + x * (1.0 - s))
+
+
+# tanh(softplus(x)) = w / (w + 2) with w = u**2 + 2 u and u = exp(x); from 20 on it is 1
+
+
+@formula
+def mish(x: Operand) -> Operand:
+    """x tanh(log(1 + exp(x)))"""
+    u = exp(where(x > 20.0, 20.0, x))
+    w = u * (u + 2.0)
+    return x * (w / (w + 2.0))
+
+
+@formula
+def mish_grad(g: Operand, x: Operand) -> Operand:
+    """g (t + x s (1 - t**2)) with t = tanh(log(1 + exp(x))) and s = sigmoid(x)"""
+    z = where(x > 20.0, 20.0, x)
+    u = exp(z)
+    w = u * (u + 2.0)
+    d = 1.0 / (w + 2.0)
+    return g * (w * d + where(x > 20.0, 0.0, z * 4.0 * (u * d) * ((u + 1.0) * d)))
+
+
+@formula
+def gelu(x: Operand) -> Operand:
+    """x (1 + erf(x / sqrt(2))) / 2"""
+    return x * normal_cdf(x)
+
+
+@formula
+def gelu_grad(g: Operand, x: Operand) -> Operand:
+    """g (normal_cdf(x) + x exp(-x**2 / 2) / sqrt(2 pi))"""
+    return g * (normal_cdf(x) + x * exp_negative(x * x * -0.5) * 0.3989422804014327)
+
+
+# (1 + tanh(z)) / 2 = sigmoid(2 z) with z = sqrt(2 / pi) (x + 0.044715 x**3)
+
+
+@formula
+def gelu_tanh(x: Operand) -> Operand:
+    """x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2"""
+    return x * sigmoid(x * (x * x * 0.07135481627260025 + 1.5957691216057308))
+
+
+@formula
+def gelu_tanh_grad(g: Operand, x: Operand) -> Operand:
+    """g (s + x s (1 - s) dz/dx) with s = sigmoid(2 z)"""
+    s = sigmoid(x * (x * x * 0.07135481627260025 + 1.5957691216057308))
+    return g * (s + x * s * (1.0 - s) * (x * x * 0.21406444881780073 + 1.5957691216057308))
+
+
+@formula
+def log1p_of_exp(x: Operand) -> Operand:
+    """log(1 + exp(x)), without overflow"""
+    return where(x < 0.0, 0.0, x) + log1p(exp_negative(-absolute(x)))
+
+
+@formula
+def softplus(x: Operand, beta: float, limit: float) -> Operand:
+    """log(1 + exp(beta x)) / beta, and x where beta x > limit"""
+    z = x * beta
+    return where(z > limit, x, log1p_of_exp(z) / beta)
+
+
+@formula
+def softplus_grad(g: Operand, x: Operand, beta: float, limit: float) -> Operand:
+    """g sigmoid(beta x), and g where beta x > limit"""
+    z = x * beta
+    # the slope is constant at the limit itself, too, as in PyTorch
+    return where(z > limit, g, g * sigmoid(where(z >= limit, limit, z)))
+
+
+@formula
+def log_sigmoid(x: Operand) -> Operand:
+    """log(sigmoid(x))"""
+    return -log1p_of_exp(-x)
+
+
+@formula
+def log_sigmoid_grad(g: Operand, x: Operand) -> Operand:
+    """g sigmoid(-x)"""
+    return g * sigmoid(-x)
+
+
+@formula
+def softsign(x: Operand) -> Operand:
+    """x / (1 + |x|)"""
+    return x / (absolute(x) + 1.0)
+
+
+@formula
+def softsign_grad(g: Operand, x: Operand) -> Operand:
+    """g / (1 + |x|)**2"""
+    d = absolute(x) + 1.0
+    return g / (d * d)
+
+
+@formula
+def tanhshrink(x: Operand) -> Operand:
+    """x - tanh(x)"""
+    return x - tanh(x)
+
+
+@formula
+def tanhshrink_grad(g: Operand, x: Operand) -> Operand:
+    """g tanh(x)**2"""
+    y = tanh(x)
+    return g * (y * y)

@@ -1,0 +1,161 @@
+"""Gradients of exponentials, logarithms, trigonometric and hyperbolic functions and the error function.
+
+The functions themselves are primitives. A gradient takes the input x or the result y, whichever is cheaper.
+"""
+
+from __future__ import annotations
+
+from .primitive import Operand, cos, cosh, exp_negative, log, sin, sinh, sqrt, where
+from .table import formula
+
+_LN2, _LN10 = 0.6931471805599453, 2.302585092994046
+_ERF = 1.1283791670955126  # 2 / sqrt(pi)
+_NAN = float("nan")
+
+
+@formula
+def exp_grad(g: Operand, y: Operand) -> Operand:
+    """g y with y = exp(x)"""
+    return g * y
+
+
+@formula
+def exp2_grad(g: Operand, y: Operand) -> Operand:
+    """g y ln 2 with y = 2**x"""
+    return g * y * _LN2
+
+
+@formula
+def expm1_grad(g: Operand, y: Operand) -> Operand:
+    """g (y + 1) with y = expm1(x)"""
+    return g * (y + 1.0)
+
+
+@formula
+def log_grad(g: Operand, x: Operand) -> Operand:
+    """g / x"""
+    return g / x
+
+
+@formula
+def log2_grad(g: Operand, x: Operand) -> Operand:
+    """g / (x ln 2)"""
+    return g / x * (1.0 / _LN2)
+
+
+@formula
+def log10_grad(g: Operand, x: Operand) -> Operand:
+    """g / (x ln 10)"""
+    return g / x * (1.0 / _LN10)
+
+
+@formula
+def log1p_grad(g: Operand, x: Operand) -> Operand:
+    """g / (1 + x)"""
+    return g / (x + 1.0)
+
+
+@formula
+def sigmoid_grad(g: Operand, y: Operand) -> Operand:
+    """g y (1 - y) with y = sigmoid(x)"""
+    return g * y * (1.0 - y)
+
+
+@formula
+def logit(x: Operand, low: float, high: float) -> Operand:
+    """log(z / (1 - z)) with z = x between low and high, one of these beyond"""
+    z = where(x < low, low, where(x > high, high, x))
+    return log(z / (1.0 - z))
+
+
+@formula
+def logit_grad(g: Operand, x: Operand, low: float, high: float) -> Operand:
+    """g / (x (1 - x)), 0 where x is not between low and high, NaN where it has no logit"""
+    z = where(x < low, 0.5, where(x > high, 0.5, x))  # where the gradient is 0, its derivatives are, too
+    d = z * (1.0 - z)
+    gx = where(d < 0.0, _NAN, g / d)
+    return where(x < low, 0.0, where(x > high, 0.0, gx))
+
+
+@formula
+def tanh_grad(g: Operand, y: Operand) -> Operand:
+    """g (1 - y**2) with y = tanh(x)"""
+    return g * (1.0 - y * y)
+
+
+@formula
+def sin_grad(g: Operand, x: Operand) -> Operand:
+    """g cos(x)"""
+    return g * cos(x)
+
+
+@formula
+def cos_grad(g: Operand, x: Operand) -> Operand:
+    """-g sin(x)"""
+    return -g * sin(x)
+
+
+@formula
+def tan_grad(g: Operand, y: Operand) -> Operand:
+    """g (1 + y**2) with y = tan(x)"""
+    return g * (1.0 + y * y)
+
+
+@formula
+def asin_grad(g: Operand, x: Operand) -> Operand:
+    """g / sqrt(1 - x**2)"""
+    return g / sqrt(1.0 - x * x)
+
+
+@formula
+def acos_grad(g: Operand, x: Operand) -> Operand:
+    """-g / sqrt(1 - x**2)"""
+    return -g / sqrt(1.0 - x * x)
+
+
+@formula
+def atan_grad(g: Operand, x: Operand) -> Operand:
+    """g / (1 + x**2)"""
+    return g / (x * x + 1.0)
+
+
+@formula
+def sinh_grad(g: Operand, x: Operand) -> Operand:
+    """g cosh(x)"""
+    return g * cosh(x)
+
+
+@formula
+def cosh_grad(g: Operand, x: Operand) -> Operand:
+    """g sinh(x)"""
+    return g * sinh(x)
+
+
+@formula
+def asinh_grad(g: Operand, x: Operand) -> Operand:
+    """g / sqrt(x**2 + 1)"""
+    return g / sqrt(x * x + 1.0)
+
+
+@formula
+def acosh_grad(g: Operand, x: Operand) -> Operand:
+    """g / sqrt(x**2 - 1)"""
+    return g / sqrt(x * x - 1.0)
+
+
+@formula
+def atanh_grad(g: Operand, x: Operand) -> Operand:
+    """g / (1 - x**2)"""
+    return g / (1.0 - x * x)
+
+
+@formula
+def erf_grad(g: Operand, x: Operand) -> Operand:
+    """g 2 / sqrt(pi) exp(-x**2)"""
+    return g * exp_negative(-(x * x)) * _ERF
+
+
+@formula
+def erfc_grad(g: Operand, x: Operand) -> Operand:
+    """-g 2 / sqrt(pi) exp(-x**2)"""
+    return g * exp_negative(-(x * x)) * -_ERF

@@ -1,0 +1,78 @@
+"""Pointwise operators of one operand, made from their formulas: the Function, and the function that users call.
+
+What the backward runs is the formula of the gradient: on Tensors where it is recorded, else in one kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..engine.function import Function
+from ..engine.tensor import Tensor, wrap
+from ..formulas import FORMULAS
+from .dtype import as_float
+from .kernel_set import kernels
+from .operands import Gradients, recording
+
+__all__: list[str] = []
+on_tensors: dict[str, Callable[..., Tensor]] = {}  # the operator of each primitive; ``methods`` fills it
+
+
+def apply_primitive(name: str, operands: tuple[Any, ...]) -> Tensor:
+    """What a primitive of a formula means on Tensors."""
+    return on_tensors[name](*operands)
+
+
+def run(formula: Callable[..., Any], operands: tuple[Tensor, ...], numbers: tuple[float, ...] = ()) -> Tensor:
+    """A formula of Tensors: recorded operator by operator, or without a record in one kernel."""
+    if recording():
+        result: Tensor = formula(*operands, *numbers)
+        return result
+    return wrap(getattr(kernels, formula.__name__)(*[operand.array for operand in operands], *numbers))
+
+
+def pointwise(name: str, saves: str = "input", module: str = "") -> type[Function]:
+    """The Function of the kernel ``name``; its gradient is the formula ``<name>_grad``.
+
+    saves: what that formula takes after g, the "input" or the "result".
+    module: where the Function belongs; by default the caller's.
+    """
+    gradient, saves_result = FORMULAS[f"{name}_grad"], saves == "result"
+
+    def forward(ctx: Any, x: Tensor, *numbers: float) -> Tensor:
+        y = wrap(getattr(kernels, name)(x.array, *numbers))
+        ctx.save_for_backward(y if saves_result else x)
+        ctx.numbers = numbers
+        return y
+
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        numbers = ctx.numbers
+        return run(gradient, (g, *ctx.saved_tensors), numbers), *[None] * len(numbers)
+
+    backward.__wrapped__ = gradient  # type: ignore[attr-defined]  # the text that backward_source shows
+    members = {
+        "forward": staticmethod(forward),
+        "backward": staticmethod(backward),
+        "formulas": tuple(FORMULAS[each] for each in (name, gradient.__name__) if each in FORMULAS),
+        "__doc__": gradient.__doc__,
+        "__module__": module or sys._getframe(1).f_globals["__name__"],
+    }
+    return type("".join(word.capitalize() for word in name.split("_")), (Function,), members)
+
+
+def operator(name: str, doc: str, saves: str = "input") -> Callable[[Tensor], Tensor]:
+    """The public function of a pointwise operator without numbers; integers and truth values become float32."""
+    module = sys._getframe(1).f_globals["__name__"]
+    function = pointwise(name, saves, module)
+
+    def call(input: Tensor) -> Tensor:
+        if isinstance(input, Tensor) and input.array.dtype.kind == "f":
+            return function.apply(input)
+        return function.apply(as_float(name, input))
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__, call.__module__ = doc, module
+    call.function = function  # type: ignore[attr-defined]  # the documentation shows it
+    return call
