@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape
-from .dtype import as_flag, is_number, promote
+from .dtype import as_element, as_flag, is_number, promote
 from .kernel_set import kernels
 
 __all__ = [
@@ -177,7 +177,7 @@ def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any
         broadcast_shape(name, x.array.shape, y.array.shape)
         other = y.array
     elif is_number(y):
-        other = np.array(y, x.array.dtype) if x.array.dtype.kind == "f" else np.array(y)
+        other = as_element(name, "other", y, x.array.dtype) if x.array.dtype.kind == "f" else np.array(y)
     else:
         raise TypeError(f"{name}: other is {type(y).__name__}, needs a Tensor or a number")
     if x.array.dtype.kind == "f" and other.dtype == x.array.dtype:

@@ -14,10 +14,10 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, sum_to
 from .dtype import (
     are_floats,
+    as_real,
     cast,
     is_number,
     meeting,
-    promote,
     require_factor,
     require_number,
     require_same,
@@ -25,7 +25,7 @@ from .dtype import (
     whole,
 )
 from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed, unary_exact
+from .operands import Binary, Gradients, binary, promoted, recording, summed, unary_exact
 from .rounding import floor_divide, trunc_divide
 
 __all__ = [
@@ -66,6 +66,7 @@ class Sub(Binary):
     """x - y"""
 
     exact = np.subtract
+    truths = False
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -225,28 +226,36 @@ def add(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Te
         ValueError: the shapes do not broadcast.
         TypeError: an operand is neither a Tensor nor a number, or alpha is no integer among integers.
     """
-    return binary(Add, "add", input, other if alpha == 1 else _scaled("add", input, other, alpha))
+    return binary(Add, "add", input, other if alpha == 1 else _scaled(Add, "add", input, other, alpha))
 
 
 def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
-    """input - alpha * other; as ``add``."""
-    return binary(Sub, "sub", input, other if alpha == 1 else _scaled("sub", input, other, alpha))
+    """input - alpha * other; as ``add``, but that truth values have no difference.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand holds truth values, or is neither a Tensor nor a number, or alpha is no integer among
+            integers.
+    """
+    return binary(Sub, "sub", input, other if alpha == 1 else _scaled(Sub, "sub", input, other, alpha))
 
 
-def _scaled(name: str, x: Any, y: Any, alpha: Any) -> Tensor:
+def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Tensor:
     """alpha * y in the type in which x and y meet."""
-    x, y = promote(name, x, y)
+    x, y = promoted(operator, name, x, y)
     require_factor(name, "alpha", alpha, x.array.dtype)
-    return mul(y, bool(alpha) if x.array.dtype.kind == "b" else alpha)
+    kind = x.array.dtype.kind
+    convert: Any = whole if kind == "i" else as_real
+    return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
 
 
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
     if not isinstance(other, Tensor):
         if isinstance(input, Tensor) and input.array.dtype.kind == "f" and is_number(other):
-            return Scale.apply(input, float(other))
+            return Scale.apply(input, as_real("mul", "other", other))
     elif not isinstance(input, Tensor) and other.array.dtype.kind == "f" and is_number(input):
-        return Scale.apply(other, float(input))
+        return Scale.apply(other, as_real("mul", "input", input))
     return binary(Mul, "mul", input, other)
 
 
@@ -298,8 +307,9 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """
     require_same("lerp", "input", input, "end", end)
     if is_number(weight):
+        weight = as_real("lerp", "weight", weight)
         if input.array.shape == end.array.shape:
-            return LerpNumber.apply(input, end, float(weight))
+            return LerpNumber.apply(input, end, weight)
         weight = wrap(np.array(weight, input.array.dtype))
     require_same("lerp", "input", input, "weight", weight)  # type: ignore[arg-type]
     broadcast_shape("lerp", broadcast_shape("lerp", input.array.shape, end.array.shape), weight.array.shape)  # type: ignore[union-attr]
@@ -317,7 +327,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
     """
     x, y, z = _three("addcmul", input, tensor1, tensor2)
     if x.array.dtype.kind == "f":
-        return Addcmul.apply(x, y, z, float(value))
+        return Addcmul.apply(x, y, z, as_real("addcmul", "value", value))
     require_number("addcmul", x)
     return x + y * z * whole("addcmul", "value", value)
 
@@ -335,7 +345,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
             f"addcdiv: tensor1 is {tensor1.array.dtype}, tensor2 is {tensor2.array.dtype}; "
             f"one must be float32 or float64: convert it with .float()"
         )
-    return Addcdiv.apply(x, y, z, float(value))
+    return Addcdiv.apply(x, y, z, as_real("addcdiv", "value", value))
 
 
 def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:

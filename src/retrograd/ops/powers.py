@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import sum_to
-from .dtype import is_number, promote
+from .dtype import as_real, is_number, promote
 from .kernel_set import kernels
 from .operands import Binary, Gradients, binary, recording, summed, unary
 from .piecewise import where
@@ -145,6 +145,8 @@ class PowOfNumber(Function):
 class Hypot(Binary):
     """sqrt(x*x + y*y) without overflow between"""
 
+    integers = False
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         z = wrap(kernels.hypot(x.array, y.array))
@@ -191,10 +193,10 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
         ValueError: the shapes do not broadcast, or integers have a negative integer as exponent.
     """
     if isinstance(input, Tensor) and input.array.dtype.kind == "f" and is_number(exponent):
-        return Pow.apply(input, float(exponent))
+        return Pow.apply(input, as_real("pow", "exponent", exponent))
     if isinstance(exponent, Tensor) and exponent.array.dtype.kind == "f" and is_number(input) and input > 0:
-        return PowOfNumber.apply(float(input), exponent)
-    x, y = promote("pow", input, exponent)
+        return PowOfNumber.apply(as_real("pow", "input", input), exponent)
+    x, y = promote("pow", input, exponent, "exponent")
     if x.array.dtype.kind == "b":
         raise TypeError("pow: input and exponent are bool, needs numbers; convert one with .long()")
     if x.array.dtype.kind == "i" and (y.array < 0).any():
@@ -212,5 +214,10 @@ def _integer_powers(x: Tensor, y: Tensor) -> Tensor:
 
 
 def hypot(input: Tensor, other: Tensor) -> Tensor:
-    """sqrt(input**2 + other**2), without overflow between; as ``add``."""
+    """sqrt(input**2 + other**2), without overflow between; as ``add``, but one operand must be floating-point.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: neither operand is floating-point, or one is neither a Tensor nor a number.
+    """
     return binary(Hypot, "hypot", input, other)

@@ -35,6 +35,8 @@ __all__ = [
 class Logaddexp(Binary):
     """log(exp(x) + exp(y))"""
 
+    integers = False
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
@@ -96,7 +98,12 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 def logaddexp(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """log(exp(input) + exp(other)) without overflow; shapes broadcast."""
+    """log(exp(input) + exp(other)) without overflow; shapes broadcast, and one operand must be floating-point.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: neither operand is floating-point, or one is neither a Tensor nor a number.
+    """
     return binary(Logaddexp, "logaddexp", input, other)
 
 
