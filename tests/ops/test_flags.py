@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd import Tensor, linalg
+from retrograd import Tensor, autograd, linalg
+from retrograd.autograd import functional as products
 from retrograd.nn import functional, utils
 
-MODULES: tuple[ModuleType | type, ...] = (rg, linalg, functional, utils, Tensor)
-LENIENT = {"backward"}  # PyTorch's takes anything, and so do those of autograd
+MODULES: tuple[ModuleType | type, ...] = (rg, linalg, functional, utils, Tensor, autograd, products)
 
 
 def _functions() -> dict[str, Callable[..., Any]]:
@@ -35,12 +35,16 @@ CASES = [
     (name, argument, "None" in parameter.annotation)
     for name, function in FUNCTIONS.items()
     for argument, parameter in inspect.signature(function).parameters.items()
-    if parameter.annotation in ("bool", "bool | None") and function.__name__ not in LENIENT
+    if parameter.annotation in ("bool", "bool | None")
 ]
 
 
 def x(*shape: int) -> Tensor:
     return rg.tensor(np.random.default_rng(0).random(shape, np.float32))
+
+
+def leaf() -> Tensor:
+    return rg.tensor(0.5, dtype=rg.float64, requires_grad=True)
 
 
 PLACES = rg.tensor([0, 1])
@@ -60,8 +64,13 @@ GIVEN: dict[str, dict[str, Any]] = {
         name: {"anchor": x(2, 3), "positive": x(2, 3), "negative": x(2, 3)}
         for name in ("triplet_margin_loss", "triplet_margin_with_distance_loss")
     },
+    **{
+        name: {"func": lambda x: x * x, "inputs": leaf(), "v": rg.tensor(1.0, dtype=rg.float64)}
+        for name in ("gradcheck", "gradgradcheck", *products.__all__)
+    },
     "asarray": {"obj": np.ones(1)},
     "affine_grid": {"theta": x(1, 2, 3), "size": (1, 1, 2, 2)},
+    "backward": {"self": leaf(), "tensors": leaf()},
     "batch_norm": {"input": x(2, 3), "running_mean": x(3), "running_var": x(3)},
     "bucketize": {"input": 0.5, "boundaries": x(1)},
     "clip_grad_norm_": {"parameters": [], "max_norm": 1.0},
@@ -76,6 +85,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "gather": {"dim": 0, "index": rg.tensor([[0, 0, 1]])},
     "gaussian_nll_loss": {**PAIR, "var": 1.0},
     "grid_sample": {"input": x(1, 1, 2, 2), "grid": x(1, 2, 2, 2)},
+    "grad": {"outputs": (root := leaf()), "inputs": root},
     "gumbel_softmax": {"logits": x(3)},
     "index_put": {"indices": (PLACES,), "values": x(2, 3)},
     "instance_norm": {"input": x(1, 2, 3), "running_mean": x(2), "running_var": x(2)},
@@ -121,7 +131,7 @@ def _run(function: Callable[..., Any], given: dict[str, Any]) -> None:
 def test_no_truth_value(name: str, argument: str, optional: bool) -> None:
     function, given = FUNCTIONS[name], _arguments(name)
     own = f"{function.__name__.rstrip('_')}_?: "
-    own = f"({own})?" if argument == "requires_grad" else own
+    own = f"({own}|Tensor: )" if argument == "requires_grad" else own
     for value in ("False", 0, 1, *(() if optional else (None,))):
         with pytest.raises(TypeError, match=rf"^{own}{argument}={value!r} must be True or False, not"):
             _run(function, {**given, argument: value})

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import as_flag
 from ..engine.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor, wrap
@@ -43,14 +44,14 @@ def vjp(
         strict: raise where an output does not depend on an input, instead of giving zeros.
 
     Raises:
-        TypeError: inputs, v or func's outputs are no Tensors.
+        TypeError: inputs, v or func's outputs are no Tensors, or a flag is no truth value.
         ValueError: v is missing or has the wrong number or shapes.
         RuntimeError: with strict, an output is independent of an input, or the product of them.
     """
     with enable_grad():
         many, xs, ys, is_tuple, result = _run("vjp", func, inputs, create_graph, strict)
         vs = _vectors("vjp", v, ys, is_tuple, "func's output")
-    with set_grad_enabled(create_graph and is_grad_enabled()):
+    with set_grad_enabled(bool(create_graph) and is_grad_enabled()):
         found = _grad(ys, xs, vs, create_graph)
     _finish_strict("vjp", found, create_graph, strict)
     return _plain(result, create_graph), _like(many, _zeros(found, xs), create_graph)
@@ -131,6 +132,7 @@ def hvp(
 
     Raises: as ``vhp``.
     """
+    _check_flags("hvp", create_graph, strict)
     return vhp(func, inputs, v, create_graph, strict)
 
 
@@ -155,7 +157,7 @@ def jacobian(
         ValueError: vectorize is True.
         And as ``vjp``.
     """
-    if vectorize:
+    if as_flag("jacobian", "vectorize", vectorize):
         raise ValueError("jacobian: vectorize=True is not supported; leave it out, the result is the same")
     with enable_grad():
         many, xs, ys, is_tuple, _ = _run("jacobian", func, inputs, create_graph, strict)
@@ -184,8 +186,9 @@ def hessian(
         ValueError: vectorize is True.
         RuntimeError: func does not return one Tensor with one element. And as ``vjp``.
     """
-    if vectorize:
+    if as_flag("hessian", "vectorize", vectorize):
         raise ValueError("hessian: vectorize=True is not supported; leave it out, the result is the same")
+    _check_flags("hessian", create_graph, strict)
 
     def slope(*xs: Tensor) -> Any:
         y = func(*xs)
@@ -225,10 +228,16 @@ def _jacobian_of(index: int, y: Tensor, xs: Many, create_graph: bool, strict: bo
     )
 
 
+def _check_flags(name: str, create_graph: Any, strict: Any) -> None:
+    as_flag(name, "create_graph", create_graph)
+    as_flag(name, "strict", strict)
+
+
 def _run(
     name: str, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool
 ) -> tuple[bool, Many, Many, bool, Any]:
     """(whether there are several inputs, the inputs as used, outputs, whether those are a tuple, func's result)."""
+    _check_flags(name, create_graph, strict)
     many, given = _as_tuple(name, "inputs", inputs)
     xs = []
     for x in given:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import as_flag
 from .checker import Check, irregular, outputs_of
 from .grad_mode import enable_grad
 from .report import GradcheckError, GradcheckFault, GradcheckReport
@@ -59,13 +60,13 @@ def gradcheck(
     Raises:
         GradcheckError: a check failed (raise_exception=True), with the report as its text.
         ValueError: an input or output is not float64, or nothing is there to check.
-        TypeError: `func` returns something else than Tensors.
+        TypeError: `func` returns something else than Tensors, or a flag is no truth value.
     """
+    sharpened = _check_flags("gradcheck", raise_exception, check_layouts, sharp, atol, rtol)
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
     checked = _checked_inputs(inputs, "gradcheck")
     report = GradcheckReport("gradcheck")
-    sharpened = (atol <= _ATOL and rtol <= _RTOL) if sharp is None else sharp
     check = Check(func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False)
     with _private_data(inputs), enable_grad():
         report.faults.extend(check.run())
@@ -100,6 +101,7 @@ def gradgradcheck(
     Raises:
         GradcheckError, ValueError, TypeError: as `gradcheck`.
     """
+    sharpened = _check_flags("gradgradcheck", raise_exception, check_layouts, sharp, atol, rtol)
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
     inputs = tuple(inputs)
@@ -131,7 +133,6 @@ def gradgradcheck(
 
     arguments = (*inputs, *upstream)
     report = GradcheckReport("gradgradcheck (outputs are the gradients of the inputs)")
-    sharpened = (atol <= _ATOL and rtol <= _RTOL) if sharp is None else sharp
     positions = [*positions, *range(len(inputs), len(arguments))]
     check = Check(gradient, arguments, positions, eps, atol, rtol, nondet_tol, sharpened, check_layouts, True)
     with _private_data(arguments), enable_grad():
@@ -139,6 +140,15 @@ def gradgradcheck(
     if raise_exception and report.faults:
         raise GradcheckError(report)
     return report
+
+
+def _check_flags(
+    caller: str, raise_exception: Any, check_layouts: Any, sharp: Any, atol: float, rtol: float
+) -> bool:
+    """Refuse flags that are no truth values; whether to be sharp."""
+    as_flag(caller, "raise_exception", raise_exception)
+    as_flag(caller, "check_layouts", check_layouts)
+    return (atol <= _ATOL and rtol <= _RTOL) if sharp is None else as_flag(caller, "sharp", sharp)
 
 
 def _checked_inputs(inputs: Sequence[Any], caller: str) -> list[int]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .anomaly import origin
+from .arguments import as_flag
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
 from .grad_mode import set_grad_enabled, thread
@@ -51,11 +52,13 @@ def backward(
         RuntimeError: a tensor does not require a gradient, is no scalar and has no upstream gradient, or its
             graph was freed; a gradient has the wrong shape or dtype, or a backward returned the wrong number
             of them.
-        TypeError: a gradient is no Tensor.
+        TypeError: a gradient is no Tensor, or a flag no truth value.
     """
+    if create_graph is not False:
+        create_graph = as_flag("backward", "create_graph", create_graph)
+    keep = create_graph if retain_graph is None else as_flag("backward", "retain_graph", retain_graph)
     roots = as_tuple(tensors, "backward", "tensors")
     upstream = upstream_of(roots, grad_tensors, "backward", create_graph)
-    keep = create_graph if retain_graph is None else retain_graph
     mode = thread.mode
     found = mode.delivery
     mode.delivery = found or object()
@@ -93,6 +96,11 @@ def grad(
     Raises:
         RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
     """
+    if create_graph is not False:
+        create_graph = as_flag("grad", "create_graph", create_graph)
+    keep = create_graph if retain_graph is None else as_flag("grad", "retain_graph", retain_graph)
+    if allow_unused is not False:
+        allow_unused = as_flag("grad", "allow_unused", allow_unused)
     roots = as_tuple(outputs, "grad", "outputs")
     wanted = as_tuple(inputs, "grad", "inputs")
     for position, tensor in enumerate(wanted):
@@ -102,7 +110,6 @@ def grad(
                 "it"
             )
     upstream = upstream_of(roots, grad_outputs, "grad", create_graph)
-    keep = create_graph if retain_graph is None else retain_graph
     entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
     given = [g.data for g in upstream]
     del upstream

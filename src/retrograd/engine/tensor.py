@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from .arguments import as_flag
 from .attached import Attached
 from .convert import ALLOWED, FLOAT64, INT64, as_allowed_array
 from .grad_mode import INFERENCE, thread
@@ -219,8 +220,7 @@ class Tensor(Attached):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"requires_grad={value!r} must be True or False, not {type(value).__name__}")
+        value = as_flag("Tensor", "requires_grad", value)
         if value and self.data.dtype.kind != "f":
             raise RuntimeError(
                 "requires_grad: only float32 and float64 tensors can require a gradient, this one is "
@@ -234,7 +234,7 @@ class Tensor(Attached):
                     "requires_grad: a tensor made in inference_mode cannot require a gradient; use tensor.clone()"
                 )
             self._grad_req = "add"
-        self._requires_grad = bool(value)
+        self._requires_grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         self.requires_grad = requires_grad

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import as_flag as as_flag  # offered here to all others
+from ..engine.arguments import shown
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 
@@ -197,17 +199,6 @@ def require_factor(name: str, label: str, factor: Any, dtype: np.dtype[Any]) -> 
         raise TypeError(f"{name}: {label} is {type(factor).__name__}, needs a number")
     if dtype.kind != "f" and isinstance(factor, (float, np.floating)):
         raise TypeError(f"{name}: {label}={factor!r} does not scale {dtype}; use an int, or operands with .float()")
-
-
-def as_flag(name: str, argument: str, value: Any) -> bool:
-    """A truth value, Python's or NumPy's; a text, a number or None is none: "False" would count as True.
-
-    Raises:
-        TypeError: value is no truth value.
-    """
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    raise TypeError(f"{name}: {argument}={value!r} must be True or False, not {type(value).__name__}")
 
 
 def is_number(value: Any) -> bool:

@@ -1,0 +1,25 @@
+"""Arguments that the engine and the operators check in the same way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def as_flag(name: str, argument: str, value: Any) -> bool:
+    """A truth value, Python's or NumPy's; a text, a number or None is none: "False" would count as True.
+
+    Raises:
+        TypeError: value is no truth value.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise TypeError(f"{name}: {argument}={value!r} must be True or False, not {type(value).__name__}")
+
+
+def shown(number: Any) -> str:
+    """A number for a message; Python itself refuses to write out an int of thousands of digits."""
+    if isinstance(number, int) and number.bit_length() > 128:
+        return f"<int of {number.bit_length()} bits>"
+    return str(number)
