@@ -313,6 +313,27 @@ def test_gradients_reach_weights_and_targets() -> None:
     assert gradgradcheck(lambda x, t, w: F.cross_entropy(x, t, w, label_smoothing=0.1), [x, t, per_class])
 
 
+def test_second_derivatives_of_a_ranking_are_0_where_it_is_not_wrong_whatever_it_holds() -> None:
+    """margin - t (x1 - x2) is negative or NaN: max(0, ...) hands nothing on."""
+    one, two, t = (
+        Tensor(np.array(data), requires_grad=True)
+        for data in ([np.nan, 3.0, np.inf, 1.0], [1.0, 1.0, np.inf, 2.0], [1.0, 1.0, 1.0, np.nan])
+    )
+    g = Tensor(np.array([2.0, 3.0, 5.0, 7.0]), requires_grad=True)
+    loss = F.margin_ranking_loss(one, two, t, reduction="none")
+    found = grad(loss, [one, two, t], g, create_graph=True)
+    for first, plain, wanted in zip(
+        found,
+        grad(loss, [one, two, t], g),
+        ([0, 0, 0, np.nan], [0, 0, 0, np.nan], [np.nan, 0, np.nan, 0]),  # 0 times what it holds
+        strict=True,
+    ):
+        np.testing.assert_array_equal(first.data, wanted)
+        np.testing.assert_array_equal(plain.data, wanted)
+        for second in grad(first.sum(), [one, two, t, g], retain_graph=True, allow_unused=True):
+            assert second is None or not second.data.any()
+
+
 def test_a_loss_and_its_gradient_are_one_kernel_each() -> None:
     x, t = numbers(4, 3), Tensor(numbers(4, 3, seed=1, low=0.1))
     for name in ("mse_loss", "binary_cross_entropy_with_logits", "poisson_nll_loss", "gaussian_nll_loss"):

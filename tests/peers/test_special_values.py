@@ -131,6 +131,15 @@ def test_losses(name: str, points: np.ndarray) -> None:
         assert_same(*functions, *pairs(points))
 
 
+@pytest.mark.parametrize("margin", [0.0, 0.5])
+def test_ranking(margin: float, points: np.ndarray) -> None:
+    x, y = pairs(points)
+    for seed in range(3):
+        t = np.random.default_rng(seed).choice(points, x.shape)
+        functions = [partial(module.margin_ranking_loss, margin=margin, reduction="none") for module in (ours, peer)]
+        assert_same(*functions, x, y, t)
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("labels", [[-100, -100, -100], [1, -100, 3]], ids=str)
 def test_labels_that_do_not_count(labels: list[int], reduction: str) -> None:

@@ -74,7 +74,7 @@ SLOPE: dict[str, Callable[..., np.ndarray]] = {
     "gaussian_var": lambda x, t, w: 0.5 * (1 / w - ((x - t) / w) ** 2),
     "soft_margin": lambda x, t: -t * _sigmoid(-t * x),
     "hinge": _hinge_slope,
-    "ranking": lambda x, t, w, margin: np.where(margin - w * (x - t) >= 0, -w, 0),
+    "ranking": lambda x, t, w, margin: np.where(margin - w * (x - t) >= 0, 1, 0) * -w,  # NaN where w is NaN
 }
 
 

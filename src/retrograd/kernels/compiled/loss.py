@@ -255,7 +255,7 @@ def _ranking(x: Any, t: Any, w: Any, a: float, b: float, c: float, d: float) -> 
 
 @helper
 def _ranking_slope(x: Any, t: Any, w: Any, a: float, b: float, c: float, d: float) -> Any:
-    return select(a - w * (x - t) >= 0.0, -w, 0.0)
+    return select(a - w * (x - t) >= 0.0, full_like(x, 1.0), 0.0) * -w  # NaN where w is NaN
 
 
 distance, distance_grad = _loss(_distance), _loss_grad(_distance_slope)

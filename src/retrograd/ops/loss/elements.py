@@ -22,7 +22,8 @@ _REDUCTIONS = ("mean", "sum", "none")
 class ElementLoss(Function):
     """A loss of each element of operands of one shape, or its sum or mean in the same pass.
 
-    A subclass names a kernel and has ``slope``, the derivatives composed of operators, with a derivative of their own.
+    A subclass names a kernel and has ``slope``, the derivatives composed of operators, with a derivative of their own;
+    ``gate`` goes before them.
     The kernel gives the gradient to operand 0, and to ``others``, where no second derivative is asked for.
     """
 
@@ -57,8 +58,14 @@ class ElementLoss(Function):
             else:
                 if spread is None:
                     spread = g if factor is None else expand(g * factor, operands[0].data.shape)
+                    spread = cls.gate(spread, ctx.numbers, *operands)
                 found[k] = spread * cls.slope(k, ctx.numbers, *operands)
         return None, None, *found
+
+    @staticmethod
+    def gate(g: Tensor, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        """The upstream gradient of each loss, without those of losses cut off to a constant."""
+        return g
 
     @staticmethod
     def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:

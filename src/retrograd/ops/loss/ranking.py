@@ -54,9 +54,13 @@ class Ranking(ElementLoss):
 
     @staticmethod
     def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        (x1, x2, t), (margin,) = operands, numbers
-        wrong = choice(x1.data, margin - t.data * (x1.data - x2.data) >= 0, 1, 0)
-        return wrong * (-t if of == 0 else t if of == 1 else x2 - x1)
+        x1, x2, t = operands
+        return -t if of == 0 else t if of == 1 else x2 - x1
+
+    @staticmethod
+    def gate(g: Tensor, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        (x1, x2, t), (margin,) = [x.detach() for x in operands], numbers
+        return where(margin - t * (x1 - x2) >= 0, g, 0.0)
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
