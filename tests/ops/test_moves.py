@@ -104,6 +104,16 @@ def test_padded(mode: str) -> None:
         np.testing.assert_array_equal(gx, expected[:-1].reshape(x.shape))
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize("pad", [(-1, -2), (0, -1, -1, 0), (0, 0), (1, -1)], ids=str)
+def test_a_mirror_that_only_cuts_has_a_second_derivative_of_0(mode: str, pad: tuple[int, ...]) -> None:
+    x = Tensor(X[0], requires_grad=True)
+    y = functional.pad(x, pad, mode)
+    (gx,) = retrograd.autograd.grad(y, x, Tensor(images(*y.shape, last=False)), create_graph=True)
+    (ggx,) = retrograd.autograd.grad(gx.sum(), x)
+    assert not ggx.data.any()
+
+
 def test_shuffled() -> None:
     x = Tensor(X, requires_grad=True)
     for y, parts, dims in (

@@ -92,8 +92,8 @@ def test_pooling(name: str) -> None:
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate"])
 def test_padding(mode: str) -> None:
-    pads = [1, 2, 2, 0]
-    assert_connected(lambda x: ours.pad(x, pads, mode), lambda x: peer.pad(x, pads, mode), IMAGES)
+    for pads in ([1, 2, 2, 0], [-1, -1, 0, -1], [0, 0, -1, 1], [0, 0, 0, 0]):
+        assert_connected(lambda x, p=pads: ours.pad(x, p, mode), lambda x, p=pads: peer.pad(x, p, mode), IMAGES)
 
 
 @pytest.mark.parametrize(("name", "other"), [*product(PAIRS, (0.3, 2.0))])

@@ -180,4 +180,6 @@ def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
                 f"pad: ({before}, {after}) does not fit axis {axis} of input.shape={shape}: mode={mode!r} adds at most "
                 f"{most} on each side"
             )
-    return Extend.apply(x, pairs, mode) if any(map(any, pairs)) else unshared(x, given)
+    if mode == "circular" and not any(map(any, pairs)):
+        return unshared(x, given)
+    return Extend.apply(x, pairs, mode)  # of nothing, too: as a mirror does, it has a second derivative, which is 0
