@@ -201,6 +201,25 @@ def test_a_gradient_flows_through_a_promotion() -> None:
     np.testing.assert_array_equal(x.grad.data, [-5, 12])
 
 
+@pytest.mark.parametrize("name", ["hypot", "logaddexp"])
+def test_integers_beside_numbers_that_are_none(name: str) -> None:
+    operator, x, i = getattr(retrograd, name), np.float32([0.5, -2.0]), np.array([3, -4])
+    wanted = getattr(np, name)(x, i.astype(np.float32))
+    for y in (operator(Tensor(x), Tensor(i)), operator(Tensor(i), Tensor(x))):
+        assert y.dtype == np.float32
+        np.testing.assert_allclose(y.data, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("own", "other"), [("float32", "float64"), ("float64", "float32"), ("float32", "bool")])
+def test_huber_loss_has_the_type_of_its_input(own: str, other: str) -> None:
+    x, t = Tensor(np.array([0.5, 3.0], own), requires_grad=True), Tensor(np.array([1, 0], other))
+    for reduction, wanted in (("none", [0.125, 2.5]), ("sum", 2.625), ("mean", 1.3125)):
+        loss = F.huber_loss(x, t, reduction)
+        assert loss.dtype == own and loss.tolist() == wanted
+    (gx,) = retrograd.autograd.grad(F.huber_loss(x, t, "sum"), x)
+    assert gx.dtype == own and gx.tolist() == [-0.5, 1]
+
+
 def test_differences_are_taken_before_they_are_rounded() -> None:
     x, y = Tensor([[LARGE, 1]]), Tensor([[LARGE - 3, 5]])
     np.testing.assert_allclose(F.pairwise_distance(x, y, 2.0, 0.0).data, [5])
@@ -219,6 +238,9 @@ def test_larger_and_smaller_of_two() -> None:
 
 K, B = Tensor([[1, 2], [3, 4]]), Tensor([[True, False], [True, True]])
 BOTH = "both must be float32, both float64 or both int64: convert"
+X1 = Tensor([[0.5, 1.0], [1.5, 2.0]])
+NO_DIFFERENCE = "is bool, needs numbers; convert it to integers, or use ~x to invert a mask and x ^ y for where two"
+NO_FLOAT = "needs float32 or float64; convert one with .float()"
 REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: K.max(K, True), TypeError, "max: of two tensors takes neither dim nor keepdim"),
     (lambda: retrograd.min(K, 0, other=K), TypeError, "min: of two tensors takes neither dim nor keepdim"),
@@ -228,6 +250,31 @@ REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: K @ K.float(), TypeError, f"matmul: input is int64, other is float32; {BOTH}"),
     (lambda: retrograd.einsum("ij,jk->ik", B, B), TypeError, f"einsum: ij is bool, jk is bool; {BOTH}"),
     (lambda: F.linear(K, K, Tensor([1.0, 2.0])), TypeError, f"linear: weight is int64, bias is float32; {BOTH}"),
+    (lambda: B - B, TypeError, f"sub: input {NO_DIFFERENCE}"),
+    (lambda: B - K, TypeError, f"sub: input {NO_DIFFERENCE}"),
+    (lambda: K - B, TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: X1 - B, TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: X1 - B[0, 0], TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: X1 - True, TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: np.True_ - X1, TypeError, f"sub: input {NO_DIFFERENCE}"),
+    (lambda: 1 - B, TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: retrograd.subtract(1.5, B), TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: retrograd.sub(K, B, alpha=2), TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: X1.clone().sub_(B), TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: X1.clone().sub_(True), TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: X1.clone().__isub__(True), TypeError, f"sub: other {NO_DIFFERENCE}"),
+    (lambda: B.clone().__isub__(B), TypeError, f"sub: input {NO_DIFFERENCE}"),
+    (lambda: retrograd.hypot(K, K), TypeError, f"hypot: input and other meet in int64, {NO_FLOAT}"),
+    (lambda: retrograd.hypot(B, 3), TypeError, f"hypot: input and other meet in int64, {NO_FLOAT}"),
+    (lambda: K.clone().hypot_(K), TypeError, f"hypot: input and other meet in int64, {NO_FLOAT}"),
+    (lambda: retrograd.logaddexp(K, B), TypeError, f"logaddexp: input and other meet in int64, {NO_FLOAT}"),
+    (lambda: B.logaddexp(B), TypeError, f"logaddexp: input and other meet in bool, {NO_FLOAT}"),
+    (lambda: F.l1_loss(X1, B), TypeError, "l1_loss: target is bool, needs float32 or float64"),
+    (lambda: F.l1_loss(B, X1, reduction="sum"), TypeError, "l1_loss: input is bool, needs float32 or float64"),
+    (lambda: F.huber_loss(K, X1), TypeError, "huber_loss: input is int64, needs float32 or float64"),
+    (lambda: F.huber_loss(B, X1), TypeError, "huber_loss: input is bool, needs float32 or float64"),
+    (lambda: F.mse_loss(B, K), TypeError, "mse_loss: input is bool, needs float32 or float64"),
+    (lambda: F.smooth_l1_loss(K, B), TypeError, "smooth_l1_loss: input is int64, needs float32 or float64"),
     (lambda: retrograd.add(K, K, alpha=0.5), TypeError, "add: alpha=0.5 does not scale int64; use an int, or operands"),
     (lambda: retrograd.add(K, K, alpha="2"), TypeError, "add: alpha is str, needs a number"),
     (lambda: retrograd.addr(K, K[0], K[0], beta=1.0), TypeError, "addr: beta=1.0 does not scale int64; use an int"),

@@ -17,7 +17,6 @@ from .dtype import (
     cast,
     is_number,
     meeting,
-    promote,
     require_factor,
     require_number,
     require_same,
@@ -25,7 +24,7 @@ from .dtype import (
     whole,
 )
 from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed, unary_exact
+from .operands import Binary, Gradients, binary, promoted, recording, summed, unary_exact
 from .rounding import floor_divide, trunc_divide
 
 __all__ = [
@@ -67,6 +66,7 @@ class Sub(Binary):
 
     exact = np.subtract
 
+    truths = False
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.shapes = x.data.shape, y.data.shape
@@ -223,17 +223,23 @@ def add(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Te
         ValueError: the shapes do not broadcast.
         TypeError: an operand is neither a Tensor nor a number, or alpha is no integer among integers.
     """
-    return binary(Add, "add", input, other if alpha == 1 else _scaled("add", input, other, alpha))
+    return binary(Add, "add", input, other if alpha == 1 else _scaled(Add, "add", input, other, alpha))
 
 
 def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
-    """input - alpha * other; as ``add``."""
-    return binary(Sub, "sub", input, other if alpha == 1 else _scaled("sub", input, other, alpha))
+    """input - alpha * other; as ``add``, but that truth values have no difference.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand holds truth values, or is neither a Tensor nor a number, or alpha is no integer among
+            integers.
+    """
+    return binary(Sub, "sub", input, other if alpha == 1 else _scaled(Sub, "sub", input, other, alpha))
 
 
-def _scaled(name: str, x: Any, y: Any, alpha: Any) -> Tensor:
+def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Tensor:
     """alpha * y in the type in which x and y meet."""
-    x, y = promote(name, x, y)
+    x, y = promoted(operator, name, x, y)
     require_factor(name, "alpha", alpha, x.data.dtype)
     return mul(y, bool(alpha) if x.data.dtype.kind == "b" else alpha)
 

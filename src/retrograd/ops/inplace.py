@@ -137,7 +137,7 @@ def _fits(array: np.ndarray, other: Any) -> bool:
         return False
     if isinstance(other, Tensor):
         return other.data.dtype == array.dtype and _broadcasts(other.data.shape, array.shape)
-    return is_number(other)
+    return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub refuses those
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

@@ -19,7 +19,8 @@ from .dtype import as_float, cast, float32, promote, require_float
 from .kernel_set import kernels
 
 __all__ = [
-    "Binary", "Constant", "Gradients", "binary", "nothing", "recording", "summed", "unary", "unary_exact", "unary_float"
+    "Binary", "Constant", "Gradients", "binary", "nothing", "promoted", "recording", "summed", "unary", "unary_exact",
+    "unary_float"
 ]  # fmt: skip
 
 Gradients = tuple[Tensor | None, ...]
@@ -29,6 +30,8 @@ class Binary(Function):
     """An operator of two broadcast operands; ``exact`` computes it for integers, which carry no gradient."""
 
     exact: ClassVar[Callable[..., Any] | None] = None  # None: integers become float32
+    integers: ClassVar[bool] = True  # False: one operand at least must be floating-point
+    truths: ClassVar[bool] = True  # False: no operand may hold truth values
 
 
 class Constant(Function):
@@ -85,8 +88,8 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     """The operator of two Tensors, or of a Tensor and a number: shapes broadcast, types promote.
 
     Raises:
-        ValueError: the shapes do not broadcast.
-        TypeError: an operand is neither a Tensor nor a number.
+        ValueError: the shapes do not broadcast, or a number is beyond the type.
+        TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not take.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.data.dtype
@@ -94,7 +97,7 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
             if x.data.shape != y.data.shape:
                 broadcast_shape(name, x.data.shape, y.data.shape)
             return operator.apply(x, y)
-    x, y = promote(name, x, y)
+    x, y = promoted(operator, name, x, y)
     if operator.exact is None and x.data.dtype.kind != "f":
         x, y = cast(x, float32), cast(y, float32)
     broadcast_shape(name, x.data.shape, y.data.shape)
@@ -102,6 +105,28 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
         return operator.apply(x, y)
     assert operator.exact is not None
     return Tensor(np.asarray(operator.exact(x.data, y.data)))
+
+
+def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Both operands as Tensors of one type, which the operator takes; see ``promote``.
+
+    Raises:
+        TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not take.
+        ValueError: a number is beyond the type.
+    """
+    if not operator.truths:
+        for label, value in (("input", x), ("other", y)):
+            if isinstance(value, (bool, np.bool_)) or (isinstance(value, Tensor) and value.data.dtype.kind == "b"):
+                raise TypeError(
+                    f"{name}: {label} is bool, needs numbers; convert it to integers, "
+                    f"or use ~x to invert a mask and x ^ y for where two differ"
+                )
+    x, y = promote(name, x, y)
+    if not operator.integers and x.data.dtype.kind != "f":
+        raise TypeError(
+            f"{name}: input and other meet in {x.data.dtype}, needs float32 or float64; convert one with .float()"
+        )
+    return x, y
 
 
 def summed(

@@ -145,6 +145,8 @@ class PowOfNumber(Function):
 class Hypot(Binary):
     """sqrt(x*x + y*y) without overflow between"""
 
+    integers = False
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         z = wrap(kernels.hypot(x.data, y.data))
@@ -212,5 +214,10 @@ def _integer_powers(x: Tensor, y: Tensor) -> Tensor:
 
 
 def hypot(input: Tensor, other: Tensor) -> Tensor:
-    """sqrt(input**2 + other**2), without overflow between; as ``add``."""
+    """sqrt(input**2 + other**2), without overflow between; as ``add``, but one operand must be floating-point.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: neither operand is floating-point, or one is neither a Tensor nor a number.
+    """
     return binary(Hypot, "hypot", input, other)

@@ -220,6 +220,8 @@ class Erfc(Function):
 class Logaddexp(Binary):
     """log(exp(x) + exp(y))"""
 
+    integers = False
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
@@ -317,7 +319,12 @@ def erfc(input: Tensor) -> Tensor:
 
 
 def logaddexp(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """log(exp(input) + exp(other)) without overflow; shapes broadcast."""
+    """log(exp(input) + exp(other)) without overflow; shapes broadcast, and one operand must be floating-point.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: neither operand is floating-point, or one is neither a Tensor nor a number.
+    """
     return binary(Logaddexp, "logaddexp", input, other)
 
 

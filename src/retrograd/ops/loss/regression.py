@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..dtype import are_integers, require_same
+from ..dtype import are_integers, cast, require_float, require_number, require_same
 from ..piecewise import where
 from ..reduction import sum
 from ..rounding import abs
@@ -55,12 +55,14 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, averaged, summed or as it is; its slope is 0 where they are equal. Otherwise as ``mse_loss``.
 
-    The losses of integers are integers, which have no mean.
+    The losses of integers are integers, which have no mean. Truth values have no difference.
 
     Raises:
         TypeError: an operand is no Tensor of numbers, or the mean of integers is asked for.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
+    require_number("l1_loss", input)
+    require_number("l1_loss", target, "target")
     if weight is None and reduction in ("sum", "none") and are_integers(input, target):
         x, t = of_one_shape("l1_loss", input, target, warn=True)
         return reduce("l1_loss", abs(x - t), reduction)
@@ -87,17 +89,19 @@ def huber_loss(
 ) -> Tensor:
     """0.5 z^2 where z = |input - target| < delta, else delta (z - 0.5 delta); averaged, summed or as it is.
 
-    delta: above 0. Shapes as in ``mse_loss``; with a weight, "mean" divides by the number of elements.
-    Source: Huber 1964.
+    delta: above 0. Shapes as in ``mse_loss``; with a weight, "mean" divides by the number of elements. The target may
+    be of any type; the loss has that of input. Source: Huber 1964.
 
     Raises:
-        TypeError: an operand is no Tensor, or neither is floating-point.
+        TypeError: an operand is no Tensor, or input is not floating-point.
         ValueError: delta is not above 0, the shapes do not fit, or the reduction is unknown.
     """
     if not delta > 0:
         raise ValueError(f"huber_loss: delta={delta} must be above 0")
+    require_float("huber_loss", input)
     numbers = (0.5, float(delta), float(delta), -0.5 * delta * delta)
-    return _distance("huber_loss", numbers, input, target, reduction, weight, by_weight=False)
+    loss = _distance("huber_loss", numbers, input, target, reduction, weight, by_weight=False)
+    return cast(loss, input.data.dtype)
 
 
 def _distance(
