@@ -55,7 +55,6 @@ def test_dtype_converts() -> None:
         (np.array(["a"]), "<U1"),
         ([[1.0], [2.0, 3.0]], "no regular array"),
         ("text", "<U4"),
-        (2**63, "uint64"),
         (None, "object"),
         (np.ma.masked_array([1.0], [True]), "mask"),
         (Tensor([1.0]), "already a Tensor"),
@@ -64,6 +63,28 @@ def test_dtype_converts() -> None:
 def test_refused_data(data: Any, text: str) -> None:
     with pytest.raises(TypeError, match=text):
         Tensor(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "text"),
+    [
+        (2**63, None, "data holds 9223372036854775808, which is no int64; pass dtype=float32 or float64"),
+        (2**63, np.int64, "data holds 9223372036854775808, which is no int64"),
+        ([[1], [-(2**70)]], None, "data holds -1180591620717411303424, which is no int64"),
+        ([1, 10**400], np.int64, "data holds <int of 1329 bits>, which is no int64"),
+        ([10**5000], np.float64, "data holds <int of 16610 bits>, which is larger than any float64; use float"),
+    ],
+)
+def test_integers_beyond_int64_are_refused(data: Any, dtype: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=f"Tensor: {text}"):
+        Tensor(data, dtype=dtype)
+
+
+def test_integers_beyond_int64_as_floats() -> None:
+    assert Tensor(2**70, dtype=np.float32).item() == 2.0**70
+    assert Tensor([1, -(2**70)], dtype=np.float64).tolist() == [1, -(2.0**70)]
+    assert Tensor([2**70, 0.5], dtype=np.float64).tolist() == [2.0**70, 0.5]
+    assert Tensor([2**70, 0], dtype=np.bool_).tolist() == [True, False]
 
 
 def test_refused_dtype() -> None:

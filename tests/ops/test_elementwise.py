@@ -163,7 +163,7 @@ def test_gradients_nobody_asked_for_are_not_computed() -> None:
         (lambda x: e.add(2, 3.5), TypeError, "add: input=2 and other=3.5 are numbers, one must be a Tensor"),
         (lambda x: e.exp(3.0), TypeError, "exp: input is float, needs a Tensor"),
         (lambda x: e.exp([1.0]), TypeError, "exp: input is list, needs a Tensor; make one with"),
-        (lambda x: x ** "2", TypeError, "pow: other is str, needs a Tensor or a number"),
+        (lambda x: x ** "2", TypeError, "pow: exponent is str, needs a Tensor or a number"),
         (lambda x: Tensor(np.array([2])) ** -2, ValueError, "pow: an integer has no negative integer power"),
     ],
 )

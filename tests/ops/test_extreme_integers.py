@@ -202,6 +202,72 @@ def test_what_is_no_int_is_refused(call: Callable[[], Any], message: str) -> Non
         call()
 
 
+WHOLE, FLOAT, MASK = rg.tensor([1, 2]), rg.tensor([1.0, 2.0]), rg.tensor([True, False])
+OPERANDS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "add": (lambda x, n: x + n, "add: other"),
+    "add, number first": (lambda x, n: n + x, "add: input"),
+    "add, in place": (lambda x, n: x.clone().add_(n), "(add|add_): other"),
+    "add, alpha": (lambda x, n: rg.add(x, x, alpha=n), "add: alpha"),
+    "sub, number first": (lambda x, n: n - x, "sub: input"),
+    "mul": (lambda x, n: x * n, "mul: other"),
+    "div": (lambda x, n: x / n, "div: other"),
+    "floor_divide": (lambda x, n: x // n, "floor_divide: other"),
+    "pow": (lambda x, n: x**n, "pow: exponent"),
+    "pow, number first": (lambda x, n: n**x, "pow: input"),
+    "maximum": (lambda x, n: rg.maximum(x, n), "maximum: other"),
+    "clamp, min": (lambda x, n: rg.clamp(x, n), "clamp: min"),
+    "clamp, max": (lambda x, n: x.clamp_max(n), "clamp: max"),
+    "where": (lambda x, n: rg.where(x > 1, x, n), "where: other"),
+    "where, number first": (lambda x, n: rg.where(x > 1, n, x), "where: input"),
+    "full_like": (lambda x, n: rg.full_like(x, n), "full_like: fill_value"),
+    "full": (lambda x, n: rg.full((2,), n, dtype=x.dtype), "full: fill_value"),
+    "fill_": (lambda x, n: x.clone().fill_(n), "fill_: value"),
+    "masked_fill": (lambda x, n: rg.masked_fill(x, x > 1, n), "masked_fill: value"),
+    "index_fill": (lambda x, n: rg.index_fill(x, 0, rg.tensor([0]), n), "index_fill: value"),
+    "scatter": (lambda x, n: rg.scatter(x, 0, rg.tensor([0]), n), "scatter: src"),
+    "setitem": (lambda x, n: x.clone().__setitem__(0, n), "setitem: value"),
+    "pad": (lambda x, n: functional.pad(x, (1, 0), value=n), "pad: value"),
+    "addcmul": (lambda x, n: rg.addcmul(x, x, x, value=n), "addcmul: value"),
+    "linspace": (lambda x, n: rg.linspace(0, n, 3, dtype=x.dtype), "linspace: end"),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_numbers_beyond_the_type_are_refused_by_name(name: str) -> None:
+    call, start = OPERANDS[name]
+    for number in (LONG, -LONG - 1, 2**70, 10**400):
+        shown = number if number < 10**400 else "<int of 1329 bits>"
+        with pytest.raises(ValueError, match=f"^{start}={shown} is no int64; convert the integers with .float()"):
+            call(WHOLE, number)
+    with pytest.raises(ValueError, match=f"^{start}=<int of 16610 bits> is larger than any floating-point number; use"):
+        call(FLOAT, 10**5000)
+
+
+def test_numbers_beyond_int64_beside_floats_and_in_comparisons() -> None:
+    assert (FLOAT + 2**70).tolist() == [2.0**70] * 2
+    assert rg.clamp(FLOAT, 2**70).tolist() == rg.full((2,), 2**70, dtype=rg.float32).tolist() == [2.0**70] * 2
+    assert rg.where(FLOAT > 1, 0.5, 2**70).tolist() == [2.0**70, 0.5]
+    for x in (WHOLE, FLOAT, MASK):
+        assert (x < 2**70).tolist() == (x > -(2**70)).tolist() == (x != 2**70).tolist() == [True, True]
+    assert (WHOLE < 10**400).tolist() == [True, True]
+    with pytest.raises(ValueError, match="lt: other=<int of 1329 bits> is larger than any floating-point number"):
+        FLOAT < 10**400  # noqa: B015
+    with pytest.raises(ValueError, match=f"full: fill_value={LONG} is no int64"):
+        rg.full((2,), LONG)
+    with pytest.raises(ValueError, match="where: input=1180591620717411303424 is no int64"):
+        rg.where(MASK, 2**70, 1)
+    with pytest.raises(ValueError, match="masked_fill: value=nan is no int64"):
+        rg.masked_fill(WHOLE, MASK, float("nan"))
+    with pytest.raises(ValueError, match=f"arange: start={LONG} is no int64"):
+        rg.arange(LONG, LONG + 2)
+
+
+@pytest.mark.parametrize("number", [LONG - 1, -LONG, np.int64(LONG - 1), np.int64(-LONG), np.uint64(LONG - 1)])
+def test_the_outermost_of_int64_are_taken(number: Any) -> None:
+    assert rg.full((1,), number, dtype=rg.int64).item() == (WHOLE * 0 + number)[0].item() == int(number)
+    assert rg.clamp(WHOLE, number, number).tolist() == [int(number)] * 2
+
+
 def test_a_step_behind_the_only_window_is_allowed() -> None:
     v = x(3, 5)
     y = v.unfold(1, 4, 10**30)

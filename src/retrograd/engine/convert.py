@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import shown
 from .attached import Attached  # Tensor's base
 
 FLOAT32 = np.dtype(np.float32)
@@ -36,6 +37,8 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             raise TypeError(
                 f"Tensor: data of type {type(data).__name__} is no regular array of numbers: {error}"
             ) from None
+        if array.dtype.kind in "uO":
+            array = _large_integers(array, wanted)
         if wanted is None:
             wanted = _DEFAULT_OF_KIND.get(str(array.dtype.kind))
             if not array.size and isinstance(data, list | tuple):
@@ -48,3 +51,19 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             "for example array.astype(np.float32)"
         )
     return array
+
+
+def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarray:
+    """What NumPy made of Python ints beyond int64, in the type that is wanted."""
+    items: list[Any] = array.reshape(-1).tolist()
+    beyond = [item for item in items if type(item) is int and not -(2**63) <= item < 2**63]
+    if not beyond or not all(isinstance(item, int | float) for item in items):
+        return array
+    if wanted is None or wanted.kind == "i":
+        raise ValueError(f"Tensor: data holds {shown(beyond[0])}, which is no int64; pass dtype=float32 or float64")
+    try:
+        return np.asarray(array, wanted)
+    except OverflowError:
+        raise ValueError(
+            f"Tensor: data holds {shown(max(beyond, key=abs))}, which is larger than any {wanted}; use float('inf')"
+        ) from None

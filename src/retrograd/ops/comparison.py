@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape
-from .dtype import as_flag, is_number, promote
+from .dtype import as_element, as_flag, is_number, promote
 from .kernel_set import kernels
 
 __all__ = [
@@ -177,7 +177,7 @@ def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any
         broadcast_shape(name, x.data.shape, y.data.shape)
         other = y.data
     elif is_number(y):
-        other = np.array(y, x.data.dtype) if x.data.dtype.kind == "f" else np.array(y)
+        other = as_element(name, "other", y, x.data.dtype) if x.data.dtype.kind == "f" else np.array(y)
     else:
         raise TypeError(f"{name}: other is {type(y).__name__}, needs a Tensor or a number")
     if x.data.dtype.kind == "f" and other.dtype == x.data.dtype:

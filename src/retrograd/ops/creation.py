@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor, wrap
 from .diagonal import nearest_offset
-from .dtype import as_dtype, as_flag, as_int, float32, int64
+from .dtype import as_dtype, as_element, as_flag, as_int, as_real, float32, int64, is_number, whole
 from .shape import TOO_LONG, either, sizes
 
 __all__ = [
@@ -92,9 +92,15 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def full(size: int | tuple[int, ...], fill_value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A Tensor of shape ``size`` filled with one number, whose type decides where ``dtype`` does not."""
-    array = np.full(sizes((size,)), fill_value)
-    return Tensor(array, requires_grad, as_dtype(dtype or type(fill_value)))
+    """A Tensor of shape ``size`` filled with one number, whose type decides where ``dtype`` does not.
+
+    Raises:
+        ValueError: the number is beyond the type.
+    """
+    shape = sizes((size,))
+    kind = as_dtype(dtype or type(fill_value))
+    number = as_element("full", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
+    return Tensor(np.full(shape, number), requires_grad, kind)
 
 
 def zeros(*extents: Any, size: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
@@ -128,8 +134,14 @@ def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) ->
 
 
 def full_like(input: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """One number in input's shape, and in its type where ``dtype`` is None."""
-    return Tensor(np.full_like(input.data, fill_value, as_dtype(dtype or input.data.dtype)), requires_grad)
+    """One number in input's shape, and in its type where ``dtype`` is None.
+
+    Raises:
+        ValueError: the number is beyond the type.
+    """
+    kind = as_dtype(dtype or input.data.dtype)
+    number = as_element("full_like", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
+    return Tensor(np.full_like(input.data, number, kind), requires_grad)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
@@ -151,14 +163,15 @@ def arange(start: float, end: float | None = None, step: float = 1, dtype: Any =
     int64 if all three are ints, otherwise float32. With an integer ``dtype``, their fractions are cut off first.
 
     Raises:
-        ValueError: the step is 0 or leads away from ``end``, or is too small for any memory.
+        ValueError: the step is 0 or leads away from ``end``, or is too small for any memory, or an int is no int64.
     """
     if end is None:
         start, end = 0, start
-    if _is_integer(dtype):
+    if _is_integer(dtype) or (dtype is None and all(isinstance(n, (int, np.integer)) for n in (start, end, step))):
         if (end - start) * step < 0:
             raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
-        start, end, step = int(start), int(end), int(step)
+        start, end = whole("arange", "start", start), whole("arange", "end", end)
+        step = whole("arange", "step", step)
     if step == 0 or (end - start) * step < 0:
         raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
     if not (end - start) // step < TOO_LONG:  # np.arange itself may then be empty
@@ -213,5 +226,5 @@ def _line(name: str, start: float, end: float, steps: int, dtype: Any) -> np.nda
     if as_int(name, "steps", steps) < 0:
         raise ValueError(f"{name}: steps={steps} must be at least 0")
     if _is_integer(dtype):
-        start, end = int(start), int(end)
-    return np.linspace(float(start), float(end), steps)
+        start, end = whole(name, "start", start), whole(name, "end", end)
+    return np.linspace(as_real(name, "start", start), as_real(name, "end", end), steps)

@@ -144,9 +144,37 @@ def whole(name: str, label: str, number: Any) -> int:
     Raises:
         ValueError: it is NaN or beyond int64.
     """
-    if -(2.0**63) <= number < 2.0**63:
-        return int(number)
-    raise ValueError(f"{name}: {label}={number} is no int64; convert the integers with .float()")
+    exact = number.item() if isinstance(number, np.generic) else number
+    if -(2**63) <= exact < 2**63:
+        return int(exact)
+    raise ValueError(f"{name}: {label}={shown(number)} is no int64; convert the integers with .float()")
+
+
+def as_real(name: str, label: str, number: Any) -> float:
+    """A number as a float.
+
+    Raises:
+        ValueError: it is an int larger than any float.
+    """
+    try:
+        return float(number)
+    except OverflowError:
+        raise ValueError(
+            f"{name}: {label}={shown(number)} is larger than any floating-point number; use float('inf')"
+        ) from None
+
+
+def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """A number as an array of ``dtype`` without axes; integers take it without its fraction.
+
+    Raises:
+        ValueError: it is NaN or beyond int64 among integers, or an int larger than any float.
+    """
+    if dtype.kind == "f":
+        number = as_real(name, label, number)
+    elif dtype.kind == "i":
+        number = whole(name, label, number)
+    return np.array(number, dtype)
 
 
 def as_int(name: str, label: str, value: Any) -> int:
@@ -206,24 +234,28 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (float, int, numbers.Real, np.bool_))
 
 
-def promote(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Both operands, one of them perhaps a Python number, as Tensors of one type.
+def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, Tensor]:
+    """Both operands, one of them perhaps a Python number, as Tensors of one type; ``second`` is y's name.
 
     Raises:
         TypeError: an operand is neither a Tensor nor a number, or both are numbers.
+        ValueError: a number is beyond the type.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = meeting(x.data, y.data)
         return cast(x, dtype), cast(y, dtype)
     if isinstance(x, Tensor) and is_number(y):
         dtype = with_number(x.data.dtype, y)
-        return cast(x, dtype), wrap(np.array(y, dtype))
+        return cast(x, dtype), wrap(as_element(name, second, y, dtype))
     if isinstance(y, Tensor) and is_number(x):
         dtype = with_number(y.data.dtype, x)
-        return wrap(np.array(x, dtype)), cast(y, dtype)
+        return wrap(as_element(name, "input", x, dtype)), cast(y, dtype)
     if is_number(x) and is_number(y):
-        raise TypeError(f"{name}: input={x} and other={y} are numbers, one must be a Tensor; try retrograd.tensor({x})")
-    label, wrong = ("other", y) if isinstance(x, Tensor) or is_number(x) else ("input", x)
+        raise TypeError(
+            f"{name}: input={shown(x)} and {second}={shown(y)} are numbers, one must be a Tensor; "
+            f"try retrograd.tensor({shown(x)})"
+        )
+    label, wrong = (second, y) if isinstance(x, Tensor) or is_number(x) else ("input", x)
     raise TypeError(
         f"{name}: {label} is {type(wrong).__name__}, needs a Tensor or a number; "
         f"make one with retrograd.tensor({label})"

@@ -14,6 +14,7 @@ from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, sum_to
 from .dtype import (
     are_floats,
+    as_real,
     cast,
     is_number,
     meeting,
@@ -65,8 +66,8 @@ class Sub(Binary):
     """x - y"""
 
     exact = np.subtract
-
     truths = False
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.shapes = x.data.shape, y.data.shape
@@ -241,16 +242,18 @@ def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Te
     """alpha * y in the type in which x and y meet."""
     x, y = promoted(operator, name, x, y)
     require_factor(name, "alpha", alpha, x.data.dtype)
-    return mul(y, bool(alpha) if x.data.dtype.kind == "b" else alpha)
+    kind = x.data.dtype.kind
+    convert: Any = whole if kind == "i" else as_real
+    return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
 
 
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
     """input * other; as ``add``."""
     if not isinstance(other, Tensor):
         if isinstance(input, Tensor) and input.data.dtype.kind == "f" and is_number(other):
-            return Scale.apply(input, float(other))
+            return Scale.apply(input, as_real("mul", "other", other))
     elif not isinstance(input, Tensor) and other.data.dtype.kind == "f" and is_number(input):
-        return Scale.apply(other, float(input))
+        return Scale.apply(other, as_real("mul", "input", input))
     return binary(Mul, "mul", input, other)
 
 
@@ -302,8 +305,9 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """
     require_same("lerp", "input", input, "end", end)
     if is_number(weight):
+        weight = as_real("lerp", "weight", weight)
         if input.data.shape == end.data.shape:
-            return LerpNumber.apply(input, end, float(weight))
+            return LerpNumber.apply(input, end, weight)
         weight = wrap(np.array(weight, input.data.dtype))
     require_same("lerp", "input", input, "weight", weight)  # type: ignore[arg-type]
     broadcast_shape("lerp", broadcast_shape("lerp", input.data.shape, end.data.shape), weight.data.shape)  # type: ignore[union-attr]
@@ -321,7 +325,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
     """
     x, y, z = _three("addcmul", input, tensor1, tensor2)
     if x.data.dtype.kind == "f":
-        return Addcmul.apply(x, y, z, float(value))
+        return Addcmul.apply(x, y, z, as_real("addcmul", "value", value))
     require_number("addcmul", x)
     return x + y * z * whole("addcmul", "value", value)
 
@@ -339,7 +343,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
             f"addcdiv: tensor1 is {tensor1.data.dtype}, tensor2 is {tensor2.data.dtype}; "
             f"one must be float32 or float64: convert it with .float()"
         )
-    return Addcdiv.apply(x, y, z, float(value))
+    return Addcdiv.apply(x, y, z, as_real("addcdiv", "value", value))
 
 
 def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:

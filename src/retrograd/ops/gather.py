@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import as_flag, is_number, require_tensor
+from .dtype import as_element, as_flag, is_number, require_tensor
 from .indexing import GetItem, Places, Put, in_range
 from .shape import axis, of_line, reshape
 
@@ -293,7 +293,7 @@ def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, in
 def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
     """What is put at each index: the corner of src that has the shape of the indices."""
     if is_number(src):
-        return wrap(np.full(indices.shape, src, x.data.dtype))
+        return wrap(np.full(indices.shape, as_element(name, "src", src, x.data.dtype)))
     if not isinstance(src, Tensor) or src.data.dtype != x.data.dtype:
         what = src.data.dtype if isinstance(src, Tensor) else type(src).__name__
         raise TypeError(f"{name}: src is {what}, needs a Tensor of input's type, {x.data.dtype}")

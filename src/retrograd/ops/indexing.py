@@ -16,7 +16,7 @@ from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from .broadcasting import sum_to
-from .dtype import as_flag, cast, is_number, require_tensor
+from .dtype import as_element, as_flag, cast, is_number, require_tensor
 from .private import private
 from .shape import Permute, Reshape, axis
 from .sparse import Matrix, SparseProduct
@@ -242,7 +242,7 @@ def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
         if not is_number(value):
             raise TypeError(f"{name}: the value is {type(value).__name__}, needs a Tensor or a number")
-        value = wrap(np.asarray(value, x.data.dtype))
+        value = wrap(as_element(name, "value", value, x.data.dtype))
     elif value.data.dtype != x.data.dtype:
         if value.data.ndim and value.data.dtype.kind != x.data.dtype.kind:
             raise TypeError(

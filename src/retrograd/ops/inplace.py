@@ -17,7 +17,7 @@ from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
 from . import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .broadcasting import expand
-from .dtype import cast, is_number, require_tensor
+from .dtype import as_element, as_real, cast, is_number, require_tensor
 
 # operators whose result has the shape and type of their first tensor
 UNARY: dict[Any, tuple[str, ...]] = {
@@ -54,7 +54,7 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
 
         write = None
         if ufunc is not None and len(args) == 1 and not kwargs and _fits(input.data, args[0]):
-            other = args[0].data if isinstance(args[0], Tensor) else args[0]
+            other = args[0].data if isinstance(args[0], Tensor) else as_real(operator, "other", args[0])
             write = lambda array: _quietly(ufunc, array, other)  # noqa: E731
         return modify(input, operator, compute, (*args, *kwargs.values()), write)
 
@@ -98,11 +98,12 @@ def copy_(input: Tensor, src: Tensor) -> Tensor:
 
 
 def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
+    number = as_element(operator, "value", value, input.data.dtype)
     return modify(
         input,
         operator,
-        lambda old: Replaced.apply(old, wrap(np.full_like(old.data, value))),
-        write=lambda array: array.fill(value),
+        lambda old: Replaced.apply(old, wrap(np.full_like(old.data, number))),
+        write=lambda array: array.fill(number),
     )
 
 

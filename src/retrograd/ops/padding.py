@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .dtype import is_number, require_tensor
+from .dtype import as_element, is_number, require_tensor
 from .indexing import GetItem
 from .kernel_set import kernels
 from .shape import unshared
@@ -125,7 +125,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         if value is not None and not is_number(value):
             raise TypeError(f"pad: value is {type(value).__name__}, needs a number")
-        return constant_pad(input, pairs, 0 if value is None else value)
+        return constant_pad(input, pairs, 0 if value is None else as_element("pad", "value", value, input.data.dtype))
     if value is not None and value != 0:
         raise ValueError(f"pad: value={value} is for mode='constant', the mode is {mode!r}")
     count, axes = len(pad) // 2, len(pairs)

@@ -11,7 +11,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, sum_to
-from .dtype import cast, is_number, meeting, promote, require_float, require_tensor, with_number
+from .dtype import as_element, as_real, cast, is_number, meeting, promote, require_float, require_tensor, with_number
 from .indexing import nonzero
 from .kernel_set import kernels
 from .operands import Binary, Gradients, binary, recording, summed, unary_exact
@@ -271,7 +271,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if min is None and max is None:
         raise ValueError("clamp: min and max are both missing; give at least one of them")
     if type(min) in _PLAIN and type(max) in _PLAIN and isinstance(input, Tensor) and input.data.dtype.kind == "f":
-        low, high = -math.inf if min is None else float(min), math.inf if max is None else float(max)
+        low = -math.inf if min is None else as_real("clamp", "min", min)
+        high = math.inf if max is None else as_real("clamp", "max", max)
         if low == low and high == high:  # not NaN
             return Within.apply(input, low, high)
     return _clamp(input, min, max)
@@ -292,15 +293,18 @@ def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
     if dtype.kind == "b" and (len(tensors) != 1 or not (low is None or high is None)):
         raise TypeError("clamp: input and limits are bool, needs numbers; convert input with input.long()")
     x = cast(x, dtype)
-    low, high = (
-        cast(limit, dtype) if isinstance(limit, Tensor) else None if limit is None else wrap(np.array(limit, dtype))
-        for limit in (low, high)
-    )
+    low, high = _limit("min", low, dtype), _limit("max", high, dtype)
     if dtype.kind != "f":
         y = x.data if low is None else np.maximum(x.data, low.data)
         return wrap(np.asarray(y if high is None else np.minimum(y, high.data)))
     low = wrap(np.full((), -np.inf, dtype)) if low is None else low
     return Clamp.apply(x, low, wrap(np.full((), np.inf, dtype)) if high is None else high)
+
+
+def _limit(label: str, limit: Any, dtype: np.dtype[Any]) -> Tensor | None:
+    if limit is None or isinstance(limit, Tensor):
+        return None if limit is None else cast(limit, dtype)
+    return wrap(as_element("clamp", label, limit, dtype))
 
 
 def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
@@ -333,7 +337,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         what = condition.data.dtype if isinstance(condition, Tensor) else type(condition).__name__
         raise TypeError(f"where: condition is {what}, needs a Tensor of bool; make one with a comparison or .bool()")
     if is_number(input) and is_number(other):
-        input = wrap(np.array(input, with_number(with_number(np.dtype(bool), input), other)))
+        dtype = with_number(with_number(np.dtype(bool), input), other)
+        input = wrap(as_element("where", "input", input, dtype))
     x, y = promote("where", input, other)
     broadcast_shape("where", broadcast_shape("where", x.data.shape, y.data.shape), condition.data.shape)
     if x.data.dtype.kind == "f":

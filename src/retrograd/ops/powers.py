@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import sum_to
-from .dtype import is_number, promote
+from .dtype import as_real, is_number, promote
 from .kernel_set import kernels
 from .operands import Binary, Gradients, binary, recording, summed, unary
 from .piecewise import where
@@ -193,10 +193,10 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
         ValueError: the shapes do not broadcast, or integers have a negative integer as exponent.
     """
     if isinstance(input, Tensor) and input.data.dtype.kind == "f" and is_number(exponent):
-        return Pow.apply(input, float(exponent))
+        return Pow.apply(input, as_real("pow", "exponent", exponent))
     if isinstance(exponent, Tensor) and exponent.data.dtype.kind == "f" and is_number(input) and input > 0:
-        return PowOfNumber.apply(float(input), exponent)
-    x, y = promote("pow", input, exponent)
+        return PowOfNumber.apply(as_real("pow", "input", input), exponent)
+    x, y = promote("pow", input, exponent, "exponent")
     if x.data.dtype.kind == "b":
         raise TypeError("pow: input and exponent are bool, needs numbers; convert one with .long()")
     if x.data.dtype.kind == "i" and (y.data < 0).any():

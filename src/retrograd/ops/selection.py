@@ -9,7 +9,7 @@ import numpy as np
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from .broadcasting import broadcast_shape, expand, sum_to
-from .dtype import cast, is_number, require_tensor
+from .dtype import as_element, cast, is_number, require_tensor
 from .indexing import Places, Put, get, in_range
 from .private import private
 from .shape import axis, of_line, reshape
@@ -235,4 +235,4 @@ def _number(name: str, x: Tensor, value: Any) -> Tensor:
         return cast(value, x.data.dtype)
     if not is_number(value):
         raise TypeError(f"{name}: value is {type(value).__name__}, needs a number or a Tensor without axes")
-    return wrap(np.asarray(value, x.data.dtype))
+    return wrap(as_element(name, "value", value, x.data.dtype))
