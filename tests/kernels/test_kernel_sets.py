@@ -360,11 +360,11 @@ _TWO = (
     *("lt", "le", "eq", "ne", "abs_grad", "relu_grad", "prelu_terms", "hardswish_grad", "silu_grad", "mish_grad"),
     *("gelu_grad", "gelu_tanh_grad", "log_sigmoid_grad", "softsign_grad", "tanhshrink_grad"),
     *("exp_grad", "exp2_grad", "log_grad", "log2_grad", "log10_grad", "asin_grad", "acos_grad", "atan_grad"),
-    *("asinh_grad", "acosh_grad", "atanh_grad", "erf_grad", "erfc_grad"),
+    *("asinh_grad", "acosh_grad", "atanh_grad", "erf_grad", "erfc_grad", "sqrt_grad"),
 )
 _BOTH = (
     *("mul_grad", "div_grad", "hypot_grad", "atan2_grad", "pow_grad", "logaddexp_grad", "xlogy_grad", "maximum_grad"),
-    *("fmax_grad", "fmin_grad"),
+    *("minimum_grad", "fmax_grad", "fmin_grad"),
 )
 # and numbers
 _ONE_NUMBERS: dict[str, tuple[float, ...]] = {
@@ -389,6 +389,7 @@ _TWO_NUMBERS: dict[str, tuple[float, ...]] = {
     "outside_grad": (0.2, 0.9),
     "hardtanh_grad": (0.2, 0.9),
     "leaky_relu_grad": (0.1,),
+    "power_grad": (0.3,),
     "elu_grad": (1.1, 1.2, 0.9),
     "softplus_grad": (1.2, 0.9),
 }

@@ -37,11 +37,11 @@ GRADIENTS = (
     *("cos_grad", "sinh_grad", "cosh_grad", "abs_grad", "relu_grad", "prelu_terms", "hardswish_grad", "silu_grad"),
     *("mish_grad", "gelu_grad", "gelu_tanh_grad", "log_sigmoid_grad", "softsign_grad", "tanhshrink_grad"),
     *("exp_grad", "exp2_grad", "log_grad", "log2_grad", "log10_grad", "asin_grad", "acos_grad", "atan_grad"),
-    *("asinh_grad", "acosh_grad", "atanh_grad", "erf_grad", "erfc_grad"),
+    *("asinh_grad", "acosh_grad", "atanh_grad", "erf_grad", "erfc_grad", "sqrt_grad"),
 )
 BOTH = (
     *("mul_grad", "div_grad", "hypot_grad", "atan2_grad", "pow_grad", "logaddexp_grad", "xlogy_grad", "maximum_grad"),
-    *("fmax_grad", "fmin_grad"),
+    *("minimum_grad", "fmax_grad", "fmin_grad"),
 )
 ONE_NUMBERS: dict[str, tuple[float, ...]] = {
     **dict.fromkeys(("power", "scale", "leaky_relu", "hardshrink", "softshrink"), (0.3,)),
@@ -49,7 +49,7 @@ ONE_NUMBERS: dict[str, tuple[float, ...]] = {
     **dict.fromkeys(("nan_to_num", "elu"), (1.1, 1.2, 0.9)),
 }
 TWO_NUMBERS: dict[str, tuple[float, ...]] = {
-    **dict.fromkeys(("scaled_mul", "scaled_div", "lerp_number", "leaky_relu_grad"), (0.3,)),
+    **dict.fromkeys(("scaled_mul", "scaled_div", "lerp_number", "power_grad", "leaky_relu_grad"), (0.3,)),
     **dict.fromkeys(("logit_grad", "outside_grad", "hardtanh_grad", "softplus_grad"), (0.2, 0.9)),
     **dict.fromkeys(("within_grad", "elu_grad"), (1.0, 1.2, 0.9)),
 }

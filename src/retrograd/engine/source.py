@@ -42,9 +42,11 @@ def backward_source(tensor_or_function: Any) -> str:
         )
     if thing.backward is Function.backward:
         raise TypeError(f"backward_source: {thing.__name__} defines no backward")
-    function = inspect.unwrap(thing.backward)
+    # an operator that is made of formulas has one gradient, or one to each operand
+    formulas = [text for text in getattr(thing, "formulas", ()) if "_grad" in text.__name__]
     try:
-        return textwrap.dedent(inspect.getsource(function)).removeprefix("@formula\n")
+        texts = [textwrap.dedent(inspect.getsource(text)) for text in formulas or [inspect.unwrap(thing.backward)]]
+        return "\n\n".join(text.removeprefix("@formula\n") for text in texts)
     except (OSError, TypeError) as error:
         raise OSError(
             f"backward_source: Python has no source text of {thing.__qualname__}.backward: {error}"

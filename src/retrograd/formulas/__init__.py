@@ -5,12 +5,12 @@ function object runs on Tensors, where it is recorded and can be differentiated 
 textbook set; and on the registers of a compiled kernel.
 """
 
-from . import activation, transcendental  # noqa: F401  they enter their formulas into the list
+from . import activation, arithmetic, piecewise, powers, transcendental  # noqa: F401  they enter their formulas into the list
 from .primitive import PRIMITIVES
-from .table import FORMULAS, Arity, arity
+from .table import FORMULAS, PAIRS, Arity, arity, broadcasts
 
 # those that have a kernel: all but what other operators are made of
-_WITHOUT = {"absolute", "exp_negative", "normal_cdf", "sqrt", "where"}
+_WITHOUT = {"absolute", "exp_negative", "nearest", "normal_cdf", "where"}
 POINTWISE = {name: function for name, function in PRIMITIVES.items() if name not in _WITHOUT} | FORMULAS
 
-__all__ = ["FORMULAS", "POINTWISE", "PRIMITIVES", "Arity", "arity"]
+__all__ = ["FORMULAS", "PAIRS", "POINTWISE", "PRIMITIVES", "Arity", "arity", "broadcasts"]

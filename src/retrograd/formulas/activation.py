@@ -78,7 +78,8 @@ def hardswish(x: Operand) -> Operand:
 @formula
 def hardswish_grad(g: Operand, x: Operand) -> Operand:
     """0 up to -3, g (x / 3 + 1 / 2) between -3 and 3, g from there on"""
-    return where(x <= -3.0, 0.0, where(x < 3.0, g * (x / 3.0 + 0.5), g))
+    z = where(x < 3.0, where(x > -3.0, x, 0.0), 0.0)  # infinite x has no part in second derivatives
+    return where(x <= -3.0, 0.0, where(x < 3.0, g * (z / 3.0 + 0.5), g))
 
 
 @formula

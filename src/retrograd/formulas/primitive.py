@@ -52,6 +52,36 @@ def sqrt(x: Operand) -> Any:
 
 
 @primitive
+def floor(x: Operand) -> Any:
+    """The largest integer that is not above x."""
+    return np.floor(x)
+
+
+@primitive
+def ceil(x: Operand) -> Any:
+    """The least integer that is not below x."""
+    return np.ceil(x)
+
+
+@primitive
+def trunc(x: Operand) -> Any:
+    """The integer next to x towards 0."""
+    return np.trunc(x)
+
+
+@primitive
+def nearest(x: Operand) -> Any:
+    """The integer next to x; halves go to the even one."""
+    return np.rint(x)
+
+
+@primitive
+def sign(x: Operand) -> Any:
+    """1 where x > 0, -1 where x < 0, 0 elsewhere, also at NaN"""
+    return np.asarray(x > 0, x.dtype) - np.asarray(x < 0, x.dtype)
+
+
+@primitive
 def where(condition: Operand, x: Operand, y: Operand) -> Any:
     """x where the condition holds, y elsewhere; one of them may be a number."""
     dtype = np.result_type(*[value.dtype for value in (x, y) if isinstance(value, np.ndarray | np.generic)])
@@ -204,3 +234,21 @@ def erfc(x: Operand) -> Any:
 def normal_cdf(x: Operand) -> Any:
     """(1 + erf(x / sqrt(2))) / 2, the probability that a normal variable is at most x; accurate for small results"""
     return _each(lambda value: math.erfc(-value * math.sqrt(0.5)) / 2, x)
+
+
+@primitive
+def pow(x: Operand, y: Operand) -> Any:
+    """x**y; NaN for a negative x and a y that is not an integer"""
+    return np.power(x, y)
+
+
+@primitive
+def hypot(x: Operand, y: Operand) -> Any:
+    """sqrt(x**2 + y**2), without overflow between"""
+    return np.hypot(x, y)
+
+
+@primitive
+def atan2(x: Operand, y: Operand) -> Any:
+    """The angle from -pi to pi of the point with abscissa y and ordinate x."""
+    return np.arctan2(x, y)

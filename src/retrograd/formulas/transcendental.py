@@ -5,12 +5,12 @@ The functions themselves are primitives. A gradient takes the input x or the res
 
 from __future__ import annotations
 
-from .primitive import Operand, cos, cosh, exp_negative, log, sin, sinh, sqrt, where
-from .table import formula
+from .primitive import Operand, absolute, cos, cosh, exp_negative, log, log1p, sigmoid, sin, sinh, sqrt, where
+from .table import formula, pair
 
 _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
 _ERF = 1.1283791670955126  # 2 / sqrt(pi)
-_NAN = float("nan")
+_NAN, _INFINITY = float("nan"), float("inf")
 
 
 @formula
@@ -159,3 +159,58 @@ def erf_grad(g: Operand, x: Operand) -> Operand:
 def erfc_grad(g: Operand, x: Operand) -> Operand:
     """-g 2 / sqrt(pi) exp(-x**2)"""
     return g * exp_negative(-(x * x)) * -_ERF
+
+
+def _squared_radius(x: Operand, y: Operand) -> Operand:
+    """x**2 + y**2, and 1 at the origin, where there is no angle to change"""
+    d = x * x + y * y
+    return where(d == 0.0, 1.0, d)
+
+
+def atan2_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g y / (x**2 + y**2), 0 at the origin"""
+    return g * (y / _squared_radius(x, y))
+
+
+def atan2_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """-g x / (x**2 + y**2), 0 at the origin"""
+    return g * (-x / _squared_radius(x, y))
+
+
+@formula
+def logaddexp(x: Operand, y: Operand) -> Operand:
+    """log(exp(x) + exp(y)), without overflow"""
+    z = where(y > x, y, x) + log1p(exp_negative(-absolute(x - y)))
+    return where((x == y) & (absolute(x) == _INFINITY), x, z)
+
+
+def logaddexp_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g sigmoid(x - y)"""
+    return g * sigmoid(x - y)
+
+
+def logaddexp_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g sigmoid(y - x)"""
+    return g * sigmoid(y - x)
+
+
+@formula
+def xlogy(x: Operand, y: Operand) -> Operand:
+    """x log(y), and 0 where x is 0 and y is not NaN"""
+    return x * log(where((x == 0.0) & (y == y), 1.0, y))
+
+
+def xlogy_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g log(y), 0 where x is 0 and y <= 0"""
+    zero = (x == 0.0) & (y <= 0.0)
+    return where(zero, 0.0, g * log(where(zero, 1.0, y)))
+
+
+def xlogy_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g x / y"""
+    return g * (x / y)
+
+
+pair("atan2_grad", atan2_grad_x, atan2_grad_y)
+pair("logaddexp_grad", logaddexp_grad_x, logaddexp_grad_y)
+pair("xlogy_grad", xlogy_grad_x, xlogy_grad_y)

@@ -39,7 +39,6 @@ from .scan import *
 from .softmax import *
 from .sparse import *
 from .spread import *
-from .transcendental import *
 
 _FAMILIES = (
     "attention",
@@ -69,7 +68,6 @@ _FAMILIES = (
     "scan",
     "softmax",
     "sparse",
-    "transcendental",
     "spread",
 )
 __all__ = ["get_num_threads", "set_num_threads", "warmup"]

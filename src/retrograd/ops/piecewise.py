@@ -14,7 +14,8 @@ from .broadcasting import broadcast_shape, sum_to
 from .dtype import as_element, as_real, cast, is_number, meeting, promote, require_float, require_tensor, with_number
 from .indexing import nonzero
 from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed, unary_exact
+from .operands import Gradients, binary, unary_exact
+from .pointwise import pointwise_of_two
 from .private import private
 
 __all__ = [
@@ -130,88 +131,10 @@ class Where(Function):
         return None, gx, sum_to(Where.apply(condition, zero, g), sy) if want_y else None
 
 
-class Maximum(Binary):
-    """The larger one; NaN wins; of two equal ones each has half the gradient"""
-
-    exact = np.maximum
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return wrap(kernels.maximum(x.array, y.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.array.shape, y.array.shape
-        if not recording():
-            return summed(kernels.maximum_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
-        gx = sum_to(g * wrap(_share(x.array, y.array)), sx) if want_x else None
-        return gx, sum_to(g * wrap(_share(y.array, x.array)), sy) if want_y else None
-
-
-class Minimum(Binary):
-    """The smaller one; NaN wins; of two equal ones each has half the gradient"""
-
-    exact = np.minimum
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return wrap(kernels.minimum(x.array, y.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.array.shape, y.array.shape
-        if not recording():
-            # y is the larger one where x is the smaller one
-            gy, gx = kernels.maximum_grad(g.array, x.array, y.array, want_y, want_x)
-            return summed((gx, gy), sx, sy)
-        gx = sum_to(g * wrap(_share(y.array, x.array)), sx) if want_x else None
-        return gx, sum_to(g * wrap(_share(x.array, y.array)), sy) if want_y else None
-
-
-class Fmax(Binary):
-    """The larger one, of NaN and a number the number; of two equal ones x has the gradient"""
-
-    exact = np.fmax
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return wrap(kernels.fmax(x.array, y.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.array.shape, y.array.shape
-        if not recording():
-            return summed(kernels.fmax_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
-        taken = wrap(np.asarray((x.array >= y.array) | np.isnan(y.array)))
-        gx = sum_to(where(taken, g, 0.0), sx) if want_x else None
-        return gx, sum_to(where(taken, 0.0, g), sy) if want_y else None
-
-
-class Fmin(Binary):
-    """The smaller one, of NaN and a number the number; of two equal ones x has the gradient"""
-
-    exact = np.fmin
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return wrap(kernels.fmin(x.array, y.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.array.shape, y.array.shape
-        if not recording():
-            return summed(kernels.fmin_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
-        taken = wrap(np.asarray((x.array <= y.array) | np.isnan(y.array)))
-        gx = sum_to(where(taken, g, 0.0), sx) if want_x else None
-        return gx, sum_to(where(taken, 0.0, g), sy) if want_y else None
+Maximum = pointwise_of_two("maximum", exact=np.maximum)
+Minimum = pointwise_of_two("minimum", exact=np.minimum)
+Fmax = pointwise_of_two("fmax", exact=np.fmax)
+Fmin = pointwise_of_two("fmin", exact=np.fmin)
 
 
 class NanToNum(Function):
@@ -361,6 +284,3 @@ def nan_to_num(
     return NanToNum.apply(input, float(nan or 0.0), float(high), float(low))
 
 
-def _share(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The share of x in the gradient of the maximum: 1, 1/2 where both are equal, 0 where y is larger."""
-    return np.asarray(np.where(x < y, 0.0, np.where(x == y, 0.5, 1.0)), x.dtype)

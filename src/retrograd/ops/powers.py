@@ -9,11 +9,11 @@ import numpy as np
 
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
-from .broadcasting import sum_to
+from ..formulas.powers import power_grad
 from .dtype import as_real, is_number, promote
 from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed, unary
-from .piecewise import where
+from .operands import Gradients, binary, recording
+from .pointwise import operator, pointwise_of_two, run
 
 __all__ = [
     "hypot",
@@ -23,23 +23,6 @@ __all__ = [
     "sqrt",
     "square",
 ]
-
-
-class Sqrt(Function):
-    """The square root of x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.sqrt(x.array))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        if recording():
-            return (g / y * 0.5,)
-        return (wrap(kernels.scaled_div(g.array, y.array, 0.5)),)
 
 
 class Pow(Function):
@@ -64,64 +47,12 @@ class Pow(Function):
         return g * slope, None
 
 
-class Rsqrt(Function):
-    """1 / sqrt(x)"""
+sqrt = operator("sqrt", "The square root of input: NaN below 0.", saves="result")
+rsqrt = operator("rsqrt", "1 / sqrt(input)", saves="result")
+reciprocal = operator("reciprocal", "1 / input", saves="result")
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.rsqrt(x.array))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        if recording():
-            return (g * y**3 * -0.5,)
-        return (wrap(kernels.rsqrt_grad(g.array, y.array)),)
-
-
-class Reciprocal(Function):
-    """1 / x"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = wrap(kernels.reciprocal(x.array))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (y,) = ctx.saved_tensors
-        if recording():
-            return (-g * y * y,)
-        return (wrap(kernels.reciprocal_grad(g.array, y.array)),)
-
-
-class PowTensors(Binary):
-    """x**y; the gradient to x is 0 where y is 0, the one to y is 0 where x is 0 and y is not negative"""
-
-    exact = np.power
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return wrap(kernels.pow(x.array, y.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.array.shape, y.array.shape
-        if not recording():
-            return summed(kernels.pow_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
-        gx = gy = None
-        if want_x:
-            one = wrap(np.ones((), y.array.dtype))
-            gx = sum_to(g * where(y == 0, 0.0, y * pow(x, where(y == 0, one, y) - 1.0)), sx)
-        if want_y:
-            zero = wrap(np.asarray((x.array == 0) & (y.array >= 0)))
-            gy = sum_to(g * where(zero, 0.0, pow(x, y) * where(zero, 1.0, x).log()), sy)
-        return gx, gy
+PowTensors = pointwise_of_two("pow", exact=np.power)
+Hypot = pointwise_of_two("hypot", integers=False)
 
 
 class PowOfNumber(Function):
@@ -137,44 +68,7 @@ class PowOfNumber(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (z,) = ctx.saved_tensors
-        if recording():
-            return None, g * z * ctx.factor
-        return None, wrap(kernels.scaled_mul(g.array, z.array, ctx.factor))
-
-
-class Hypot(Binary):
-    """sqrt(x*x + y*y) without overflow between"""
-
-    integers = False
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        z = wrap(kernels.hypot(x.array, y.array))
-        ctx.save_for_backward(x, y, z)
-        return z
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_y), (x, y, z) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.array.shape, y.array.shape
-        if not recording():
-            return summed(kernels.hypot_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
-        return sum_to(g * (x / z), sx) if want_x else None, sum_to(g * (y / z), sy) if want_y else None
-
-
-def sqrt(input: Tensor) -> Tensor:
-    """The square root of input: NaN below 0."""
-    return unary(Sqrt, "sqrt", input)
-
-
-def rsqrt(input: Tensor) -> Tensor:
-    """1 / sqrt(input)"""
-    return unary(Rsqrt, "rsqrt", input)
-
-
-def reciprocal(input: Tensor) -> Tensor:
-    """1 / input"""
-    return unary(Reciprocal, "reciprocal", input)
+        return None, run(power_grad, (g, z), (ctx.factor,))
 
 
 def square(input: Tensor) -> Tensor:

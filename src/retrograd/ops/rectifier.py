@@ -17,6 +17,7 @@ from .inplace import in_place
 from .kernel_set import kernels
 from .operands import Gradients, recording, unary_float
 from .piecewise import WithinGrad, where
+from .pointwise import pointwise
 from .random import default_generator
 
 __all__ = [
@@ -150,20 +151,7 @@ class OutsideGrad(Function):
         return OutsideGrad.apply(v, x, *ctx.limits), None, None, None
 
 
-class Hardswish(Function):
-    """x * hardsigmoid(x)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.hardswish(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * where(x <= -3, 0.0, where(x < 3, x / 3.0 + 0.5, 1.0)),)
-        return (wrap(kernels.hardswish_grad(g.array, x.array)),)
+Hardswish = pointwise("hardswish")
 
 
 class LeakyRelu(Function):

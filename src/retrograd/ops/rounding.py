@@ -12,6 +12,7 @@ from .broadcasting import sum_to
 from .dtype import promote, require_float
 from .kernel_set import kernels
 from .operands import Binary, Gradients, binary, nothing, recording, unary_exact, unary_float
+from .pointwise import pointwise
 
 __all__ = [
     "abs",
@@ -30,20 +31,7 @@ __all__ = [
 ]
 
 
-class Abs(Function):
-    """|x|; the gradient at 0 is 0"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return wrap(kernels.abs(x.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (x,) = ctx.saved_tensors
-        if recording():
-            return (g * sign(x),)
-        return (wrap(kernels.abs_grad(g.array, x.array)),)
+Abs = pointwise("abs")
 
 
 class Sign(Function):

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-
-from ..engine.tensor import Tensor, wrap
-from .broadcasting import sum_to
+from ..engine.tensor import Tensor
 from .dtype import as_float
-from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed
-from .piecewise import where
-from .pointwise import operator, pointwise
+from .operands import binary
+from .pointwise import operator, pointwise, pointwise_of_two
 
 __all__ = [
     "erf",
@@ -32,44 +26,6 @@ __all__ = [
 ]
 
 
-class Logaddexp(Binary):
-    """log(exp(x) + exp(y))"""
-
-    integers = False
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return wrap(kernels.logaddexp(x.array, y.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.array.shape, y.array.shape
-        if not recording():
-            return summed(kernels.logaddexp_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
-        return sum_to(g * sigmoid(x - y), sx) if want_x else None, sum_to(g * sigmoid(y - x), sy) if want_y else None
-
-
-class Xlogy(Binary):
-    """x * log(y), and 0 where x is 0"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return wrap(kernels.xlogy(x.array, y.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.array.shape, y.array.shape
-        if not recording():
-            return summed(kernels.xlogy_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
-        zero = wrap(np.asarray((x.array == 0) & (y.array <= 0)))
-        gx = sum_to(g * where(zero, 0.0, where(zero, 1.0, y).log()), sx) if want_x else None
-        return gx, sum_to(g * (x / y), sy) if want_y else None
-
-
 exp = operator("exp", "e**input", saves="result")
 exp2 = operator("exp2", "2**input", saves="result")
 expm1 = operator("expm1", "e**input - 1, accurate for small input, too", saves="result")
@@ -82,6 +38,8 @@ erf = operator("erf", "The error function of input, from -1 to 1.")
 erfc = operator("erfc", "1 - erf(input), accurate for large input, too")
 
 Logit = pointwise("logit")
+Logaddexp = pointwise_of_two("logaddexp", integers=False)
+Xlogy = pointwise_of_two("xlogy")
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..engine.tensor import Tensor, wrap
-from .broadcasting import sum_to
-from .kernel_set import kernels
-from .operands import Binary, Gradients, binary, recording, summed
-from .piecewise import where
-from .pointwise import operator
+from ..engine.tensor import Tensor
+from .operands import binary
+from .pointwise import operator, pointwise_of_two
 
 __all__ = [
     "acos",
@@ -35,25 +30,6 @@ __all__ = [
 ]
 
 
-class Atan2(Binary):
-    """The angle of the point with the coordinates y (abscissa) and x (ordinate)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return wrap(kernels.atan2(x.array, y.array))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
-        sx, sy = x.array.shape, y.array.shape
-        if not recording():
-            return summed(kernels.atan2_grad(g.array, x.array, y.array, want_x, want_y), sx, sy)
-        square = x * x + y * y
-        square = where(square == 0, 1.0, square)
-        return sum_to(g * (y / square), sx) if want_x else None, sum_to(g * (-x / square), sy) if want_y else None
-
-
 sin = operator("sin", "The sine of input, an angle in radians.")
 cos = operator("cos", "The cosine of input, an angle in radians.")
 tan = operator("tan", "The tangent of input, an angle in radians.", saves="result")
@@ -66,6 +42,9 @@ tanh = operator("tanh", "The hyperbolic tangent of input.", saves="result")
 asinh = operator("asinh", "log(input + sqrt(input**2 + 1)), the inverse of sinh.")
 acosh = operator("acosh", "log(input + sqrt(input**2 - 1)), the inverse of cosh; NaN below 1.")
 atanh = operator("atanh", "log((1 + input) / (1 - input)) / 2, the inverse of tanh; NaN beyond -1 and 1.")
+
+
+Atan2 = pointwise_of_two("atan2")
 
 
 def atan2(input: Tensor | float, other: Tensor | float) -> Tensor:

@@ -32,7 +32,6 @@ from .reduction import *
 from .scan import *
 from .softmax import *
 from .sparse import *
-from .transcendental import *
 
 _FAMILIES = (
     "adaptive_pooling",
@@ -60,7 +59,6 @@ _FAMILIES = (
     "scan",
     "softmax",
     "sparse",
-    "transcendental",
 )
 globals().update(pointwise.KERNELS)
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

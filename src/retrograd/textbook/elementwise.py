@@ -15,24 +15,14 @@ __all__ = [
     "addcdiv",
     "addcmul",
     "div",
-    "div_grad",
-    "hypot",
-    "hypot_grad",
     "lerp",
     "lerp_number",
     "mul",
-    "mul_grad",
     "neg",
-    "pow",
     "power",
-    "reciprocal",
-    "reciprocal_grad",
-    "rsqrt",
-    "rsqrt_grad",
     "scale",
     "scaled_div",
     "scaled_mul",
-    "sqrt",
     "sub",
     "zeros",
 ]
@@ -63,24 +53,6 @@ def div(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @ieee
-def mul_grad(
-    g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """gx = g y and gy = g x, those that are wanted, in the shape of g."""
-    gx = np.asarray(g * y, g.dtype) if want_x else None
-    return gx, np.asarray(g * x, g.dtype) if want_y else None
-
-
-@ieee
-def div_grad(
-    g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """gx = g / y and gy = -g x / y^2, those that are wanted, in the shape of g."""
-    gx = np.asarray(g / y, g.dtype) if want_x else None
-    return gx, np.asarray(-(g / y) * (x / y), g.dtype) if want_y else None
-
-
-@ieee
 def neg(x: np.ndarray) -> np.ndarray:
     """-x"""
     return np.asarray(-x)
@@ -99,45 +71,9 @@ def power(x: np.ndarray, exponent: float) -> np.ndarray:
 
 
 @ieee
-def pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x ** y"""
-    return np.asarray(np.power(x, y))
-
-
-@ieee
 def zeros(x: np.ndarray) -> np.ndarray:
     """0 for every element."""
     return np.asarray(np.zeros_like(x))
-
-
-@ieee
-def sqrt(x: np.ndarray) -> np.ndarray:
-    """The square root of x."""
-    return np.asarray(np.sqrt(x))
-
-
-@ieee
-def rsqrt(x: np.ndarray) -> np.ndarray:
-    """1 / sqrt(x)"""
-    return np.asarray(1 / np.sqrt(x), x.dtype)
-
-
-@ieee
-def rsqrt_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """gx = -g y^3 / 2, with y = rsqrt(x)"""
-    return np.asarray(g * y * y * y * -0.5, g.dtype)
-
-
-@ieee
-def reciprocal(x: np.ndarray) -> np.ndarray:
-    """1 / x"""
-    return np.asarray(1 / x)
-
-
-@ieee
-def reciprocal_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """gx = -g y^2, with y = 1 / x"""
-    return np.asarray(-g * y * y)
 
 
 @ieee
@@ -176,16 +112,3 @@ def lerp_number(x: np.ndarray, y: np.ndarray, weight: float) -> np.ndarray:
     return np.asarray(lerp(x, y, np.array(weight, x.dtype)), x.dtype)
 
 
-@ieee
-def hypot(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """sqrt(x^2 + y^2)"""
-    return np.asarray(np.hypot(x, y))
-
-
-@ieee
-def hypot_grad(
-    g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """gx = g x / hypot(x, y) and gy = g y / hypot(x, y), those that are wanted, in the shape of g."""
-    gx = np.asarray(g * (x / np.hypot(x, y)), g.dtype) if want_x else None
-    return gx, np.asarray(g * (y / np.hypot(x, y)), g.dtype) if want_y else None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
 import numpy as np
 
-from ..formulas import POINTWISE
+from ..formulas import PAIRS, POINTWISE
 from .ieee import ieee
 
+_Formula = Callable[..., np.ndarray]
 
-def _kernel(formula: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+
+def _kernel(formula: _Formula) -> _Formula:
     @ieee
     @wraps(formula)
     def run(x: np.ndarray, *operands: np.ndarray | float) -> np.ndarray:
@@ -20,4 +23,19 @@ def _kernel(formula: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return run
 
 
-KERNELS = {name: _kernel(function) for name, function in POINTWISE.items()}
+def _pair(to_x: _Formula, to_y: _Formula) -> Callable[..., tuple[np.ndarray | None, np.ndarray | None]]:
+    @ieee
+    def run(
+        g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """The gradients that are wanted, in the shape of g."""
+        gx = np.asarray(to_x(g, x, y), g.dtype) if want_x else None
+        return gx, np.asarray(to_y(g, x, y), g.dtype) if want_y else None
+
+    return run
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    **{name: _kernel(formula) for name, formula in POINTWISE.items()},
+    **{name: _pair(*formulas) for name, formulas in PAIRS.items()},
+}

@@ -1,139 +1,15 @@
-"""Kernels of what has corners or steps: absolute value, rounding, extrema, remainders, comparisons, choice."""
+"""Kernels of remainders, comparisons and choice."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..compiler import helper
-from ..simd import absolute, all_lanes, both, by_lane, copy_sign, either, fma, full_like, nearest, select, truncate
-from ..simd import ceil as upwards
-from ..simd import floor as downwards
-from .loops import (
-    choose,
-    one,
-    one_and_numbers,
-    one_to_truth,
-    pair,
-    three,
-    two,
-    two_and_numbers,
-    two_broadcast,
-    two_to_truth,
-)
+from ..simd import absolute, all_lanes, by_lane, copy_sign, fma, nearest, select, truncate
+from .loops import choose, one_to_truth, three, two_broadcast, two_to_truth
 from .math import number
 
 where = choose
-
-
-@helper
-def _abs(x: Any) -> Any:
-    return absolute(x)
-
-
-@helper
-def _abs_grad(g: Any, x: Any) -> Any:
-    return select(x > 0.0, g, select(x < 0.0, -g, g * 0.0))  # NaN in g stays
-
-
-@helper
-def _sign(x: Any) -> Any:
-    return select(x > 0.0, 1.0, select(x < 0.0, full_like(x, -1.0), 0.0))
-
-
-@helper
-def _ceil(x: Any) -> Any:
-    return upwards(x)
-
-
-@helper
-def _floor(x: Any) -> Any:
-    return downwards(x)
-
-
-@helper
-def _round(x: Any) -> Any:
-    return nearest(x)
-
-
-@helper
-def _trunc(x: Any) -> Any:
-    return truncate(x)
-
-
-@helper
-def _frac(x: Any) -> Any:
-    return x - truncate(x)
-
-
-@helper
-def _clamp(x: Any, p: float, q: float, r: float) -> Any:
-    y = select(x < p, p, x)
-    return select(y > q, q, y)
-
-
-@helper
-def _within_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
-    return select(both(x >= p, x <= q), g * r, 0.0)
-
-
-@helper
-def _outside_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
-    return select(both(x >= p, x <= q), 0.0, g)
-
-
-@helper
-def _hardtanh_grad(g: Any, x: Any, p: float, q: float, r: float) -> Any:
-    return select(either(x <= p, x >= q), 0.0, g)
-
-
-@helper
-def _maximum(x: Any, y: Any) -> Any:
-    return select(x != x, x, select(x > y, x, y))
-
-
-@helper
-def _minimum(x: Any, y: Any) -> Any:
-    return select(x != x, x, select(x < y, x, y))
-
-
-@helper
-def _fmax(x: Any, y: Any) -> Any:
-    return select(either(x >= y, y != y), x, y)
-
-
-@helper
-def _fmin(x: Any, y: Any) -> Any:
-    return select(either(x <= y, y != y), x, y)
-
-
-@helper
-def _maximum_x(g: Any, x: Any, y: Any) -> Any:
-    return select(x < y, 0.0, select(x == y, g * 0.5, g))
-
-
-@helper
-def _maximum_y(g: Any, x: Any, y: Any) -> Any:
-    return select(x > y, 0.0, select(x == y, g * 0.5, g))
-
-
-@helper
-def _fmax_x(g: Any, x: Any, y: Any) -> Any:
-    return select(either(x >= y, y != y), g, 0.0)
-
-
-@helper
-def _fmax_y(g: Any, x: Any, y: Any) -> Any:
-    return select(either(x >= y, y != y), 0.0, g)
-
-
-@helper
-def _fmin_x(g: Any, x: Any, y: Any) -> Any:
-    return select(either(x <= y, y != y), g, 0.0)
-
-
-@helper
-def _fmin_y(g: Any, x: Any, y: Any) -> Any:
-    return select(either(x <= y, y != y), 0.0, g)
 
 
 # ------------------------------------------------------------------------------------------------- remainders
@@ -219,21 +95,6 @@ def _isfinite(x: Any) -> Any:
     return absolute(x) < float("inf")
 
 
-@helper
-def _nan_to_num(x: Any, p: float, q: float, r: float) -> Any:
-    y = select(x == float("inf"), q, select(x == float("-inf"), r, x))
-    return select(x == x, y, p)
-
-
-abs, abs_grad, sign = one(_abs), two(_abs_grad), one(_sign)
-ceil, floor, round, trunc, frac = one(_ceil), one(_floor), one(_round), one(_trunc), one(_frac)
-clamp, within_grad = one_and_numbers(_clamp), two_and_numbers(_within_grad)
-outside_grad, hardtanh_grad = two_and_numbers(_outside_grad), two_and_numbers(_hardtanh_grad)
-nan_to_num = one_and_numbers(_nan_to_num)
-maximum, minimum = two(_maximum), two(_minimum)
-maximum_broadcast, minimum_broadcast = two_broadcast(_maximum), two_broadcast(_minimum)
-fmax, fmin = two_broadcast(_fmax), two_broadcast(_fmin)
-maximum_grad, fmax_grad, fmin_grad = pair(_maximum_x, _maximum_y), pair(_fmax_x, _fmax_y), pair(_fmin_x, _fmin_y)
 fmod, remainder, floor_divide = two_broadcast(_fmod), two_broadcast(_remainder), two_broadcast(_floor_divide)
 fmod_grad, remainder_grad = three(_fmod_y), three(_remainder_y)
 lt, le, eq, ne = two_to_truth(_lt), two_to_truth(_le), two_to_truth(_eq), two_to_truth(_ne)

@@ -6,18 +6,29 @@ from collections.abc import Callable
 from inspect import isfunction
 from typing import Any
 
-from ...formulas import POINTWISE, PRIMITIVES, arity
+from ...formulas import PAIRS, POINTWISE, PRIMITIVES, arity, broadcasts
+from .. import simd
 from ..compiler import helper, rename
-from ..simd import absolute, select, sqrt
-from . import error_function, exponential, math, trigonometric
-from .loops import one, one_and_numbers, two, two_and_numbers
+from . import error_function, exponential, math, powers, trigonometric
+from .loops import one, one_and_numbers, pair, two, two_and_numbers, two_broadcast
 
 Body = Callable[..., None]
 
+
+@helper
+def _sign(x: Any) -> Any:
+    return simd.select(x > 0.0, 1.0, simd.select(x < 0.0, simd.full_like(x, -1.0), 0.0))
+
+
 ON_REGISTERS: dict[str, Callable[..., Any]] = {
-    "absolute": absolute,
-    "sqrt": sqrt,
-    "where": select,
+    "absolute": simd.absolute,
+    "sqrt": simd.sqrt,
+    "floor": simd.floor,
+    "ceil": simd.ceil,
+    "trunc": simd.truncate,
+    "nearest": simd.nearest,
+    "sign": _sign,
+    "where": simd.select,
     "exp": math.exp,
     "exp_negative": math.exp_negative,
     "exp2": exponential.exp2,
@@ -42,6 +53,9 @@ ON_REGISTERS: dict[str, Callable[..., Any]] = {
     "erf": error_function.erf,
     "erfc": error_function.erfc,
     "normal_cdf": error_function.normal,
+    "pow": powers.pow,
+    "hypot": powers.hypot,
+    "atan2": trigonometric.atan2,
 }
 for _name, _primitive in PRIMITIVES.items():
     rename(_primitive, ON_REGISTERS[_name])
@@ -65,6 +79,8 @@ def loop(formula: Callable[..., Any]) -> Body:
     """A kernel that computes a formula of one or two operands and up to three numbers of each element."""
     operands, numbers = arity(formula)
     register(formula)
+    if broadcasts(formula):
+        return two_broadcast(formula)
     if not numbers:
         return one(formula) if operands == 1 else two(formula)
     return (one_and_numbers if operands == 1 else two_and_numbers)(_THREE[operands, numbers](formula))
@@ -104,7 +120,9 @@ _THREE = {
 
 
 def __getattr__(name: str) -> Body:
-    """The kernel of a formula or primitive."""
+    """The kernel of a formula or primitive, or of two gradients. (No name of this file may be that of a formula.)"""
+    if name in PAIRS:
+        return pair(*map(register, PAIRS[name]))
     if name not in POINTWISE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return loop(POINTWISE[name])

@@ -24,6 +24,7 @@ from ..simd import (
     select,
     shift_left,
     shift_right,
+    sqrt,
     within,
 )
 from .math import (
@@ -114,3 +115,14 @@ def pow(x: Any, y: Any) -> Any:
         z = select(both(x < 0.0, opposite(whole)), float("nan"), z)
         z = select(both(bits_of(x) < 0, odd), -z, z)
     return z
+
+
+@helper
+def hypot(x: Any, y: Any) -> Any:
+    """Scaled by the larger one, whose square might overflow; where one is infinite, so is the result."""
+    a, b = absolute(x), absolute(y)
+    larger, smaller = select(b > a, b, a), select(b > a, a, b)
+    q = select(larger == 0.0, 0.0, smaller / larger)
+    z = larger * sqrt(q * q + 1.0)
+    z = select(x == x, select(y == y, z, y), x)
+    return select(larger == float("inf"), larger, select(smaller == float("inf"), smaller, z))

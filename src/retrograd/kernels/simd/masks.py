@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.core.typing.templates import signature as typing_signature
+from numba.extending import intrinsic, lower_builtin
 
 from .codegen import as_vector
 from .vector import Mask, Vector
+
+
+class _OfMasks(AbstractTemplate):  # type: ignore[misc]
+    """``x & y`` and ``x | y`` of two masks."""
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return typing_signature(args[0], *args) if all(isinstance(arg, Mask) for arg in args) else None
+
+
+infer_global(operator.and_)(type("_And", (_OfMasks,), {"key": operator.and_}))
+infer_global(operator.or_)(type("_Or", (_OfMasks,), {"key": operator.or_}))
+lower_builtin(operator.and_, Mask, Mask)(lambda context, builder, signature, args: builder.and_(*args))
+lower_builtin(operator.or_, Mask, Mask)(lambda context, builder, signature, args: builder.or_(*args))
 
 
 @intrinsic

@@ -1,0 +1,144 @@
+"""What has corners or steps: absolute value, rounding, limits, the larger and the smaller one; and their gradients."""
+
+from __future__ import annotations
+
+from . import primitive
+from .primitive import Operand, absolute, nearest, sign, where
+from .table import formula, pair
+
+up, down, towards_zero = primitive.ceil, primitive.floor, primitive.trunc
+_INFINITY = float("inf")
+
+
+@formula
+def abs(x: Operand) -> Operand:
+    """|x|"""
+    return absolute(x)
+
+
+@formula
+def abs_grad(g: Operand, x: Operand) -> Operand:
+    """g sign(x)"""
+    return g * sign(x)
+
+
+@formula
+def ceil(x: Operand) -> Operand:
+    """The least integer that is not below x."""
+    return up(x)
+
+
+@formula
+def floor(x: Operand) -> Operand:
+    """The largest integer that is not above x."""
+    return down(x)
+
+
+@formula
+def trunc(x: Operand) -> Operand:
+    """The integer next to x towards 0."""
+    return towards_zero(x)
+
+
+@formula
+def round(x: Operand) -> Operand:
+    """The integer next to x; halves go to the even one."""
+    return nearest(x)
+
+
+@formula
+def frac(x: Operand) -> Operand:
+    """x - trunc(x)"""
+    return x - towards_zero(x)
+
+
+@formula
+def clamp(x: Operand, low: float, high: float) -> Operand:
+    """min(max(x, low), high); NaN stays"""
+    y = where(x < low, low, x)
+    return where(y > high, high, y)
+
+
+@formula
+def within_grad(g: Operand, x: Operand, low: float, high: float, factor: float) -> Operand:
+    """factor g where low <= x <= high, 0 elsewhere"""
+    return where((x >= low) & (x <= high), g * factor, 0.0)
+
+
+@formula
+def outside_grad(g: Operand, x: Operand, low: float, high: float) -> Operand:
+    """0 where low <= x <= high, g elsewhere"""
+    return where((x >= low) & (x <= high), 0.0, g)
+
+
+@formula
+def hardtanh_grad(g: Operand, x: Operand, low: float, high: float) -> Operand:
+    """0 where x <= low or x >= high, g elsewhere, also at NaN"""
+    return where((x <= low) | (x >= high), 0.0, g)
+
+
+@formula
+def nan_to_num(x: Operand, nan: float, posinf: float, neginf: float) -> Operand:
+    """x with these numbers in the places of NaN, inf and -inf"""
+    y = where(x == _INFINITY, posinf, where(x == -_INFINITY, neginf, x))
+    return where(x == x, y, nan)
+
+
+@formula
+def maximum(x: Operand, y: Operand) -> Operand:
+    """The larger one; NaN wins."""
+    return where(x != x, x, where(x > y, x, y))
+
+
+@formula
+def minimum(x: Operand, y: Operand) -> Operand:
+    """The smaller one; NaN wins."""
+    return where(x != x, x, where(x < y, x, y))
+
+
+@formula
+def fmax(x: Operand, y: Operand) -> Operand:
+    """The larger one; of NaN and a number the number."""
+    return where((x >= y) | (y != y), x, y)
+
+
+@formula
+def fmin(x: Operand, y: Operand) -> Operand:
+    """The smaller one; of NaN and a number the number."""
+    return where((x <= y) | (y != y), x, y)
+
+
+def larger_grad(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g where x is the larger one, half of it where both are equal"""
+    return where(x < y, 0.0, where(x == y, g * 0.5, g))
+
+
+def smaller_grad(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g where x is the smaller one, half of it where both are equal"""
+    return where(x > y, 0.0, where(x == y, g * 0.5, g))
+
+
+def fmax_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g where fmax takes x, also of two equal ones"""
+    return where((x >= y) | (y != y), g, 0.0)
+
+
+def fmax_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g where fmax takes y"""
+    return where((x >= y) | (y != y), 0.0, g)
+
+
+def fmin_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g where fmin takes x, also of two equal ones"""
+    return where((x <= y) | (y != y), g, 0.0)
+
+
+def fmin_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g where fmin takes y"""
+    return where((x <= y) | (y != y), 0.0, g)
+
+
+pair("maximum_grad", larger_grad, smaller_grad)
+pair("minimum_grad", smaller_grad, larger_grad)
+pair("fmax_grad", fmax_grad_x, fmax_grad_y)
+pair("fmin_grad", fmin_grad_x, fmin_grad_y)

@@ -1,0 +1,74 @@
+"""Powers and roots, and their gradients."""
+
+from __future__ import annotations
+
+from .primitive import Operand, hypot, log, pow, where
+from .primitive import sqrt as square_root
+from .table import formula, pair
+
+
+@formula
+def sqrt(x: Operand) -> Operand:
+    """The square root of x; NaN below 0."""
+    return square_root(x)
+
+
+@formula
+def sqrt_grad(g: Operand, y: Operand) -> Operand:
+    """g / (2 y) with y = sqrt(x)"""
+    return g / y * 0.5
+
+
+@formula
+def rsqrt(x: Operand) -> Operand:
+    """1 / sqrt(x)"""
+    return 1.0 / square_root(x)
+
+
+@formula
+def rsqrt_grad(g: Operand, y: Operand) -> Operand:
+    """-g y**3 / 2 with y = rsqrt(x)"""
+    return g * y * (y * y * -0.5)
+
+
+@formula
+def reciprocal(x: Operand) -> Operand:
+    """1 / x"""
+    return 1.0 / x
+
+
+@formula
+def reciprocal_grad(g: Operand, y: Operand) -> Operand:
+    """-g y**2 with y = 1 / x"""
+    return -g * y * y
+
+
+@formula
+def power_grad(g: Operand, y: Operand, factor: float) -> Operand:
+    """g y factor, of a number to the power of x: y is the power, the factor its logarithm"""
+    return g * y * factor
+
+
+def pow_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g y x**(y - 1), 0 where y is 0"""
+    return where(y == 0.0, 0.0, g * (y * pow(x, where(y == 0.0, 1.0, y) - 1.0)))
+
+
+def pow_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g x**y log(x), 0 where x is 0 and y is not negative"""
+    zero = (x == 0.0) & (y >= 0.0)
+    return where(zero, 0.0, g * (pow(x, y) * log(where(zero, 1.0, x))))
+
+
+def hypot_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g x / hypot(x, y)"""
+    return g * (x / hypot(x, y))
+
+
+def hypot_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g y / hypot(x, y)"""
+    return g * (y / hypot(x, y))
+
+
+pair("pow_grad", pow_grad_x, pow_grad_y)
+pair("hypot_grad", hypot_grad_x, hypot_grad_y)
