@@ -1,5 +1,10 @@
-"""Tensor, Function, the backward sweep and grad modes; the gradient checker is in gradcheck.py."""
+"""Tensor, Function, the backward sweep and grad modes; the gradient checker is in gradcheck.py.
 
+The files import each other one way, from grad_mode.py up over tensor.py, node.py and function.py to sweep.py. What has
+to go the other way goes through one knot, methods.py: the methods of Tensor that are built on all of these.
+"""
+
+from . import methods as _methods  # noqa: F401  attaches them to Tensor
 from .function import Function
 from .grad_mode import (
     enable_grad,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .grad_mode import thread
+from .grad_mode import INFERENCE, thread
 from .line import Place, user_place, words
 from .shared import shared
 
@@ -124,3 +124,34 @@ def check(node: Node, saved: Iterable[Any]) -> None:
                     f"  changed by {change[2]} at {words(change[3])}\n"
                     "Change it after the backward, or change a copy: x.clone(), or x = x + y instead of x += y"
                 )
+
+
+def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
+    """Refuse what must not change in place.
+
+    Raises: as `modify`, which says what.
+    """
+    view = getattr(x, "_view", None)
+    base = view[0] if type(view) is tuple else x
+    if recording and base._requires_grad and base._edge is None:
+        what = "a leaf that requires a gradient" if base is x else "a view of a leaf that requires a gradient"
+        sign = operator[0]
+        example = f"x = x {sign} y" if operator == f"{sign}=" else f"x = x.clone() before {operator}"
+        raise RuntimeError(
+            f"{operator}: {what} cannot change while operations are recorded; put the line into "
+            f"'with retrograd.no_grad():', or write {example} for a new tensor"
+        )
+    if x._grad_req is INFERENCE and not thread.mode.inference:
+        raise RuntimeError(
+            f"{operator}: a tensor made in inference_mode cannot change outside of it; use tensor.clone() first"
+        )
+    array = x.array
+    if array.size and 0 in array.strides and any(
+        not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)
+    ):
+        raise RuntimeError(
+            f"{operator}: several elements of x, {array.dtype} of shape {array.shape}, share one place in memory (it "
+            "was expanded), so they cannot change one by one; use x.clone() first"
+        )
+    if not array.flags.writeable:
+        raise RuntimeError(f"{operator}: the memory of x is read-only; use x.clone() first")

@@ -26,7 +26,8 @@ from numpy import ndarray
 from .changes import next_order
 from .grad_mode import INFERENCE, thread
 from .line import inside, user_place
-from .node import Node, SavedOutput, classify_saved
+from .node import Node
+from .saved import SavedOutput, classify_saved
 from .tensor import Tensor, wrap
 
 
@@ -250,9 +251,7 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
             item._requires_grad = True
             item._edge = edge
     for item, edge in changed:
-        from .inplace import rebase  # it is made of Functions
-
-        rebase(item, edge)
+        item._rebase(edge)
     if node.saved:
         # A returned argument was replaced by an alias: saved, it is still the argument. A dirty one is the output.
         classify_saved(node, tuple([arg for arg in args if not _is_in(arg, dirty)]) if dirty else args, outputs)

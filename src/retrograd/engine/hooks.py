@@ -148,7 +148,7 @@ def run_post_hooks(entries: Iterable[list[Any]]) -> None:
 
 
 def _through(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> Tensor:
-    """The gradient after the hooks. Each gets a tensor of its own: what it assigns to its array reaches nothing else."""
+    """The gradient after the hooks. Each hook gets its own tensor, so assigning to its array affects nothing else."""
     for hook in list(hooks.values()):
         given = alias(gradient)
         result = hook(given)

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from .changes import mark, memory, next_order, saved_array
+from .changes import check_changeable, mark, memory, next_order, saved_array
+from .family import UNTRACKED, views_of
 from .function import Function
-from .grad_mode import INFERENCE, enable_grad, thread
+from .grad_mode import thread
 from .node import Node
 from .tensor import Tensor, alias, wrap
-from .views import UNTRACKED, Overwrite, replay, views_of
+from .views import rebase
 
 
 def modify(
@@ -91,58 +92,6 @@ class Replaced(Function):
         return wrap(np.zeros_like(g.array)) if ctx.needs_input_grad[0] else None, g
 
 
-def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
-    """Refuse what must not change in place.
-
-    Raises: as `modify`, which says what.
-    """
-    view = getattr(x, "_view", None)
-    base = view[0] if type(view) is tuple else x
-    if recording and base._requires_grad and base._edge is None:
-        what = "a leaf that requires a gradient" if base is x else "a view of a leaf that requires a gradient"
-        sign = operator[0]
-        example = f"x = x {sign} y" if operator == f"{sign}=" else f"x = x.clone() before {operator}"
-        raise RuntimeError(
-            f"{operator}: {what} cannot change while operations are recorded; put the line into "
-            f"'with retrograd.no_grad():', or write {example} for a new tensor"
-        )
-    if x._grad_req is INFERENCE and not thread.mode.inference:
-        raise RuntimeError(
-            f"{operator}: a tensor made in inference_mode cannot change outside of it; use tensor.clone() first"
-        )
-    array = x.array
-    if array.size and 0 in array.strides and any(
-        not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)
-    ):
-        raise RuntimeError(
-            f"{operator}: several elements of x, {array.dtype} of shape {array.shape}, share one place in memory (it "
-            "was expanded), so they cannot change one by one; use x.clone() first"
-        )
-    if not array.flags.writeable:
-        raise RuntimeError(f"{operator}: the memory of x is read-only; use x.clone() first")
-
-
-def rebase(x: Tensor, edge: Any) -> None:
-    """Give x, whose memory has just changed, a new history; likewise its base and all views of the base."""
-    view = getattr(x, "_view", None)
-    _set_edge(x, edge)
-    root = x
-    if type(view) is tuple:
-        root = view[0]
-        value = wrap(x.array)
-        value._requires_grad, value._edge = True, edge
-        with enable_grad():
-            changed = Overwrite.apply(alias(root), value, view, True)
-        _set_edge(root, changed._edge)
-    views = views_of(root)
-    done: dict[int, Tensor] = {}
-    for other in views:  # in the order they were made, so that a view of a view finds its parent done
-        if other is not x:
-            with enable_grad():
-                done[id(other)] = now = replay(other._view, root, done)
-            _set_edge(other, now._edge)
-
-
 def _check_family(x: Tensor, operator: str) -> None:
     """Refuse a change with a history where the base or another view could not get theirs."""
     view = getattr(x, "_view", None)
@@ -158,17 +107,6 @@ def _check_family(x: Tensor, operator: str) -> None:
                 f"{operator}: another view of this memory was made a leaf that requires a gradient, which cannot get "
                 "the history of this change; call requires_grad_() on a clone()"
             )
-
-
-def _set_edge(x: Tensor, edge: Any) -> None:
-    """Move x, and the wish to retain its gradient, to another place in the graph."""
-    retains = x.retains_grad
-    if retains:
-        node = x._edge[0]  # type: ignore[index]
-        node.retained = tuple([pair for pair in node.retained if pair[1]() is not x])
-    x._edge, x._requires_grad = edge, True
-    if retains:
-        x.retain_grad()
 
 
 def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:

@@ -18,7 +18,8 @@ from .changes import check, next_order, saved_array
 from .function import Function
 from .grad_mode import enable_grad, thread
 from .line import user_place
-from .node import Node, SavedIntermediate, SavedOutput
+from .node import Node
+from .saved import SavedIntermediate, SavedOutput
 from .tensor import Tensor, wrap
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]

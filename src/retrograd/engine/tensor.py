@@ -1,6 +1,7 @@
 """Tensor: a NumPy array that knows how it was made.
 
-Operators and mathematical methods are attached by `retrograd.ops`; here is what the engine itself needs.
+Its operators and mathematical methods are attached by `retrograd.ops`, those that run or watch a backward sweep by
+`methods.py`.
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .attached import Attached
+from .changes import mark_detached
 from .convert import ALLOWED, FLOAT64, INT64, as_allowed_array
+from .family import part
 from .grad_mode import INFERENCE, thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .hooks import HookDict, RemovableHandle
+    from .hooks import HookDict
     from .node import Node
 
     # (node that made the tensor, which of its outputs, shape, dtype)
     Edge = tuple[Node, int, tuple[int, ...], np.dtype[Any]]
-    Hook = Callable[["Tensor"], Any]
 
 GRADIENT_REQUESTS = ("add", "write", "null")
 _ndarray, _new = np.ndarray, object.__new__
@@ -61,8 +61,8 @@ class Tensor(Attached):
     _grad_req: str
     _hooks: HookDict  # of a leaf, see hooks.py
     _post_hooks: HookDict
-    _view: Any  # how the tensor is a view of another one, see views.py
-    _views: Any  # its views, see views.py
+    _view: Any  # how the tensor is a view of another one, see family.py
+    _views: Any  # its views, see family.py
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
         if type(data) is not _ndarray or dtype is not None or data.dtype not in ALLOWED:
@@ -218,7 +218,7 @@ class Tensor(Attached):
             TypeError: not a Tensor, or one of another dtype.
             ValueError: one of another shape.
         """
-        return self.detach()
+        return Tensor.detach(self)  # an uninitialized parameter has its own detach, and no values
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -233,9 +233,7 @@ class Tensor(Attached):
         if value.array.shape != old.shape:
             raise ValueError(f"data: expected shape {old.shape} as the tensor itself, got {value.array.shape}")
         if value.array is not old:
-            from .views import forget  # it is made of Functions
-
-            forget(self)
+            part(self, value.array)
             self.array = value.array
 
     @property
@@ -350,26 +348,12 @@ class Tensor(Attached):
         Raises:
             RuntimeError: the tensor is a view of another one, which would keep the history.
         """
-        from .changes import mark_detached  # it is imported by what this module needs
-
         if type(getattr(self, "_view", None)) is tuple:
             raise RuntimeError("detach_: the tensor is a view of another one; use tensor.detach()")
         mark_detached(self)
         self._edge = None
         self._requires_grad = False
         return self
-
-    def register_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(gradient) whenever a sweep has the gradient of this tensor; see `engine.hooks`."""
-        from .hooks import register_hook  # hooks imports this module
-
-        return register_hook(self, hook)
-
-    def register_post_accumulate_grad_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(tensor) whenever a sweep has delivered to `grad` of this leaf; see `engine.hooks`."""
-        from .hooks import register_post_accumulate_grad_hook
-
-        return register_post_accumulate_grad_hook(self, hook)
 
     def retain_grad(self) -> None:
         """Let backward sweeps also store the gradient of this result of an operation in `grad`.
@@ -385,14 +369,6 @@ class Tensor(Attached):
             node.retained = (*node.retained, (index, weakref.ref(self)))
             if node.outputs is None:
                 node.outputs = ((shape, dtype),)  # the sweep looks at `retained` only if outputs is set
-
-    def backward(
-        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
-    ) -> None:
-        """Deliver the gradient of this tensor to the leaves of its graph; see `engine.sweep.backward`."""
-        from .sweep import backward  # sweep imports this module
-
-        backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph)
 
     # ---- copies --------------------------------------------------------------------------------------------
 

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .changes import next_order
 from .deliver import Entry
 from .function import Function
-from .node import Node
+from .node import Node, with_history
 from .tensor import Tensor, wrap
 
 ZERO: Any = object()
@@ -40,17 +39,7 @@ def _joined(gradient: Tensor, sources: list[Any]) -> Tensor:
     edge: Any = gradient._edge
     if edge is None and gradient._requires_grad:
         edge = gradient
-    node = Node()
-    node.function = Joined
-    node.saved = ()
-    node.outputs = None
-    node.edges = (edge, *sources)
-    node.needs_input_grad = tuple([edge is not None for edge in node.edges])
-    node.order = next_order()
-    result = wrap(gradient.array)
-    result._requires_grad = True
-    result._edge = (node, 0, result.array.shape, result.array.dtype)
-    return result
+    return with_history(gradient.array, Joined, (edge, *sources))
 
 
 def spread(
