@@ -17,7 +17,7 @@ import numpy as np
 from .anomaly import origin
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
-from .grad_mode import set_grad_enabled, thread
+from .grad_mode import enable_grad, no_grad, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
 from .refusals import as_tuple, check_count, refuse_gradient, upstream_of
@@ -64,7 +64,7 @@ def backward(
         del upstream
         deliver(entries, create_graph)
         if registered.leaves:
-            with set_grad_enabled(create_graph):
+            with enable_grad() if create_graph else no_grad():
                 run_post_hooks(entries)
     finally:
         mode.delivery = found
