@@ -185,7 +185,7 @@ def test_a_planted_circle_is_caught(tmp_path: Path, back: str) -> None:
     room = tmp_path / "retrograd" / "engine"
     room.mkdir(parents=True)
     (room / "tensor.py").write_text("def f():\n    from .node import Node\n")
-    (room / "node.py").write_text("from .line import words\n")
+    (room / "node.py").write_text("from .line import describe_place\n")
     (room / "line.py").write_text("if TYPE_CHECKING:\n    from .tensor import Tensor\n")
     assert circles(room) == []
     (room / "line.py").write_text(back)

@@ -1,7 +1,7 @@
 """Tensor, Function, the backward sweep and grad modes; the gradient checker is in gradcheck.py.
 
-The files import each other one way, from grad_mode.py up over tensor.py, node.py and function.py to sweep.py. What has
-to go the other way goes through one knot, methods.py: the methods of Tensor that are built on all of these.
+The files import each other one way: grad_mode.py, tensor.py, node.py, function.py and so on up to sweep.py. Calls that
+have to go the other way go through one knot, methods.py: methods of Tensor that are built on the files above it.
 """
 
 from . import methods as _methods  # noqa: F401  attaches them to Tensor

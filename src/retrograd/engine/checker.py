@@ -1,4 +1,4 @@
-"""The checks behind gradcheck: the Jacobian against central differences, and the manners of a backward."""
+"""The checks of gradcheck: the Jacobian against central differences, then determinism, linearity and side effects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Check:
                     f"gradcheck: output {index} is {output.array.dtype}; central differences need float64 "
                     "throughout"
                 )
-        # Each check takes the ones before it for granted.
+        # Each check assumes that those before it have passed.
         for check in (self._same_twice, self._jacobian, self._upstream, self._other_layouts):
             faults = list(check(outputs))
             if faults:
@@ -81,14 +81,14 @@ class Check:
             yield from changed
             return
         numeric = self._numeric(outputs, self.eps)
-        found = False
+        differs = False
         for o, output in enumerate(outputs):
             for i in range(len(self.wanted)):
                 wrong = ~self._close(self.analytic[o][i], numeric[o][i])
                 if wrong.any():
-                    found = True
+                    differs = True
                     yield self._fault("jacobian", output, o, i, numeric, wrong)
-        if self.sharp and not found:
+        if self.sharp and not differs:
             yield from self._precision(outputs, numeric)
 
     def _precision(self, outputs: list[Tensor], numeric: Jacobians) -> Iterator[GradcheckFault]:
@@ -153,7 +153,7 @@ class Check:
                         f"output {self.chosen[o]} ({output.grad_fn}), input {self.positions[i]}: the "
                         "gradient is not linear in the upstream gradient, it deviates by up to "
                         f"{np.abs(got - expected).max():.6g}",
-                        "backward uses the upstream gradient in another way than as a factor",
+                        "backward uses the upstream gradient other than as a factor",
                         output=self.chosen[o],
                         input=self.positions[i],
                     )
@@ -204,9 +204,9 @@ class Check:
         return [results[index] for index in self.chosen]
 
     def _sweep(self, output: Tensor, upstream: np.ndarray) -> list[np.ndarray]:
-        found = grad(output, self.wanted, wrap(upstream), retain_graph=True, allow_unused=True)
+        gradients = grad(output, self.wanted, wrap(upstream), retain_graph=True, allow_unused=True)
         return [
-            np.zeros_like(x.array) if g is None else g.array for g, x in zip(found, self.wanted, strict=True)
+            np.zeros_like(x.array) if g is None else g.array for g, x in zip(gradients, self.wanted, strict=True)
         ]
 
     def _analytic(self, outputs: list[Tensor]) -> Jacobians:
@@ -224,7 +224,7 @@ class Check:
     def _numeric(self, outputs: list[Tensor], eps: float) -> Jacobians:
         result = [[np.zeros((output.array.size, x.array.size)) for x in self.wanted] for output in outputs]
         for i, x in enumerate(self.wanted):
-            flat = x.array.reshape(-1)  # a view: the data are contiguous copies
+            flat = x.array.reshape(-1)  # a view, since the arrays are contiguous copies
             for k in range(flat.size):
                 value = flat[k]
                 flat[k] = value + eps
@@ -280,20 +280,20 @@ class Check:
                 "; within the tolerances, but far outside the uncertainty of the numeric gradient (sharp)"
             )
         if not output._requires_grad:
-            said = (
+            diagnosis = (
                 "this gradient was not recorded, so its derivative is lost: write backward in "
                 "differentiable operators, or mark it @once_differentiable"
             )
         else:
             other = exchanged(self.analytic[o], numeric[o], i)
             if other is not None:
-                said = f"the gradients are exchanged: this is the gradient of input {self.positions[other]}"
+                diagnosis = f"the gradients are exchanged: this is the gradient of input {self.positions[other]}"
             else:
-                said = diagnose(a, n, output.shape, x.shape)
+                diagnosis = diagnose(a, n, output.shape, x.shape)
         return GradcheckFault(
             check,
             message,
-            said,
+            diagnosis,
             name,
             position,
             at_output,
@@ -321,7 +321,7 @@ def _copy_of(item: Any) -> np.ndarray | None:
 
 
 def irregular(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Fixed numbers without pattern, between 0.5 and 1.5 in size, of both signs."""
+    """Fixed numbers without a pattern, of both signs and between 0.5 and 1.5 in magnitude."""
     values = np.random.default_rng(seed).uniform(-1, 1, shape)
     return np.asarray(values + np.where(values < 0, -0.5, 0.5))
 

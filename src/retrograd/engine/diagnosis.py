@@ -1,5 +1,4 @@
-"""What is wrong with a wrong Jacobian: common mistakes in a backward, recognised by what they do to the
-numbers.
+"""What is wrong with a wrong Jacobian: common mistakes in a backward, recognised by their effect on the numbers.
 
 A Jacobian has shape (elements of the output, elements of the input); row k is what backward makes of the
 upstream gradient that is 1 at output element k and 0 elsewhere.
@@ -12,8 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-# A wrong gradient is compared with a guess less strictly than a right one with the truth: the guess only
-# names it.
+# Looser than gradcheck's own tolerances: a guess only has to name the mistake.
 _RTOL = 1e-4
 _LONGEST_SHIFT = 64
 
@@ -53,12 +51,12 @@ def diagnose(
     if dropped.any() and _close(analytic, numeric)[~dropped].all():
         return _dropped(dropped, output_shape, input_shape)
     if _same(np.sort(analytic, axis=None), np.sort(numeric, axis=None)):
-        return "the right values stand in the wrong places"
+        return "the values are right, but in the wrong places"
     return _ratios(analytic, numeric)
 
 
 def exchanged(analytic: Sequence[np.ndarray], numeric: Sequence[np.ndarray], position: int) -> int | None:
-    """The other input whose gradient stands in the place of that of input `position`, if there is one."""
+    """The input whose gradient was returned for input `position`, if it is another one."""
     for other in range(len(numeric)):
         if (
             other != position
@@ -82,7 +80,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _pretty(factor: float) -> str:
-    """2 as "2", a third as "1/3", anything else with the digits that the numeric gradient is good for."""
+    """2 as "2", a third as "1/3", anything else with as many digits as the numeric gradient has."""
     for value, before in ((factor, ""), (1 / factor, "1/")):
         nearest = round(value)
         if nearest and abs(value - nearest) < 1e-6 * abs(nearest):

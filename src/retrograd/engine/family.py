@@ -1,7 +1,7 @@
-"""A tensor and its views: which of them share memory, and how each view is made from its base.
+"""Bases and views: which tensors share memory, and how each view is made from its base.
 
-A view knows its base, the tensor at the start of the chain, and the way from there; the base knows its views, weakly.
-views.py makes views and keeps their histories right.
+A view knows its base, the tensor at the start of the chain, and the way from there; the base holds its views weakly.
+views.py makes views and updates their histories.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ def views_of(base: Tensor) -> list[Tensor]:
 
 
 def part(x: Tensor, array: np.ndarray) -> None:
-    """Take x out of its family before it gets `array`; its views stay together on the old memory.
+    """Separate x from its base and views, as it is about to hold `array`.
 
-    They get a stand-in for x as their base, with the history x has now. Nothing happens if `array` is the same memory.
+    Its views keep the old memory and get a stand-in for x as their base, with the present history of x, so they stay
+    views of each other. Nothing happens if `array` shows the same memory.
     """
     link = getattr(x, "_view", None)
     if link is None and getattr(x, "_views", None) is None:

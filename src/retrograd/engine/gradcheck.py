@@ -39,7 +39,7 @@ def gradcheck(
     should be small. Then: the function is deterministic; forward and backward modify neither inputs nor
     upstream gradient; a zero upstream gradient gives zero; the gradient is linear in the upstream gradient;
     inputs and upstream gradients with other strides give the same. The inputs may be used through a closure:
-    their `array` is replaced meanwhile.
+    their `array` is replaced during the check.
 
     Args:
         func: called with the inputs, returns a Tensor or a tuple or list of them; outputs that do not require
@@ -58,8 +58,8 @@ def gradcheck(
 
     Raises:
         GradcheckError: a check failed (raise_exception=True), with the report as its text.
-        ValueError: an input or output is not float64, or nothing is there to check.
-        TypeError: `func` returns something else than Tensors.
+        ValueError: an input or output is not float64, or there is nothing to check.
+        TypeError: `func` returns something other than Tensors.
     """
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
@@ -114,19 +114,19 @@ def gradgradcheck(
             Tensor(irregular(output.shape, 3 + k), requires_grad=True) for k, output in enumerate(outputs)
         ]
     else:
-        given = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
-        if len(given) != len(outputs):
+        items = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+        if len(items) != len(outputs):
             raise ValueError(
-                f"gradgradcheck: {len(given)} grad_outputs for {len(outputs)} outputs that require grad; "
+                f"gradgradcheck: {len(items)} grad_outputs for {len(outputs)} outputs that require grad; "
                 "pass one for each"
             )
-        upstream = [Tensor(item.array, requires_grad=True) for item in given]
+        upstream = [Tensor(item.array, requires_grad=True) for item in items]
 
     def gradient(*arguments: Any) -> tuple[Tensor, ...]:
         values = [output for output in outputs_of(func, arguments[: len(inputs)]) if output._requires_grad]
-        found = grad(values, wanted, arguments[len(inputs) :], create_graph=True, allow_unused=True)
+        gradients = grad(values, wanted, arguments[len(inputs) :], create_graph=True, allow_unused=True)
         return tuple(
-            [wrap(np.zeros_like(x.array)) if g is None else g for g, x in zip(found, wanted, strict=True)]
+            [wrap(np.zeros_like(x.array)) if g is None else g for g, x in zip(gradients, wanted, strict=True)]
         )
 
     arguments = (*inputs, *upstream)
@@ -164,12 +164,12 @@ def _checked_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
 
 @contextmanager
 def _private_data(inputs: Sequence[Any]) -> Iterator[None]:
-    """While it lasts the tensors hold contiguous copies: nothing that happens reaches the caller's arrays."""
-    found = {id(item): (item, item.array) for item in inputs if isinstance(item, Tensor)}
+    """Inside, the tensors hold contiguous copies, so that the caller's arrays are not touched."""
+    arrays = {id(item): (item, item.array) for item in inputs if isinstance(item, Tensor)}
     try:
-        for item, array in found.values():
+        for item, array in arrays.values():
             item.array = np.array(array, order="C")
         yield
     finally:
-        for item, array in found.values():
+        for item, array in arrays.values():
             item.array = array

@@ -1,9 +1,8 @@
 """Operations that change memory in place: what they do to the graph, and what they refuse.
 
 The new values are computed by ordinary operators from an alias of the old tensor and then written into its memory. The
-tensor goes on with their history, its base and its views with the part of it that concerns them. Nothing is lost:
-what the new history saved of the old values is copied first, and older nodes that saved them refuse to run, see
-changes.py.
+tensor takes over their history, and its base and views get histories that fit. Old values that the new history needs
+are copied first; older nodes that saved them refuse to run, see changes.py.
 
 Source: PyTorch's semantics ("In-place operations with autograd", CopySlices).
 """
@@ -38,9 +37,9 @@ def modify(
         operator: the name for messages, such as "add_".
         compute: gets the tensor as it was, with its history, and returns the new values, of its shape and dtype,
             made by differentiable operators.
-        operands: what else the new values depend on, as far as it may be a tensor that requires a gradient.
-        write: does the same to the array of x; it is used where neither x nor an operand requires a gradient. It
-            must raise before it changes anything, if it raises.
+        operands: what else the new values depend on, if it may be a tensor that requires a gradient.
+        write: does the same to the array of x; it is used if neither x nor an operand requires a gradient. If it
+            raises, it must not have changed anything.
 
     Where the new values do not depend on the old ones, compute is ``lambda old: Replaced.apply(old, values)``: the
     gradient to the old ones is zero. ``x[1:3] = v`` is that for ``modify(x[1:3], ...)``; an assignment by a mask or by
@@ -51,7 +50,7 @@ def modify(
             view that is such a leaf; x was made in inference_mode and this is outside; several elements of x share
             memory (expand); x is read-only; x is a view that was made while nothing was recorded, and gradients
             would have to flow through it.
-        ValueError: the new values have not the shape and dtype of x.
+        ValueError: the new values do not have the shape and dtype of x.
     """
     enabled = thread.mode.enabled
     array = x.array
@@ -60,7 +59,7 @@ def modify(
         write(array)
         mark((array,), operator)
         return x
-    before = next_order()  # what compute makes is younger
+    before = next_order()  # the nodes that compute makes are younger
     value = compute(alias(x))
     if value.array.shape != array.shape or value.array.dtype != array.dtype:
         raise ValueError(
@@ -93,12 +92,12 @@ class Replaced(Function):
 
 
 def _check_family(x: Tensor, operator: str) -> None:
-    """Refuse a change with a history where the base or another view could not get theirs."""
+    """Refuse a change with a history if the base or another view cannot get its own."""
     view = getattr(x, "_view", None)
     if view is UNTRACKED:
         raise RuntimeError(
-            f"{operator}: x is a view that was made while nothing was recorded (no_grad), so its base would not learn "
-            "of a change that gradients flow through; make the view outside, or use x.clone()"
+            f"{operator}: x is a view that was made while nothing was recorded (no_grad), so its base cannot get "
+            "the history of this change; make the view outside of no_grad, or use x.clone()"
         )
     root = view[0] if view is not None else x
     for other in views_of(root):
@@ -110,7 +109,7 @@ def _check_family(x: Tensor, operator: str) -> None:
 
 
 def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
-    """Copy what the nodes made since `before` saved of memory that is about to change."""
+    """Copy saved arrays of the nodes made since `before` whose memory is about to change."""
     waiting = [value._edge[0]]  # type: ignore[index]
     seen: set[int] = set()
     while waiting:
@@ -126,7 +125,7 @@ def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
 
 def _lies_in(item: Any, owner: np.ndarray) -> bool:
     if type(item) is tuple and item[0]._requires_grad and item[0]._edge is None:
-        return False  # a leaf has no copy with its place in the graph; the backward will refuse it
+        return False  # a copy would not be the leaf in the graph; the backward will refuse it
     array = saved_array(item)
     return array is not None and memory(array) is owner
 

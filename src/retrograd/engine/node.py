@@ -22,11 +22,11 @@ Hooks = tuple[tuple[int, dict[int, Callable[[Tensor], Any]]], ...]  # (output, i
 class Node:
     """One call of a Function: `ctx` inside forward and backward, `grad_fn` of the tensors that came out.
 
-    Further attributes may be set freely; they live as long as the graph. Arrays belong into
+    Further attributes may be set freely; they live as long as the graph. Arrays belong in
     `save_for_backward`, whose contents are freed as soon as the sweep has used them.
     """
 
-    # Every step makes hundreds of nodes: what nearly all have in common is a default of the class.
+    # A training step makes hundreds of nodes: values that most have in common are defaults of the class.
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -47,7 +47,7 @@ class Node:
     needs_input_grad: tuple[bool, ...]  # one per argument of forward
     order: int  # smaller = made later
     edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
-    outputs: Any  # shape and dtype of each; None if there is one and nothing is special about it
+    outputs: Any  # shape and dtype of each; None for a single output with nothing special
     place: Place  # the user's line; set if anything was saved
     # What `save_for_backward` was given. Once forward has returned: a list as in saved.py, FREED, or a Deferred.
     saved: Any
@@ -64,10 +64,10 @@ class Node:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` kept, in its order.
+        """The saved tensors, in the order of `save_for_backward`.
 
         Raises:
-            RuntimeError: a sweep without retain_graph=True has freed it, or it was changed in place since.
+            RuntimeError: a sweep without retain_graph=True has freed them, or one was changed in place since.
         """
         saved = self.saved
         if saved is FREED:
@@ -97,7 +97,7 @@ class Node:
         return saved
 
     def free(self) -> None:
-        """Let go of what was saved; a further backward raises. For a backward that writes over it."""
+        """Release the saved tensors, for a backward that overwrites them; another backward raises."""
         self.saved = FREED
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -116,7 +116,7 @@ class Node:
             check_changeable(tensor, self.function.__name__, any(self.needs_input_grad))
         mark([tensor.array for tensor in tensors], self.function.__name__, call_place())
         self.dirty = tensors
-        self.outputs = self.outputs or ()  # something is special about them
+        self.outputs = self.outputs or ()  # not None: one of them is special
 
     def set_materialize_grads(self, value: bool) -> None:
         """With False, backward gets None instead of zeros for an output that received no gradient."""
@@ -138,7 +138,7 @@ class Node:
 def with_history(
     array: ndarray, function: type[Function], edges: tuple[Any, ...], saved: tuple[Any, ...] = ()
 ) -> Tensor:
-    """A Tensor that counts as a result of `function`, without a call of it."""
+    """A Tensor around `array` that counts as a result of `function`, with a node made by hand."""
     node = Node()
     node.function = function
     node.saved = saved

@@ -23,29 +23,29 @@ def backward_source(tensor_or_function: Any) -> str:
         OSError: Python has no source text for it, for example because it was typed into an interactive
             session.
     """
-    thing = tensor_or_function
-    if isinstance(thing, Tensor):
-        if thing.grad_fn is None:
+    target = tensor_or_function
+    if isinstance(target, Tensor):
+        if target.grad_fn is None:
             raise ValueError(
-                "backward_source: this tensor is no result of a recorded operation, so no backward belongs "
-                "to it; pass a result computed from tensors that require a gradient"
+                "backward_source: this tensor is not the result of a recorded operation, so it has no "
+                "backward; pass a result computed from tensors that require a gradient"
             )
-        thing = thing.grad_fn
-    if isinstance(thing, Node):
-        thing = thing.function
-    if inspect.ismethod(thing) and isinstance(thing.__self__, type):
-        thing = thing.__self__
-    if not (isinstance(thing, type) and issubclass(thing, Function)):
+        target = target.grad_fn
+    if isinstance(target, Node):
+        target = target.function
+    if inspect.ismethod(target) and isinstance(target.__self__, type):
+        target = target.__self__
+    if not (isinstance(target, type) and issubclass(target, Function)):
         raise TypeError(
             "backward_source: expected a Tensor, its grad_fn or a Function, got "
             f"{type(tensor_or_function).__name__}"
         )
-    if thing.backward is Function.backward:
-        raise TypeError(f"backward_source: {thing.__name__} defines no backward")
-    function = inspect.unwrap(thing.backward)
+    if target.backward is Function.backward:
+        raise TypeError(f"backward_source: {target.__name__} defines no backward")
+    function = inspect.unwrap(target.backward)
     try:
         return textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError) as error:
         raise OSError(
-            f"backward_source: Python has no source text of {thing.__qualname__}.backward: {error}"
+            f"backward_source: Python has no source text of {target.__qualname__}.backward: {error}"
         ) from None

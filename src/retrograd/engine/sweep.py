@@ -24,8 +24,7 @@ from .refusals import as_tuple, check_count, refuse_gradient, upstream_of
 from .tensor import Tensor, alias, wrap
 from .zero_slope import ZERO, join, spread
 
-# order of a node that has to wait for a gradient -> the needs_input_grad it gets; None: only its gradient is
-# wanted
+# order of a node that takes part -> the needs_input_grad it gets; None: only its own gradient is needed
 Ways = Mapping[int, tuple[bool, ...] | None]
 
 
@@ -48,17 +47,17 @@ def backward(
         create_graph: record the sweep, so that the gradients can be differentiated again.
 
     Raises:
-        RuntimeError: a tensor does not require a gradient, is no scalar and has no upstream gradient, or its
+        RuntimeError: a tensor does not require a gradient, is not a scalar and has no upstream gradient, or its
             graph was freed; a gradient has the wrong shape or dtype, or a backward returned the wrong number
             of them.
-        TypeError: a gradient is no Tensor.
+        TypeError: a gradient is not a Tensor.
     """
     roots = as_tuple(tensors, "backward", "tensors")
     upstream = upstream_of(roots, grad_tensors, "backward", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     mode = thread.mode
-    found = mode.delivery
-    mode.delivery = found or object()
+    previous = mode.delivery
+    mode.delivery = previous or object()
     try:
         entries, _ = _sweep(roots, upstream, keep, create_graph)
         del upstream
@@ -67,7 +66,7 @@ def backward(
             with enable_grad() if create_graph else no_grad():
                 run_post_hooks(entries)
     finally:
-        mode.delivery = found
+        mode.delivery = previous
 
 
 def grad(
@@ -87,8 +86,8 @@ def grad(
         allow_unused: give None for an input that the outputs do not depend on, instead of raising.
         The others are those of `backward`.
 
-    A grad_output that reaches an input unchanged is returned as it is, not copied, as in PyTorch, and what
-    reaches an input as a view of a grad_output, such as a part of it, as that view.
+    A grad_output that reaches an input unchanged is returned without a copy, as in PyTorch; one of which a view
+    reaches an input, such as a slice, is returned as that view.
 
     Raises:
         RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
@@ -104,16 +103,16 @@ def grad(
     upstream = upstream_of(roots, grad_outputs, "grad", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
-    given = [g.array for g in upstream]
+    arrays = [g.array for g in upstream]
     del upstream
-    found = {id(entry[0]): entry for entry in entries}
+    delivered = {id(entry[0]): entry for entry in entries}
     results: list[Tensor | None] = []
     for position, tensor in enumerate(wanted):
         edge = tensor._edge
-        entry = found.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
+        entry = delivered.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
         if entry is not None:
-            handed_on = not create_graph and any(_shows(array, entry[1].array) for array in given)
-            results.append(wrap(entry[1].array) if handed_on else own(entry, create_graph))
+            passed_on = not create_graph and any(_is_part(array, entry[1].array) for array in arrays)
+            results.append(wrap(entry[1].array) if passed_on else own(entry, create_graph))
         elif allow_unused:
             results.append(None)
         else:
@@ -126,14 +125,14 @@ def grad(
     return tuple(results)
 
 
-def _shows(array: np.ndarray, view: np.ndarray) -> bool:
-    """Whether `view` is `array`, or shows a part of it that can be written to: what `expand` repeats can not."""
+def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
+    """Whether `view` is `array` or a writable view of it, which a result of `expand` is not."""
     if view is array:
         return True
     owner = array.base
     if view.base is not (array if owner is None else owner) or not view.flags.writeable:
         return False
-    return owner is None or np.shares_memory(view, array)  # else the memory holds other things too
+    return owner is None or np.shares_memory(view, array)  # else the memory holds more than `array`
 
 
 # ---- the sweep ---------------------------------------------------------------------------------------------
@@ -162,7 +161,7 @@ def _sweep(
     made: set[tuple[int, int]] = set()  # (order, output) whose pending gradient is a buffer of this sweep
     leaves: dict[int, Entry] = {}
     retained: list[Entry] = []
-    zeros: list[Any] = []  # edges to which a gradient of zeros goes, see zero_slope.py
+    zeros: list[Any] = []  # edges that get a gradient of zeros, see zero_slope.py
     node: Any = None
     data: Any
     entry: Any
@@ -170,13 +169,13 @@ def _sweep(
     edges: Any = [root._edge or root for root in roots]
     grads: Any = upstream
     mode = thread.mode
-    found = mode.enabled, mode.watch, mode.sweeping, mode.keeping
+    previous = mode.enabled, mode.watch, mode.sweeping, mode.keeping
     inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
     # No call between this line and the next: Python may raise KeyboardInterrupt after one.
     mode.enabled, mode.watch, mode.sweeping, mode.keeping = create_graph, None, not create_graph, keep
     try:
         while True:
-            # Hand the gradients on. Extra ones were checked to be None, missing ones to be unneeded.
+            # Pass the gradients on. Extra ones have been checked to be None, missing ones not to be needed.
             for edge, gradient in zip(edges, grads):  # noqa: B905
                 if gradient is None or edge is None:
                     continue
@@ -272,18 +271,18 @@ def _sweep(
         if registered.leaves:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled, mode.watch, mode.sweeping, mode.keeping = found
+        mode.enabled, mode.watch, mode.sweeping, mode.keeping = previous
     return [*leaves.values(), *retained], captured
 
 
 def _run_narrowed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:
     """Run a node that is to compute only some of its gradients."""
-    found = node.needs_input_grad
+    previous = node.needs_input_grad
     node.needs_input_grad = needs
     try:
         return _run(node, entry)
     finally:
-        node.needs_input_grad = found
+        node.needs_input_grad = previous
 
 
 def _run(node: Node, entry: list[Any]) -> Any:
@@ -293,7 +292,7 @@ def _run(node: Node, entry: list[Any]) -> Any:
 
 
 def _run_foreign(node: Node, grads: list[Any]) -> Any:
-    """Run a backward of the user. What it keeps of its tensors and assigns to their `array` reaches nothing here."""
+    """Run a backward of the user, on aliases: tensors that it keeps and assigns other arrays to are not the sweep's."""
     results = node.function.backward(node, *[alias(g) if isinstance(g, Tensor) else g for g in grads])
     several = results if isinstance(results, (tuple, list)) else (results,)
     return tuple([alias(item) if type(item) is Tensor else item for item in several])

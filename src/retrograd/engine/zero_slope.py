@@ -1,9 +1,9 @@
-"""Gradients that do not change with their input, as those of relu and of pooling: their own derivative is 0.
+"""Gradients that are locally constant in their input, like those of relu and pooling: their own derivative is 0.
 
-Such a gradient needs signs or places alone, so nothing in it is recorded as depending on the input, and a second
-derivative would find no way there. A recorded sweep therefore joins the gradients of every Function that is declared
-``piecewise_linear`` to its arguments, by a node that hands ZERO to them. ZERO runs no backward: at the end of a sweep,
-what lies below it and has no gradient gets zeros.
+Such a gradient depends on the input through signs or positions only, which are not recorded, so a second derivative
+would find no path to the input. A recorded sweep therefore connects the gradients of every Function declared
+``piecewise_linear`` to its arguments, by a node that passes ZERO to them. ZERO runs no backward: at the end of the
+sweep, tensors below it that have no gradient get zeros.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ZERO: Any = object()
 
 
 class Joined(Function):
-    """The gradient of a piecewise linear Function, which depends on the arguments of that with slope 0."""
+    """The gradient of a piecewise linear Function, which depends on that Function's arguments with slope 0."""
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
@@ -49,7 +49,7 @@ def spread(
     captured: dict[tuple[int, int], Entry],
     capture: set[tuple[int, int]],
 ) -> None:
-    """Zeros for what lies at and below the `edges` and got no gradient; the rest as in the sweep itself."""
+    """Give zeros to the tensors at and below `edges` that have no gradient; the other arguments are the sweep's."""
     stack = [*edges]
     seen = set()
     while stack:
