@@ -89,11 +89,11 @@ class Watch:
                 raise RuntimeError(
                     f"{node.name()}: the gradient of argument {index} contains NaN, {where}; "
                     f"{_blame('incoming gradient', tuple(entry[1:]))}.\n"
-                    f"  the forward of {node.function.__name__}{origin(node)}"
+                    f"  the forward of {node.function.__name__}{describe_origin(node)}"
                 )
 
 
-def origin(node: Node) -> str:
+def describe_origin(node: Node) -> str:
     """Where a node was made, as far as that is known: its module, and the user's line."""
     running = getattr(node, "modules", None)
     place = getattr(node, "place", None)

@@ -50,7 +50,7 @@ _changes: dict[int, list[Any]] = {}
 
 
 def memory(array: np.ndarray) -> np.ndarray:
-    """The array that owns the memory that `array` shows."""
+    """The array that owns the memory of `array`."""
     owner: Any = array
     base = array.base
     while base is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .diagnosis import diagnose, exchanged
+from .diagnosis import diagnose, find_exchanged
 from .report import GradcheckFault
 from .sweep import grad
 from .tensor import Tensor, wrap
@@ -33,7 +33,7 @@ class Check:
 
     def run(self) -> list[GradcheckFault]:
         self.wanted: list[Tensor] = [self.inputs[position] for position in self.positions]
-        self.before = [_copy_of(item) for item in self.inputs]
+        self.before = [_copy(item) for item in self.inputs]
         results = outputs_of(self.func, self.inputs)
         self.chosen = [
             index
@@ -62,7 +62,7 @@ class Check:
     # ---- the checks ----------------------------------------------------------------------------------------
 
     def _same_twice(self, outputs: list[Tensor]) -> Iterator[GradcheckFault]:
-        yield from self._modified("forward")
+        yield from self._find_modified("forward")
         again = self._chosen_outputs()
         for index, first, second in zip(self.chosen, outputs, again, strict=True):
             if not np.allclose(first.array, second.array, rtol=0, atol=self.nondet_tol, equal_nan=True):
@@ -76,7 +76,7 @@ class Check:
 
     def _jacobian(self, outputs: list[Tensor]) -> Iterator[GradcheckFault]:
         self.analytic = self._analytic(outputs)
-        changed = list(self._modified("backward"))
+        changed = list(self._find_modified("backward"))
         if changed:
             yield from changed
             return
@@ -129,18 +129,18 @@ class Check:
                     )
                     return
             upstream = irregular(output.shape, 5 + o)
-            kept = upstream.copy()
+            original = upstream.copy()
             got_all = self._sweep(output, upstream)
-            if not np.array_equal(upstream, kept):
+            if not np.array_equal(upstream, original):
                 yield GradcheckFault(
                     "modified",
                     f"backward modified its upstream gradient (output {self.chosen[o]}, {output.grad_fn})",
                 )
                 return
-            yield from self._modified("backward")
+            yield from self._find_modified("backward")
             again = self._sweep(output, upstream)
             for i, (got, repeated) in enumerate(zip(got_all, again, strict=True)):
-                expected = (kept.reshape(-1) @ self.analytic[o][i]).reshape(got.shape)
+                expected = (original.reshape(-1) @ self.analytic[o][i]).reshape(got.shape)
                 if not np.allclose(got, repeated, rtol=0, atol=self.nondet_tol, equal_nan=True):
                     yield GradcheckFault(
                         "deterministic",
@@ -246,7 +246,7 @@ class Check:
     def _agree(self, got: np.ndarray, expected: np.ndarray) -> bool:
         return bool(self._close(got, expected).all())
 
-    def _modified(self, what: str) -> Iterator[GradcheckFault]:
+    def _find_modified(self, what: str) -> Iterator[GradcheckFault]:
         for position, (item, before) in enumerate(zip(self.inputs, self.before, strict=True)):
             if before is not None and not np.array_equal(
                 item.array, before, equal_nan=before.dtype.kind == "f"
@@ -271,7 +271,7 @@ class Check:
         message = (
             f"output {name} (shape {output.shape}, {output.grad_fn}), input {position} (shape {x.shape}): "
             f"{int(wrong.sum())} of {wrong.size} entries of the Jacobian differ\n"
-            f"  worst: d output[{_text(at_output)}] / d input[{_text(at_input)}]: analytic {analytic:.9g}, "
+            f"  worst: d output[{_indices(at_output)}] / d input[{_indices(at_input)}]: analytic {analytic:.9g}, "
             f"numeric {value:.9g}, difference {abs(analytic - value):.3g}, allowed "
             f"{self.atol + self.rtol * abs(value):.3g}"
         )
@@ -285,7 +285,7 @@ class Check:
                 "differentiable operators, or mark it @once_differentiable"
             )
         else:
-            other = exchanged(self.analytic[o], numeric[o], i)
+            other = find_exchanged(self.analytic[o], numeric[o], i)
             if other is not None:
                 diagnosis = f"the gradients are exchanged: this is the gradient of input {self.positions[other]}"
             else:
@@ -316,7 +316,7 @@ def outputs_of(func: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
     return results
 
 
-def _copy_of(item: Any) -> np.ndarray | None:
+def _copy(item: Any) -> np.ndarray | None:
     return item.array.copy() if isinstance(item, Tensor) else None
 
 
@@ -339,5 +339,5 @@ def _strided(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def _text(index: tuple[int, ...]) -> str:
+def _indices(index: tuple[int, ...]) -> str:
     return ", ".join(map(str, index)) or "()"

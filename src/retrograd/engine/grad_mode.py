@@ -19,7 +19,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Request(str):
-    """A grad_req that can be told from an equal str."""
+    """A grad_req that differs from an equal str."""
 
 
 INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode, which takes part in no graph

@@ -63,11 +63,11 @@ def gradcheck(
     """
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
-    checked = _checked_inputs(inputs, "gradcheck")
+    checked = _check_inputs(inputs, "gradcheck")
     report = GradcheckReport("gradcheck")
     sharpened = (atol <= _ATOL and rtol <= _RTOL) if sharp is None else sharp
     check = Check(func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False)
-    with _private_data(inputs), enable_grad():
+    with _private_arrays(inputs), enable_grad():
         report.faults.extend(check.run())
     if raise_exception and report.faults:
         raise GradcheckError(report)
@@ -103,7 +103,7 @@ def gradgradcheck(
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
     inputs = tuple(inputs)
-    positions = _checked_inputs(inputs, "gradgradcheck")
+    positions = _check_inputs(inputs, "gradgradcheck")
     wanted = [inputs[position] for position in positions]
     with enable_grad():
         outputs = [output for output in outputs_of(func, inputs) if output._requires_grad]
@@ -134,14 +134,14 @@ def gradgradcheck(
     sharpened = (atol <= _ATOL and rtol <= _RTOL) if sharp is None else sharp
     positions = [*positions, *range(len(inputs), len(arguments))]
     check = Check(gradient, arguments, positions, eps, atol, rtol, nondet_tol, sharpened, check_layouts, True)
-    with _private_data(arguments), enable_grad():
+    with _private_arrays(arguments), enable_grad():
         report.faults.extend(check.run())
     if raise_exception and report.faults:
         raise GradcheckError(report)
     return report
 
 
-def _checked_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
+def _check_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
     """The positions of the inputs that require a gradient."""
     positions = []
     for position, item in enumerate(inputs):
@@ -163,7 +163,7 @@ def _checked_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
 
 
 @contextmanager
-def _private_data(inputs: Sequence[Any]) -> Iterator[None]:
+def _private_arrays(inputs: Sequence[Any]) -> Iterator[None]:
     """Inside, the tensors hold contiguous copies, so that the caller's arrays are not touched."""
     arrays = {id(item): (item, item.array) for item in inputs if isinstance(item, Tensor)}
     try:

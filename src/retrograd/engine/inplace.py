@@ -120,7 +120,7 @@ def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
         waiting.extend(edge[0] for edge in node.edges if type(edge) is tuple)
         saved = node.saved
         if type(saved) is list:
-            node.saved = [_copied(item) if _lies_in(item, owner) else item for item in saved]
+            node.saved = [_copy_item(item) if _lies_in(item, owner) else item for item in saved]
 
 
 def _lies_in(item: Any, owner: np.ndarray) -> bool:
@@ -130,7 +130,7 @@ def _lies_in(item: Any, owner: np.ndarray) -> bool:
     return array is not None and memory(array) is owner
 
 
-def _copied(item: Any) -> Any:
+def _copy_item(item: Any) -> Any:
     """A saved item with an array of its own."""
     if isinstance(item, np.ndarray):
         return item.copy(order="K")

@@ -49,7 +49,7 @@ class Node:
     edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
     outputs: Any  # shape and dtype of each; None for a single output with nothing special
     place: Place  # the user's line; set if anything was saved
-    # What `save_for_backward` was given. Once forward has returned: a list as in saved.py, FREED, or a Deferred.
+    # The arguments of `save_for_backward`. Once forward has returned: a list as in saved.py, FREED, or a Deferred.
     saved: Any
 
     def save_for_backward(self, *tensors: Tensor | ndarray | None) -> None:

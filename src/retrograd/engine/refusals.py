@@ -21,7 +21,7 @@ def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
     return result
 
 
-def upstream_of(roots: tuple[Tensor, ...], upstream: Any, caller: str, create_graph: bool) -> list[Tensor]:
+def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create_graph: bool) -> list[Tensor]:
     """The checked upstream gradient of each root."""
     argument = "grad_outputs" if caller == "grad" else "gradient"
     if upstream is None:

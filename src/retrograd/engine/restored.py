@@ -38,7 +38,7 @@ def without_derivative(
 ) -> Tensor:
     """A tensor whose gradient is not known: a sweep that needs it ends in `kind`'s message about `function`.
 
-    `edges` say what it depends on, so that `grad` finds the way to its inputs.
+    `edges` say what it depends on, so that `grad` finds the path to its inputs.
     """
     return with_history(array, kind, edges, (function,))
 

@@ -1,9 +1,8 @@
-"""The backward sweep: from outputs to leaves, each node once, in the reverse of the order in which they were
-made.
+"""The backward sweep: from outputs to leaves, each node once, youngest first.
 
-A node can only depend on older nodes, so taking the youngest waiting node from a heap visits every node after
-all of its consumers: no search of the graph comes first, and no recursion. Each gradient is dropped when it
-is used. One graph is swept by one thread at a time.
+A node can only depend on older nodes, so taking the youngest waiting node from a heap visits every node after all of
+its consumers, without a search of the graph and without recursion. Each gradient is dropped once it has been used. Only
+one thread at a time may sweep a graph.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from .anomaly import origin
+from .anomaly import describe_origin
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
 from .grad_mode import enable_grad, no_grad, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
-from .refusals import as_tuple, check_count, refuse_gradient, upstream_of
+from .refusals import as_tuple, check_count, check_upstream, refuse_gradient
 from .tensor import Tensor, alias, wrap
-from .zero_slope import ZERO, join, spread
+from .zero_slope import ZERO, join, spread_zeros
 
-# order of a node that takes part -> the needs_input_grad it gets; None: only its own gradient is needed
-Ways = Mapping[int, tuple[bool, ...] | None]
+# order of a node on a path to an input -> the needs_input_grad it gets; None: it ends the path
+Paths = Mapping[int, tuple[bool, ...] | None]
 
 
 def backward(
@@ -36,7 +35,7 @@ def backward(
 ) -> None:
     """Deliver the gradients of `tensors`, weighted by `grad_tensors`, to the leaves of their graph.
 
-    A leaf gets its gradient once, at the end, by its `grad_req`: "add" adds to `grad`, "write" replaces it.
+    A leaf gets its gradient once, at the end, according to its `grad_req`: "add" adds to `grad`, "write" replaces it.
     If the sweep fails, no leaf has changed.
 
     Args:
@@ -53,7 +52,7 @@ def backward(
         TypeError: a gradient is not a Tensor.
     """
     roots = as_tuple(tensors, "backward", "tensors")
-    upstream = upstream_of(roots, grad_tensors, "backward", create_graph)
+    upstream = check_upstream(roots, grad_tensors, "backward", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     mode = thread.mode
     previous = mode.delivery
@@ -79,15 +78,15 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; no `grad` is touched.
 
-    Only nodes on a way to an input run, and their `needs_input_grad` names only what leads there.
+    Only nodes on a path to an input run, and their `needs_input_grad` is True only for arguments on such a path.
 
     Args:
         inputs: leaves or results of operations; a leaf whose grad_req is "null" counts as unused.
         allow_unused: give None for an input that the outputs do not depend on, instead of raising.
         The others are those of `backward`.
 
-    A grad_output that reaches an input unchanged is returned without a copy, as in PyTorch; one of which a view
-    reaches an input, such as a slice, is returned as that view.
+    If a grad_output or a view of one, such as a slice, reaches an input unchanged, it is returned without a copy, as in
+    PyTorch.
 
     Raises:
         RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
@@ -100,7 +99,7 @@ def grad(
                 f"grad: inputs[{position}] does not require a gradient; set requires_grad=True before using "
                 "it"
             )
-    upstream = upstream_of(roots, grad_outputs, "grad", create_graph)
+    upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
     arrays = [g.array for g in upstream]
@@ -150,10 +149,10 @@ def _sweep(
     Returns [tensor, gradient, ...] of every leaf and of every result that retains its gradient, and the same
     of the `wanted` results by (order of the node, output).
     """
-    ways: Ways | None = None
+    paths: Paths | None = None
     capture: set[tuple[int, int]] = set()
     if wanted is not None:
-        ways = _ways(roots, wanted)
+        paths = _find_paths(roots, wanted)
         capture = {(t._edge[0].order, t._edge[1]) for t in wanted if t._edge is not None}
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
@@ -192,7 +191,7 @@ def _sweep(
                     order = target.order
                     entry = pending.get(order)
                     if entry is None:
-                        if ways is not None and order not in ways:
+                        if paths is not None and order not in paths:
                             continue
                         if target.outputs is None:
                             pending[order] = [target, gradient]
@@ -227,13 +226,13 @@ def _sweep(
             node = entry[0]
             edges = node.edges
             try:
-                if ways is not None:
+                if paths is not None:
                     if node.hooks:
                         run_hooks(node, entry)
                     for output in range(len(entry) - 1):
                         if (order, output) in capture and entry[output + 1] is not None:
                             captured[order, output] = [None, entry[output + 1], False]
-                    needs = ways[order]
+                    needs = paths[order]
                     if needs is None:
                         edges = ()
                         grads = ()
@@ -256,7 +255,7 @@ def _sweep(
                 if inspect is not None:
                     inspect(node, entry, grads)
             except Exception as error:
-                error.add_note(f"raised in the backward of {node.function.__qualname__}{origin(node)}")
+                error.add_note(f"raised in the backward of {node.function.__qualname__}{describe_origin(node)}")
                 raise
             if type(grads) is not tuple:
                 grads = tuple(grads) if type(grads) is list else (grads,)
@@ -267,7 +266,7 @@ def _sweep(
             if not keep and node.saved:
                 node.saved = FREED
         if zeros:
-            spread(zeros, ways, leaves, captured, capture)
+            spread_zeros(zeros, paths, leaves, captured, capture)
         if registered.leaves:
             run_leaf_hooks(leaves.values())
     finally:
@@ -318,8 +317,8 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
     return wrap(arithmetic.add(total.array, gradient.array))
 
 
-def _ways(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Ways:
-    """The nodes between `roots` and `wanted`."""
+def _find_paths(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Paths:
+    """The nodes on paths from `roots` to `wanted`, as in `Paths`."""
     targets = {tensor._edge[0].order for tensor in wanted if tensor._edge is not None}
     leaves = {id(tensor) for tensor in wanted if tensor._edge is None}
     stack = [root._edge[0] for root in roots if root._edge is not None]
@@ -329,16 +328,16 @@ def _ways(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Ways:
             if type(edge) is tuple and edge[0].order not in seen:
                 seen[edge[0].order] = edge[0]
                 stack.append(edge[0])
-    ways: dict[int, tuple[bool, ...] | None] = {}
+    paths: dict[int, tuple[bool, ...] | None] = {}
     for order in sorted(seen, reverse=True):  # the oldest first
         needs = tuple(
             [
-                edge is not None and (edge[0].order in ways if type(edge) is tuple else id(edge) in leaves)
+                edge is not None and (edge[0].order in paths if type(edge) is tuple else id(edge) in leaves)
                 for edge in seen[order].edges
             ]
         )
         if any(needs):
-            ways[order] = needs
+            paths[order] = needs
         elif order in targets:
-            ways[order] = None
-    return ways
+            paths[order] = None
+    return paths

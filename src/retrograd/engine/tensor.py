@@ -390,8 +390,8 @@ class Tensor(Attached):
         state: Any = object.__getstate__(self)
         members, slots = state if type(state) is tuple else (state, {})
         dropped = ("_hooks", "_post_hooks", "_view", "_views")
-        kept = {name: value for name, value in slots.items() if name not in dropped}
-        return members, {**kept, "_grad_req": "add"} if self._grad_req is INFERENCE else kept
+        remaining = {name: value for name, value in slots.items() if name not in dropped}
+        return members, {**remaining, "_grad_req": "add"} if self._grad_req is INFERENCE else remaining
 
     def _refuse_history(self, what: str) -> None:
         if self._edge is not None:

@@ -1,7 +1,7 @@
 """View: a Function whose result shares the memory of its argument; and what a change in place does to the others.
 
 When a tensor is changed in place, its base and the other views of that base get the history of their new values. See
-family.py for who they are and inplace.py for the change itself.
+family.py for bases and views, and inplace.py for the change itself.
 """
 
 from __future__ import annotations

@@ -32,19 +32,19 @@ class Joined(Function):
 def join(node: Node, grads: Sequence[Any]) -> tuple[Any, ...]:
     """What the backward of `node` returned, as gradients that depend on the arguments of its forward."""
     sources = [edge for edge in node.edges if edge is not None]
-    return tuple([_joined(item, sources) if isinstance(item, Tensor) else item for item in grads])
+    return tuple([_join_one(item, sources) if isinstance(item, Tensor) else item for item in grads])
 
 
-def _joined(gradient: Tensor, sources: list[Any]) -> Tensor:
+def _join_one(gradient: Tensor, sources: list[Any]) -> Tensor:
     edge: Any = gradient._edge
     if edge is None and gradient._requires_grad:
         edge = gradient
     return with_history(gradient.array, Joined, (edge, *sources))
 
 
-def spread(
+def spread_zeros(
     edges: Sequence[Any],
-    ways: Mapping[int, tuple[bool, ...] | None] | None,
+    paths: Mapping[int, tuple[bool, ...] | None] | None,
     leaves: dict[int, Entry],
     captured: dict[tuple[int, int], Entry],
     capture: set[tuple[int, int]],
@@ -64,8 +64,8 @@ def spread(
             captured[place] = [None, wrap(np.zeros(shape, dtype)), True]
         if node.order not in seen:
             seen.add(node.order)
-            needs = None if ways is None else ways.get(node.order)
-            if ways is None:
+            needs = None if paths is None else paths.get(node.order)
+            if paths is None:
                 stack += node.edges
             elif needs is not None:
                 stack += [below for below, need in zip(node.edges, needs, strict=True) if need]
