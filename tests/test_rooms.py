@@ -2,6 +2,9 @@
 
 Imports run one way: train, explain, interop and the command line stand on nn, optim and data, these on ops, ops on the
 engine and the kernel sets, all on geometry and recurrence. kernels, textbook and engine never import each other.
+
+Inside the engine the files import each other one way too, imports inside functions included: what has to go the other
+way is a method of Tensor that engine/methods.py attaches.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from retrograd.engine.methods import METHODS
 
 TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "src" / "retrograd"
@@ -131,6 +136,61 @@ def test_the_rule_has_no_cycle() -> None:
     assert [room for room in reach if room in reach[room]] == []
     for apart in ("kernels", "textbook", "engine"):
         assert reach[apart] <= _SHAPES | {"formulas"}
+
+
+class _Running(ast.NodeTransformer):
+    """Leaves out what only a type checker reads."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        if ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING":
+            return node.orelse
+        return self.generic_visit(node)
+
+
+def needs(room: Path) -> dict[str, set[str]]:
+    """File of a room without folders -> the files of that room that it imports when it runs."""
+    package = room.parent.name, room.name
+    found = {}
+    for path in room.glob("*.py"):
+        tree = _Running().visit(ast.parse(path.read_text(encoding="utf-8"), str(path)))
+        names = [name.split(".") for _, name in imported(tree, [*package])]
+        found[path.stem] = {name[2] for name in names if (*name[:2],) == package and len(name) > 2}
+    return {file: others & set(found) for file, others in found.items()}
+
+
+def circles(room: Path) -> list[str]:
+    """The files of a room that need themselves."""
+    reach = needs(room)
+    for _ in reach:
+        for file, others in reach.items():
+            reach[file] = others.union(*[reach[other] for other in others])
+    return sorted(file for file, others in reach.items() if file in others)
+
+
+def test_the_engine_has_no_circle() -> None:
+    assert circles(PACKAGE / "engine") == []
+
+
+def test_the_knot_of_the_engine() -> None:
+    """methods.py alone goes the other way, nothing is built on it, and few methods are for the engine itself."""
+    assert [file for file, others in needs(PACKAGE / "engine").items() if "methods" in others] == ["__init__"]
+    assert [name for name in METHODS if name.startswith("_")] == ["_as_intermediate", "_as_saved", "_rebase"]
+    attaching = [path.stem for path in (PACKAGE / "engine").glob("*.py") if "setattr(Tensor" in path.read_text("utf-8")]
+    assert attaching == ["methods"]
+
+
+@pytest.mark.parametrize(
+    "back", ["from .tensor import Tensor\n", "def f():\n    from . import tensor\n", "import retrograd.engine.tensor\n"]
+)
+def test_a_planted_circle_is_caught(tmp_path: Path, back: str) -> None:
+    room = tmp_path / "retrograd" / "engine"
+    room.mkdir(parents=True)
+    (room / "tensor.py").write_text("def f():\n    from .node import Node\n")
+    (room / "node.py").write_text("from .line import describe_place\n")
+    (room / "line.py").write_text("if TYPE_CHECKING:\n    from .tensor import Tensor\n")
+    assert circles(room) == []
+    (room / "line.py").write_text(back)
+    assert circles(room) == ["line", "node", "tensor"]
 
 
 def test_the_oracle_shares_nothing() -> None:

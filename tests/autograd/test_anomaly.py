@@ -43,8 +43,9 @@ def test_forward() -> None:
     with detect_anomaly(), pytest.raises(RuntimeError) as error:
         model()(bad())
     text = text_of(error)
-    assert text.startswith("in 1.1 (Root()): Sqrt: its result has NaN, the first at [1, 1] (1 of 4 elements, float64")
-    assert "no argument has any" in text
+    assert text.startswith("in 1.1 (Root()): Sqrt: its result contains NaN, the first at ")
+    assert "at [1, 1] (1 of 4 elements, float64" in text
+    assert "no argument contains any" in text
     assert re.search(r"called at .*test_anomaly\.py:\d+: return \(x \* 1\.0\)\.sqrt\(\)  # the bad line", text)
 
 
@@ -54,14 +55,15 @@ def test_forward_of_a_layer_names_the_users_line() -> None:
     with detect_anomaly(), pytest.raises(RuntimeError) as error:
         layer(x)  # here
     text = text_of(error)
-    assert re.search(r"(?s)argument 0 has NaN already, the first at \[0, 0\].*called at .*: layer\(x\)  # here", text)
+    assert "argument 0 already contains NaN, the first at [0, 0]" in text
+    assert re.search(r"called at .*: layer\(x\)  # here", text)
 
 
 def test_without_a_graph() -> None:
-    with detect_anomaly(), rg.no_grad(), pytest.raises(RuntimeError, match="Log: its result has NaN"):
+    with detect_anomaly(), rg.no_grad(), pytest.raises(RuntimeError, match="Log: its result contains NaN"):
         rg.log(bad())
     x = rg.tensor([-1.0])
-    with detect_anomaly(), rg.no_grad(), pytest.raises(RuntimeError, match="Div: its result has NaN"):
+    with detect_anomaly(), rg.no_grad(), pytest.raises(RuntimeError, match="Div: its result contains NaN"):
         x.mul_(0.0).div_(x)
 
 
@@ -102,8 +104,9 @@ def test_backward(with_grad: bool) -> None:
             else:
                 y.backward(g)
     text = text_of(error)
-    assert text.startswith("FaultBackward: the gradient of argument 0 has NaN, the first at [1, 0] (1 of 6 elements,")
-    assert "no incoming gradient has any" in text
+    assert text.startswith("FaultBackward: the gradient of argument 0 contains NaN, the first at ")
+    assert "at [1, 0] (1 of 6 elements," in text
+    assert "no incoming gradient contains any" in text
     assert re.search(r"the forward of Fault in 1\.0 \(Faulty\(\)\), called at .*: return Fault\.apply\(x\)  #", text)
     assert x.grad is None
 
@@ -112,7 +115,7 @@ def test_an_upstream_gradient_with_nan_is_blamed() -> None:
     x = bad()
     with detect_anomaly():
         y = x * x
-        with pytest.raises(RuntimeError, match="MulBackward: .*incoming gradient 0 has NaN already, the first at"):
+        with pytest.raises(RuntimeError, match="MulBackward: .*incoming gradient 0 already contains NaN, the first at"):
             y.backward(wrap(np.full((2, 2), np.nan)))
 
 
@@ -179,7 +182,7 @@ def test_results_are_the_same() -> None:
 
 def test_inside_a_checkpoint() -> None:
     x = bad()
-    with detect_anomaly(), pytest.raises(RuntimeError, match="Sqrt: its result has NaN"):
+    with detect_anomaly(), pytest.raises(RuntimeError, match="Sqrt: its result contains NaN"):
         checkpoint(lambda x: x.sqrt() * 1.0, x)
 
     def inside(x: Tensor) -> Tensor:

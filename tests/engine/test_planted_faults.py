@@ -69,7 +69,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
         lambda g: -np.roll(g, 1, 0),
         "shifted by 1 along axis 0, and the sign is flipped",
     ),
-    "scrambled": (scramble, "the right values stand in the wrong places"),
+    "scrambled": (scramble, "the values are right, but in the wrong places"),
     "bent": (lambda g: g + 0.1 * np.sin(g), "no common mistake fits; analytic / numeric is between"),
 }
 

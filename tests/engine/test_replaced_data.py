@@ -48,7 +48,7 @@ def test_a_leaf_of_another_shape_or_dtype_is_refused(other: np.ndarray) -> None:
     x = leaf(3, 2)
     y = (x * x).sum()
     x.array = other
-    message = "Mul: backward returned a gradient of the wrong .*if other data was assigned to it after forward"
+    message = "Mul: backward returned a gradient of the wrong .*if another array was assigned to it after forward"
     with pytest.raises(RuntimeError, match=message):
         y.backward()
     assert x.grad is None
@@ -108,7 +108,7 @@ def test_a_hook_that_assigns_what_does_not_fit(where: str, other: np.ndarray) ->
 def test_a_hook_that_assigns_no_array() -> None:
     x = leaf(3, 2)
     x.register_hook(_assign([1.0]))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="register_hook: the hook returned a Tensor whose data is list"):
+    with pytest.raises(TypeError, match="register_hook: the hook returned a Tensor whose array is list"):
         x.sum().backward()
 
 

@@ -53,7 +53,7 @@ def test_dtype_converts() -> None:
         (np.ones(2, np.complex128), "complex128"),
         (np.ones(2, ">f8"), ">f8"),
         (np.array(["a"]), "<U1"),
-        ([[1.0], [2.0, 3.0]], "no regular array"),
+        ([[1.0], [2.0, 3.0]], "is not a regular array"),
         ("text", "<U4"),
         (None, "object"),
         (np.ma.masked_array([1.0], [True]), "mask"),

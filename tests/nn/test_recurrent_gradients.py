@@ -88,7 +88,7 @@ def test_a_sweep_that_failed_behind_the_layer_leaves_no_wrong_gradients(kind: st
     layer, x = made(kind, 3, 4), normal(5, 2, 3, requires_grad=True)
     y, g = layer(x)[0], normal(5, 2, 4, seed=1)
     g.array[0, 0, 0] = np.nan
-    with retrograd.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="has NaN"):
+    with retrograd.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="contains NaN"):
         y.backward(g)
     with pytest.raises(RuntimeError, match="the saved tensors were freed by an earlier backward"):
         y.backward(normal(5, 2, 4, seed=1))

@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 
 from retrograd.engine import attached
+from retrograd.engine.methods import METHODS as ENGINE
 from retrograd.ops.methods import METHODS
 
 FILE = Path(inspect.getfile(attached))
@@ -23,15 +24,20 @@ def text() -> str:
     """The file with a line for each method."""
     head, mark, _ = FILE.read_text(encoding="utf-8").partition("    if TYPE_CHECKING:\n\n")
     lines = []
+    for name, method in ENGINE.items():
+        lines.append(f"        def {name}({_parameters(name, method)}) -> {_returns(method)}: ...")
     for name, method in METHODS.items():
         if isinstance(method, property):
             lines += ["        @property", f"        def {name}(self) -> Tensor: ...  # noqa: N802"]
             continue
-        annotation = inspect.signature(method).return_annotation
-        returns = RETURNS.get(name) or ("Tensor" if annotation == "Tensor" else "Any")
+        returns = RETURNS.get(name) or ("Tensor" if _returns(method) == "Tensor" else "Any")
         line = f"        def {name}({_parameters(name, method)}) -> {returns}: ..."
         lines.append(line)
     return head + mark + "\n".join(lines) + "\n"
+
+
+def _returns(method: object) -> str:
+    return str(inspect.signature(method).return_annotation)
 
 
 def _parameters(name: str, method: object) -> str:
@@ -44,7 +50,7 @@ def _parameters(name: str, method: object) -> str:
             keyword_only = True
         star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
         keyword_only = keyword_only or star == "*"
-        kind = "object" if name in ("__eq__", "__ne__") else "Any"
+        kind = p.annotation if name in ENGINE else "object" if name in ("__eq__", "__ne__") else "Any"
         parts.append(f"{star}{p.name}: {kind}" + ("" if p.default is p.empty else f" = {p.default!r}"))
     return ", ".join(parts)
 

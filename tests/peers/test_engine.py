@@ -136,3 +136,102 @@ def test_functional(name: str) -> None:
         func = first if name in ("vjp", "jvp", "jacobian") else second
         found.append(_plain(function(func, (make(x), make(y)), *arguments)))
     assert _close(*found)
+
+
+# ---- Tensor.data ---------------------------------------------------------------------------------------------
+
+
+def _step(x: Any, y: Any) -> Any:
+    (x * x * y).sum().backward()
+    x.data -= 0.1 * x.grad.data
+    return x * y
+
+
+def _copy(x: Any, y: Any) -> Any:
+    x.data.copy_(y.data * 2)
+    return x * x * y
+
+
+def _assign(x: Any, y: Any) -> Any:
+    x.data = y.data * 2
+    return x * x * y
+
+
+def _exchange(x: Any, y: Any) -> Any:
+    x.data, y.data = y.data, x.data
+    return x * x * y
+
+
+def _share(x: Any, y: Any) -> Any:
+    x.data = y.data
+    y.data.mul_(3)
+    return x * x * y
+
+
+def _signs(x: Any, y: Any) -> Any:
+    real = x.data
+    x.data = x.data.sign()
+    (x * x * y).sum().backward()
+    x.data = real
+    x.data -= x.grad.data
+    return x * y
+
+
+def _part(x: Any, y: Any) -> Any:
+    x.data[1:].mul_(3)
+    return x * y
+
+
+def _result(x: Any, y: Any) -> Any:
+    z = x * 2
+    first = z + y
+    z.data = y.data * 5
+    return first * y + z * z
+
+
+def _old_view(x: Any, y: Any) -> Any:
+    z = x * 2
+    v = z[1:]
+    z.data = y.data * 5
+    return v * v * y[1:] + z[1:]
+
+
+def _new_view(x: Any, y: Any) -> Any:
+    z = x * 2
+    z.data = y.data * 5
+    v = z[1:]
+    z.mul_(y)
+    return v * v
+
+
+@pytest.mark.parametrize(
+    "program", [_step, _copy, _assign, _exchange, _share, _signs, _part, _result, _old_view, _new_view]
+)
+def test_data(program: Any) -> None:
+    (tx, x), (ty, y) = both(1.5, -2.0, 3.0, 0.5), both(0.5, 1.5, -1.0, 2.0)
+    expected, actual = program(tx, ty), program(x, y)
+    np.testing.assert_allclose(actual.tolist(), expected.tolist(), rtol=1e-12)
+    actual.sum().backward()
+    expected.sum().backward()
+    for ours, theirs in ((x, tx), (y, ty)):
+        np.testing.assert_allclose(ours.tolist(), theirs.tolist(), rtol=1e-12)
+        np.testing.assert_allclose(ours.grad.tolist(), theirs.grad.tolist(), rtol=1e-12)
+
+
+def test_data_of_a_result_has_no_history() -> None:
+    for lib_x in both(1.0, 2.0):
+        d = (lib_x * 2).data
+        assert d.is_leaf and not d.requires_grad and d.grad_fn is None
+        x = lib_x.data
+        assert x.data is not x and (x.data == x).all()
+        lib_x.data.mul_(2)
+        assert lib_x.tolist() == [2.0, 4.0]
+
+
+def test_data_of_a_view_of_a_leaf() -> None:
+    for x in both(1.0, 2.0, 3.0):
+        v = x[1:]
+        x.data = x.data * 0
+        with pytest.raises(RuntimeError, match="view of a leaf"):
+            v.mul_(2)
+        assert v.tolist() == [2.0, 3.0]

@@ -1,5 +1,10 @@
-"""Tensor, Function, the backward sweep and grad modes; the gradient checker is in gradcheck.py."""
+"""Tensor, Function, the backward sweep and grad modes; the gradient checker is in gradcheck.py.
 
+The files import each other one way: grad_mode.py, tensor.py, node.py, function.py and so on up to sweep.py. Calls that
+have to go the other way go through one knot, methods.py: methods of Tensor that are built on the files above it.
+"""
+
+from . import methods as _methods  # noqa: F401  attaches them to Tensor
 from .function import Function
 from .grad_mode import (
     enable_grad,

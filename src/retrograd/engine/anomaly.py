@@ -1,7 +1,7 @@
-"""Anomaly detection: the first operator that makes a NaN is named, with its module, the place and the user's line.
+"""Anomaly detection: an error names the first operator that makes a NaN, its module, the element and the user's line.
 
-It runs in place of Function.apply and after every backward of a sweep. While it is off, this costs the one test in
-each that recomputation needs too.
+It runs in place of Function.apply and after every backward of a sweep. Switched off, it costs one test in each, which
+recomputation needs as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from .changes import next_order
 from .function import Function
 from .grad_mode import thread
-from .line import user_place, words
+from .line import describe_place, user_place
 from .node import Node
 from .tensor import Tensor
 
@@ -28,17 +28,17 @@ class _Modules:
 
     def __init__(self) -> None:
         self.call: CodeType | None = None  # the code of Module.__call__
-        self.describe: Callable[[list[Any]], str] = repr  # the path of the last module in the first one
+        self.describe: Callable[[list[Any]], str] = repr  # the path from the first module to the last
 
     def running(self) -> list[Any]:
         """The modules on the stack, outermost first."""
-        found = []
+        result = []
         frame = sys._getframe(2)
         while frame is not None:
             if frame.f_code is self.call:
-                found.append(frame.f_locals["self"])
+                result.append(frame.f_locals["self"])
             frame = frame.f_back  # type: ignore[assignment]
-        return found[::-1]
+        return result[::-1]
 
 
 modules = _Modules()
@@ -69,40 +69,40 @@ class Watch:
                 break
         if self.check_nan:
             for index, item in enumerate(outputs):
-                found = _first_nan(item)
-                if found:
+                where = _locate_nan(item)
+                if where:
                     which = f"output {index}" if type(output) is tuple else "its result"
                     raise RuntimeError(
-                        f"{cls.__name__}: {which} has NaN, {found}; {_blame('argument', args)}.\n"
-                        f"  called at {words(user_place())}"
+                        f"{cls.__name__}: {which} contains NaN, {where}; {_blame('argument', args)}.\n"
+                        f"  called at {describe_place(user_place())}"
                     )
         return output
 
     def after_backward(self, node: Node, entry: list[Any], grads: Any) -> None:
-        """Refuse the gradients of a node if there is a NaN among them; entry[1:] came in."""
+        """Refuse the gradients `grads` of a node if they contain NaN; entry[1:] are its incoming gradients."""
         if not self.check_nan:
             return
         items = grads if isinstance(grads, tuple | list) else (grads,)
         for index, item in enumerate(items):
-            found = _first_nan(item)
-            if found:
+            where = _locate_nan(item)
+            if where:
                 raise RuntimeError(
-                    f"{node.name()}: the gradient of argument {index} has NaN, {found}; "
+                    f"{node.name()}: the gradient of argument {index} contains NaN, {where}; "
                     f"{_blame('incoming gradient', tuple(entry[1:]))}.\n"
-                    f"  the forward of {node.function.__name__}{origin(node)}"
+                    f"  the forward of {node.function.__name__}{describe_origin(node)}"
                 )
 
 
-def origin(node: Node) -> str:
+def describe_origin(node: Node) -> str:
     """Where a node was made, as far as that is known: its module, and the user's line."""
-    found = getattr(node, "modules", None)
+    running = getattr(node, "modules", None)
     place = getattr(node, "place", None)
-    text = f" in {modules.describe(found)}" if found else ""
-    return text + ("" if place is None else f", called at {words(place)}")
+    text = f" in {modules.describe(running)}" if running else ""
+    return text + ("" if place is None else f", called at {describe_place(place)}")
 
 
-def _first_nan(item: Any) -> str:
-    """``the first at [1, 2] (3 of 6 elements, float32 of shape (2, 3))``, or nothing."""
+def _locate_nan(item: Any) -> str:
+    """``the first at [1, 2] (3 of 6 elements, float32 of shape (2, 3))``, or "" without NaN."""
     if not isinstance(item, Tensor) or item.array.dtype.kind != "f":
         return ""
     bad = np.isnan(item.array)
@@ -115,33 +115,33 @@ def _first_nan(item: Any) -> str:
 
 def _blame(what: str, items: tuple[Any, ...]) -> str:
     for index, item in enumerate(items):
-        found = _first_nan(item)
-        if found:
-            return f"{what} {index} has NaN already, {found}"
-    return f"no {what} has any"
+        where = _locate_nan(item)
+        if where:
+            return f"{what} {index} already contains NaN, {where}"
+    return f"no {what} contains any"
 
 
 # ---- switching it on ---------------------------------------------------------------------------------------
 
 
 class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
-    """Switches the detection on or off at once; as a context manager, restores what was before at the end.
+    """Switches the detection on or off at once; as a context manager, restores the previous state at the end.
 
     mode: whether to detect, in this thread.
     check_nan: look for NaN in what every forward and backward makes. With False only errors in a backward are
         explained: with the module and the user's line of their forward.
 
     Raises:
-        TypeError: mode or check_nan is no bool.
+        TypeError: mode or check_nan is not a bool.
     """
 
-    __slots__ = ("_found",)
+    __slots__ = ("_previous",)
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         for name, value in (("mode", mode), ("check_nan", check_nan)):
             if not isinstance(value, bool):
                 raise TypeError(f"set_detect_anomaly: {name} is {value!r}, expected True or False")
-        self._found = _install(Watch(check_nan) if mode else None)
+        self._previous = _install(Watch(check_nan) if mode else None)
 
     def __enter__(self) -> None:
         pass
@@ -149,7 +149,7 @@ class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _install(self._found)
+        _install(self._previous)
 
 
 class detect_anomaly:  # noqa: N801
@@ -158,25 +158,25 @@ class detect_anomaly:  # noqa: N801
     check_nan: look for NaN, not only explain errors.
 
     Raises:
-        TypeError: check_nan is no bool.
+        TypeError: check_nan is not a bool.
     """
 
-    __slots__ = ("_check_nan", "_found")
+    __slots__ = ("_check_nan", "_previous")
 
     def __init__(self, check_nan: bool = True) -> None:
         if not isinstance(check_nan, bool):
             raise TypeError(f"detect_anomaly: check_nan is {check_nan!r}, expected True or False")
         self._check_nan = check_nan
-        self._found: list[Watch | None] = []
+        self._previous: list[Watch | None] = []
 
     def __enter__(self) -> Self:
-        self._found.append(_install(Watch(self._check_nan)))
+        self._previous.append(_install(Watch(self._check_nan)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _install(self._found.pop())
+        _install(self._previous.pop())
 
 
 def is_anomaly_enabled() -> bool:
@@ -196,11 +196,11 @@ def _watch() -> Watch | None:
 
 
 def _install(new: Watch | None) -> Watch | None:
-    """Set what watches, under a recomputation that runs; returns what did before."""
-    found = _watch()
+    """Install a watch, below a running recomputation; returns the previous one."""
+    previous = _watch()
     mode: Any = thread.mode
     if mode.watch is None or type(mode.watch) is Watch:
         mode.watch = new
     else:
         mode.watch.below = new
-    return found
+    return previous

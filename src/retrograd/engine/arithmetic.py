@@ -1,4 +1,4 @@
-"""How the engine adds and copies gradients: by NumPy, until `retrograd.ops` brings kernels that use all threads."""
+"""How the engine adds and copies gradients: by NumPy, until `retrograd.ops` installs kernels that use all threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Arithmetic:
-    """`add` and `copy` give an array that nobody else holds; `copy` keeps the order of the axes in memory."""
+    """`add` and `copy` return a new array; `copy` keeps the order of the axes in memory."""
 
     __slots__ = ("add", "copy")
 

@@ -1,6 +1,6 @@
-"""The operators and methods that `retrograd.ops` attaches to Tensor, as a type checker should see them.
+"""The methods that methods.py and `retrograd.ops` attach to Tensor, as a type checker should see them.
 
-The engine does not import ops, so nothing here runs; tests/ops/test_methods.py holds the two lists equal.
+Nothing here runs. tests/ops/attached.py writes this file, and tests/ops/test_methods.py checks that it is up to date.
 """
 
 from __future__ import annotations
@@ -8,8 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    import numpy as np
+
+    from .hooks import RemovableHandle
+    from .node import Node
     from .tensor import Tensor
 
 
@@ -20,6 +24,12 @@ class Attached:
 
     if TYPE_CHECKING:
 
+        def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False) -> None: ...
+        def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle: ...
+        def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle: ...
+        def _as_intermediate(self, node: Node) -> Tensor: ...
+        def _as_saved(self, array: np.ndarray) -> Tensor: ...
+        def _rebase(self, edge: Any) -> None: ...
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, x: Any) -> Tensor: ...
         def __sub__(self, other: Any) -> Tensor: ...

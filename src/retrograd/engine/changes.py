@@ -1,11 +1,11 @@
-"""Which memory was changed in place, and when: what was saved for a backward is refused if it changed since.
+"""Changes in place: a backward refuses saved tensors that have changed since, and some tensors cannot change at all.
 
-Saving costs nothing. Nodes are numbered in the order in which they are made; a change takes a number of the same count
-and is noted with the array that owns the memory, which all views of it share, as do detached tensors and the NumPy
-arrays behind them. When a backward asks for what it saved, one comparison tells whether anything at all was changed
-after the node was made; only then are its saved tensors looked up one by one.
+Nodes are numbered in the order in which they are made. A change takes the next number and is recorded for the array
+that owns the memory, which views, detached tensors and their NumPy arrays share. When a backward asks for its saved
+tensors, one comparison tells whether anything at all has changed since the node was made; only then are they looked up
+one by one.
 
-What is changed behind the library's back, `x.array[...] = y` or NumPy on the array, is not seen.
+Changes behind the library's back, `x.array[...] = y` or NumPy on the array, go unnoticed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .grad_mode import thread
-from .line import Place, user_place, words
+from .grad_mode import INFERENCE, thread
+from .line import Place, describe_place, user_place
 from .shared import shared
 
 if TYPE_CHECKING:
     from .node import Node
     from .tensor import Tensor
 
-# Counts down: a node is younger than all it was computed from, so increasing order is a valid sweep order.
+# Counts down: a node is younger than those it depends on, so increasing order is a valid sweep order.
 next_order = itertools.count(0, -1).__next__
 
 
@@ -50,7 +50,7 @@ _changes: dict[int, list[Any]] = {}
 
 
 def memory(array: np.ndarray) -> np.ndarray:
-    """The array that owns the memory that `array` shows."""
+    """The array that owns the memory of `array`."""
     owner: Any = array
     base = array.base
     while base is not None:
@@ -65,14 +65,14 @@ def _forget(key: int, _: Any) -> None:
 
 
 def saved_array(item: Any) -> np.ndarray | None:
-    """The array of an entry of `saved`."""
+    """The array of an item that a node saved; None if it has none."""
     if type(item) is tuple:
         item = item[1]
     return item if isinstance(item, np.ndarray) else getattr(item, "array", None)
 
 
 def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None) -> None:
-    """Note that `operator` has changed the memory of `arrays`, called from the user's line `place`."""
+    """Record that `operator`, called from the user's line `place`, has changed the memory of `arrays`."""
     place = user_place() if place is None else place
     with shared.lock:  # so that `latest` never goes back
         order = next_order()
@@ -88,7 +88,7 @@ def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None
 
 
 def mark_detached(tensor: Tensor) -> None:
-    """Note that `tensor` is about to lose its history, through which a second derivative may have to flow."""
+    """Record that `tensor` is about to lose its history, which a second derivative may need."""
     if tensor._edge is not None:
         key, place = id(tensor), user_place()
         with shared.lock:
@@ -98,10 +98,11 @@ def mark_detached(tensor: Tensor) -> None:
 
 
 def check(node: Node, saved: Iterable[Any]) -> None:
-    """Refuse what `node` saved if it was changed since.
+    """Refuse saved tensors of `node` that have changed since.
 
     Raises:
-        RuntimeError: it was; names the operator and both lines. Or the sweep is recorded and it was detached.
+        RuntimeError: one was changed in place, or detached in place and the sweep is recorded; the message names the
+            operator and both lines.
     """
     for item in saved:
         detached = _detached.get(id(item[0])) if type(item) is tuple and thread.mode.enabled else None
@@ -109,8 +110,8 @@ def check(node: Node, saved: Iterable[Any]) -> None:
             raise RuntimeError(
                 f"{node.function.__name__}: a second derivative needs the history of a tensor that was detached "
                 f"in place after it had been saved.\n"
-                f"  saved by {node.function.__name__} at {words(getattr(node, 'place', None))}\n"
-                f"  changed by detach_ at {words(detached[2])}\n"
+                f"  saved by {node.function.__name__} at {describe_place(getattr(node, 'place', None))}\n"
+                f"  changed by detach_ at {describe_place(detached[2])}\n"
                 "Use tensor.detach() instead"
             )
         array = saved_array(item)
@@ -120,7 +121,38 @@ def check(node: Node, saved: Iterable[Any]) -> None:
                 raise RuntimeError(
                     f"{node.function.__name__}: a tensor that its backward needs, {array.dtype} of shape "
                     f"{array.shape}, was changed in place after it had been saved.\n"
-                    f"  saved by {node.function.__name__} at {words(getattr(node, 'place', None))}\n"
-                    f"  changed by {change[2]} at {words(change[3])}\n"
+                    f"  saved by {node.function.__name__} at {describe_place(getattr(node, 'place', None))}\n"
+                    f"  changed by {change[2]} at {describe_place(change[3])}\n"
                     "Change it after the backward, or change a copy: x.clone(), or x = x + y instead of x += y"
                 )
+
+
+def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
+    """Refuse a tensor that must not change in place.
+
+    Raises: as `modify`.
+    """
+    view = getattr(x, "_view", None)
+    base = view[0] if type(view) is tuple else x
+    if recording and base._requires_grad and base._edge is None:
+        what = "a leaf that requires a gradient" if base is x else "a view of a leaf that requires a gradient"
+        sign = operator[0]
+        example = f"x = x {sign} y" if operator == f"{sign}=" else f"x = x.clone() before {operator}"
+        raise RuntimeError(
+            f"{operator}: {what} cannot change while operations are recorded; put the line into "
+            f"'with retrograd.no_grad():', or write {example} for a new tensor"
+        )
+    if x._grad_req is INFERENCE and not thread.mode.inference:
+        raise RuntimeError(
+            f"{operator}: a tensor made in inference_mode cannot change outside of it; use tensor.clone() first"
+        )
+    array = x.array
+    if array.size and 0 in array.strides and any(
+        not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)
+    ):
+        raise RuntimeError(
+            f"{operator}: several elements of x, {array.dtype} of shape {array.shape}, share one place in memory (it "
+            "was expanded), so they cannot change one by one; use x.clone() first"
+        )
+    if not array.flags.writeable:
+        raise RuntimeError(f"{operator}: the memory of x is read-only; use x.clone() first")

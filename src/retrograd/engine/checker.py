@@ -1,4 +1,4 @@
-"""The checks behind gradcheck: the Jacobian against central differences, and the manners of a backward."""
+"""The checks of gradcheck: the Jacobian against central differences, then determinism, linearity and side effects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .diagnosis import diagnose, exchanged
+from .diagnosis import diagnose, find_exchanged
 from .report import GradcheckFault
 from .sweep import grad
 from .tensor import Tensor, wrap
@@ -33,7 +33,7 @@ class Check:
 
     def run(self) -> list[GradcheckFault]:
         self.wanted: list[Tensor] = [self.inputs[position] for position in self.positions]
-        self.before = [_copy_of(item) for item in self.inputs]
+        self.before = [_copy(item) for item in self.inputs]
         results = outputs_of(self.func, self.inputs)
         self.chosen = [
             index
@@ -52,7 +52,7 @@ class Check:
                     f"gradcheck: output {index} is {output.array.dtype}; central differences need float64 "
                     "throughout"
                 )
-        # Each check takes the ones before it for granted.
+        # Each check assumes that those before it have passed.
         for check in (self._same_twice, self._jacobian, self._upstream, self._other_layouts):
             faults = list(check(outputs))
             if faults:
@@ -62,7 +62,7 @@ class Check:
     # ---- the checks ----------------------------------------------------------------------------------------
 
     def _same_twice(self, outputs: list[Tensor]) -> Iterator[GradcheckFault]:
-        yield from self._modified("forward")
+        yield from self._find_modified("forward")
         again = self._chosen_outputs()
         for index, first, second in zip(self.chosen, outputs, again, strict=True):
             if not np.allclose(first.array, second.array, rtol=0, atol=self.nondet_tol, equal_nan=True):
@@ -76,19 +76,19 @@ class Check:
 
     def _jacobian(self, outputs: list[Tensor]) -> Iterator[GradcheckFault]:
         self.analytic = self._analytic(outputs)
-        changed = list(self._modified("backward"))
+        changed = list(self._find_modified("backward"))
         if changed:
             yield from changed
             return
         numeric = self._numeric(outputs, self.eps)
-        found = False
+        differs = False
         for o, output in enumerate(outputs):
             for i in range(len(self.wanted)):
                 wrong = ~self._close(self.analytic[o][i], numeric[o][i])
                 if wrong.any():
-                    found = True
+                    differs = True
                     yield self._fault("jacobian", output, o, i, numeric, wrong)
-        if self.sharp and not found:
+        if self.sharp and not differs:
             yield from self._precision(outputs, numeric)
 
     def _precision(self, outputs: list[Tensor], numeric: Jacobians) -> Iterator[GradcheckFault]:
@@ -129,18 +129,18 @@ class Check:
                     )
                     return
             upstream = irregular(output.shape, 5 + o)
-            kept = upstream.copy()
+            original = upstream.copy()
             got_all = self._sweep(output, upstream)
-            if not np.array_equal(upstream, kept):
+            if not np.array_equal(upstream, original):
                 yield GradcheckFault(
                     "modified",
                     f"backward modified its upstream gradient (output {self.chosen[o]}, {output.grad_fn})",
                 )
                 return
-            yield from self._modified("backward")
+            yield from self._find_modified("backward")
             again = self._sweep(output, upstream)
             for i, (got, repeated) in enumerate(zip(got_all, again, strict=True)):
-                expected = (kept.reshape(-1) @ self.analytic[o][i]).reshape(got.shape)
+                expected = (original.reshape(-1) @ self.analytic[o][i]).reshape(got.shape)
                 if not np.allclose(got, repeated, rtol=0, atol=self.nondet_tol, equal_nan=True):
                     yield GradcheckFault(
                         "deterministic",
@@ -153,7 +153,7 @@ class Check:
                         f"output {self.chosen[o]} ({output.grad_fn}), input {self.positions[i]}: the "
                         "gradient is not linear in the upstream gradient, it deviates by up to "
                         f"{np.abs(got - expected).max():.6g}",
-                        "backward uses the upstream gradient in another way than as a factor",
+                        "backward uses the upstream gradient other than as a factor",
                         output=self.chosen[o],
                         input=self.positions[i],
                     )
@@ -204,9 +204,9 @@ class Check:
         return [results[index] for index in self.chosen]
 
     def _sweep(self, output: Tensor, upstream: np.ndarray) -> list[np.ndarray]:
-        found = grad(output, self.wanted, wrap(upstream), retain_graph=True, allow_unused=True)
+        gradients = grad(output, self.wanted, wrap(upstream), retain_graph=True, allow_unused=True)
         return [
-            np.zeros_like(x.array) if g is None else g.array for g, x in zip(found, self.wanted, strict=True)
+            np.zeros_like(x.array) if g is None else g.array for g, x in zip(gradients, self.wanted, strict=True)
         ]
 
     def _analytic(self, outputs: list[Tensor]) -> Jacobians:
@@ -224,7 +224,7 @@ class Check:
     def _numeric(self, outputs: list[Tensor], eps: float) -> Jacobians:
         result = [[np.zeros((output.array.size, x.array.size)) for x in self.wanted] for output in outputs]
         for i, x in enumerate(self.wanted):
-            flat = x.array.reshape(-1)  # a view: the data are contiguous copies
+            flat = x.array.reshape(-1)  # a view, since the arrays are contiguous copies
             for k in range(flat.size):
                 value = flat[k]
                 flat[k] = value + eps
@@ -246,7 +246,7 @@ class Check:
     def _agree(self, got: np.ndarray, expected: np.ndarray) -> bool:
         return bool(self._close(got, expected).all())
 
-    def _modified(self, what: str) -> Iterator[GradcheckFault]:
+    def _find_modified(self, what: str) -> Iterator[GradcheckFault]:
         for position, (item, before) in enumerate(zip(self.inputs, self.before, strict=True)):
             if before is not None and not np.array_equal(
                 item.array, before, equal_nan=before.dtype.kind == "f"
@@ -271,7 +271,7 @@ class Check:
         message = (
             f"output {name} (shape {output.shape}, {output.grad_fn}), input {position} (shape {x.shape}): "
             f"{int(wrong.sum())} of {wrong.size} entries of the Jacobian differ\n"
-            f"  worst: d output[{_text(at_output)}] / d input[{_text(at_input)}]: analytic {analytic:.9g}, "
+            f"  worst: d output[{_indices(at_output)}] / d input[{_indices(at_input)}]: analytic {analytic:.9g}, "
             f"numeric {value:.9g}, difference {abs(analytic - value):.3g}, allowed "
             f"{self.atol + self.rtol * abs(value):.3g}"
         )
@@ -280,20 +280,20 @@ class Check:
                 "; within the tolerances, but far outside the uncertainty of the numeric gradient (sharp)"
             )
         if not output._requires_grad:
-            said = (
+            diagnosis = (
                 "this gradient was not recorded, so its derivative is lost: write backward in "
                 "differentiable operators, or mark it @once_differentiable"
             )
         else:
-            other = exchanged(self.analytic[o], numeric[o], i)
+            other = find_exchanged(self.analytic[o], numeric[o], i)
             if other is not None:
-                said = f"the gradients are exchanged: this is the gradient of input {self.positions[other]}"
+                diagnosis = f"the gradients are exchanged: this is the gradient of input {self.positions[other]}"
             else:
-                said = diagnose(a, n, output.shape, x.shape)
+                diagnosis = diagnose(a, n, output.shape, x.shape)
         return GradcheckFault(
             check,
             message,
-            said,
+            diagnosis,
             name,
             position,
             at_output,
@@ -316,12 +316,12 @@ def outputs_of(func: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
     return results
 
 
-def _copy_of(item: Any) -> np.ndarray | None:
+def _copy(item: Any) -> np.ndarray | None:
     return item.array.copy() if isinstance(item, Tensor) else None
 
 
 def irregular(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Fixed numbers without pattern, between 0.5 and 1.5 in size, of both signs."""
+    """Fixed numbers without a pattern, of both signs and between 0.5 and 1.5 in magnitude."""
     values = np.random.default_rng(seed).uniform(-1, 1, shape)
     return np.asarray(values + np.where(values < 0, -0.5, 0.5))
 
@@ -339,5 +339,5 @@ def _strided(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def _text(index: tuple[int, ...]) -> str:
+def _indices(index: tuple[int, ...]) -> str:
     return ", ".join(map(str, index)) or "()"

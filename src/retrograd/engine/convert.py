@@ -1,4 +1,4 @@
-"""Which data a Tensor takes, and as which array."""
+"""The array for the data that a Tensor is made from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             array = np.asarray(data)
         except (ValueError, TypeError) as error:
             raise TypeError(
-                f"Tensor: data of type {type(data).__name__} is no regular array of numbers: {error}"
+                f"Tensor: data of type {type(data).__name__} is not a regular array of numbers: {error}"
             ) from None
         if array.dtype.kind in "uO":
             array = _large_integers(array, wanted)

@@ -1,9 +1,9 @@
-"""What happens to the gradients at the end of a sweep: `grad_req`, and who owns which array.
+"""The end of a sweep, where gradients are stored: `grad_req`, and who owns which array.
 
 An array that is stored as a gradient is shared with nothing: not with the upstream gradient, not with another
-leaf's gradient, not with anything saved in the graph. What `grad` returns may be a given upstream gradient or
-a view of it, nothing else. Copies are made only where somebody else still holds the array, which its reference
-count tells.
+leaf's gradient, not with anything saved in the graph. What `grad` returns may share memory with the caller's
+upstream gradients, but with nothing else. An array is copied only if something else still holds it, which its
+reference count tells.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     Threads may have leaves in common: no gradient is lost.
 
     Raises:
-        RuntimeError: `grad` does not fit its tensor any more; nothing has been stored.
+        RuntimeError: `grad` no longer fits its tensor; nothing has been stored.
     """
     with shared.lock:
         _deliver(entries, create_graph)
@@ -63,7 +63,7 @@ def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
 
 
 def own(entry: Entry, create_graph: bool) -> Tensor:
-    """The gradient of an entry, as a tensor whose array nobody else holds; with its history if wanted."""
+    """The gradient of an entry as a tensor whose array nothing else holds; with its history under create_graph."""
     if _references(entry) == _ALONE:
         gradient: Tensor = entry[1]
         if (
@@ -92,7 +92,7 @@ class Copy(Function):
 
 
 def _holds_alone(tensor: Tensor) -> bool:
-    """True if only `tensor` holds its grad, which has no history and whose array only it holds."""
+    """True if only `tensor` holds its grad, and that has no history and alone holds its array."""
     if _grad_references(tensor) != _ALONE_GRAD:
         return False
     gradient = tensor._grad
@@ -100,9 +100,9 @@ def _holds_alone(tensor: Tensor) -> bool:
 
 
 def _array_is_whole(array: np.ndarray) -> bool:
-    """True if the array alone holds its memory, sees each element of it once, and may write to it.
+    """True if the array alone holds its memory, shows each element of it once and is writable.
 
-    A kernel may have left out the beginning of the memory, up to a cache line.
+    It may begin up to a cache line after the start of the memory, where a kernel has aligned it.
     """
     base = array.base
     if base is not None:
@@ -114,7 +114,7 @@ def _array_is_whole(array: np.ndarray) -> bool:
     return array.flags.writeable
 
 
-# The counts of an object with one holder differ between Python versions, so the same code measures them.
+# The reference counts of an object with one holder differ between versions of Python, so they are measured.
 
 
 def _references(entry: Entry) -> tuple[int, int]:

@@ -1,5 +1,4 @@
-"""What is wrong with a wrong Jacobian: common mistakes in a backward, recognised by what they do to the
-numbers.
+"""What is wrong with a wrong Jacobian: common mistakes in a backward, recognised by their effect on the numbers.
 
 A Jacobian has shape (elements of the output, elements of the input); row k is what backward makes of the
 upstream gradient that is 1 at output element k and 0 elsewhere.
@@ -12,8 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-# A wrong gradient is compared with a guess less strictly than a right one with the truth: the guess only
-# names it.
+# Looser than gradcheck's own tolerances: a guess only has to name the mistake.
 _RTOL = 1e-4
 _LONGEST_SHIFT = 64
 
@@ -41,8 +39,8 @@ def diagnose(
         )
     factor = float((analytic * numeric).sum() / (numeric * numeric).sum())
     if factor and _same(analytic, factor * numeric):
-        return f"the gradient is scaled by the constant factor {_pretty(factor)}"
-    for what, guess in _rearranged(numeric, output_shape, input_shape):
+        return f"the gradient is scaled by the constant factor {_format_factor(factor)}"
+    for what, guess in _rearrangements(numeric, output_shape, input_shape):
         if _same(analytic, guess):
             return what
         if _same(analytic, -guess):
@@ -51,14 +49,14 @@ def diagnose(
         return "backward ignores the upstream gradient: it always returns the same"
     dropped = (analytic == 0) & ~_close(analytic, numeric)
     if dropped.any() and _close(analytic, numeric)[~dropped].all():
-        return _dropped(dropped, output_shape, input_shape)
+        return _describe_dropped(dropped, output_shape, input_shape)
     if _same(np.sort(analytic, axis=None), np.sort(numeric, axis=None)):
-        return "the right values stand in the wrong places"
-    return _ratios(analytic, numeric)
+        return "the values are right, but in the wrong places"
+    return _describe_ratios(analytic, numeric)
 
 
-def exchanged(analytic: Sequence[np.ndarray], numeric: Sequence[np.ndarray], position: int) -> int | None:
-    """The other input whose gradient stands in the place of that of input `position`, if there is one."""
+def find_exchanged(analytic: Sequence[np.ndarray], numeric: Sequence[np.ndarray], position: int) -> int | None:
+    """The input whose gradient was returned for input `position`, if it is another one."""
     for other in range(len(numeric)):
         if (
             other != position
@@ -81,8 +79,8 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(_close(a, b).all())
 
 
-def _pretty(factor: float) -> str:
-    """2 as "2", a third as "1/3", anything else with the digits that the numeric gradient is good for."""
+def _format_factor(factor: float) -> str:
+    """2 as "2", a third as "1/3", anything else with as many digits as the numeric gradient has."""
     for value, before in ((factor, ""), (1 / factor, "1/")):
         nearest = round(value)
         if nearest and abs(value - nearest) < 1e-6 * abs(nearest):
@@ -90,7 +88,7 @@ def _pretty(factor: float) -> str:
     return f"{factor:.6g}"
 
 
-def _rearranged(
+def _rearrangements(
     numeric: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...]
 ) -> Iterator[tuple[str, np.ndarray]]:
     """The Jacobians of gradients, and of upstream gradients, with axes exchanged, flipped or shifted."""
@@ -101,7 +99,7 @@ def _rearranged(
     ):
         long = [axis for axis, extent in enumerate(shape) if extent > 1]
         for axis, other in combinations(long, 2):
-            guess = _transposed(full, first, shape, axis, other, sign)
+            guess = _transpose(full, first, shape, axis, other, sign)
             yield f"{what} is transposed: axes {axis} and {other} are exchanged", guess.reshape(numeric.shape)
         for count in range(1, len(long) + 1):
             for axes in combinations(long, count):
@@ -120,7 +118,7 @@ def _rearranged(
                     yield f"{text}, with zeros", guess.reshape(numeric.shape)
 
 
-def _transposed(
+def _transpose(
     full: np.ndarray, first: int, shape: tuple[int, ...], axis: int, other: int, sign: int
 ) -> np.ndarray:
     """Two axes exchanged and the result read in memory order as the old shape (sign -1: undone instead)."""
@@ -132,7 +130,7 @@ def _transposed(
     return np.swapaxes(full.reshape(swapped), a, b)
 
 
-def _dropped(dropped: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...]) -> str:
+def _describe_dropped(dropped: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...]) -> str:
     """Where the missing entries are, if they fill an index of an axis."""
     count = int(dropped.sum())
     text = (
@@ -150,7 +148,7 @@ def _dropped(dropped: np.ndarray, output_shape: tuple[int, ...], input_shape: tu
     return text
 
 
-def _ratios(analytic: np.ndarray, numeric: np.ndarray) -> str:
+def _describe_ratios(analytic: np.ndarray, numeric: np.ndarray) -> str:
     scale = np.abs(numeric).max()
     solid = np.abs(numeric) > 1e-6 * scale
     ratio = analytic[solid] / numeric[solid]

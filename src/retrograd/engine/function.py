@@ -26,7 +26,8 @@ from numpy import ndarray
 from .changes import next_order
 from .grad_mode import INFERENCE, thread
 from .line import inside, user_place
-from .node import Node, SavedOutput, classify_saved
+from .node import Node
+from .saved import SavedOutput, classify_saved
 from .tensor import Tensor, wrap
 
 
@@ -42,10 +43,10 @@ class Function:
     forward may also do without ctx: forward(*args), followed by setup_context(ctx, inputs, output), which
     saves what backward needs; inputs is the tuple of arguments.
 
-    An output that shares the memory of an argument belongs to a `View`, so that changes in place reach both.
+    An operation whose output shares the memory of an argument is a `View`, so that changes in place reach both.
 
-    piecewise_linear = True declares that the gradients depend on the arguments through signs and places only, apart
-    from what backward records: under create_graph=True, what is missing there is a derivative of 0.
+    piecewise_linear = True declares that, apart from what backward records, the gradients depend on the arguments
+    through signs and positions only: under create_graph=True, derivatives that are not recorded are 0.
 
     Source: the contract of torch.autograd.Function.
     """
@@ -74,8 +75,8 @@ class Function:
 
     piecewise_linear = False
 
-    _depth = 1  # callers of apply that are surely inside this package
-    _foreign = True  # its text is the user's
+    _depth = 1  # callers of apply that are known to be inside this package
+    _foreign = True  # defined outside this package
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -90,7 +91,7 @@ class Function:
         """Run forward, and record the call if recording is on and an argument requires a gradient.
 
         Raises:
-            TypeError: forward returned something else than Tensors.
+            TypeError: forward returned something other than Tensors.
         """
         mode = thread.mode
         if mode.watch is not None:
@@ -130,7 +131,7 @@ class Function:
                     if mode.inference:
                         output._grad_req = INFERENCE
                     return output
-            result = _free_of_history(node, output, args)
+            result = _strip_history(node, output, args)
             if mode.inference:
                 for item in result if type(result) is tuple else (result,):
                     if not _is_in(item, node.dirty):
@@ -152,26 +153,26 @@ class Function:
         node.order = next_order()
         node.edges = (*edges,)
         if saved:
-            kept: list[Any] = []
-            for item in saved:  # as classify_saved does it, for what is usual
+            items: list[Any] = []
+            for item in saved:  # the usual cases of classify_saved
                 if item is output:
-                    kept.append(SavedOutput(data, 0))
+                    items.append(SavedOutput(data, 0))
                 elif type(item) is ndarray:  # a constant
-                    kept.append(item)
+                    items.append(item)
                 elif isinstance(item, Tensor) and item._requires_grad:  # an argument
-                    kept.append((item, item.array))
+                    items.append((item, item.array))
                 else:
                     classify_saved(node, args, (output,))
                     break
             else:
-                node.saved = kept
+                node.saved = items
         output._requires_grad = True
         output._edge = (node, 0, data.shape, dtype)
         return output
 
 
 def _join(cls: type[Function]) -> None:
-    """Let `apply` run a subclass of `cls` whose forward is cls.forward without ctx, then cls.setup_context."""
+    """Let `apply` run a subclass of `cls` whose forward calls cls.forward without ctx, then cls.setup_context."""
 
     def forward(ctx: Any, *args: Any) -> Any:
         output = cls.forward(*args)
@@ -188,27 +189,27 @@ def _join(cls: type[Function]) -> None:
     joined = type(cls.__name__, (cls,), members)
     joined._depth = 1 if cls._depth == 1 else 2  # type: ignore[attr-defined]
     joined._foreign = cls._foreign  # type: ignore[attr-defined]
-    # A base that was joined has an apply bound to its own; the classmethod behind it is further up.
-    found = (base.__dict__.get("apply") for base in cls.__mro__)
-    apply: Any = next(item for item in found if isinstance(item, classmethod))
+    # A joined base has an apply bound to its own subclass; the classmethod is further up.
+    candidates = (base.__dict__.get("apply") for base in cls.__mro__)
+    apply: Any = next(item for item in candidates if isinstance(item, classmethod))
     cls.apply = apply.__get__(None, joined)  # type: ignore[method-assign]
 
 
-def _free_of_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:
-    """What forward returned: checked, without history, and never an argument itself unless it is dirty."""
-    given = {id(arg) for arg in args}
+def _strip_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:
+    """What forward returned: checked, without history, and no argument itself unless it is dirty."""
+    arguments = {id(arg) for arg in args}
     if type(output) is tuple:
-        return tuple([_one_free_of_history(node, item, given) for item in output])
-    return _one_free_of_history(node, output, given)
+        return tuple([_strip_one(node, item, arguments) for item in output])
+    return _strip_one(node, output, arguments)
 
 
-def _one_free_of_history(node: Node, output: Any, given: set[int]) -> Tensor:
+def _strip_one(node: Node, output: Any, arguments: set[int]) -> Tensor:
     if not isinstance(output, Tensor):
         raise TypeError(
             f"{node.function.__name__}: forward must return a Tensor or a tuple of Tensors, got "
             f"{type(output).__name__}; wrap an array: Tensor(array)"
         )
-    if output._requires_grad or id(output) in given:
+    if output._requires_grad or id(output) in arguments:
         return output if _is_in(output, node.dirty) else wrap(output.array)
     return output
 
@@ -221,11 +222,11 @@ def _is_in(tensor: Tensor, tensors: tuple[Tensor, ...]) -> bool:
 
 
 def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, ...]) -> Any:
-    """Outputs of a recorded call, the general form: tuples, outputs without gradient or changed in place."""
+    """The outputs of a recorded call in general: tuples, outputs without a gradient or changed in place."""
     cls = node.function
     dirty = node.dirty
     originals = output if type(output) is tuple else (output,)
-    outputs = _free_of_history(node, originals, args)
+    outputs = _strip_history(node, originals, args)
     marked = node.outputs or ()  # by mark_non_differentiable
     node.order = next_order()
     node.edges = (*edges,)
@@ -250,12 +251,11 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
             item._requires_grad = True
             item._edge = edge
     for item, edge in changed:
-        from .inplace import rebase  # it is made of Functions
-
-        rebase(item, edge)
+        item._rebase(edge)
     if node.saved:
-        # A returned argument was replaced by an alias: saved, it is still the argument. A dirty one is the output.
+        # An argument that forward returns was replaced by an alias, so a saved one is the argument. A dirty one is the
+        # output.
         classify_saved(node, tuple([arg for arg in args if not _is_in(arg, dirty)]) if dirty else args, outputs)
     if dirty:
-        del node.dirty  # it would hold what holds the node
+        del node.dirty  # it would form a cycle with the node
     return outputs if type(output) is tuple else outputs[0]

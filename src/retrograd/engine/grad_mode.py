@@ -19,7 +19,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Request(str):
-    """A grad_req that can be told from an equal str."""
+    """A grad_req that differs from an equal str."""
 
 
 INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode, which takes part in no graph
@@ -31,18 +31,18 @@ class _Mode:
     def __init__(self) -> None:
         self.enabled = True
         self.inference = False
-        self.algorithm = "auto"  # of convolutions that leave it open, see exact_convolution
-        self.delivery: object = None  # stands for the backward that is running, until its leaves have been served
+        self.algorithm = "auto"  # for convolutions that leave it open, see exact_convolution
+        self.delivery: object = None  # identifies the running backward until its gradients are delivered
         self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
-        self.keeping = True  # the backward sweep that runs leaves the saved tensors for another one
+        self.keeping = True  # the running backward sweep keeps the saved tensors for another one
         self.sweeping = False  # a backward sweep that is not recorded is running
         self.watch: Callable[..., Any] | None = None  # what runs instead of Function.apply, see anomaly.py
 
 
 class _Thread(threading.local):
-    """The flag of the calling thread; every new thread starts with recording on.
+    """The mode of the calling thread; every new thread starts with recording on.
 
-    It is an object of its own because each access to a threading.local costs several to a plain object.
+    The mode is an object of its own since an access to a threading.local costs as much as several to a plain object.
     """
 
     def __init__(self) -> None:
@@ -62,30 +62,30 @@ def is_graph_kept() -> bool:
     return thread.mode.keeping
 
 
-# endless, for `map`: the mode of the thread that asks, and the names of its flags
+# endless iterators for `map`: the mode of the calling thread, and the names of its flags
 _modes = map(operator.attrgetter("mode"), repeat(thread))
 _enabled, _inference = repeat("enabled"), repeat("inference")
 
 
 class _Scope(io.IOBase):
-    """A context manager that sets the flags, and gives back what it found; may be nested and entered again.
+    """A context manager that sets the flags and restores them at the end; it can be nested and reused.
 
-    Python may raise KeyboardInterrupt before the first line of a function, of an ``__exit__`` too, and the flags would
-    stay as they are. So there is no line of Python to leave by: IOBase's ``__exit__`` is written in C and calls
-    ``close``, which is made of C functions here.
+    Python may raise KeyboardInterrupt before the first line of any function, ``__exit__`` included, and then the flags
+    would not be restored. So leaving runs no Python code: IOBase's ``__exit__`` is written in C and calls ``close``,
+    which is made of C functions here.
     """
 
-    closed = True  # there is nothing to do when the object goes
+    closed = True  # IOBase's destructor has nothing to close
 
     def __init__(self) -> None:
-        self._found: list[bool] = []
-        last = iter(self._found.pop, None)
-        enabled, inference = map(setattr, _modes, _enabled, last), map(setattr, _modes, _inference, last)
-        self.close: Any = map(operator.is_not, enabled, inference).__next__  # a call gives both back and is False
+        self._previous: list[bool] = []
+        pop = iter(self._previous.pop, None)
+        enabled, inference = map(setattr, _modes, _enabled, pop), map(setattr, _modes, _inference, pop)
+        self.close: Any = map(operator.is_not, enabled, inference).__next__  # a call restores both and returns False
 
     def _remember(self) -> _Mode:
         mode = thread.mode
-        self._found += mode.inference, mode.enabled
+        self._previous += mode.inference, mode.enabled
         return mode
 
 
@@ -127,7 +127,7 @@ def _decorate(function: _F, setting: Callable[[], Any], name: str) -> _F:
 def _wrap_generator(
     function: Callable[..., Generator[Any, Any, Any]], setting: Callable[[], Any]
 ) -> Callable[..., Any]:
-    """The flag holds while the generator's own statements run, never while its caller's do."""
+    """The flags are set while the generator's own statements run, never while its caller's do."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -193,7 +193,7 @@ class inference_mode(_Scope):  # noqa: N801
     mode: False switches the mode off inside an outer inference_mode, and turns recording on.
 
     Raises:
-        TypeError: mode is no bool and no function to decorate.
+        TypeError: mode is neither a bool nor a function to decorate.
     """
 
     def __new__(cls, mode: Any = True) -> Any:
@@ -233,7 +233,7 @@ class set_grad_enabled(_Setting):  # noqa: N801
         if not isinstance(enabled, bool):
             raise TypeError(f"set_grad_enabled: enabled is {enabled!r}, expected True or False")
         super().__init__(enabled)
-        self._fresh = True  # the first `with` restores what the constructor found
+        self._fresh = True  # the first `with` restores what was set before the constructor
         mode = self._remember()
         mode.enabled = enabled and not mode.inference
 

@@ -40,7 +40,7 @@ def gradcheck(
     should be small. Then: the function is deterministic; forward and backward modify neither inputs nor
     upstream gradient; a zero upstream gradient gives zero; the gradient is linear in the upstream gradient;
     inputs and upstream gradients with other strides give the same. The inputs may be used through a closure:
-    their `array` is replaced meanwhile.
+    their `array` is replaced during the check.
 
     Args:
         func: called with the inputs, returns a Tensor or a tuple or list of them; outputs that do not require
@@ -59,16 +59,16 @@ def gradcheck(
 
     Raises:
         GradcheckError: a check failed (raise_exception=True), with the report as its text.
-        ValueError: an input or output is not float64, or nothing is there to check.
-        TypeError: `func` returns something else than Tensors, or a flag is no truth value.
+        ValueError: an input or output is not float64, or there is nothing to check.
+        TypeError: `func` returns something other than Tensors, or a flag is not a bool.
     """
     sharpened = _check_flags("gradcheck", raise_exception, check_layouts, sharp, atol, rtol)
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
-    checked = _checked_inputs(inputs, "gradcheck")
+    checked = _check_inputs(inputs, "gradcheck")
     report = GradcheckReport("gradcheck")
     check = Check(func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False)
-    with _private_data(inputs), enable_grad():
+    with _private_arrays(inputs), enable_grad():
         report.faults.extend(check.run())
     if raise_exception and report.faults:
         raise GradcheckError(report)
@@ -105,7 +105,7 @@ def gradgradcheck(
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
     inputs = tuple(inputs)
-    positions = _checked_inputs(inputs, "gradgradcheck")
+    positions = _check_inputs(inputs, "gradgradcheck")
     wanted = [inputs[position] for position in positions]
     with enable_grad():
         outputs = [output for output in outputs_of(func, inputs) if output._requires_grad]
@@ -116,26 +116,26 @@ def gradgradcheck(
             Tensor(irregular(output.shape, 3 + k), requires_grad=True) for k, output in enumerate(outputs)
         ]
     else:
-        given = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
-        if len(given) != len(outputs):
+        items = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+        if len(items) != len(outputs):
             raise ValueError(
-                f"gradgradcheck: {len(given)} grad_outputs for {len(outputs)} outputs that require grad; "
+                f"gradgradcheck: {len(items)} grad_outputs for {len(outputs)} outputs that require grad; "
                 "pass one for each"
             )
-        upstream = [Tensor(item.array, requires_grad=True) for item in given]
+        upstream = [Tensor(item.array, requires_grad=True) for item in items]
 
     def gradient(*arguments: Any) -> tuple[Tensor, ...]:
         values = [output for output in outputs_of(func, arguments[: len(inputs)]) if output._requires_grad]
-        found = grad(values, wanted, arguments[len(inputs) :], create_graph=True, allow_unused=True)
+        gradients = grad(values, wanted, arguments[len(inputs) :], create_graph=True, allow_unused=True)
         return tuple(
-            [wrap(np.zeros_like(x.array)) if g is None else g for g, x in zip(found, wanted, strict=True)]
+            [wrap(np.zeros_like(x.array)) if g is None else g for g, x in zip(gradients, wanted, strict=True)]
         )
 
     arguments = (*inputs, *upstream)
     report = GradcheckReport("gradgradcheck (outputs are the gradients of the inputs)")
     positions = [*positions, *range(len(inputs), len(arguments))]
     check = Check(gradient, arguments, positions, eps, atol, rtol, nondet_tol, sharpened, check_layouts, True)
-    with _private_data(arguments), enable_grad():
+    with _private_arrays(arguments), enable_grad():
         report.faults.extend(check.run())
     if raise_exception and report.faults:
         raise GradcheckError(report)
@@ -145,13 +145,13 @@ def gradgradcheck(
 def _check_flags(
     caller: str, raise_exception: Any, check_layouts: Any, sharp: Any, atol: float, rtol: float
 ) -> bool:
-    """Refuse flags that are no truth values; whether to be sharp."""
+    """Refuse flags that are not bools; whether to be sharp."""
     as_flag(caller, "raise_exception", raise_exception)
     as_flag(caller, "check_layouts", check_layouts)
     return (atol <= _ATOL and rtol <= _RTOL) if sharp is None else as_flag(caller, "sharp", sharp)
 
 
-def _checked_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
+def _check_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
     """The positions of the inputs that require a gradient."""
     positions = []
     for position, item in enumerate(inputs):
@@ -173,13 +173,13 @@ def _checked_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
 
 
 @contextmanager
-def _private_data(inputs: Sequence[Any]) -> Iterator[None]:
-    """While it lasts the tensors hold contiguous copies: nothing that happens reaches the caller's arrays."""
-    found = {id(item): (item, item.array) for item in inputs if isinstance(item, Tensor)}
+def _private_arrays(inputs: Sequence[Any]) -> Iterator[None]:
+    """Inside, the tensors hold contiguous copies, so that the caller's arrays are not touched."""
+    arrays = {id(item): (item, item.array) for item in inputs if isinstance(item, Tensor)}
     try:
-        for item, array in found.values():
+        for item, array in arrays.values():
             item.array = np.array(array, order="C")
         yield
     finally:
-        for item, array in found.values():
+        for item, array in arrays.values():
             item.array = array

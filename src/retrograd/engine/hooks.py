@@ -1,9 +1,9 @@
 """Hooks on tensors: functions of the user that a sweep calls with a gradient.
 
-For one tensor they are called in the order in which they were registered, each with what the one before it left. A
-result's hooks run when its gradient is complete, before the backward of the operator that made it; `retain_grad` and
-`grad` see the gradient after them. A leaf's hooks run at the end of the sweep, with the whole gradient of this sweep,
-before it is delivered; post-accumulate hooks run when all leaves have been served.
+The hooks of a tensor run in the order of registration, each on the gradient that the one before it left. A result's
+hooks run when its gradient is complete, before the backward of the operator that made it; `retain_grad` and `grad` see
+the gradient after them. A leaf's hooks run at the end of the sweep, with the whole gradient of this sweep, before it is
+delivered; post-accumulate hooks run when all gradients have been delivered.
 
 A change in place gives a tensor another place in the graph; hooks registered before stay with the old values.
 """
@@ -73,7 +73,7 @@ class RemovableHandle:
 def register_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
     """Call hook(gradient) whenever a sweep has the gradient of `tensor`.
 
-    A Tensor that it returns, of the same shape and dtype, takes the gradient's place; it must not change its argument.
+    If it returns a Tensor, of the same shape and dtype, this replaces the gradient; it must not change its argument.
 
     Raises:
         RuntimeError: the tensor does not require a gradient.
@@ -81,14 +81,14 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHan
     """
     _require_callable("register_hook", hook)
     if not tensor._requires_grad:
-        raise RuntimeError("register_hook: the tensor does not require a gradient, so none will come")
+        raise RuntimeError("register_hook: the tensor does not require a gradient, so the hook would never run")
     if tensor._edge is None:
         registered.leaves = True
         if not hasattr(tensor, "_hooks"):
             tensor._hooks = HookDict()
         return RemovableHandle(tensor._hooks, hook)
     node, index, shape, dtype = tensor._edge
-    hooks: Any = next((found for output, found in node.hooks if output == index), None)
+    hooks: Any = next((items for output, items in node.hooks if output == index), None)
     if hooks is None:
         hooks = HookDict()
         node.hooks = (*node.hooks, (index, hooks))
@@ -101,13 +101,13 @@ def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], 
     """Call hook(tensor) whenever a backward has delivered to `grad` of this leaf; what it returns is ignored.
 
     Raises:
-        RuntimeError: the tensor is no leaf, or does not require a gradient.
+        RuntimeError: the tensor is not a leaf, or does not require a gradient.
         TypeError: hook is not callable.
     """
     _require_callable("register_post_accumulate_grad_hook", hook)
     if not tensor._requires_grad or tensor._edge is not None:
         raise RuntimeError(
-            "register_post_accumulate_grad_hook: only a leaf that requires a gradient is delivered one; "
+            "register_post_accumulate_grad_hook: only a leaf that requires a gradient accumulates one; "
             "use register_hook for results of operations"
         )
     registered.leaves = True
@@ -129,7 +129,7 @@ def run_hooks(node: Node, entry: list[Any]) -> None:
     for output, hooks in node.hooks:
         gradient = entry[output + 1]
         if gradient is not None:
-            entry[output + 1] = _through(hooks, gradient)
+            entry[output + 1] = _run_chain(hooks, gradient)
 
 
 def run_leaf_hooks(entries: Iterable[list[Any]]) -> None:
@@ -137,7 +137,7 @@ def run_leaf_hooks(entries: Iterable[list[Any]]) -> None:
     for entry in entries:
         hooks = getattr(entry[0], "_hooks", None)
         if hooks:
-            entry[1] = _through(hooks, entry[1])
+            entry[1] = _run_chain(hooks, entry[1])
 
 
 def run_post_hooks(entries: Iterable[list[Any]]) -> None:
@@ -147,29 +147,29 @@ def run_post_hooks(entries: Iterable[list[Any]]) -> None:
             hook(entry[0])
 
 
-def _through(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> Tensor:
-    """The gradient after the hooks. Each gets a tensor of its own: assigning to its array changes nothing else."""
+def _run_chain(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> Tensor:
+    """The gradient after the hooks. Each hook gets its own tensor, so assigning to its array affects nothing else."""
     for hook in list(hooks.values()):
-        given = alias(gradient)
-        result = hook(given)
+        argument = alias(gradient)
+        result = hook(argument)
         if result is None:
-            result = given
+            result = argument
         if not isinstance(result, Tensor):
             raise TypeError(
                 f"register_hook: the hook returned {type(result).__name__}, expected a Tensor, or None to leave the "
                 "gradient as it is"
             )
-        gradient = checked_like(result, gradient, "register_hook: the hook returned")
+        gradient = _alias_like(result, gradient, "register_hook: the hook returned")
     return gradient
 
 
-def checked_like(result: Tensor, gradient: Tensor, what: str) -> Tensor:
-    """The result, as an object that its giver does not hold, if it has the type and shape of the gradient."""
-    found, expected = result.array, gradient.array
-    if not isinstance(found, np.ndarray):
-        raise TypeError(f"{what} a Tensor whose data is {type(found).__name__}, expected an ndarray")
-    if found.shape != expected.shape or found.dtype != expected.dtype:
+def _alias_like(result: Tensor, gradient: Tensor, what: str) -> Tensor:
+    """An alias of the result, which must have the dtype and shape of the gradient."""
+    array, expected = result.array, gradient.array
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{what} a Tensor whose array is {type(array).__name__}, expected an ndarray")
+    if array.shape != expected.shape or array.dtype != expected.dtype:
         raise RuntimeError(
-            f"{what} {found.dtype} of shape {found.shape}, the gradient is {expected.dtype} of shape {expected.shape}"
+            f"{what} {array.dtype} of shape {array.shape}, the gradient is {expected.dtype} of shape {expected.shape}"
         )
     return alias(result)

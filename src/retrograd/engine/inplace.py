@@ -1,9 +1,8 @@
 """Operations that change memory in place: what they do to the graph, and what they refuse.
 
 The new values are computed by ordinary operators from an alias of the old tensor and then written into its memory. The
-tensor goes on with their history, its base and its views with the part of it that concerns them. Nothing is lost:
-what the new history saved of the old values is copied first, and older nodes that saved them refuse to run, see
-changes.py.
+tensor takes over their history, and its base and views get histories that fit. Old values that the new history needs
+are copied first; older nodes that saved them refuse to run, see changes.py.
 
 Source: PyTorch's semantics ("In-place operations with autograd", CopySlices).
 """
@@ -15,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from .changes import mark, memory, next_order, saved_array
+from .changes import check_changeable, mark, memory, next_order, saved_array
+from .family import UNTRACKED, views_of
 from .function import Function
-from .grad_mode import INFERENCE, enable_grad, thread
+from .grad_mode import thread
 from .node import Node
 from .tensor import Tensor, alias, wrap
-from .views import UNTRACKED, Overwrite, replay, views_of
+from .views import rebase
 
 
 def modify(
@@ -37,9 +37,9 @@ def modify(
         operator: the name for messages, such as "add_".
         compute: gets the tensor as it was, with its history, and returns the new values, of its shape and dtype,
             made by differentiable operators.
-        operands: what else the new values depend on, as far as it may be a tensor that requires a gradient.
-        write: does the same to the array of x; it is used where neither x nor an operand requires a gradient. It
-            must raise before it changes anything, if it raises.
+        operands: what else the new values depend on, if it may be a tensor that requires a gradient.
+        write: does the same to the array of x; it is used if neither x nor an operand requires a gradient. If it
+            raises, it must not have changed anything.
 
     Where the new values do not depend on the old ones, compute is ``lambda old: Replaced.apply(old, values)``: the
     gradient to the old ones is zero. ``x[1:3] = v`` is that for ``modify(x[1:3], ...)``; an assignment by a mask or by
@@ -50,7 +50,7 @@ def modify(
             view that is such a leaf; x was made in inference_mode and this is outside; several elements of x share
             memory (expand); x is read-only; x is a view that was made while nothing was recorded, and gradients
             would have to flow through it.
-        ValueError: the new values have not the shape and dtype of x.
+        ValueError: the new values do not have the shape and dtype of x.
     """
     enabled = thread.mode.enabled
     array = x.array
@@ -59,7 +59,7 @@ def modify(
         write(array)
         mark((array,), operator)
         return x
-    before = next_order()  # what compute makes is younger
+    before = next_order()  # the nodes that compute makes are younger
     value = compute(alias(x))
     if value.array.shape != array.shape or value.array.dtype != array.dtype:
         raise ValueError(
@@ -91,65 +91,13 @@ class Replaced(Function):
         return wrap(np.zeros_like(g.array)) if ctx.needs_input_grad[0] else None, g
 
 
-def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
-    """Refuse what must not change in place.
-
-    Raises: as `modify`, which says what.
-    """
-    view = getattr(x, "_view", None)
-    base = view[0] if type(view) is tuple else x
-    if recording and base._requires_grad and base._edge is None:
-        what = "a leaf that requires a gradient" if base is x else "a view of a leaf that requires a gradient"
-        sign = operator[0]
-        example = f"x = x {sign} y" if operator == f"{sign}=" else f"x = x.clone() before {operator}"
-        raise RuntimeError(
-            f"{operator}: {what} cannot change while operations are recorded; put the line into "
-            f"'with retrograd.no_grad():', or write {example} for a new tensor"
-        )
-    if x._grad_req is INFERENCE and not thread.mode.inference:
-        raise RuntimeError(
-            f"{operator}: a tensor made in inference_mode cannot change outside of it; use tensor.clone() first"
-        )
-    array = x.array
-    if array.size and 0 in array.strides and any(
-        not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)
-    ):
-        raise RuntimeError(
-            f"{operator}: several elements of x, {array.dtype} of shape {array.shape}, share one place in memory (it "
-            "was expanded), so they cannot change one by one; use x.clone() first"
-        )
-    if not array.flags.writeable:
-        raise RuntimeError(f"{operator}: the memory of x is read-only; use x.clone() first")
-
-
-def rebase(x: Tensor, edge: Any) -> None:
-    """Give x, whose memory has just changed, a new history; likewise its base and all views of the base."""
-    view = getattr(x, "_view", None)
-    _set_edge(x, edge)
-    root = x
-    if type(view) is tuple:
-        root = view[0]
-        value = wrap(x.array)
-        value._requires_grad, value._edge = True, edge
-        with enable_grad():
-            changed = Overwrite.apply(alias(root), value, view, True)
-        _set_edge(root, changed._edge)
-    views = views_of(root)
-    done: dict[int, Tensor] = {}
-    for other in views:  # in the order they were made, so that a view of a view finds its parent done
-        if other is not x:
-            with enable_grad():
-                done[id(other)] = now = replay(other._view, root, done)
-            _set_edge(other, now._edge)
-
-
 def _check_family(x: Tensor, operator: str) -> None:
-    """Refuse a change with a history where the base or another view could not get theirs."""
+    """Refuse a change with a history if the base or another view cannot get its own."""
     view = getattr(x, "_view", None)
     if view is UNTRACKED:
         raise RuntimeError(
-            f"{operator}: x is a view that was made while nothing was recorded (no_grad), so its base would not learn "
-            "of a change that gradients flow through; make the view outside, or use x.clone()"
+            f"{operator}: x is a view that was made while nothing was recorded (no_grad), so its base cannot get "
+            "the history of this change; make the view outside of no_grad, or use x.clone()"
         )
     root = view[0] if view is not None else x
     for other in views_of(root):
@@ -160,19 +108,8 @@ def _check_family(x: Tensor, operator: str) -> None:
             )
 
 
-def _set_edge(x: Tensor, edge: Any) -> None:
-    """Move x, and the wish to retain its gradient, to another place in the graph."""
-    retains = x.retains_grad
-    if retains:
-        node = x._edge[0]  # type: ignore[index]
-        node.retained = tuple([pair for pair in node.retained if pair[1]() is not x])
-    x._edge, x._requires_grad = edge, True
-    if retains:
-        x.retain_grad()
-
-
 def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
-    """Copy what the nodes made since `before` saved of memory that is about to change."""
+    """Copy saved arrays of the nodes made since `before` whose memory is about to change."""
     waiting = [value._edge[0]]  # type: ignore[index]
     seen: set[int] = set()
     while waiting:
@@ -183,17 +120,17 @@ def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
         waiting.extend(edge[0] for edge in node.edges if type(edge) is tuple)
         saved = node.saved
         if type(saved) is list:
-            node.saved = [_copied(item) if _lies_in(item, owner) else item for item in saved]
+            node.saved = [_copy_item(item) if _lies_in(item, owner) else item for item in saved]
 
 
 def _lies_in(item: Any, owner: np.ndarray) -> bool:
     if type(item) is tuple and item[0]._requires_grad and item[0]._edge is None:
-        return False  # a leaf has no copy with its place in the graph; the backward will refuse it
+        return False  # a copy would not be the leaf in the graph; the backward will refuse it
     array = saved_array(item)
     return array is not None and memory(array) is owner
 
 
-def _copied(item: Any) -> Any:
+def _copy_item(item: Any) -> Any:
     """A saved item with an array of its own."""
     if isinstance(item, np.ndarray):
         return item.copy(order="K")

@@ -1,10 +1,10 @@
 """The user's line: which line of the program outside this package an operator was called from.
 
-A place is (code, offset of the instruction in it), which costs less to keep than a file and a number and holds nothing
-alive but code. It is turned into words only where a message needs them.
+A place is (code, offset of the instruction in it), which is cheaper than a file name and a line number and keeps only
+code alive. It becomes text only when a message needs it.
 
-Looking up the callers costs a quarter of a microsecond each. A layer of this package therefore notes the line that
-called it as the `site` of the thread, and all that runs inside takes it from there.
+Walking up the stack costs a quarter of a microsecond per caller. A layer of this package therefore stores the line that
+called it as the `site` of the thread, and the operators inside take it from there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PACKAGE = __file__[: -len("engine/line.py")]
 
 
 class _Inside(dict[str, bool]):
-    """File name -> whether the file belongs to this package; a name is judged once."""
+    """File name -> whether the file belongs to this package, computed once for each name."""
 
     def __missing__(self, file: str) -> bool:
         inside = self[file] = file.startswith(_PACKAGE)
@@ -31,7 +31,7 @@ inside = _Inside()
 
 
 def user_place(depth: int = 1) -> Place:
-    """The innermost place outside the package, from `depth` callers up; the outermost one if all is inside."""
+    """The innermost place outside the package, starting `depth` callers up; the outermost one if all are inside."""
     try:
         frame: Any = sys._getframe(depth + 1)
     except ValueError:
@@ -57,7 +57,7 @@ def line_of(place: Place) -> int:
     return next((line for start, end, line in code.co_lines() if start <= offset < end and line), code.co_firstlineno)
 
 
-def words(place: Place | None) -> str:
+def describe_place(place: Place | None) -> str:
     """``file.py:12: y = x * w``, as far as it is known."""
     if place is None:
         return "an unknown line"

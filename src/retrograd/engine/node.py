@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from .changes import check, clock, mark
-from .grad_mode import INFERENCE, thread
+from .changes import check, check_changeable, clock, mark, next_order
 from .line import Place, call_place
 from .tensor import Tensor, wrap
 
@@ -20,33 +19,14 @@ Retained = tuple[tuple[int, Callable[[], Tensor | None]], ...]  # (output, weak 
 Hooks = tuple[tuple[int, dict[int, Callable[[Tensor], Any]]], ...]  # (output, its hooks), see register_hook
 
 
-class SavedOutput:
-    """Stands for an output among the saved tensors: the tensor itself would hold the node that holds it."""
-
-    __slots__ = ("array", "index")
-
-    def __init__(self, array: ndarray, index: int) -> None:
-        self.array = array
-        self.index = index
-
-
-class SavedIntermediate:
-    """Stands for a floating tensor made inside forward: its own dependence on the inputs was not recorded."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: ndarray) -> None:
-        self.array = array
-
-
 class Node:
     """One call of a Function: `ctx` inside forward and backward, `grad_fn` of the tensors that came out.
 
-    Further attributes may be set freely; they live as long as the graph. Arrays belong into
+    Further attributes may be set freely; they live as long as the graph. Arrays belong in
     `save_for_backward`, whose contents are freed as soon as the sweep has used them.
     """
 
-    # Every step makes hundreds of nodes: what nearly all have in common is a default of the class.
+    # A training step makes hundreds of nodes: values that most have in common are defaults of the class.
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -67,10 +47,9 @@ class Node:
     needs_input_grad: tuple[bool, ...]  # one per argument of forward
     order: int  # smaller = made later
     edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
-    outputs: Any  # shape and dtype of each; None if there is one and nothing is special about it
+    outputs: Any  # shape and dtype of each; None for a single output with nothing special
     place: Place  # the user's line; set if anything was saved
-    # What `save_for_backward` was given. Once forward has returned, a list: a Tensor of the caller stands there with
-    # the array that it held then (`x.array = other` does not reach that), others have stand-ins. FREED, a Deferred.
+    # The arguments of `save_for_backward`. Once forward has returned: a list as in saved.py, FREED, or a Deferred.
     saved: Any
 
     def save_for_backward(self, *tensors: Tensor | ndarray | None) -> None:
@@ -85,10 +64,10 @@ class Node:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` kept, in its order.
+        """The saved tensors, in the order of `save_for_backward`.
 
         Raises:
-            RuntimeError: a sweep without retain_graph=True has freed it, or it was changed in place since.
+            RuntimeError: a sweep without retain_graph=True has freed them, or one was changed in place since.
         """
         saved = self.saved
         if saved is FREED:
@@ -105,19 +84,20 @@ class Node:
         if late:  # something was changed in place since
             check(self, saved)
         if type(saved) is list:
-            found = []
+            tensors = []
             for item in saved:
                 kind = type(item)
-                if kind is tuple and item[0].array is item[1]:
-                    item = item[0]
-                elif kind is not ndarray:
-                    item = _restore(self, item)
-                found.append(item)
-            return (*found,)
+                if kind is tuple:
+                    tensor = item[0]
+                    item = tensor if tensor.array is item[1] else tensor._as_saved(item[1])
+                elif kind is not ndarray and item is not None and not isinstance(item, ndarray):
+                    item = item.restore(self)
+                tensors.append(item)
+            return (*tensors,)
         return saved
 
     def free(self) -> None:
-        """Let go of what was saved; a further backward raises. For a backward that writes over it."""
+        """Release the saved tensors, for a backward that overwrites them; another backward raises."""
         self.saved = FREED
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -132,13 +112,11 @@ class Node:
         Raises:
             RuntimeError: a leaf that requires a gradient, or a view of one, while the call is recorded.
         """
-        from .inplace import check_changeable  # it is made of Functions
-
         for tensor in tensors:
             check_changeable(tensor, self.function.__name__, any(self.needs_input_grad))
         mark([tensor.array for tensor in tensors], self.function.__name__, call_place())
         self.dirty = tensors
-        self.outputs = self.outputs or ()  # something is special about them
+        self.outputs = self.outputs or ()  # not None: one of them is special
 
     def set_materialize_grads(self, value: bool) -> None:
         """With False, backward gets None instead of zeros for an output that received no gradient."""
@@ -157,54 +135,18 @@ class Node:
         return f"<{self.name()}>"
 
 
-def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> None:
-    """Replace saved tensors by pairs with their arrays, or by stand-ins."""
-    kept: list[Any] = []
-    given = {id(arg) for arg in args}
-    for position, item in enumerate(node.saved):
-        stand_in: Any = item
-        if isinstance(item, Tensor):
-            if item._grad_req is INFERENCE:
-                raise RuntimeError(
-                    f"{node.function.__name__}: a tensor made in inference_mode cannot be saved for a backward; use "
-                    "tensor.clone() outside inference_mode, or no_grad instead of inference_mode"
-                )
-            stand_in = item, item.array
-            if id(item) not in given:
-                for index, output in enumerate(outputs):
-                    if output is item:
-                        if node.outputs is None or output._edge is not None:
-                            stand_in = SavedOutput(item.array, index)
-                        break
-                else:
-                    # One that requires a gradient came from outside forward and has its own history.
-                    if not item._requires_grad and item.array.dtype.kind == "f":
-                        stand_in = SavedIntermediate(item.array)
-        elif item is not None and not isinstance(item, ndarray):
-            raise TypeError(
-                f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
-                f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"
-            )
-        kept.append(stand_in)
-    node.saved = kept
-
-
-def _restore(node: Node, item: Any) -> Any:
-    """The saved tensor for a stand-in, or for one that holds another array by now."""
-    kind = type(item)
-    if kind is tuple:
-        from .kept import Kept  # it is a Function, which is made of Nodes
-
-        return Kept.apply(*item)
-    if kind is SavedOutput:
-        tensor = wrap(item.array)
-        tensor._requires_grad = True
-        tensor._edge = (node, item.index, item.array.shape, item.array.dtype)
-        return tensor
-    if kind is SavedIntermediate:
-        if thread.mode.enabled:
-            from .once import Intermediate, refusing  # they are Functions, which are made of Nodes
-
-            return refusing(item.array, Intermediate, node.function, node.edges)
-        return wrap(item.array)
-    return item
+def with_history(
+    array: ndarray, function: type[Function], edges: tuple[Any, ...], saved: tuple[Any, ...] = ()
+) -> Tensor:
+    """A Tensor around `array` that counts as a result of `function`, with a node made by hand."""
+    node = Node()
+    node.function = function
+    node.saved = saved
+    node.outputs = None
+    node.edges = edges
+    node.needs_input_grad = tuple([edge is not None for edge in edges])
+    node.order = next_order()
+    tensor = wrap(array)
+    tensor._requires_grad = True
+    tensor._edge = (node, 0, array.shape, array.dtype)
+    return tensor

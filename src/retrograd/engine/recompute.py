@@ -1,8 +1,8 @@
-"""Recomputation: a part of the graph whose saved tensors are dropped and computed again when a backward asks.
+"""Recomputation: a part of the graph whose saved tensors are dropped and computed again when a backward needs them.
 
-The function runs as usual and its nodes stay, with their places in the graph; only what they saved is replaced by a
-`Deferred`. The first backward that wants one runs the function again and takes what the nodes of that second run
-saved, in the order in which they were made. Derivatives of any order work, since the graph is the one of the first run.
+The function runs as usual and its nodes stay in the graph; only what they saved is replaced by a `Deferred`. The first
+backward that needs one runs the function again and takes what the nodes of that second run saved, in the order in which
+they were made. Derivatives of any order work, since the graph is that of the first run.
 
 Source: T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016 (arXiv:1604.06174).
 """
@@ -18,42 +18,43 @@ from .changes import check, next_order, saved_array
 from .function import Function
 from .grad_mode import enable_grad, thread
 from .line import user_place
-from .node import Node, SavedIntermediate, SavedOutput
+from .node import Node
+from .saved import SavedIntermediate, SavedOutput
 from .tensor import Tensor, wrap
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 
 
 class Checkpoint(Function):
-    """The name under which messages speak of a recomputed part."""
+    """The name of a recomputed part in messages."""
 
 
 class Deferred:
-    """Stands for what a node saved: what to keep of it, and the region that computes the rest."""
+    """Stands for what a node saved: the items that are kept, and the region that computes the others again."""
 
     __slots__ = ("index", "items", "region")
 
     def __init__(self, region: Region, index: int, saved: Any) -> None:
         self.region = region
         self.index = index
-        self.items = [_template(item) for item in saved]
+        self.items = [_drop_array(item) for item in saved]
 
     def restore(self, node: Node) -> list[Any]:
         """What the node saved, in arrays of the second run."""
-        found = self.region.take(self.index)
+        again = self.region.take(self.index)
         restored: list[Any] = []
-        if len(found) == len(self.items):
-            for item, other in zip(self.items, found, strict=True):
-                restored.append(item.fill(other) if type(item) is _Hole else item)
+        if len(again) == len(self.items):
+            for item, other in zip(self.items, again, strict=True):
+                restored.append(item.fill(other) if type(item) is _Dropped else item)
                 if restored[-1] is None and other is not None:
                     break
             else:
-                check(node, restored)  # of these, leaves were kept and not computed again
+                check(node, restored)  # leaves among these were kept, not computed again
                 return restored
         self.region.refuse(f"what {node.function.__name__} saved has another shape or type")
 
 
-class _Hole:
+class _Dropped:
     """A saved item without its array."""
 
     __slots__ = ("dtype", "edge", "index", "kind", "requires_grad", "shape")
@@ -86,19 +87,19 @@ class _Hole:
         return tensor, array
 
 
-def _template(item: Any) -> Any:
-    """A leaf that requires a gradient is a parameter and lives anyway; the rest is computed again."""
+def _drop_array(item: Any) -> Any:
+    """The item without its array. A leaf that requires a gradient is a parameter and stays alive anyway: it is kept."""
     if item is None or (type(item) is tuple and item[0]._requires_grad and item[0]._edge is None):
         return item
-    return _Hole(item)
+    return _Dropped(item)
 
 
 class _Complete(BaseException):
-    """The second run has saved all that was asked for."""
+    """Ends the second run early: every node has saved its tensors."""
 
 
 class Watch:
-    """Runs instead of Function.apply and shows every node that saved something to `each`."""
+    """Runs instead of Function.apply and calls `each` with every node that saved something."""
 
     __slots__ = ("below", "each")
 
@@ -125,7 +126,7 @@ class Watch:
 class Region:
     """One call of a function whose saved tensors are computed again.
 
-    `around` gives a context manager for the second run, in which the function must do the same as in the first.
+    `around` returns a context manager for the second run, in which the function must do the same as in the first.
     """
 
     def __init__(
@@ -135,9 +136,9 @@ class Region:
         self.around = around
         self.algorithm = "auto"  # of convolutions, in both runs
         self.count = 0
-        self.found: dict[int, Any] = {}
-        # The arguments are what this region saves. A node holds them, so that they are watched for changes, and so
-        # that the region around this one, if any, can drop and compute them as well.
+        self.recomputed: dict[int, Any] = {}  # index of a node -> what it saved in the second run
+        # This region saves the arguments. A node holds them, so that changes in place are noticed and an outer region
+        # can drop and compute them again as well.
         self.names = [*range(len(args)), *kwargs]
         values = [*args, *kwargs.values()]
         self.others = [None if isinstance(value, Tensor) else value for value in values]
@@ -162,10 +163,10 @@ class Region:
         return result
 
     def take(self, index: int) -> Any:
-        """What the node number `index` saved, computed again if it is not there; it is given away once."""
-        if index not in self.found:
+        """What node number `index` saved, computed again unless it is there; each can be taken once."""
+        if index not in self.recomputed:
             self._run_again()
-        return self.found.pop(index)
+        return self.recomputed.pop(index)
 
     def refuse(self, what: str) -> NoReturn:
         raise RuntimeError(
@@ -201,8 +202,8 @@ class Region:
         if len(nodes) != self.count:
             self.refuse(f"{len(nodes)} operators saved something, {self.count} did before")
         for node in nodes:
-            check(node, node.saved)  # an operator in place may have changed what others had saved
-        self.found = {index: node.saved for index, node in enumerate(nodes)}
+            check(node, node.saved)  # a later in-place operator may have changed it
+        self.recomputed = {index: node.saved for index, node in enumerate(nodes)}
 
     def _arguments(self, tensors: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         values = [other if tensor is None else tensor for tensor, other in zip(tensors, self.others, strict=True)]

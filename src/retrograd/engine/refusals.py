@@ -1,4 +1,4 @@
-"""What a sweep refuses: roots and upstream gradients that do not fit, and what a backward must not return."""
+"""The checks of a sweep: its roots and upstream gradients, and what a backward returns."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
     return result
 
 
-def upstream_of(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph: bool) -> list[Tensor]:
+def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create_graph: bool) -> list[Tensor]:
     """The checked upstream gradient of each root."""
     argument = "grad_outputs" if caller == "grad" else "gradient"
-    if given is None:
+    if upstream is None:
         gradients: tuple[Any, ...] = (None,) * len(roots)
     else:
-        gradients = (given,) if isinstance(given, Tensor) else tuple(given)
+        gradients = (upstream,) if isinstance(upstream, Tensor) else tuple(upstream)
         if len(gradients) != len(roots):
             raise RuntimeError(
                 f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or "
@@ -48,7 +48,7 @@ def upstream_of(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph
                     f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
                     "first, for example with sum()"
                 )
-            result.append(wrap(np.ones(shape, dtype) if shape else np.array(1, dtype)))  # ones takes longer
+            result.append(wrap(np.ones(shape, dtype) if shape else np.array(1, dtype)))  # np.ones takes longer
             continue
         if not isinstance(gradient, Tensor):
             raise TypeError(
@@ -58,14 +58,14 @@ def upstream_of(roots: tuple[Tensor, ...], given: Any, caller: str, create_graph
         if gradient.array.shape != shape or gradient.array.dtype != dtype:
             raise RuntimeError(
                 f"{caller}: {argument} of tensor {position} is {gradient.array.dtype} of shape "
-                f"{gradient.array.shape}, expected {dtype} of shape {shape} as the tensor itself"
+                f"{gradient.array.shape}, expected {dtype} of shape {shape} like the tensor itself"
             )
         result.append(alias(gradient) if create_graph else wrap(gradient.array))
     return result
 
 
 def check_count(node: Node, grads: tuple[Any, ...]) -> None:
-    """More gradients than arguments are fine if they are None, fewer if the rest is not needed."""
+    """Refuse a wrong number of gradients: extra ones must be None, missing ones must not be needed."""
     edges = node.edges
     if any(item is not None for item in grads[len(edges) :]) or any(
         edge is not None for edge in edges[len(grads) :]
@@ -77,7 +77,7 @@ def check_count(node: Node, grads: tuple[Any, ...]) -> None:
 
 
 def refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoReturn:
-    """The error for a gradient of the wrong type, shape or dtype, returned by the backward of `node`."""
+    """Raise the error for a gradient of the wrong type, shape or dtype that the backward of `node` returned."""
     name = node.function.__name__
     position = next(
         index for index, item in enumerate(grads) if item is gradient and node.edges[index] is edge
@@ -91,7 +91,7 @@ def refuse_gradient(node: Node, grads: Any, gradient: Any, edge: Any) -> NoRetur
     rule = "shape" if gradient.array.shape != shape else "dtype"
     raise RuntimeError(
         f"{name}: backward returned a gradient of the wrong {rule} for argument {position}: got "
-        f"{gradient.array.dtype} of shape {gradient.array.shape}, expected {dtype} of shape {shape} as the "
+        f"{gradient.array.dtype} of shape {gradient.array.shape}, expected {dtype} of shape {shape} like the "
         "argument itself"
-        + ("" if type(edge) is tuple else "; if other data was assigned to it after forward, run forward again")
+        + ("" if type(edge) is tuple else "; if another array was assigned to it after forward, run forward again")
     )

@@ -1,4 +1,4 @@
-"""What gradcheck finds: faults, the report that lists them, and the error that carries the report."""
+"""What gradcheck finds: faults, the report that lists them, and the error that carries it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class GradcheckFault:
-    """One thing that is wrong: `check` is the name of the check that found it."""
+    """One fault; `check` is the name of the check that found it."""
 
     check: str
     message: str
@@ -27,7 +27,7 @@ class GradcheckFault:
 
 @dataclass
 class GradcheckReport:
-    """What a check found; true if it found no fault."""
+    """The faults that a check has found; true if there are none."""
 
     name: str
     faults: list[GradcheckFault] = field(default_factory=list)

@@ -23,31 +23,31 @@ def backward_source(tensor_or_function: Any) -> str:
         OSError: Python has no source text for it, for example because it was typed into an interactive
             session.
     """
-    thing = tensor_or_function
-    if isinstance(thing, Tensor):
-        if thing.grad_fn is None:
+    target = tensor_or_function
+    if isinstance(target, Tensor):
+        if target.grad_fn is None:
             raise ValueError(
-                "backward_source: this tensor is no result of a recorded operation, so no backward belongs "
-                "to it; pass a result computed from tensors that require a gradient"
+                "backward_source: this tensor is not the result of a recorded operation, so it has no "
+                "backward; pass a result computed from tensors that require a gradient"
             )
-        thing = thing.grad_fn
-    if isinstance(thing, Node):
-        thing = thing.function
-    if inspect.ismethod(thing) and isinstance(thing.__self__, type):
-        thing = thing.__self__
-    if not (isinstance(thing, type) and issubclass(thing, Function)):
+        target = target.grad_fn
+    if isinstance(target, Node):
+        target = target.function
+    if inspect.ismethod(target) and isinstance(target.__self__, type):
+        target = target.__self__
+    if not (isinstance(target, type) and issubclass(target, Function)):
         raise TypeError(
             "backward_source: expected a Tensor, its grad_fn or a Function, got "
             f"{type(tensor_or_function).__name__}"
         )
-    if thing.backward is Function.backward:
-        raise TypeError(f"backward_source: {thing.__name__} defines no backward")
+    if target.backward is Function.backward:
+        raise TypeError(f"backward_source: {target.__name__} defines no backward")
     # an operator that is made of formulas has one gradient, or one to each operand
-    formulas = [text for text in getattr(thing, "formulas", ()) if "_grad" in text.__name__]
+    formulas = [text for text in getattr(target, "formulas", ()) if "_grad" in text.__name__]
     try:
-        texts = [textwrap.dedent(inspect.getsource(text)) for text in formulas or [inspect.unwrap(thing.backward)]]
+        texts = [textwrap.dedent(inspect.getsource(text)) for text in formulas or [inspect.unwrap(target.backward)]]
         return "\n\n".join(text.removeprefix("@formula\n") for text in texts)
     except (OSError, TypeError) as error:
         raise OSError(
-            f"backward_source: Python has no source text of {thing.__qualname__}.backward: {error}"
+            f"backward_source: Python has no source text of {target.__qualname__}.backward: {error}"
         ) from None

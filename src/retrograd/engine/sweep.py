@@ -1,9 +1,8 @@
-"""The backward sweep: from outputs to leaves, each node once, in the reverse of the order in which they were
-made.
+"""The backward sweep: from outputs to leaves, each node once, youngest first.
 
-A node can only depend on older nodes, so taking the youngest waiting node from a heap visits every node after
-all of its consumers: no search of the graph comes first, and no recursion. Each gradient is dropped when it
-is used. One graph is swept by one thread at a time.
+A node can only depend on older nodes, so taking the youngest waiting node from a heap visits every node after all of
+its consumers, without a search of the graph and without recursion. Each gradient is dropped once it has been used. Only
+one thread at a time may sweep a graph.
 """
 
 from __future__ import annotations
@@ -14,20 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from .anomaly import origin
+from .anomaly import describe_origin
 from .arguments import as_flag
 from .arithmetic import arithmetic
 from .deliver import Entry, deliver, own
-from .grad_mode import set_grad_enabled, thread
+from .grad_mode import enable_grad, no_grad, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
-from .refusals import as_tuple, check_count, refuse_gradient, upstream_of
+from .refusals import as_tuple, check_count, check_upstream, refuse_gradient
 from .tensor import Tensor, alias, wrap
-from .zero_slope import ZERO, join, spread
+from .zero_slope import ZERO, join, spread_zeros
 
-# order of a node that has to wait for a gradient -> the needs_input_grad it gets; None: only its gradient is
-# wanted
-Ways = Mapping[int, tuple[bool, ...] | None]
+# order of a node on a path to an input -> the needs_input_grad it gets; None: it ends the path
+Paths = Mapping[int, tuple[bool, ...] | None]
 
 
 def backward(
@@ -38,7 +36,7 @@ def backward(
 ) -> None:
     """Deliver the gradients of `tensors`, weighted by `grad_tensors`, to the leaves of their graph.
 
-    A leaf gets its gradient once, at the end, by its `grad_req`: "add" adds to `grad`, "write" replaces it.
+    A leaf gets its gradient once, at the end, according to its `grad_req`: "add" adds to `grad`, "write" replaces it.
     If the sweep fails, no leaf has changed.
 
     Args:
@@ -49,28 +47,28 @@ def backward(
         create_graph: record the sweep, so that the gradients can be differentiated again.
 
     Raises:
-        RuntimeError: a tensor does not require a gradient, is no scalar and has no upstream gradient, or its
+        RuntimeError: a tensor does not require a gradient, is not a scalar and has no upstream gradient, or its
             graph was freed; a gradient has the wrong shape or dtype, or a backward returned the wrong number
             of them.
-        TypeError: a gradient is no Tensor, or a flag no truth value.
+        TypeError: a gradient is not a Tensor, or a flag is not a bool.
     """
     if create_graph is not False:
         create_graph = as_flag("backward", "create_graph", create_graph)
     keep = create_graph if retain_graph is None else as_flag("backward", "retain_graph", retain_graph)
     roots = as_tuple(tensors, "backward", "tensors")
-    upstream = upstream_of(roots, grad_tensors, "backward", create_graph)
+    upstream = check_upstream(roots, grad_tensors, "backward", create_graph)
     mode = thread.mode
-    found = mode.delivery
-    mode.delivery = found or object()
+    previous = mode.delivery
+    mode.delivery = previous or object()
     try:
         entries, _ = _sweep(roots, upstream, keep, create_graph)
         del upstream
         deliver(entries, create_graph)
         if registered.leaves:
-            with set_grad_enabled(create_graph):
+            with enable_grad() if create_graph else no_grad():
                 run_post_hooks(entries)
     finally:
-        mode.delivery = found
+        mode.delivery = previous
 
 
 def grad(
@@ -83,15 +81,15 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; no `grad` is touched.
 
-    Only nodes on a way to an input run, and their `needs_input_grad` names only what leads there.
+    Only nodes on a path to an input run, and their `needs_input_grad` is True only for arguments on such a path.
 
     Args:
         inputs: leaves or results of operations; a leaf whose grad_req is "null" counts as unused.
         allow_unused: give None for an input that the outputs do not depend on, instead of raising.
         The others are those of `backward`.
 
-    A grad_output that reaches an input unchanged is returned as it is, not copied, as in PyTorch, and what
-    reaches an input as a view of a grad_output, such as a part of it, as that view.
+    If a grad_output or a view of one, such as a slice, reaches an input unchanged, it is returned without a copy, as in
+    PyTorch.
 
     Raises:
         RuntimeError: an input is unused or requires no gradient; and the errors of `backward`.
@@ -109,18 +107,18 @@ def grad(
                 f"grad: inputs[{position}] does not require a gradient; set requires_grad=True before using "
                 "it"
             )
-    upstream = upstream_of(roots, grad_outputs, "grad", create_graph)
+    upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
     entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
-    given = [g.array for g in upstream]
+    arrays = [g.array for g in upstream]
     del upstream
-    found = {id(entry[0]): entry for entry in entries}
+    delivered = {id(entry[0]): entry for entry in entries}
     results: list[Tensor | None] = []
     for position, tensor in enumerate(wanted):
         edge = tensor._edge
-        entry = found.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
+        entry = delivered.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
         if entry is not None:
-            handed_on = not create_graph and any(_shows(array, entry[1].array) for array in given)
-            results.append(wrap(entry[1].array) if handed_on else own(entry, create_graph))
+            passed_on = not create_graph and any(_is_part(array, entry[1].array) for array in arrays)
+            results.append(wrap(entry[1].array) if passed_on else own(entry, create_graph))
         elif allow_unused:
             results.append(None)
         else:
@@ -133,14 +131,14 @@ def grad(
     return tuple(results)
 
 
-def _shows(array: np.ndarray, view: np.ndarray) -> bool:
-    """Whether `view` is `array`, or shows a part of it that can be written to: what `expand` repeats can not."""
+def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
+    """Whether `view` is `array` or a writable view of it, which a result of `expand` is not."""
     if view is array:
         return True
     owner = array.base
     if view.base is not (array if owner is None else owner) or not view.flags.writeable:
         return False
-    return owner is None or np.shares_memory(view, array)  # else the memory holds other things too
+    return owner is None or np.shares_memory(view, array)  # else the memory holds more than `array`
 
 
 # ---- the sweep ---------------------------------------------------------------------------------------------
@@ -158,10 +156,10 @@ def _sweep(
     Returns [tensor, gradient, ...] of every leaf and of every result that retains its gradient, and the same
     of the `wanted` results by (order of the node, output).
     """
-    ways: Ways | None = None
+    paths: Paths | None = None
     capture: set[tuple[int, int]] = set()
     if wanted is not None:
-        ways = _ways(roots, wanted)
+        paths = _find_paths(roots, wanted)
         capture = {(t._edge[0].order, t._edge[1]) for t in wanted if t._edge is not None}
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
@@ -169,7 +167,7 @@ def _sweep(
     made: set[tuple[int, int]] = set()  # (order, output) whose pending gradient is a buffer of this sweep
     leaves: dict[int, Entry] = {}
     retained: list[Entry] = []
-    zeros: list[Any] = []  # edges to which a gradient of zeros goes, see zero_slope.py
+    zeros: list[Any] = []  # edges that get a gradient of zeros, see zero_slope.py
     node: Any = None
     data: Any
     entry: Any
@@ -177,13 +175,13 @@ def _sweep(
     edges: Any = [root._edge or root for root in roots]
     grads: Any = upstream
     mode = thread.mode
-    found = mode.enabled, mode.watch, mode.sweeping, mode.keeping
+    previous = mode.enabled, mode.watch, mode.sweeping, mode.keeping
     inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
     # No call between this line and the next: Python may raise KeyboardInterrupt after one.
     mode.enabled, mode.watch, mode.sweeping, mode.keeping = create_graph, None, not create_graph, keep
     try:
         while True:
-            # Hand the gradients on. Extra ones were checked to be None, missing ones to be unneeded.
+            # Pass the gradients on. Extra ones have been checked to be None, missing ones not to be needed.
             for edge, gradient in zip(edges, grads):  # noqa: B905
                 if gradient is None or edge is None:
                     continue
@@ -200,7 +198,7 @@ def _sweep(
                     order = target.order
                     entry = pending.get(order)
                     if entry is None:
-                        if ways is not None and order not in ways:
+                        if paths is not None and order not in paths:
                             continue
                         if target.outputs is None:
                             pending[order] = [target, gradient]
@@ -235,13 +233,13 @@ def _sweep(
             node = entry[0]
             edges = node.edges
             try:
-                if ways is not None:
+                if paths is not None:
                     if node.hooks:
                         run_hooks(node, entry)
                     for output in range(len(entry) - 1):
                         if (order, output) in capture and entry[output + 1] is not None:
                             captured[order, output] = [None, entry[output + 1], False]
-                    needs = ways[order]
+                    needs = paths[order]
                     if needs is None:
                         edges = ()
                         grads = ()
@@ -264,7 +262,7 @@ def _sweep(
                 if inspect is not None:
                     inspect(node, entry, grads)
             except Exception as error:
-                error.add_note(f"raised in the backward of {node.function.__qualname__}{origin(node)}")
+                error.add_note(f"raised in the backward of {node.function.__qualname__}{describe_origin(node)}")
                 raise
             if type(grads) is not tuple:
                 grads = tuple(grads) if type(grads) is list else (grads,)
@@ -275,22 +273,22 @@ def _sweep(
             if not keep and node.saved:
                 node.saved = FREED
         if zeros:
-            spread(zeros, ways, leaves, captured, capture)
+            spread_zeros(zeros, paths, leaves, captured, capture)
         if registered.leaves:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled, mode.watch, mode.sweeping, mode.keeping = found
+        mode.enabled, mode.watch, mode.sweeping, mode.keeping = previous
     return [*leaves.values(), *retained], captured
 
 
 def _run_narrowed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:
     """Run a node that is to compute only some of its gradients."""
-    found = node.needs_input_grad
+    previous = node.needs_input_grad
     node.needs_input_grad = needs
     try:
         return _run(node, entry)
     finally:
-        node.needs_input_grad = found
+        node.needs_input_grad = previous
 
 
 def _run(node: Node, entry: list[Any]) -> Any:
@@ -300,7 +298,7 @@ def _run(node: Node, entry: list[Any]) -> Any:
 
 
 def _run_foreign(node: Node, grads: list[Any]) -> Any:
-    """Run a backward of the user. What it keeps of its tensors and assigns to their `array` reaches nothing here."""
+    """Run a backward of the user, on aliases: tensors that it keeps and assigns other arrays to are not the sweep's."""
     results = node.function.backward(node, *[alias(g) if isinstance(g, Tensor) else g for g in grads])
     several = results if isinstance(results, (tuple, list)) else (results,)
     return tuple([alias(item) if type(item) is Tensor else item for item in several])
@@ -326,8 +324,8 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
     return wrap(arithmetic.add(total.array, gradient.array))
 
 
-def _ways(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Ways:
-    """The nodes between `roots` and `wanted`."""
+def _find_paths(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Paths:
+    """The nodes on paths from `roots` to `wanted`, as in `Paths`."""
     targets = {tensor._edge[0].order for tensor in wanted if tensor._edge is not None}
     leaves = {id(tensor) for tensor in wanted if tensor._edge is None}
     stack = [root._edge[0] for root in roots if root._edge is not None]
@@ -337,16 +335,16 @@ def _ways(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> Ways:
             if type(edge) is tuple and edge[0].order not in seen:
                 seen[edge[0].order] = edge[0]
                 stack.append(edge[0])
-    ways: dict[int, tuple[bool, ...] | None] = {}
+    paths: dict[int, tuple[bool, ...] | None] = {}
     for order in sorted(seen, reverse=True):  # the oldest first
         needs = tuple(
             [
-                edge is not None and (edge[0].order in ways if type(edge) is tuple else id(edge) in leaves)
+                edge is not None and (edge[0].order in paths if type(edge) is tuple else id(edge) in leaves)
                 for edge in seen[order].edges
             ]
         )
         if any(needs):
-            ways[order] = needs
+            paths[order] = needs
         elif order in targets:
-            ways[order] = None
-    return ways
+            paths[order] = None
+    return paths

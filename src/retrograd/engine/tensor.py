@@ -1,6 +1,7 @@
 """Tensor: a NumPy array that knows how it was made.
 
-Operators and mathematical methods are attached by `retrograd.ops`; here is what the engine itself needs.
+Its operators and mathematical methods are attached by `retrograd.ops`, those that run or watch a backward sweep by
+`methods.py`.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ import numpy as np
 
 from .arguments import as_flag
 from .attached import Attached
+from .changes import mark_detached
 from .convert import ALLOWED, FLOAT64, INT64, as_allowed_array
+from .family import part
 from .grad_mode import INFERENCE, thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .hooks import HookDict, RemovableHandle
+    from .hooks import HookDict
     from .node import Node
 
     # (node that made the tensor, which of its outputs, shape, dtype)
     Edge = tuple[Node, int, tuple[int, ...], np.dtype[Any]]
-    Hook = Callable[["Tensor"], Any]
 
 GRADIENT_REQUESTS = ("add", "write", "null")
 _ndarray, _new = np.ndarray, object.__new__
@@ -40,14 +40,14 @@ class Tensor(Attached):
         dtype: convert to this dtype first.
 
     Raises:
-        TypeError: a dtype that is not allowed, or data that is no array of numbers.
+        TypeError: a dtype that is not allowed, or data that is not an array of numbers.
         RuntimeError: `requires_grad=True` for integers or bools.
 
     `array` is the NumPy array that it holds, `data` a Tensor of the same memory without history, `grad` the accumulated
-    gradient (Tensor or None) of the same shape and dtype.
+    gradient, which is a Tensor of the same shape and dtype or None.
     """
 
-    # Those of the second line are missing until they are needed: most tensors live for a moment.
+    # The slots of the second line are unset until they are needed: most tensors are short-lived.
     __slots__ = (
         *("__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "array"),
         *("_hooks", "_post_hooks", "_view", "_views"),
@@ -62,8 +62,8 @@ class Tensor(Attached):
     _grad_req: str
     _hooks: HookDict  # of a leaf, see hooks.py
     _post_hooks: HookDict
-    _view: Any  # how the tensor is a view of another one, see views.py
-    _views: Any  # its views, see views.py
+    _view: Any  # how the tensor is a view of another one, see family.py
+    _views: Any  # its views, see family.py
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
         if type(data) is not _ndarray or dtype is not None or data.dtype not in ALLOWED:
@@ -210,16 +210,16 @@ class Tensor(Attached):
 
     @property
     def data(self) -> Tensor:
-        """A tensor that shares the memory and has no history: what is written to it is written to this one.
+        """A tensor that shares the memory of this one and has no history: a change of one is a change of both.
 
-        Setting it to another tensor lets this one share that one's memory and leaves its history as it is. What an
-        earlier call has saved for its backward stays what it was, and views of the old memory are no views any more.
+        Setting it makes this tensor share the memory of another one; its history and `grad` stay. Earlier calls keep
+        the old values for their backward. Views keep the old memory: they still follow each other, but not this tensor.
 
         Setting it raises:
             TypeError: not a Tensor, or one of another dtype.
             ValueError: one of another shape.
         """
-        return self.detach()
+        return Tensor.detach(self)  # an uninitialized parameter has its own detach, and no values
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -228,15 +228,13 @@ class Tensor(Attached):
             raise TypeError(f"data: expected a Tensor, got {type(value).__name__}; wrap it: Tensor(array)")
         if value.array.dtype != old.dtype:
             raise TypeError(
-                f"data: expected {old.dtype} as the tensor itself, got {value.array.dtype}; "
+                f"data: expected {old.dtype} like the tensor itself, got {value.array.dtype}; "
                 "convert it: value.to(tensor.dtype)"
             )
         if value.array.shape != old.shape:
-            raise ValueError(f"data: expected shape {old.shape} as the tensor itself, got {value.array.shape}")
+            raise ValueError(f"data: expected shape {old.shape} like the tensor itself, got {value.array.shape}")
         if value.array is not old:
-            from .views import forget  # it is made of Functions
-
-            forget(self)
+            part(self, value.array)
             self.array = value.array
 
     @property
@@ -274,7 +272,7 @@ class Tensor(Attached):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward sweeps have delivered, or None.
+        """The gradient that backward sweeps have accumulated, or None.
 
         Setting it raises:
             TypeError, ValueError: not a Tensor or None, or another shape or dtype than this tensor's.
@@ -292,14 +290,14 @@ class Tensor(Attached):
                 raise ValueError("grad: a tensor cannot be its own gradient; assign a copy")
             if value.array.shape != self.array.shape or value.array.dtype != self.array.dtype:
                 raise ValueError(
-                    f"grad: expected {self.array.dtype} of shape {self.array.shape} as the tensor itself, "
+                    f"grad: expected {self.array.dtype} of shape {self.array.shape} like the tensor itself, "
                     f"got {value.array.dtype} of shape {value.array.shape}"
                 )
         self._grad = value
 
     @property
     def grad_req(self) -> str:
-        """What a backward sweep does with this leaf's gradient: "add" to `grad`, "write" over it, or "null".
+        """What a backward sweep does with this leaf's gradient: "add" it to `grad`, "write" it there, or "null".
 
         "null": the leaf takes no part, as if it did not require a gradient; `grad` is not touched.
 
@@ -330,7 +328,7 @@ class Tensor(Attached):
 
     @property
     def retains_grad(self) -> bool:
-        """True for a result of an operation whose gradient sweeps keep, see `retain_grad`."""
+        """True for the result of an operation if sweeps store its gradient, see `retain_grad`."""
         edge = self._edge
         return edge is not None and any(keeper() is self for _, keeper in edge[0].retained)
 
@@ -350,26 +348,12 @@ class Tensor(Attached):
         Raises:
             RuntimeError: the tensor is a view of another one, which would keep the history.
         """
-        from .changes import mark_detached  # it is imported by what this module needs
-
         if type(getattr(self, "_view", None)) is tuple:
             raise RuntimeError("detach_: the tensor is a view of another one; use tensor.detach()")
         mark_detached(self)
         self._edge = None
         self._requires_grad = False
         return self
-
-    def register_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(gradient) whenever a sweep has the gradient of this tensor; see `engine.hooks`."""
-        from .hooks import register_hook  # hooks imports this module
-
-        return register_hook(self, hook)
-
-    def register_post_accumulate_grad_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(tensor) whenever a sweep has delivered to `grad` of this leaf; see `engine.hooks`."""
-        from .hooks import register_post_accumulate_grad_hook
-
-        return register_post_accumulate_grad_hook(self, hook)
 
     def retain_grad(self) -> None:
         """Let backward sweeps also store the gradient of this result of an operation in `grad`.
@@ -381,18 +365,10 @@ class Tensor(Attached):
             raise RuntimeError("retain_grad: the tensor does not require a gradient")
         if self._edge is not None and not self.retains_grad:
             node, index, shape, dtype = self._edge
-            # Weak: the node must not keep alive what keeps the node alive.
+            # Weak, since the tensor holds the node.
             node.retained = (*node.retained, (index, weakref.ref(self)))
             if node.outputs is None:
                 node.outputs = ((shape, dtype),)  # the sweep looks at `retained` only if outputs is set
-
-    def backward(
-        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
-    ) -> None:
-        """Deliver the gradient of this tensor to the leaves of its graph; see `engine.sweep.backward`."""
-        from .sweep import backward  # sweep imports this module
-
-        backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph)
 
     # ---- copies --------------------------------------------------------------------------------------------
 
@@ -414,13 +390,13 @@ class Tensor(Attached):
         state: Any = object.__getstate__(self)
         members, slots = state if type(state) is tuple else (state, {})
         dropped = ("_hooks", "_post_hooks", "_view", "_views")
-        kept = {name: value for name, value in slots.items() if name not in dropped}
-        return members, {**kept, "_grad_req": "add"} if self._grad_req is INFERENCE else kept
+        remaining = {name: value for name, value in slots.items() if name not in dropped}
+        return members, {**remaining, "_grad_req": "add"} if self._grad_req is INFERENCE else remaining
 
     def _refuse_history(self, what: str) -> None:
         if self._edge is not None:
             raise RuntimeError(
-                f"{what}: only leaf tensors can be copied, this one is a result; use tensor.detach()"
+                f"{what}: only leaf tensors can be copied, this one is the result of an operation; use tensor.detach()"
             )
 
 
@@ -436,7 +412,7 @@ def wrap(array: np.ndarray) -> Tensor:
 
 
 def alias(x: Tensor) -> Tensor:
-    """x as it is now, as another object: neither a change of x's history nor ``x.array = other`` reaches it."""
+    """Another object for x as it is now: neither a change of x's history nor ``x.array = other`` affects it."""
     if x._requires_grad and x._edge is None:
         return x  # a leaf is its own place in the graph
     result = wrap(x.array)

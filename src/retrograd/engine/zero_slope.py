@@ -1,9 +1,9 @@
-"""Gradients that do not change with their input, as those of relu and of pooling: their own derivative is 0.
+"""Gradients that are locally constant in their input, like those of relu and pooling: their own derivative is 0.
 
-Such a gradient needs signs or places alone, so nothing in it is recorded as depending on the input, and a second
-derivative would find no way there. A recorded sweep therefore joins the gradients of every Function that is declared
-``piecewise_linear`` to its arguments, by a node that hands ZERO to them. ZERO runs no backward: at the end of a sweep,
-what lies below it and has no gradient gets zeros.
+Such a gradient depends on the input through signs or positions only, which are not recorded, so a second derivative
+would find no path to the input. A recorded sweep therefore connects the gradients of every Function declared
+``piecewise_linear`` to its arguments, by a node that passes ZERO to them. ZERO runs no backward: at the end of the
+sweep, tensors below it that have no gradient get zeros.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from .changes import next_order
 from .deliver import Entry
 from .function import Function
-from .node import Node
+from .node import Node, with_history
 from .tensor import Tensor, wrap
 
 ZERO: Any = object()
 
 
 class Joined(Function):
-    """The gradient of a piecewise linear Function, which depends on the arguments of that with slope 0."""
+    """The gradient of a piecewise linear Function, which depends on that Function's arguments with slope 0."""
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
@@ -33,34 +32,24 @@ class Joined(Function):
 def join(node: Node, grads: Sequence[Any]) -> tuple[Any, ...]:
     """What the backward of `node` returned, as gradients that depend on the arguments of its forward."""
     sources = [edge for edge in node.edges if edge is not None]
-    return tuple([_joined(item, sources) if isinstance(item, Tensor) else item for item in grads])
+    return tuple([_join_one(item, sources) if isinstance(item, Tensor) else item for item in grads])
 
 
-def _joined(gradient: Tensor, sources: list[Any]) -> Tensor:
+def _join_one(gradient: Tensor, sources: list[Any]) -> Tensor:
     edge: Any = gradient._edge
     if edge is None and gradient._requires_grad:
         edge = gradient
-    node = Node()
-    node.function = Joined
-    node.saved = ()
-    node.outputs = None
-    node.edges = (edge, *sources)
-    node.needs_input_grad = tuple([edge is not None for edge in node.edges])
-    node.order = next_order()
-    result = wrap(gradient.array)
-    result._requires_grad = True
-    result._edge = (node, 0, result.array.shape, result.array.dtype)
-    return result
+    return with_history(gradient.array, Joined, (edge, *sources))
 
 
-def spread(
+def spread_zeros(
     edges: Sequence[Any],
-    ways: Mapping[int, tuple[bool, ...] | None] | None,
+    paths: Mapping[int, tuple[bool, ...] | None] | None,
     leaves: dict[int, Entry],
     captured: dict[tuple[int, int], Entry],
     capture: set[tuple[int, int]],
 ) -> None:
-    """Zeros for what lies at and below the `edges` and got no gradient; the rest as in the sweep itself."""
+    """Give zeros to the tensors at and below `edges` that have no gradient; the other arguments are the sweep's."""
     stack = [*edges]
     seen = set()
     while stack:
@@ -75,8 +64,8 @@ def spread(
             captured[place] = [None, wrap(np.zeros(shape, dtype)), True]
         if node.order not in seen:
             seen.add(node.order)
-            needs = None if ways is None else ways.get(node.order)
-            if ways is None:
+            needs = None if paths is None else paths.get(node.order)
+            if paths is None:
                 stack += node.edges
             elif needs is not None:
                 stack += [below for below, need in zip(node.edges, needs, strict=True) if need]

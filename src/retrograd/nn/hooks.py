@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..engine.family import UNTRACKED
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled, thread
 from ..engine.hooks import HookDict, RemovableHandle
 from ..engine.line import inside
 from ..engine.tensor import Tensor, alias, wrap
-from ..engine.views import UNTRACKED
 
 __all__: list[str] = []
 

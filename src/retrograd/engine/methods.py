@@ -1,0 +1,35 @@
+"""Gives Tensor the methods that need what is itself built on Tensor: Functions, hooks and the backward sweep.
+
+This is the one knot of the engine: node.py, saved.py and function.py call these methods without importing the files
+that define them, so the files of the engine import each other one way. attached.py shows the methods to type checkers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .hooks import register_hook, register_post_accumulate_grad_hook
+from .restored import as_intermediate, as_saved
+from .sweep import backward
+from .tensor import Tensor
+from .views import rebase
+
+
+def _backward(
+    x: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
+) -> None:
+    """Deliver the gradient of this tensor to the leaves of its graph; see `engine.sweep.backward`."""
+    backward((x,), None if gradient is None else (gradient,), retain_graph, create_graph)
+
+
+METHODS: dict[str, Any] = {
+    "backward": _backward,
+    "register_hook": register_hook,
+    "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
+    "_as_intermediate": as_intermediate,
+    "_as_saved": as_saved,
+    "_rebase": rebase,
+}
+
+for _name, _method in METHODS.items():
+    setattr(Tensor, _name, _method)
