@@ -29,15 +29,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "atomic": (set(), set()),  # writing files, for whoever writes any
     "outside": (set(), set()),  # reading files, for whoever reads any
     "printable": (set(), set()),  # showing names and text from outside
+    "absent": (set(), set()),  # what is not here, for whoever is asked for it
     "entries": (set(), {"numpy"}),  # checking saved states
     "kernels": (_SHAPES, {"numpy", "numba", "llvmlite"}),
     "textbook": (_SHAPES, {"numpy"}),
     "engine": (set(), {"numpy"}),
-    "ops": ({"engine", "entries"} | _SHAPES, {"numpy"}),
-    "nn": (_OPERATORS, {"numpy"}),
-    "optim": (_OPERATORS | {"entries"}, {"numpy"}),
+    "ops": ({"engine", "entries", "absent"} | _SHAPES, {"numpy"}),
+    "nn": (_OPERATORS | {"absent"}, {"numpy"}),
+    "optim": (_OPERATORS | {"entries", "absent"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
-    "utils": (_LAYERS | {"ops", "engine"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
+    "utils": (_LAYERS | {"ops", "engine", "absent"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "linalg": ({"engine", "ops"}, set()),  # likewise
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
@@ -46,7 +47,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
-    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "linalg", "testing"}, {"numpy"}),
+    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "linalg", "testing", "absent"}, {"numpy"}),
 }
 
 # file -> what it alone of its room may import

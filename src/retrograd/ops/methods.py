@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from . import (
     assignment,
@@ -182,3 +183,4 @@ METHODS["where"] = _where  # as a function, it begins with the condition
 
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
+attach_to_class(Tensor, "torch.Tensor")
