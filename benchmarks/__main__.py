@@ -13,7 +13,7 @@ from pathlib import Path
 
 import retrograd
 
-from . import libraries, machine, report
+from . import libraries, machine, picture, report
 from .harness import Effort, Result, mean, measure
 from .suites import (
     attention,
@@ -64,6 +64,10 @@ BROAD = (
 
 def main() -> int:
     arguments = _parser().parse_args()
+    if arguments.plot:
+        picture.draw()
+        print(f"written to {picture.PICTURE}")
+        return 0
     retrograd.use_kernels(arguments.kernels)
     effort = Effort.quick() if arguments.quick else Effort()
     chosen = arguments.only or list(SUITES)
@@ -87,10 +91,12 @@ def main() -> int:
     print(f"\n{report.summary(results)}\n{time.perf_counter() - start:.0f} s")
     folder = arguments.output
     if folder is None and not arguments.quick and (arguments.keep or not arguments.only):
-        folder = Path(__file__).parent
+        folder = picture.HERE
     if folder is not None:
         report.save(folder, facts, report.merged(folder, results) if arguments.keep else results, failures)
         print(f"written to {folder / 'RESULTS.md'}")
+        if folder == picture.HERE:
+            picture.draw()
     return 1 if failures else 0
 
 
@@ -148,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         default="some",
         help="torch.compile beside the others: nowhere, not in the suites of many operators, or everywhere (hours)",
     )
+    parser.add_argument("--plot", action="store_true", help="only draw README's picture, from results.json as it is")
     parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md, of partial runs too")
     return parser
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import retrograd
-
-DOCS = Path(__file__).resolve().parent
+from retrograd.absent import pytorch_names
 
 # a namespace of PyTorch -> ours
 _OURS: dict[str, Callable[[], Any]] = {
     "torch": lambda: retrograd,
     "torch.Tensor": lambda: retrograd.Tensor,
     "torch.nn": lambda: retrograd.nn,
+    "torch.nn.Module": lambda: retrograd.nn.Module,
     "torch.nn.functional": lambda: retrograd.nn.functional,
     "torch.nn.grad": lambda: retrograd.nn.grad,
     "torch.nn.init": lambda: retrograd.nn.init,
@@ -24,15 +23,6 @@ _OURS: dict[str, Callable[[], Any]] = {
     "torch.optim.lr_scheduler": lambda: importlib.import_module("retrograd.optim.lr_scheduler"),
     "torch.utils.data": lambda: importlib.import_module("retrograd.utils.data"),
 }
-
-
-def pytorch_names() -> dict[str, list[str]]:
-    """Namespace -> public names of PyTorch 2.13, from the table that pytorch_names.txt keeps."""
-    names: dict[str, list[str]] = {}
-    for line in (DOCS / "pytorch_names.txt").read_text(encoding="utf-8").split():
-        namespace, _, name = line.rpartition(".")
-        names.setdefault(namespace, []).append(name)
-    return names
 
 
 def coverage() -> str:

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DO
 COMMANDS = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines() if line.strip()]
 SESSIONS = [text for kind, text in BLOCKS if kind == "pycon"]
 PROGRAMS = [text for kind, text in BLOCKS if kind == "python"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
 RETROGRAD = [sys.executable, "-m", "retrograd"]  # is the same, whether or not the script is on the path
 
@@ -30,15 +32,17 @@ def test_every_block_is_of_a_kind_that_runs() -> None:
 
 
 def test_first_screen() -> None:
-    """One sentence, one paragraph, two commands, and a session of at most 12 lines; then what it is not."""
+    """One sentence, how to install it, the picture of speed, and a gradient that is opened and changed."""
     first, rest = README.split("\n## ", 1)
-    title, sentence, paragraph = first.split("\n\n")[:3]
+    title, sentence, install, picture = first.split("\n\n")[:4]
     assert title == "# retrograd"
     assert sentence.count(". ") == 0 and sentence.endswith(".")
-    assert "\n- " not in paragraph
-    assert COMMANDS[:2] == ["make train", "make test"]
-    assert len(SESSIONS[0].strip().splitlines()) <= 12
-    assert "backward_source" in SESSIONS[0]
+    assert install.startswith("```sh\npip install ") and install.count("\n") == 2
+    (path,) = re.findall(r"^!\[[^]]{40,}\]\((.*)\)$", picture)
+    assert path == "docs/static/speed.svg" and (ROOT / path).is_file()  # see test_picture.py
+    assert first.index(SESSIONS[0]) < first.index(SESSIONS[1])
+    assert "conv2d" in SESSIONS[0] and "backward_source" in SESSIONS[0] and "def backward(" in SESSIONS[1]
+    assert first.count("\n") <= 60
     assert rest.startswith("What it is not")
 
 
@@ -61,6 +65,11 @@ def test_command(command: str, tmp_path: Path) -> None:
     words = shlex.split(command, comments=True)
     if words[0] == "make":
         assert words[1] in TARGETS, f"the Makefile has no target {words[1]!r}"
+        return
+    if words[0] == "pip":
+        assert words[1] == "install"
+        path, _, extras = words[2].rstrip("]").partition("[")
+        assert path == "." and set(filter(None, extras.split(","))) <= set(EXTRAS)
         return
     assert words[0] == "retrograd", f"no way to run {command!r}"
     draw_folder(tmp_path / "photos", 6, ("cat", "dog"))  # any folder of class folders

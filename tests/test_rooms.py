@@ -10,6 +10,7 @@ way is a method of Tensor that engine/methods.py attaches.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,16 +35,17 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "atomic": (set(), set()),  # writing files, for whoever writes any
     "outside": (set(), set()),  # reading files, for whoever reads any
     "printable": (set(), set()),  # showing names and text from outside
+    "absent": (set(), set()),  # what is not here, for whoever is asked for it
     "entries": (set(), {"numpy"}),  # checking saved states
     "formulas": (set(), {"numpy"}),  # the text of every pointwise operator, for both kernel sets and ops
     "kernels": (_SHAPES | {"formulas"}, {"numpy", "numba", "llvmlite"}),
     "textbook": (_SHAPES | {"formulas"}, {"numpy"}),
     "engine": (set(), {"numpy"}),
-    "ops": ({"engine", "entries", "formulas"} | _SHAPES, {"numpy"}),
-    "nn": (_OPERATORS, {"numpy"}),
-    "optim": (_OPERATORS | {"entries"}, {"numpy"}),
+    "ops": ({"engine", "entries", "formulas", "absent"} | _SHAPES, {"numpy"}),
+    "nn": (_OPERATORS | {"absent"}, {"numpy"}),
+    "optim": (_OPERATORS | {"entries", "absent"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
-    "utils": (_LAYERS | {"ops", "engine"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
+    "utils": (_LAYERS | {"ops", "engine", "absent"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "linalg": ({"engine", "ops"}, set()),  # likewise
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
@@ -52,7 +54,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
-    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "linalg", "testing"}, {"numpy"}),
+    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "linalg", "testing", "absent"}, {"numpy"}),
 }
 
 # file -> what it alone of its room may import
@@ -123,6 +125,32 @@ def test_every_room_has_a_rule() -> None:
     there = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}
     assert there <= set(ROOMS)
     assert {"geometry", "kernels", "textbook", "engine", "ops", "nn", "optim", "data"} <= there
+
+
+def _drawn(text: str) -> tuple[set[str], set[str]]:
+    """The folders of the tree in CONTRIBUTING.md, and what it has below src/retrograd."""
+    tree = text.partition("## The rooms\n\n```\n")[2].partition("```")[0]
+    inside = {name for line in tree.splitlines() if line.startswith(" ") for name in _NAME.findall(line)}
+    return {line.split()[0] for line in tree.splitlines() if line[:1].strip()}, inside
+
+
+_NAME = re.compile(r"(?:^|; ) *(\w+(?:\.py|/))  ")  # of a room; what is in it stands behind two spaces
+
+
+def test_the_tree_of_contributing_is_the_tree() -> None:
+    root = TESTS.parent
+    folders, rooms = _drawn((root / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    there = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
+    there = {name if name.endswith(".py") else f"{name}/" for name in there}
+    assert rooms == there - {"__init__.py", "__main__.py"}
+    assert folders == {"src/retrograd/", "tests/", "benchmarks/", "docs/"}
+    assert all((root / folder).is_dir() for folder in folders)
+
+
+def test_a_planted_room_is_missed_in_the_tree() -> None:
+    tree = "src/retrograd/\n  geometry.py   windows, see ops/\n  nn/  layers; cli/  commands\n"
+    text = f"## The rooms\n\n```\n{tree}```\n"
+    assert _drawn(text) == ({"src/retrograd/"}, {"geometry.py", "nn/", "cli/"})
 
 
 def test_the_rule_has_no_cycle() -> None:

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import autograd, ops
+from .absent import missing
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -71,7 +72,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(".nn.utils.per_sample", __name__).per_sample_gradients
     if name in _THREADS:
         return getattr(importlib.import_module(".kernels.launch", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(__name__, name)
 
 
 def __dir__() -> list[str]:

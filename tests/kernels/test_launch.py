@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
 import threading
+import tomllib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from retrograd import arange, use_kernels
 from retrograd.geometry import conv_window
-from retrograd.kernels import conv, launch, relu
+from retrograd.kernels import conv, launch, objects, precompile, relu
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +26,14 @@ def _threads() -> Iterator[None]:
     before = launch.get_num_threads()
     yield
     launch.set_num_threads(before)
+
+
+@pytest.fixture(params=["machine code", "ctypes"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How handles that are made in the test launch their kernels."""
+    if request.param == "ctypes":
+        monkeypatch.setattr(objects, "fault", lambda: "planted")
+    return request.param
 
 
 def _array(n: int = 300_000) -> np.ndarray:
@@ -118,6 +131,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", code], check=True, timeout=120)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -136,6 +150,7 @@ def test_wrong_arguments_of_a_launch(arguments: tuple[object, ...], message: str
         add_partials(*arguments)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
@@ -153,6 +168,7 @@ def test_wrong_arguments_of_an_elementwise_launch(name: str, arguments: tuple[ob
         launch.Kernel(name)["f"](*arguments)
 
 
+@pytest.mark.usefixtures("way")
 def test_a_dtype_that_is_another_object_is_the_same_dtype() -> None:
     named = np.dtype("f4", metadata={"unit": "m"})
     assert named is not np.dtype("f4")
@@ -160,6 +176,7 @@ def test_a_dtype_that_is_another_object_is_the_same_dtype() -> None:
     np.testing.assert_array_equal(launch.Kernel("elementwise.scale")["f"](x, 2.0), np.full(8, 2.0))
 
 
+@pytest.mark.usefixtures("way")
 def test_an_elementwise_launch_makes_its_result() -> None:
     mul = launch.Kernel("elementwise.mul")["f"]
     x, y = np.asfortranarray(_array(60_000).reshape(200, 300)), np.asfortranarray(_array(60_000).reshape(200, 300) + 1)
@@ -173,6 +190,7 @@ def test_an_elementwise_launch_makes_its_result() -> None:
     np.testing.assert_array_equal(mul(long_steps, long_steps), long_steps**2)  # the step of one element is no matter
 
 
+@pytest.mark.usefixtures("way")
 def test_an_elementwise_launch_leaks_nothing() -> None:
     mul, x, other = launch.Kernel("elementwise.mul")["f"], _array(64), _array(32)
     before = sys.getrefcount(x), sys.getrefcount(None)
@@ -205,3 +223,125 @@ def test_one_task_and_many_give_the_same_bits() -> None:
         launch.set_num_threads(count)
         results.append(conv(x, w, None, window))
     assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+# ---- where Python, NumPy or Numba look other inside than they did
+
+
+def test_what_is_installed_is_known() -> None:
+    assert objects.fault() == ""
+
+
+def _plant_other_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = objects._words
+    monkeypatch.setattr(objects, "_words", lambda *place: words(*place)[::-1])
+
+
+def _plant_other_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = objects._words
+    monkeypatch.setattr(
+        objects, "_words", lambda thing, *place: [0] if isinstance(thing, np.dtype) else words(thing, *place)
+    )
+
+
+@pytest.mark.parametrize(
+    ("plant", "fault"),
+    [
+        (_plant_other_fields, "arrays lie in memory in an unknown way"),
+        (_plant_other_dtypes, "arrays lie in memory in an unknown way"),
+        (lambda patch: patch.setattr(objects, "_CORES", ("numpy.elsewhere",)), "NumPy's C interface is not the known"),
+        (lambda patch: patch.setattr(objects, "_CORES", ("numpy.linalg",)), "NumPy's C interface is not the known"),
+        (lambda patch: patch.setattr(objects, "_INTERFACES", (0x03000000,)), "NumPy's C interface is not the known"),
+    ],
+    ids=["fields", "dtypes", "no module", "no table", "another table"],
+)
+def test_a_change_inside_numpy_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], plant: Callable[..., None], fault: str
+) -> None:
+    plant(monkeypatch)
+    monkeypatch.setattr(objects, "fault", objects.fault.__wrapped__)
+    launch._tell_slow.cache_clear()
+    mul, x = launch.Kernel("elementwise.mul")["f"], _array(100)
+    np.testing.assert_array_equal(mul(x, x), x * x)
+    launch.Kernel("elementwise.sub")["f"]
+    told = capsys.readouterr().err
+    assert told.startswith(f"retrograd: {fault}") and told.count("\n") == 1  # once
+    assert f"NumPy {np.__version__}): kernels are started through ctypes, which gives the same results" in told
+
+
+def test_a_change_of_what_the_c_interface_makes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(prototype: object, order: int, dtype: object, subok: int) -> np.ndarray:
+        return np.zeros((3, 5, 2), np.float32)  # as large, but its axes do not lie in the same order
+
+    function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)(other)
+    monkeypatch.setattr(objects, "new_like", lambda: ctypes.cast(function, ctypes.c_void_p).value)
+    assert objects.fault.__wrapped__() == "NumPy's C interface makes other arrays than expected"
+
+
+_TRAIN = """
+import retrograd as rg
+from retrograd.kernels import objects
+objects._CORES = {cores}
+rg.set_num_threads(2)
+rg.manual_seed(0)
+nn = rg.nn
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GELU(), nn.Flatten(), nn.LayerNorm(1152), nn.Linear(1152, 5))
+optimizer = rg.optim.Adam(net.parameters())
+x, labels = rg.randn(64, 3, 14, 14), rg.arange(64) % 5
+for _ in range(3):
+    loss = rg.nn.functional.cross_entropy(net(x), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print([float(p.array.sum(dtype="f8")).hex() for p in net.parameters()])
+"""
+
+
+def test_a_network_trains_through_ctypes_to_the_same_bits() -> None:
+    def trained(cores: object) -> subprocess.CompletedProcess[str]:
+        code = _TRAIN.format(cores=cores)
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600)
+
+    expected, found = trained(objects._CORES), trained(())
+    assert found.stdout == expected.stdout and expected.stdout.count("0x") == 6
+    assert "through ctypes" in found.stderr and "through ctypes" not in expected.stderr
+
+
+def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the versions that are known and the way out; the rest of the library runs on the textbook's kernels."""
+    from retrograd.kernels import compiler
+
+    monkeypatch.delattr(compiler.compiler, "compile_extra")
+    monkeypatch.setattr(launch.cache, "read", lambda name: None)
+    message = (
+        rf"could not compile elementwise_mul_f with Numba {version('numba')} and llvmlite .*"
+        r"\(AttributeError: .*compile_extra.*"
+        r"install a version of Numba that it knows, 0.63 to 0.68, or call retrograd.use_kernels\('textbook'\)"
+    )
+    handle = launch.Kernel("elementwise.mul")
+    for act in (lambda: handle["f"], lambda: precompile.compile_ahead(["elementwise.mul"])):
+        with pytest.raises(RuntimeError, match=message):
+            act()
+    with use_kernels("textbook"):
+        assert arange(4).cumsum(0).tolist() == [0, 1, 3, 6]
+
+
+def test_a_module_that_numba_has_no_longer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba.core.compiler_machinery", None)
+    monkeypatch.delattr("numba.core.compiler_machinery")
+    monkeypatch.delitem(sys.modules, "retrograd.kernels.compiler", raising=False)
+    monkeypatch.setattr(launch.cache, "read", lambda name: None)
+    with pytest.raises(RuntimeError, match=r"could not compile .*\(ModuleNotFoundError: .*Numba that it knows"):
+        launch.Kernel("elementwise.mul")["f"]
+
+
+def test_the_versions_of_numba_that_are_known() -> None:
+    """The first is the one that pyproject.toml asks for; the last is not older than the one at hand."""
+    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))
+    (needed,) = (text for text in project["project"]["dependencies"] if text.startswith("numba"))
+    assert f">={launch.NUMBA[0]}" in needed
+
+    def number(text: str) -> list[int]:
+        return [int(part) for part in text.split(".")[:2]]
+
+    assert number(version("numba")) <= number(launch.NUMBA[1])

@@ -14,18 +14,22 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.metadata import version
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 
-from . import cache
+from . import cache, objects
 from .object_file import is_sound
 from .target import target_machine
 
 Launch = Callable[..., Any]
 MOST_THREADS = 1024
+NUMBA = "0.63", "0.68"  # the first and the last whose inner names are known to be those that ``compiler`` uses
 _PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
 _STOP, _THREADS, _READY, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in compiled/pool.py
 _CPYTHON = (  # what its machine code calls
@@ -62,14 +66,34 @@ def load(name: str, compile: Callable[[], bytes]) -> tuple[int, bytes]:
     global _engine
     with _loading:
         if _engine is None:
-            _engine = _Engine()
+            with known_versions("load machine code"):
+                _engine = _Engine()
         note, _, code = (cache.read(name) or b"").partition(b"\n")
         if not is_sound(code, name):
             announce()
-            content = compile()
+            with known_versions(f"compile {name}"):
+                content = compile()
             cache.write(name, content)
             note, _, code = content.partition(b"\n")
         return _engine.add(code, name), note
+
+
+@contextmanager
+def known_versions(job: str) -> Iterator[None]:
+    """Say, of an error in the block, with which versions of Numba it would not have been.
+
+    Our own kernels compile: if one does not, an inner name of Numba or llvmlite is not what it was.
+    """
+    try:
+        yield
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise RuntimeError(
+            f"retrograd could not {job} with Numba {version('numba')} and llvmlite {version('llvmlite')} "
+            f"({type(error).__name__}: {error}); install a version of Numba that it knows, {NUMBA[0]} to {NUMBA[1]}, "
+            "or call retrograd.use_kernels('textbook'), which runs on plain NumPy"
+        ) from error
 
 
 def announce() -> None:
@@ -130,6 +154,16 @@ def registered() -> list[Kernel]:
     return _registry
 
 
+@lru_cache(maxsize=1)
+def _tell_slow() -> None:
+    print(
+        f"retrograd: {objects.fault()} (Python {sys.version.split()[0]}, NumPy {np.__version__}): kernels are started "
+        "through ctypes, which gives the same results and takes ten microseconds or more for each",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 class _Method(ctypes.Structure):
     """CPython's PyMethodDef."""
 
@@ -141,16 +175,6 @@ class _Method(ctypes.Structure):
     )
 
 
-def _new_like() -> int:
-    """Address of PyArray_NewLikeArray, from the table of NumPy's C interface."""
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.argtypes, pointer.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
-    # NumPy 1 has no numpy._core
-    core = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]
-    table = ctypes.cast(pointer(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-    return table[277] or 0
-
-
 _METH_FASTCALL = 0x80
 _KINDS = {"int": 1, "float": 2}  # compiled/pool.py
 _forever: list[Any] = []  # what machine code holds addresses of
@@ -160,17 +184,23 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     """``launch(tasks, ...)``: pack the parameter record and run the tasks.
 
     A built-in function in machine code (``launch`` of compiled/pool.py), because it runs once or more per operator: a
-    call takes 0.2 us, where the same through ctypes takes 2.
+    call takes 0.2 us, where the same through ctypes takes 10 or more.
     """
-    new_function = ctypes.pythonapi.PyCFunction_NewEx
-    new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
-    message = ctypes.create_string_buffer(f"launch of {name}: expected tasks and {len(kinds)} arguments".encode())
-    no_array = ctypes.create_string_buffer(f"launch of {name}: expected an ndarray, got another object".encode())
     dtypes = {"Array": np.dtype(dtype), "Table": np.dtype(np.int64), "Truth": np.dtype(np.bool_)}
     expected = ", ".join(str(dtypes.get(kind, kind)) for kind in kinds)
-    wrong_dtype = ctypes.create_string_buffer(
-        f"launch of {name}: an array has another dtype than expected: (tasks, {expected})".encode()
+    texts = (
+        f"launch of {name}: expected tasks and {len(kinds)} arguments",
+        f"launch of {name}: expected an ndarray, got another object",
+        f"launch of {name}: an array has another dtype than expected: (tasks, {expected})",
     )
+    if objects.fault():
+        from .by_ctypes import launcher  # it stands on what this module loads
+
+        _tell_slow()
+        return launcher(kinds, dtypes, texts, _pool.runner(entry))
+    new_function = ctypes.pythonapi.PyCFunction_NewEx
+    new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
+    message, no_array, wrong_dtype = (ctypes.create_string_buffer(text.encode()) for text in texts)
     start = _pool.start
     words = np.array(
         [
@@ -184,7 +214,7 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
             id(np.ndarray),
             ctypes.addressof(no_array),
             ctypes.addressof(wrong_dtype),
-            _new_like(),
+            objects.new_like(),
             *(id(dtypes[kind]) if kind in dtypes else _KINDS[kind] for kind in kinds),
         ],
         np.int64,
@@ -208,26 +238,6 @@ class _Pool:
         self._words[_READY] = self.threads == 1
         self._workers: list[threading.Thread] = []
         self._native: dict[str, int] = {}
-        self.check_layout()
-
-    @staticmethod
-    def check_layout() -> None:
-        """A launch reads the fields of an array from its object: make sure that they are where it looks."""
-        probe = np.zeros((3, 5, 2), np.float32).transpose(1, 0, 2)
-        data, axes, extents, strides, _, dtype = (ctypes.c_int64 * 6).from_address(id(probe) + object.__basicsize__)
-        three = ctypes.c_int64 * 3
-        known = [np.dtype(name) for name in ("f4", "f8", "i8", "?")]
-        numbers = [ctypes.c_int.from_address(id(kind) + object.__basicsize__ + 12).value for kind in known]
-        if (
-            (data, axes & 0xFFFFFFFF, dtype) != (probe.ctypes.data, 3, id(probe.dtype))
-            or tuple(three.from_address(extents)) != probe.shape
-            or tuple(three.from_address(strides)) != probe.strides
-            or numbers != [kind.num for kind in known]
-        ):
-            raise RuntimeError(
-                f"retrograd: this Python ({sys.version.split()[0]}, NumPy {np.__version__}) lays out arrays in an "
-                "unknown way; use retrograd.use_kernels('textbook')"
-            )
 
     def native(self, function: str, arguments: int, returns: bool = False) -> int:
         """Address of a function of compiled/pool.py, a C function of 64-bit integers."""
@@ -249,6 +259,17 @@ class _Pool:
         for symbol in _CPYTHON:
             llvm.add_symbol(symbol, ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value)
         return self.native("launch", 3, returns=True)
+
+    def runner(self, entry: int) -> Callable[[int, Any], None]:
+        """``run(tasks, record)`` of the kernel at an address, for ``by_ctypes``."""
+        native = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.native("run", 4))
+
+        def run(tasks: int, record: Any) -> None:
+            if tasks > 1:
+                self.start()
+            native(self.address, entry, tasks, ctypes.addressof(record))
+
+        return run
 
     def start(self) -> None:
         """Start the threads that are not the calling one."""

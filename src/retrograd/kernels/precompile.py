@@ -17,7 +17,7 @@ from contextlib import suppress
 from threading import Thread
 
 from . import cache
-from .launch import Kernel, announce, get_num_threads, registered
+from .launch import Kernel, announce, get_num_threads, known_versions, registered
 
 _NAMES = {"f": "float32", "d": "float64"}
 Progress = Callable[[str], None]
@@ -83,7 +83,9 @@ def compile_ahead(paths: Iterable[str], dtypes: str = "f", progress: Progress | 
 
 
 def _compile(kernel: Kernel, dtype: str) -> None:
-    cache.write(kernel.symbol(dtype), kernel.compile(dtype))
+    with known_versions(f"compile {kernel.symbol(dtype)}"):
+        content = kernel.compile(dtype)
+    cache.write(kernel.symbol(dtype), content)
 
 
 def _start() -> subprocess.Popen[str] | None:

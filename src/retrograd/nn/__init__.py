@@ -1,5 +1,6 @@
 """Layers, losses and containers with PyTorch's names."""
 
+from ..absent import attach_to_module
 from . import (
     activation,
     attention,
@@ -81,3 +82,5 @@ __all__ += recurrent_cell.__all__
 __all__ += recurrent_wrapper.__all__
 __all__ += resolution.__all__
 __all__ += uninitialized.__all__
+
+attach_to_module(__name__)

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..absent import attach_to_module
 from ..engine.tensor import Tensor
 from ..ops import random
 
@@ -28,6 +29,7 @@ __all__ = [
     "zeros_",
 ]
 
+attach_to_module(__name__)
 AnyTensor = TypeVar("AnyTensor", bound=Tensor)
 
 _GAINS = {"sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 3.0 / 4.0}

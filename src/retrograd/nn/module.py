@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from ..absent import attach_to_class
 from ..engine import anomaly
 from ..engine.changes import mark
 from ..engine.grad_mode import thread
@@ -342,4 +343,5 @@ def _quoted(keys: list[str]) -> str:
     return ", ".join(f'"{key}"' for key in keys)
 
 
+attach_to_class(Module, "torch.nn.Module")
 anomaly.modules.call = Module.__call__.__code__

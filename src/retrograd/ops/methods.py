@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
 from . import (
@@ -195,3 +196,4 @@ def _normal_cdf(x: Tensor) -> Tensor:
 pointwise.on_tensors.update({name: METHODS[name] for name in PRIMITIVES if name in METHODS})
 pointwise.on_tensors.update(where=piecewise.where, exp_negative=transcendental.exp, normal_cdf=_normal_cdf)
 Tensor.__primitive__ = staticmethod(pointwise.apply_primitive)  # type: ignore[attr-defined]
+attach_to_class(Tensor, "torch.Tensor")

@@ -1,5 +1,6 @@
 """Optimisers, learning rate schedulers and weight averages with PyTorch's names."""
 
+from ..absent import attach_to_module
 from . import lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adagrad import Adagrad
@@ -27,3 +28,5 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+attach_to_module(__name__)

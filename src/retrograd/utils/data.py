@@ -1,5 +1,6 @@
 """``retrograd.data`` under the path that PyTorch scripts import."""
 
+from ..absent import attach_to_module
 from ..data import (
     BatchSampler,
     ChainDataset,
@@ -39,3 +40,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+attach_to_module(__name__)

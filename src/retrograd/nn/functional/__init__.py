@@ -6,6 +6,7 @@ are those that exist once for each number of axes.
 
 import sys
 
+from ...absent import attach_to_module
 from ...ops.activation import *
 from ...ops.attention import *
 from ...ops.convolution_plan import conv_plan
@@ -61,3 +62,5 @@ _PACKAGE = __name__.partition(".")[0]
 __all__ = ["bilinear", "conv_plan", "linear", "log_softmax", "sigmoid", "softmax", "tanh"]
 __all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
 __all__ += [name for family in _OPERATORS for name in sys.modules[f"{_PACKAGE}.ops.{family}"].__all__]
+
+attach_to_module(__name__)

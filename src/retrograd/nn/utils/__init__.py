@@ -1,5 +1,6 @@
 """Gradients that are cut or taken of every sample, parameters as one vector or computed, and packed sequences."""
 
+from ...absent import attach_to_module
 from . import parametrizations, parametrize, rnn
 from .clip_grad import clip_grad_norm_, clip_grad_value_
 from .convert_parameters import parameters_to_vector, vector_to_parameters
@@ -19,3 +20,5 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+attach_to_module(__name__)

@@ -1,0 +1,98 @@
+"""Names of PyTorch that are not here: to ask for one is an AttributeError that says so and names the page.
+
+``pytorch_names.txt`` is the table of PyTorch's public names. Why some are not here, and what to write instead, stands
+in ``reasons``, which is loaded when somebody asks.
+"""
+
+from __future__ import annotations
+
+import os.path  # pathlib takes a hundredth of the time of "import retrograd"
+import sys
+from functools import lru_cache
+from typing import Any, NoReturn
+
+PAGE = 'the page "From PyTorch" (docs/from_pytorch.md)'
+_PACKAGE = __name__.partition(".")[0]
+_TABLE = os.path.join(os.path.dirname(__file__), "pytorch_names.txt")
+
+
+@lru_cache(maxsize=1)
+def pytorch_names() -> dict[str, list[str]]:
+    """Namespace -> public names of PyTorch 2.13 in it, classes that are much used among the namespaces."""
+    names: dict[str, list[str]] = {}
+    with open(_TABLE, encoding="utf-8") as file:
+        for line in file:
+            namespace, _, name = line.rstrip().rpartition(".")
+            names.setdefault(namespace, []).append(name)
+    return names
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """What the ``__getattr__`` of a module raises: Python's own words, but for a name that PyTorch has there."""
+    namespace = module.replace(_PACKAGE, "torch", 1)
+    if name.startswith("_") or name not in pytorch_names().get(namespace, ()):
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    return _error(module, namespace, name)
+
+
+def attach_to_module(module: str) -> None:
+    """Give a module a ``__getattr__`` that says what is not there (and that no type checker sees)."""
+
+    def __getattr__(name: str) -> NoReturn:  # noqa: N807
+        raise missing(module, name)
+
+    sys.modules[module].__dict__["__getattr__"] = __getattr__
+
+
+class Absent:
+    """Stands in a class for a method that PyTorch has there.
+
+    Unlike ``__getattr__``, which Python would look for at each access, it costs the attributes that are there nothing.
+    """
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self._place = namespace, name
+
+    def __repr__(self) -> str:
+        return f"<not here: {'.'.join(self._place)}>"
+
+    def __get__(self, instance: Any, owner: type) -> NoReturn:
+        raise _error(owner.__name__, *self._place)
+
+
+def attach_to_class(cls: type, namespace: str) -> None:
+    """Give a class an ``Absent`` for each name that a class of PyTorch has and it has not."""
+    names = frozenset(name for name in pytorch_names()[namespace] if not hasattr(cls, name))
+
+    def __dir__(self: Any) -> list[str]:  # noqa: N807
+        """What is there, so that nothing else is completed or proposed."""
+        return [name for name in object.__dir__(self) if name not in names or hasattr(self, name)]
+
+    for name in names:
+        setattr(cls, name, Absent(namespace, name))
+    cls.__dir__ = __dir__  # type: ignore[assignment]
+
+
+def _error(owner: str, namespace: str, name: str) -> AttributeError:
+    from .reasons import REASONS  # not before it is wanted
+
+    reason = REASONS.get(namespace, {}).get(name) or _elsewhere(namespace, name)
+    text = f"{reason}; see {PAGE}" if reason else f"it is one of the names of PyTorch that are not here; see {PAGE}"
+    # without the object, behind which Python would propose a name that is spelled alike
+    return AttributeError(f"{owner} has no {name}: {text}", name=name)
+
+
+def _elsewhere(namespace: str, name: str) -> str:
+    """Where else the name, or what does the same, is to be had."""
+    root = sys.modules[_PACKAGE]
+    functions, methods = root.nn.functional.__all__, root.Tensor
+    if namespace != "torch.nn.functional" and name in functions:
+        return f"it is {_PACKAGE}.nn.functional.{name}"
+    if namespace != "torch" and name in root.__all__:
+        return f"it is {_PACKAGE}.{name}"
+    if namespace != "torch.Tensor" and hasattr(methods, name):
+        return f"it is a method: x.{name}(...)"
+    plain = name.removesuffix("_")
+    if plain != name and (plain in functions or plain in root.__all__ or hasattr(methods, plain)):
+        return f"of {plain} there is only the form that makes a new tensor"
+    return ""

@@ -1,0 +1,184 @@
+"""Names of PyTorch that are not here: an AttributeError says so, says what to write instead, and names the page."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from retrograd.absent import PAGE, pytorch_names
+from retrograd.absent.reasons import REASONS
+from retrograd.nn import functional
+
+OURS: dict[str, Any] = {
+    "torch.Tensor": rg.Tensor,
+    "torch.nn.Module": rg.nn.Module,
+    **{
+        namespace: importlib.import_module(namespace.replace("torch", "retrograd", 1))
+        for namespace in pytorch_names()
+        if namespace not in ("torch.Tensor", "torch.nn.Module")
+    },
+}
+MISSING = {
+    namespace: [name for name in names if not hasattr(OURS[namespace], name)]
+    for namespace, names in pytorch_names().items()
+}
+
+
+def _message(owner: object, name: str) -> str:
+    with pytest.raises(AttributeError) as caught:
+        getattr(owner, name)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "message"),
+    [
+        (rg, "compile", "retrograd has no compile: there is nothing to compile, kernels are compiled when they are"),
+        (rg, "save", "retrograd has no save: write the weights by retrograd.interop.save_safetensors(model, path)"),
+        (rg, "load", "retrograd has no load: read weights by retrograd.interop.load_model(model, path)"),
+        (rg, "cuda", "retrograd has no cuda: it does not run on a GPU"),
+        (rg, "device", "retrograd has no device: there is one device, the CPU"),
+        (rg, "jit", "retrograd has no jit: a model is its Python code"),
+        (rg, "autocast", "retrograd has no autocast: everything is computed in the type of its operands"),
+        (rg, "long", "retrograd has no long: element types are float32, float64, int64 and bool; write retro"),
+        (rg, "conv2d", "retrograd has no conv2d: it is retrograd.nn.functional.conv2d"),
+        (rg, "detach", "retrograd has no detach: it is a method: x.detach(...)"),
+        (rg, "stft", "retrograd has no stft: it is one of the names of PyTorch that are not here"),
+        (rg.zeros(2), "cuda", "Tensor has no cuda: there is one device, the CPU, and every tensor is on it; leave"),
+        (rg.Tensor, "cuda", "Tensor has no cuda: there is one device"),
+        (rg.zeros(2), "new_zeros", "Tensor has no new_zeros: write retrograd.zeros with dtype=x.dtype"),
+        (rg.zeros(2), "cumsum_", "Tensor has no cumsum_: of cumsum there is only the form that makes a new tensor"),
+        (rg.zeros(2), "hardshrink", "Tensor has no hardshrink: it is retrograd.nn.functional.hardshrink"),
+        (rg.nn.Parameter(rg.zeros(2)), "device", "Parameter has no device: there is one device"),
+        (rg.nn.Linear(2, 2), "cuda", "Linear has no cuda: there is one device"),
+        (rg.nn.Linear(2, 2), "register_backward_hook", "Linear has no register_backward_hook: write register_full_"),
+        (rg.nn, "Transformer", "retrograd.nn has no Transformer: build it of retrograd.nn.MultiheadAttention"),
+        (functional, "scaled_mm", "retrograd.nn.functional has no scaled_mm: it is one of the names of PyTorch that"),
+        (rg.optim, "Muon", "retrograd.optim has no Muon: it is one of the names of PyTorch that are not here"),
+        (rg.utils.data, "default_convert", "retrograd.utils.data has no default_convert: write default_collate"),
+    ],
+)
+def test_message(owner: object, name: str, message: str) -> None:
+    assert not hasattr(owner, name)
+    assert _message(owner, name).startswith(message)
+    assert _message(owner, name).endswith(f"; see {PAGE}")
+
+
+@pytest.mark.parametrize("namespace", MISSING)
+def test_every_name_that_is_missing_says_so(namespace: str) -> None:
+    for name in MISSING[namespace]:
+        message = _message(OURS[namespace], name)
+        assert f" has no {name}: " in message and message.endswith(f"; see {PAGE}")
+
+
+def test_reasons_are_for_names_of_pytorch_that_are_missing() -> None:
+    stale = [f"{space}.{name}" for space, names in REASONS.items() for name in names if name not in MISSING[space]]
+    assert stale == [], "they are here now, or no names of PyTorch"
+
+
+def test_what_reasons_recommend_is_there() -> None:
+    words = [word for names in REASONS.values() for reason in names.values() for word in reason.split()]
+    for word in {word.rstrip(",;)").partition("(")[0] for word in words if word.startswith("retrograd.")}:
+        found: Any = rg
+        for part in word.split(".")[1:]:
+            found = getattr(found, part)
+
+
+def test_the_page_is_there() -> None:
+    page = Path(__file__).parents[1] / PAGE.partition("(")[2].rstrip(")")
+    assert "<!-- coverage -->" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "message"),
+    [
+        (rg, "ternsor", "module 'retrograd' has no attribute 'ternsor'"),
+        (rg.nn, "Liner", "module 'retrograd.nn' has no attribute 'Liner'"),
+        (functional, "cuda", "module 'retrograd.nn.functional' has no attribute 'cuda'"),
+        (rg.zeros(2), "shap", "'Tensor' object has no attribute 'shap'"),
+        (rg.nn.Linear(2, 2), "weigth", "'Linear' object has no attribute 'weigth'"),
+    ],
+)
+def test_other_names_have_the_ordinary_error(owner: object, name: str, message: str) -> None:
+    assert _message(owner, name) == message
+
+
+@pytest.mark.parametrize(
+    ("code", "last"),
+    [
+        ("rg.zeross", "module 'retrograd' has no attribute 'zeross'. Did you mean: 'zeros'?"),
+        ("rg.nn.Liner", "module 'retrograd.nn' has no attribute 'Liner'. Did you mean: 'Linear'?"),
+        ("rg.zeros(2).shap", "'Tensor' object has no attribute 'shap'. Did you mean: 'shape'?"),
+        ("rg.zeros(2).cud", "'Tensor' object has no attribute 'cud'"),  # what is not here is not proposed
+        ("rg.complex", f"retrograd has no complex: there are no complex numbers; see {PAGE}"),
+    ],
+)
+def test_what_python_proposes(code: str, last: str) -> None:
+    program = f"import retrograd as rg\n{code}"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    line = run.stderr.splitlines()[-1]
+    if "Did you mean" in line and "Did you mean" not in last:
+        assert "cuda" not in line
+    else:
+        assert line == f"AttributeError: {last}"
+
+
+def test_reasons_are_loaded_when_somebody_asks() -> None:
+    code = """
+import sys
+import retrograd as rg
+from retrograd import nn, optim
+from retrograd.utils import data
+net = nn.Linear(2, 2)
+net(rg.zeros(1, 2)).sum().backward()
+before = "retrograd.absent.reasons" in sys.modules
+hasattr(net, "cuda")
+print(before, "retrograd.absent.reasons" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "True"]
+
+
+def test_attributes_that_are_there_cost_what_they_did() -> None:
+    """A ``__getattr__`` in a class makes every access slower."""
+    for cls in (rg.Tensor, rg.nn.Module):
+        assert not any("__getattr__" in vars(base) or "__getattribute__" in vars(base) for base in cls.__mro__[:-1])
+
+
+def test_own_names_go_first() -> None:
+    class Net(rg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.device = "cpu"
+            self.half = rg.nn.Linear(2, 2)
+            self.register_buffer("cuda", rg.zeros(2))
+
+        def compile(self) -> str:
+            return "own"
+
+    net = copy.deepcopy(Net())
+    assert net.device == "cpu" and net.compile() == "own" and net.cuda.shape == (2,)
+    assert list(net.state_dict()) == ["cuda", "half.weight", "half.bias"]
+    assert {"device", "compile", "half", "cuda"} <= set(dir(net)) and "cpu" not in dir(net)
+    del net.device
+    assert not hasattr(net, "device")
+
+    class Placed(rg.Tensor):
+        device = "here"
+
+    assert Placed([1.0]).device == "here" and "device" in dir(Placed([1.0]))
+
+
+def test_what_is_not_here_is_not_listed() -> None:
+    x = rg.zeros(2)
+    assert set(dir(x)) >= {"array", "exp", "backward", "data"} and not set(dir(x)) & set(MISSING["torch.Tensor"])
+    assert not set(dir(rg.nn.Linear(2, 2))) & set(MISSING["torch.nn.Module"])
+    assert dir(x) == sorted(dir(x)) and pickle.loads(pickle.dumps(x)).shape == (2,)
