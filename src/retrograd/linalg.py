@@ -20,8 +20,8 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = Fals
     dtype: convert x first.
 
     Raises:
-        TypeError: x is no floating-point Tensor.
-        ValueError: ``ord`` is no number, or needs an element where there is none, or an axis is named twice.
+        TypeError: x is not a floating-point Tensor.
+        ValueError: ``ord`` is not a number, or needs an element where there is none, or an axis is named twice.
         IndexError: x has no such axis.
     """
     return vector_norm_of("vector_norm", x, ord, dim, keepdim, dtype)
@@ -38,7 +38,7 @@ def matrix_norm(
     dtype: convert A first.
 
     Raises:
-        TypeError: A is no floating-point Tensor.
+        TypeError: A is not a floating-point Tensor.
         ValueError: ``ord`` is none of these, ``dim`` does not name two axes, or there is nothing to compare.
         IndexError: A has no such axis.
     """
@@ -51,7 +51,7 @@ def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, 
     dtype: convert A first.
 
     Raises:
-        TypeError: A is no floating-point Tensor.
+        TypeError: A is not a floating-point Tensor.
         ValueError: ``ord`` is none of that norm's; without ``dim``, A has neither one axis nor two; or an axis is named
             twice.
         IndexError: A has no such axis.
