@@ -308,13 +308,13 @@ X = normal(5, 4, 3)
         (lambda: nn.RNN(3, 2, 2, dropout=1.5), ValueError, "RNN: dropout=1.5 must be a probability"),
         (lambda: nn.RNN(3, 2, variational_dropout=-1), ValueError, "variational_dropout=-1 must be a probability"),
         (lambda: nn.RNN(3, 2, 2, dropout=0.5, variational_dropout=0.5), ValueError, "drop the same outputs twice"),
-        (lambda: nn.LSTM(3, 2, clip=(1, 0)), ValueError, "LSTM: the cell state is clipped to (1, 0)"),
-        (lambda: nn.LSTM(3, 2, clip_nan=True), ValueError, "LSTM: clip_nan=True without a range"),
-        (lambda: nn.LSTM(3, 2, peephole=True, layer_norm=True), ValueError, "normalisation and peepholes together"),
+        (lambda: nn.LSTM(3, 2, clip=(1, 0)), ValueError, "LSTM: clip=(1, 0) must not"),
+        (lambda: nn.LSTM(3, 2, clip_nan=True), ValueError, "LSTM: clip_nan=True needs clip"),
+        (lambda: nn.LSTM(3, 2, peephole=True, layer_norm=True), ValueError, "normalisation and peepholes cannot"),
         (lambda: nn.GRU(3, 2, zoneout=(0.1, 0.2)), ValueError, "zoneout of the cell needs a cell state"),
         (lambda: nn.LSTM(3, 2, zoneout=1.0), ValueError, "zoneout of the cell has probability 1.0"),
         (lambda: nn.LSTM(3, 2, algorithm="fast"), ValueError, "algorithm='fast' is unknown"),
-        (lambda: nn.GRU(3, 2, reset_after=False, algorithm="fused"), ValueError, "algorithm='fused' has no"),
+        (lambda: nn.GRU(3, 2, reset_after=False, algorithm="fused"), ValueError, "algorithm='fused' does not support"),
         (lambda: nn.LSTM(3, 2, bias=False, forget_bias=1.0), ValueError, "forget_bias=1.0 needs bias=True"),
         (lambda: nn.GRU(3, 2, residual=True), ValueError, "layer 0 has 3 input and 2 output features"),
         (lambda: nn.RNNBase("RNN", 3, 2), ValueError, "RNNBase: mode='RNN' must be one of 'RNN_TANH'"),
@@ -360,7 +360,7 @@ def test_refusals(call: Any, error: type[Exception], message: str) -> None:
 
 
 def test_dropout_of_one_layer_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match="LSTM: dropout=0.5 stands between layers"):
+    with pytest.warns(UserWarning, match="LSTM: dropout=0.5 acts between layers"):
         nn.LSTM(3, 2, dropout=0.5)
 
 

@@ -317,7 +317,7 @@ def cell_of(kind: str, *sizes: int, **options: Any) -> Any:
         (lambda: nn.LSTM(2, 2, zoneout=(0.1, True)), ValueError, "LSTM: zoneout has probability True"),
         (lambda: nn.LSTM(2, 2, forget_bias=float("nan")), ValueError, "LSTM: forget_bias=nan must be a number"),
         (lambda: nn.GRU(2, 2, checkpoint=0), ValueError, "GRU: checkpoint=0 must be an int of at least 1, 'auto'"),
-        (lambda: nn.LSTMCell(2, 2, clip=(2, 1)), ValueError, "LSTMCell: the cell state is clipped to (2, 1)"),
+        (lambda: nn.LSTMCell(2, 2, clip=(2, 1)), ValueError, "LSTMCell: clip=(2, 1) must not"),
         (lambda: cell_of("RNN", 2, 4)(X), ValueError, "RNNCell: input.shape=(4, 3, 2), needs (N, 2), or without"),
         (lambda: cell_of("RNN", 2, 4)(X.array), TypeError, "RNNCell: input must be a Tensor, got ndarray"),
         (lambda: cell_of("RNN", 2, 4)(X[0], X[0]), ValueError, "RNNCell: h.shape=(3, 2), needs (3, 4)"),

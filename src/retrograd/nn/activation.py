@@ -295,7 +295,7 @@ class Softmax2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (3, 4):
-            raise ValueError(f"Softmax2d: input.shape={tuple(input.shape)}, must be (N, C, H, W) or (C, H, W)")
+            raise ValueError(f"Softmax2d: input.shape={tuple(input.shape)}, needs (N, C, H, W) or (C, H, W)")
         return functional.softmax(input, -3)
 
 

@@ -141,7 +141,7 @@ class GroupNorm(_Affine):
         require_tensor("GroupNorm", input)
         shape = input.array.shape
         if len(shape) < 2 or shape[1] != self.num_channels:
-            raise ValueError(f"input has shape {shape}, must be (N, {self.num_channels}, ...): num_channels in axis 1")
+            raise ValueError(f"input has shape {shape}, needs (N, {self.num_channels}, ...): num_channels in axis 1")
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:

@@ -22,7 +22,7 @@ from .parameter import Parameter, as_float_dtype
 from .recurrent_cell import check_forget_bias, init_weights, pair_of_clip, pair_of_zoneout, words_of_equations
 from .recurrent_stack import Run, check_number, parameter_name, run, stack
 from .sequence_layout import time_first
-from .sequence_masks import begun, masks_of
+from .sequence_masks import masks_of, start_sequence
 from .utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
@@ -174,7 +174,7 @@ class RNNBase(Module):
             for directions in self._names
         ]
         masks = None
-        if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and begun(self):
+        if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and start_sequence(self):
             masks = masks_of(self, {})
         options = Run(
             name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint, masks

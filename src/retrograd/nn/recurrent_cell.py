@@ -24,7 +24,7 @@ from . import init
 from .module import Module
 from .parameter import Parameter, as_float_dtype
 from .recurrent_stack import check_number, parameter_name
-from .sequence_masks import begun, masks_of
+from .sequence_masks import masks_of, start_sequence
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
@@ -69,7 +69,7 @@ class RNNCellBase(Module):
 
     def reset(self) -> None:
         """Draw a new mask of recurrent dropout at the next step."""
-        if not begun(self):
+        if not start_sequence(self):
             self.__dict__["_masks"] = {}
 
     def _drawn(self, steps: Tensor, first: bool) -> Masks | None:

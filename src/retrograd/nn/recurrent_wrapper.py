@@ -28,7 +28,7 @@ from ..ops.shape import transpose
 from ..ops.splitting import unbind
 from .module import Module
 from .recurrent_cell import RNNCellBase
-from .sequence_masks import begun, masks_of
+from .sequence_masks import masks_of, start_sequence
 from .utils.truncation import like
 
 __all__ = ["Bidirectional", "ResidualCell", "Unroll", "VariationalDropoutCell", "ZoneoutCell"]
@@ -307,7 +307,7 @@ class VariationalDropoutCell(_CellWrapper):
 
     def reset(self) -> None:
         """Draw new masks at the next step."""
-        if not begun(self):
+        if not start_sequence(self):
             self.__dict__["_masks"] = {}
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from ..engine.grad_mode import thread
 from ..engine.recompute import Watch
 
-__all__ = ["SequenceMasks", "begun", "masks_of"]
+__all__ = ["SequenceMasks", "masks_of", "start_sequence"]
 
 
 class _Here(threading.local):
@@ -62,7 +62,7 @@ def masks_of(module: object, own: dict[str, Any]) -> dict[str, Any]:
     return own if _here.masks is None else _here.masks.of(module)
 
 
-def begun(module: object) -> bool:
+def start_sequence(module: object) -> bool:
     """Start a sequence of the module; whether its masks are shared by later pieces."""
     if _here.masks is None:
         return False
