@@ -88,7 +88,7 @@ class MultiStepLR(LRScheduler):
     ) -> None:
         self.milestones = Counter(milestones)
         for milestone in self.milestones:
-            require_count("MultiStepLR: a milestone", milestone, low=0)
+            require_count("MultiStepLR: milestone", milestone, low=0)
         require_number("MultiStepLR: gamma", gamma)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)

@@ -76,7 +76,7 @@ class SequentialLR(_Composed):
                 "there must be one fewer, where the next one takes over"
             )
         for milestone in milestones:
-            require_count("SequentialLR: a milestone", milestone)
+            require_count("SequentialLR: milestone", milestone)
         if sorted(set(milestones)) != list(milestones):
             raise ValueError(f"SequentialLR: milestones={milestones} must increase")
         self._schedulers, self._milestones = list(schedulers), list(milestones)
