@@ -96,7 +96,7 @@ def _drawing(state: dict[str, Any]) -> Iterator[None]:
 _OF_LAYER = """
     batch_first: the batch is the first axis of x and y.
     reverse: the sequence is read from its end; y stays in time order.
-    checkpoint: keep only every k-th state and recompute the steps between in backward; "auto": k is the square root
+    checkpoint: k, to keep only every k-th state and recompute the steps between in backward; "auto": the square root
         of T, so that memory besides x and y grows with sqrt(T)."""
 
 

@@ -53,7 +53,7 @@ _DOC = """{equations}
         are added; so is an LSTM's cell state, by norm_c, where h is computed from it (Ba et al., 2016).
     residual: every layer adds its input to its output; I must be D*O.
     return_states: False returns y without the states.
-    checkpoint: keep only every k-th state and recompute the steps between in backward; "auto": k is the square root
+    checkpoint: k, to keep only every k-th state and recompute the steps between in backward; "auto": the square root
         of T, so that memory besides x and y grows with sqrt(T) (and a byte per unit and step for zoneout's draws).
     algorithm: "fused", one kernel for all steps; "composed", operators step by step; or "auto", fused where possible.
         layer_norm, zoneout, recurrent_dropout, reset_after=False and second-order derivatives are composed.
