@@ -86,7 +86,7 @@ def test_no_run_overwrites_another(capsys, finished):
     assert train(*QUICK, "--epochs", "1", "--seed", "1") == 0
     assert sorted(os.listdir("runs")) == ["digits", "digits-2"]
     assert train(*QUICK, "--output", "runs/digits") == 2
-    assert "holds the checkpoint of another run; go on with it by --resume" in capsys.readouterr().err
+    assert "holds the checkpoint of another run; continue it with --resume" in capsys.readouterr().err
     assert Path("runs/digits/checkpoint.npz").read_bytes() == before
     os.remove("runs/digits-2/report.html")
     assert train("--resume") == 0  # the latest, which is finished: only the report is written
@@ -123,7 +123,7 @@ def test_a_resumed_run_keeps_its_settings(capsys, finished):
 
 
 def test_nothing_to_resume(capsys):
-    assert train("--resume") == 2 and "there is no run below" in capsys.readouterr().err
+    assert train("--resume") == 2 and "there is no run in" in capsys.readouterr().err
     assert train("--resume", "--output", "here") == 2
     assert "here holds no checkpoint to resume; leave out --resume" in capsys.readouterr().err
 
@@ -190,7 +190,7 @@ def test_a_damaged_checkpoint_ends_in_one_line(capsys, finished, fault):
     capsys.readouterr()
     assert train("--resume", "--output", "run") == 1
     out, err = capsys.readouterr()
-    messages = {"cut": "cut off or damaged", "edit": "was changed after it was written", "text": "is no checkpoint"}
+    messages = {"cut": "cut off or damaged", "edit": "was changed after it was written", "text": "is not a checkpoint"}
     assert messages[fault] in err and err.count("\n") == 1 and not out and path.read_bytes() == damaged
 
 
@@ -253,8 +253,8 @@ def test_ctrl_c_stops_after_a_step_and_says_how_to_go_on(whole):
     _, err = process.communicate()
     assert process.returncode == 130 and "Traceback" not in err, err
     assert "stopping after this step" in err
-    assert re.search(r"stopped after step \d+ of 12; a run/checkpoint.npz holds everything to go on", err)
-    assert "Go on with: retrograd train digits --resume --output 'a run'" in err
+    assert re.search(r"stopped after step \d+ of 12; a run/checkpoint.npz holds everything to resume", err)
+    assert "Continue with: retrograd train digits --resume --output 'a run'" in err
     assert train("--resume", "--output", "a run") == 0 and weights("a run") == whole
 
 
@@ -264,7 +264,7 @@ def test_ctrl_c_while_the_report_is_made(capsys, monkeypatch, finished):
 
     monkeypatch.setattr("retrograd.train.report.write_report", interrupt)
     assert train("--resume", "--output", "run") == 130
-    assert "interrupted; run/checkpoint.npz holds the last checkpoint. Go on with: retrograd" in capsys.readouterr().err
+    assert "interrupted; run/checkpoint.npz holds the last checkpoint. Continue with: " in capsys.readouterr().err
 
 
 # ---- the other commands --------------------------------------------------------------------------------------------

@@ -111,11 +111,11 @@ def test_wrong_inputs_of_predict(made, capsys):
     assert main(["predict", run, *names, "--kernels", "textbook"]) == 1
     out, err = capsys.readouterr()
     assert out.count("\n") == 1 and str(good) in out and err.count("\n") == 5
-    for text in ("text.png is no PNG or JPEG", "none.png cannot be read (No such", "pipe is no file", "cut.png is d"):
+    for text in ("text.png is not a PNG", "none.png cannot be read (No such", "pipe is not a file", "cut.png is d"):
         assert f"retrograd: {text}" in err, err
     assert main(["predict", run, "text.png", str(good), "--json", "--kernels", "textbook"]) == 1
     answers = json.loads(capsys.readouterr().out)
-    assert answers[0] == {"image": "text.png", "error": "is no PNG or JPEG image"} and "class" in answers[1]
+    assert answers[0] == {"image": "text.png", "error": "is not a PNG or JPEG image"} and "class" in answers[1]
     assert main(["predict", run, str(good), "--top", "0"]) == 2
     assert "--top 0 must be at least 1" in capsys.readouterr().err
 
@@ -147,8 +147,8 @@ def test_wrong_checkpoints_of_predict(made, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give one TASK"),
-        (("digits", "--images", "pictures"), "give one TASK"),
+        ((), "pass one TASK"),
+        (("digits", "--images", "pictures"), "pass one TASK"),
     ],
 )
 def test_either_a_task_or_images(capsys, arguments, message):
@@ -162,7 +162,7 @@ def test_either_a_task_or_images(capsys, arguments, message):
     [
         (("--images", "none"), 1, "none: there is no such folder"),
         (("--images", "pictures", "--size", "4"), 2, "--size=4 must be from 8 to 256 pixels"),
-        (("--images", "pictures", "--held-out", "1"), 2, "--held-out=1.0 must be a share between 0 and 1"),
+        (("--images", "pictures", "--held-out", "1"), 2, "--held-out=1.0 must be a fraction between 0 and 1"),
         (("--images", "pictures", "--held-out", "0.3", "--held-out-images", "x"), 2, "exclude each other"),
         (("--images", "pictures", "--held-out-images", "x"), 1, "x: there is no such folder"),
         (("digits", "--size", "9"), 2, "--size is for --images"),
@@ -181,9 +181,9 @@ def test_what_is_not_used_is_said_and_stands_in_the_report(pictures, capsys):
     (pictures / "square" / "cut.png").write_bytes(next((pictures / "disc").glob("*.png")).read_bytes()[:99])
     assert train("--images", "pictures", *QUICK, "--epochs", "1", "--channels", "1", "--no-flip") == 0
     err = capsys.readouterr().err
-    assert "not used: disc/x.txt is no PNG or JPEG image; square/cut.png is damaged or cut off" in err
+    assert "not used: disc/x.txt is not a PNG or JPEG image; square/cut.png is damaged or cut off" in err
     page = Path("runs/images/report.html").read_text()
-    assert "disc/x.txt is no PNG" in page and "1, 32, kernel_size" in page
+    assert "disc/x.txt is not a PNG" in page and "1, 32, kernel_size" in page
     assert load_checkpoint("runs/images/checkpoint.npz")["options"]["flip"] is False
 
 
@@ -226,7 +226,7 @@ def test_a_run_goes_on_with_the_same_images_only(made, pictures, capsys):
     assert "it is of the task 'images', not 'digits'" in capsys.readouterr().err
     Image.new("RGB", (9, 9)).save("pictures/disc/000.png")
     assert train("--images", "pictures", "--resume", "--output", "run") == 1
-    assert "does not fit this run: its images are others: they had the SHA-256" in capsys.readouterr().err
+    assert "does not fit this run: its images differ: they had the SHA-256" in capsys.readouterr().err
 
 
 def test_without_pillow(pictures, capsys, monkeypatch):

@@ -42,7 +42,7 @@ def test_text_is_learned_and_written(
     out = capsys.readouterr().out
     assert out.startswith("to be") and len(out) == 26
     assert main(["sample", "run", "--prompt", "x", "--kernels", "textbook"]) == 2
-    assert "retrograd: --prompt: the text that the network learned from has no 'x'" in capsys.readouterr().err
+    assert "retrograd: --prompt: the network's training text has no 'x'" in capsys.readouterr().err
     assert main(["sample", "run", "--length", "0", "--kernels", "textbook"]) == 2
     assert "retrograd: --length=0 must be at least 1" in capsys.readouterr().err
     assert main(["sample", "run", "--length", "1000000000000", "--kernels", "textbook"]) == 2
@@ -63,7 +63,7 @@ def test_a_series_is_learned(capsys: pytest.CaptureFixture[str]) -> None:
     assert series(*given, "--resume", "--horizon", "4") == 2
     assert "--horizon 4 differs from the checkpoint's 3" in capsys.readouterr().err
     assert series("--resume") == 1  # without the file, that is the sunspots
-    assert "its windows are others: they had the SHA-256" in capsys.readouterr().err
+    assert "its windows differ: they had the SHA-256" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_series_is_learned(capsys: pytest.CaptureFixture[str]) -> None:
         (("series", "--horizon", "0"), 2, "--horizon=0 must be an int of at least 1"),
         (("series", "--csv", "file.csv", "--column", "y"), 1, "file.csv, line 1: there is no column 'y'"),
         (("series", "--csv", "none.csv", "--column", "x"), 1, "none.csv cannot be read: No such file"),
-        (("text", "--text", "file.csv"), 1, "file.csv has 8 characters; to learn from it takes at least 10,000"),
+        (("text", "--text", "file.csv"), 1, "file.csv has 8 characters; training needs at least 10,000"),
     ],
 )
 def test_wrong_arguments_end_in_one_line(

@@ -125,13 +125,13 @@ def test_class_names_cannot_act_on_the_terminal(tmp_path: Path, capsys: pytest.C
     [
         ({"classes": ["a", "a"]}, "two of its classes have the same name"),
         ({"classes": "ab"}, "classes is 'ab'; it must be a list"),
-        ({"classes": ["a", "b", "c"]}, "another number of outputs than the 3 classes"),
+        ({"classes": ["a", "b", "c"]}, "one output for each of the 3 classes"),
         ({"image": {"size": 4096, "channels": 4096}}, "its image is .*4096.*, but its network takes"),
         ({"task": 3}, "task is 3; it must be a string"),
         ({"network": {"name": "images", "arguments": {"channels": 1, "size": 8, "classes": 10**9}}}, "cannot be built"),
         ({"network": {"name": "images", "arguments": {"channels": 1, "size": 8, "classes": 10000}}}, "has at least"),
         ({"network": {"name": ["x"], "arguments": {}}}, r"there is no network \['x'\]"),
-        ({"network": {"name": "series", "arguments": {"horizon": 10**9}}}, "is not one for images"),
+        ({"network": {"name": "series", "arguments": {"horizon": 10**9}}}, "is not for images"),
         ({"model": {"x": np.array([np.inf])}}, "model.'x'. holds NaN or infinity"),
         ({"model": {"x": "y"}}, "model.'x'. is 'y'; it must be an array"),
     ],
@@ -146,7 +146,7 @@ def test_a_text_network_is_no_larger_than_its_file(tmp_path: Path) -> None:
     arguments = {"characters": 3, "streams": 1, "width": 2, "hidden": 10**6, "layers": 60}
     state = {"task": "text", "alphabet": "abc", "network": {"name": "text", "arguments": arguments}, "model": {}}
     save_checkpoint(tmp_path / "run.npz", state)
-    with pytest.raises(CheckpointError, match="its network has at least 4760.* numbers, but it holds 0 of them"):
+    with pytest.raises(CheckpointError, match="its network has at least 4760.* numbers, but only 0 are stored"):
         Writer(tmp_path / "run.npz")
     arguments["layers"] = 10**9
     save_checkpoint(tmp_path / "run.npz", state)

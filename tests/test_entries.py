@@ -79,7 +79,7 @@ def test_what_does_not(check: Callable[[str, Any], Any], value: Any, message: st
 
 def test_bytes_that_are_no_bools() -> None:
     assert checked_bools("x", np.array([True, False])).tolist() == [True, False]
-    with pytest.raises(ValueError, match="x is an array of bools in which a byte is neither 0 nor 1"):
+    with pytest.raises(ValueError, match="x is a bool array with a byte that is neither 0 nor 1"):
         checked_bools("x", np.array([0, 7], np.uint8).view(np.bool_))
 
 

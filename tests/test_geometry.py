@@ -137,7 +137,7 @@ class TestPoolWindow:
         assert pool_window((8,), 3, 1, 2, 2).output == (8,)
 
     def test_dilated_window_in_the_padding_alone(self) -> None:
-        message = r"output 0 on axis 0 reads padding only: its taps stand at -2, ..., 1 in steps of 3"
+        message = r"output 0 on axis 0 reads padding only: its taps are at -2, ..., 1 in steps of 3"
         with pytest.raises(ValueError, match=message):
             pool_window((1,), 2, 1, 2, 3)
 

@@ -60,8 +60,8 @@ def test_what_is_no_file_of_a_possible_size(
 ) -> None:
     path = tmp_path / "file"
     make(path)
-    said = {"pipe": "it is a pipe", "sparse": "at most [0-9,]+ are read", "mkdir": "[Ii]s a (directory|folder)"}
-    message = said.get(make.__name__, "it is a device|No such device") + "|is no file"
+    said = {"pipe": "it is a pipe", "sparse": "the limit is [0-9,]+", "mkdir": "[Ii]s a (directory|folder)"}
+    message = said.get(make.__name__, "it is a device|No such device") + "|is not a file"
     with bounded(), pytest.raises(error, match=message):
         read(path)
 
@@ -80,7 +80,7 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 1000)
     assert read_outside(path, 1000) == b"x" * 1000
-    with pytest.raises(OSError, match=re.escape("it has 1,000 bytes; at most 999 are read")):
+    with pytest.raises(OSError, match=re.escape("it has 1,000 bytes; the limit is 999")):
         open_outside(path, 999)
     (tmp_path / "link").symlink_to(path)
     assert len(read_outside(tmp_path / "link", 1000)) == 1000

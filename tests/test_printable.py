@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrograd.printable import printable, shown
+from retrograd.printable import display_name, printable
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_printable(text: str, expected: str) -> None:
     ],
 )
 def test_shown(name: str, expected: str) -> None:
-    assert shown(name) == expected
+    assert display_name(name) == expected

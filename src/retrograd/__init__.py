@@ -56,7 +56,7 @@ __all__ = [
 ]
 __all__ = sorted([*__all__, *ops.__all__])
 
-# Found when first used, so that "import retrograd" stays quick and loads no compiler.
+# Imported on first use, to keep "import retrograd" fast and free of the compiler.
 _SUBPACKAGES = frozenset(("data", "interop", "linalg", "nn", "optim", "testing", "train", "utils"))
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 

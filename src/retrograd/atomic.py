@@ -1,8 +1,8 @@
-"""Writing a file so that at every moment there is either the earlier one or the new one, whole.
+"""Atomic file writes: at any time there is either the earlier file or the complete new one.
 
-A file is filled under a name that nobody else uses, made safe on the disk, and takes its place in one move. So writers
-of one file do not meet; the last one to move has it. What a killed writer leaves is removed by the next one: a writer
-holds a lock on its file, which the system gives back however the process ends.
+A file is written under a unique temporary name, synced to disk, and renamed. So concurrent writers do not interfere;
+the last rename wins. Leftovers of killed writers are removed by the next one: a writer holds a lock on its file, which
+the system releases however the process ends.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from typing import Any, BinaryIO
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # Windows: nothing is locked there
+except ImportError:  # Windows: no locks there
     fcntl = None
 
 __all__ = ["NO_LINK", "UnconfirmedError", "lock", "why_not_written", "write_atomically"]
 
 _UNFINISHED = ".retrograd-{}.tmp"
-_NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EISDIR)  # what fsync may answer
-NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # nor wait for the other end of a pipe
+_NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EISDIR)  # possible errors of fsync
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # do not follow links or block on pipes
 
 
 class UnconfirmedError(OSError):
-    """The new file is in its place, but the disk reported a fault then: it may be gone after a power cut."""
+    """The new file is in place, but the disk then reported an error: it may be lost in a power cut."""
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let ``write`` fill a new file in the folder of ``path``, and move it there when it is safe on the disk.
+    """Let ``write`` fill a new file in the folder of ``path``, and rename it to ``path`` once it is safe on disk.
 
-    If anything goes wrong, or the user interrupts, the new file is removed and what was at ``path`` is unchanged.
+    On an error or interrupt, the new file is removed and an existing file at ``path`` is unchanged.
 
     Raises:
-        OSError: the file could not be written; ``why_not_written`` says it in words.
+        OSError: the file could not be written; ``why_not_written`` explains it.
     """
     _make(path.parent)
     _sweep(path.parent)
@@ -50,7 +50,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             file.flush()
             os.fsync(file.fileno())
             if fcntl is None:
-                file.close()  # Windows moves no open file
+                file.close()  # Windows cannot rename an open file
             os.replace(temporary, path)
             moved = True
             _sync(path.parent)
@@ -68,14 +68,14 @@ def why_not_written(path: Path, error: OSError) -> str:
         return (
             f"{path} was written, but the disk did not confirm it, so it may be lost in a power cut: {error.strerror}"
         )
-    kept = "the earlier one is unchanged" if path.exists() else "there is no earlier one"
+    earlier = "the earlier one is unchanged" if path.exists() else "there is no earlier one"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{path} was not written, {kept}: no space is left on the disk; free some, or choose another folder"
-    return f"{path} was not written, {kept}: {error.strerror or error}"
+        return f"{path} was not written, {earlier}: no space is left on the disk; free some, or choose another folder"
+    return f"{path} was not written, {earlier}: {error.strerror or error}"
 
 
 def lock(handle: int) -> bool:
-    """Lock an open file until it is closed; False if another process, or another opening of it, has the lock.
+    """Lock an open file until it is closed; False if another handle, here or in another process, has the lock.
 
     Raises:
         OSError: files cannot be locked here.
@@ -90,33 +90,33 @@ def lock(handle: int) -> bool:
 
 
 def _create(folder: Path) -> tuple[Path, BinaryIO]:
-    """A new file, locked."""
+    """A new, locked file."""
     while True:
         path = folder / _UNFINISHED.format(os.urandom(8).hex())
-        file = open(path, "xb")  # noqa: SIM115  x: what is there already, be it a link, is an error
+        file = open(path, "xb")  # noqa: SIM115  x: an existing file or link is an error
         try:
             alone = lock(file.fileno())
         except OSError:
             return path, file
         if alone and os.fstat(file.fileno()).st_nlink:
             return path, file
-        file.close()  # another process took it for one left behind, before the lock
+        file.close()  # another process took it for a leftover before it was locked
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed writers left: files that nobody has locked."""
+    """Remove leftovers of killed writers: files that are not locked."""
     for path in folder.glob(_UNFINISHED.format("*")):
         with suppress(OSError):
             handle = os.open(path, os.O_RDWR | NO_LINK)
             try:
                 if stat.S_ISREG(os.fstat(handle).st_mode) and lock(handle):
-                    path.unlink()  # not the file itself if that was moved to its place meanwhile: then the name is gone
+                    path.unlink()  # if the file was renamed meanwhile, this name no longer exists
             finally:
                 os.close(handle)
 
 
 def _make(folder: Path) -> None:
-    """Make the folder, and those above it, safe on the disk."""
+    """Create the folder and its parents, and sync them to disk."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in missing:
@@ -124,7 +124,7 @@ def _make(folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in a folder safe on the disk; where that cannot be asked for, the system does it by itself."""
+    """Sync the entries of a folder to disk, where the system supports that."""
     try:
         handle = os.open(folder, os.O_RDONLY)
         try:

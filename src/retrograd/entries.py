@@ -1,9 +1,9 @@
-"""What the entries of a saved state must be.
+"""Checks of the entries of a saved state.
 
-A state comes from a file or another program: whatever stands in it, a check lets it pass or ends in a ValueError that
-names the entry, its value and the rule.
+A state may come from an untrusted file: a check accepts an entry or raises a ValueError that names the entry, its value
+and the rule.
 
-A check is a function of the entry's name and its value; it returns the value as a plain Python one.
+A check is a function of the entry's name and value; it returns the value as a plain Python object.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 Check = Callable[[str, Any], Any]
 
-_MOST = 2**63 - 1  # what an int64 can count
+_MOST = 2**63 - 1  # the largest int64
 _REPR = reprlib.Repr()
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 20
 _REPR.maxlevel = 3
@@ -44,22 +44,22 @@ _REPR.maxstring = _REPR.maxother = 60
 
 
 def brief(value: Any) -> str:
-    """The value for a message: never long, however much there is of it."""
+    """The value for a message, abbreviated if long."""
     try:
-        shown = _REPR.repr(value)
-    except Exception:  # such as of an int of too many digits
-        shown = type(value).__name__
-    return shown if len(shown) <= 300 else f"{shown[:300]} ..."
+        text = _REPR.repr(value)
+    except Exception:  # such as for an int of too many digits
+        text = type(value).__name__
+    return text if len(text) <= 300 else f"{text[:300]} ..."
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, for a message in one line, however much of a file it quotes."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= 200 else f"{said[:200]} ..."
+    """The text of an error in one line, abbreviated if long."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]} ..."
 
 
 def names(keys: Iterable[Any]) -> str:
-    """Keys for a message, in order."""
+    """Keys for a message, sorted."""
     return brief(sorted(map(str, keys)))
 
 
@@ -81,16 +81,16 @@ def number(low: float = -math.inf, high: float = math.inf, above: float = -math.
     def check(name: str, value: Any) -> float:
         is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
         try:
-            found = float(value) if is_number else math.nan
+            result = float(value) if is_number else math.nan
         except OverflowError:
-            found = math.inf
-        if not (math.isfinite(found) and low <= found <= high and found > above):
+            result = math.inf
+        if not (math.isfinite(result) and low <= result <= high and result > above):
             limits = [f"at least {low}"] if low > -math.inf else []
             limits += [f"above {above}"] if above > -math.inf else []
             limits += [f"at most {high}"] if high < math.inf else []
             raise ValueError(f"{name} is {brief(value)}; it must be a finite number{' of ' * bool(limits)}"
                              f"{' and '.join(limits)}")
-        return value if isinstance(value, int) else found
+        return value if isinstance(value, int) else result
 
     return check
 
@@ -103,7 +103,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def anything(name: str, value: Any) -> Any:
-    """Whatever it is: others check it."""
+    """Any value; it is checked elsewhere."""
     return value
 
 
@@ -126,12 +126,12 @@ def choice(*allowed: Any) -> Check:
 
 
 def optional(inner: Check) -> Check:
-    """None, or what ``inner`` lets pass."""
+    """None, or what ``inner`` accepts."""
     return lambda name, value: None if value is None else inner(name, value)
 
 
 def items(inner: Check, length: int | None = None) -> Check:
-    """A list of what ``inner`` lets pass, of this length."""
+    """A list, of this length, of entries that ``inner`` accepts."""
 
     def check(name: str, value: Any) -> list[Any]:
         if not isinstance(value, (list, tuple)):
@@ -157,21 +157,21 @@ def table(checks: Mapping[str, Check]) -> Check:
 
 
 def checked_bools(name: str, array: np.ndarray) -> np.ndarray:
-    """The array; if it is of bools, each byte of it must be 0 or 1: NumPy and the kernels compute with the byte."""
+    """The array; the bytes of a bool array must be 0 or 1, since NumPy and the kernels compute with them."""
     if array.dtype == np.bool_ and (array.view(np.uint8) > 1).any():
-        raise ValueError(f"{name} is an array of bools in which a byte is neither 0 nor 1")
+        raise ValueError(f"{name} is a bool array with a byte that is neither 0 nor 1")
     return array
 
 
 def check_table(name: str, value: Any) -> Mapping[Any, Any]:
-    """A dict, whatever is in it."""
+    """A dict, with any entries."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{name} is {brief(value)}; it must be a dict")
     return value
 
 
 def same(value: Any, own: Any) -> bool:
-    """Whether a value from outside is our own one: plain values, and dicts and lists of them."""
+    """Whether an untrusted value equals our own: plain values, and dicts and lists of them."""
     if isinstance(own, Mapping):
         return isinstance(value, Mapping) and value.keys() == own.keys() and all(same(value[k], own[k]) for k in own)
     if isinstance(own, (list, tuple)):

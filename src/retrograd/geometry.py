@@ -1,16 +1,16 @@
-"""Window geometry of convolution and pooling: integers only, frozen, in any number of dimensions.
+"""Window geometry of convolution and pooling: frozen integers, in any number of dimensions.
 
-A window of R taps walks over an input of I positions, with lo zeros in front and hi behind, and makes O
-outputs. On every axis, tap r of output o reads the input position
+A window of R taps slides over an input of I positions, with lo zeros before and hi after it, giving O outputs. On every
+axis, tap r of output o reads the input position
 
     i = o*stride + r*dilation - lo        0 <= o < O,  0 <= r < R;  a position outside 0 <= i < I is padding
 
-so an output needs dilation*(R - 1) + 1 positions (the extent of the kernel), and
+so an output spans dilation*(R - 1) + 1 positions (the extent of the kernel), and
 
     O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1
 
-One Window holds every size. It is made once, when the arguments of an operator are checked, and handed on
-unchanged to the kernels and to the backward pass, so "which size was the input?" is never asked again.
+One Window holds all sizes. It is created once, when the arguments of an operator are checked, and passed unchanged to
+the kernels and the backward pass.
 
 Source: V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016.
 """
@@ -29,8 +29,8 @@ __all__ = [
     "meets", "pool_window", "shared_padding", "suits",
 ]  # fmt: skip
 
-# How a convolution may be computed, in the compiled set or in the textbook: what Window.algorithm can be.
-# "exact" is "auto" without transforms; NEEDS says what a convolution has to be for those that cannot compute every one.
+# The values of Window.algorithm, of the compiled and the textbook kernels. "exact" is "auto" without transforms;
+# NEEDS holds the requirements of those that cannot compute every convolution.
 ALGORITHMS = (
     "auto", "exact", "direct", "depthwise", "pointwise", "winograd", "singa", "mxnet", "pytorch", "numpy_ml",
 )  # fmt: skip
@@ -42,10 +42,10 @@ NEEDS = {
     "depthwise": "as many groups as input channels and as output channels",
     "pointwise": "one tap, and a group of more than one channel (for others there is 'depthwise')",
 }
-_LARGEST = 2**40  # of all sizes, so that a product of two and an element's bytes fits into 64 bits, mostly
+_LARGEST = 2**40  # limit of all sizes: a product of two, times the bytes of an element, mostly fits into 64 bits
 PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
 
-# What the builders take, hashable: one number for all axes, or one entry per axis (of padding: a pair).
+# Hashable arguments of the builders: one number for all axes, or one entry per axis (for padding, a pair).
 Extent = int | tuple[int, ...]
 Padding = int | tuple[int | tuple[int, int], ...]
 
@@ -54,10 +54,10 @@ Padding = int | tuple[int | tuple[int, int], ...]
 class Window:
     """All sizes of a convolution or pooling; every tuple has one entry per axis.
 
-    ``algorithm`` and ``workspace`` (bytes of temporary memory at most, None without limit) say how a convolution is to
-    be computed, in both directions; what is computed does not depend on them.
+    ``algorithm`` and ``workspace`` (limit in bytes of temporary memory, None for no limit) choose how a convolution and
+    its gradients are computed, but not the result.
 
-    Made by conv_window, conv_transpose_window and pool_window, which check the sizes.
+    Created by conv_window, conv_transpose_window and pool_window, which check the sizes.
     """
 
     input: tuple[int, ...]
@@ -72,7 +72,7 @@ class Window:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # a window is looked up in tables of plans at every call of an operator
+        # precomputed: every operator call looks its plan up by window
         sizes = (self.input, self.kernel, self.output, self.stride, self.dilation, self.padding, self.groups)
         object.__setattr__(self, "_hash", hash((sizes, self.algorithm, self.workspace)))
 
@@ -81,7 +81,7 @@ class Window:
 
     @property
     def ndim(self) -> int:
-        """Number of axes, batch and channels not counted."""
+        """Number of axes, without batch and channels."""
         return len(self.input)
 
     @property
@@ -91,9 +91,9 @@ class Window:
 
 
 def suits(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> bool:
-    """Whether a convolution of ``inputs`` to ``outputs`` channels has what ``algorithm`` needs, see NEEDS.
+    """Whether a convolution of ``inputs`` to ``outputs`` channels meets the requirements of ``algorithm``, see NEEDS.
 
-    ``transposed``: it is the window's input gradient that is asked for.
+    ``transposed``: for the window's input gradient.
     """
     depthwise = window.groups == inputs == outputs
     if algorithm == "winograd":
@@ -112,7 +112,7 @@ def suits(algorithm: str, window: Window, inputs: int, outputs: int, transposed:
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveWindow:
-    """Windows that share an input out evenly: output o of O reads the positions o*I//O <= i < ceil((o + 1)*I/O).
+    """Windows that divide an input evenly: output o of O reads the positions o*I//O <= i < ceil((o + 1)*I/O).
 
     Neighbours may overlap by one position, and their sizes differ by at most one.
     """
@@ -122,18 +122,18 @@ class AdaptiveWindow:
 
     @property
     def ndim(self) -> int:
-        """Number of axes, batch and channels not counted."""
+        """Number of axes, without batch and channels."""
         return len(self.input)
 
     @property
     def padding(self) -> tuple[tuple[int, int], ...]:
-        """None, on every axis."""
+        """Zero on every axis."""
         return ((0, 0),) * len(self.input)
 
     @property
     def kernel(self) -> tuple[int, ...]:
         """Positions of the largest window on every axis."""
-        # o*I % O takes every multiple of gcd(I, O); the largest window begins where it is O - gcd(I, O)
+        # o*I % O takes every multiple of gcd(I, O); the largest window starts where it is O - gcd(I, O)
         spans = zip(self.input, self.output, strict=True)
         return tuple(-(-(i + o - math.gcd(i, o)) // o) for i, o in spans)
 
@@ -160,7 +160,7 @@ def conv_window(
 
     Raises:
         TypeError: a size is not an integer.
-        ValueError: a size is too small, a tuple has the wrong length, or there would be no output.
+        ValueError: a size is too small, a tuple has the wrong length, or there is no output.
     """
     input = as_tuple(input, len(input), "input", at_least=1)
     ndim = len(input)
@@ -201,11 +201,11 @@ def conv_transpose_window(
         window.output = size
         window.input = (size - 1)*stride - lo - hi + dilation*(R - 1) + output_padding + 1
 
-    With a stride above 1, inputs of several sizes have this output; ``output_padding`` says which is meant.
+    With a stride above 1, inputs of several sizes have this output; ``output_padding`` selects one.
 
     Raises:
         TypeError: a size is not an integer.
-        ValueError: a size is too small, a tuple has the wrong length, the result would have no position, or
+        ValueError: a size is too small, a tuple has the wrong length, the result would be empty, or
             output_padding >= max(stride, dilation).
     """
     size = as_tuple(size, len(size), "size", at_least=1)
@@ -223,7 +223,7 @@ def conv_transpose_window(
         if p >= max(s, d):
             raise ValueError(
                 f"output_padding={p} on axis {axis} must be less than max(stride, dilation) = max({s}, {d}): "
-                f"larger sizes belong to a longer output; take a smaller output_padding or padding"
+                f"a larger result needs a larger input; take a smaller output_padding or padding"
             )
         i = (o - 1) * s - lo - hi + d * (r - 1) + p + 1
         if i < 1:
@@ -240,14 +240,14 @@ def conv_transpose_window(
 def conv_padding(
     padding: str, input: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """The pairs (low, high) that a word stands for, in a convolution.
+    """The pairs (low, high) that a padding word means in a convolution.
 
-    "valid": none. "same", "same_upper", "same_lower": just enough for O = ceil(I/stride), shared as by
+    "valid": none. "same", "same_upper", "same_lower": just enough for O = ceil(I/stride), split as by
     ``shared_padding``; at stride 1 this is PyTorch's "same", at any stride TensorFlow's. "causal": dilation*(R - 1)
-    low, so that output o reads no input behind o*stride, and O = ceil(I/stride).
+    low, so that output o reads no input after o*stride, and O = ceil(I/stride).
 
     Raises:
-        ValueError: padding is no such word.
+        ValueError: padding is not one of these words.
     """
     if padding == "valid":
         return ((0, 0),) * len(input)
@@ -265,15 +265,15 @@ def shared_padding(
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> tuple[tuple[int, int], ...]:
-    """The least padding with which ``input`` positions have ``output`` windows, as pairs (low, high):
+    """The least padding for which ``input`` positions have ``output`` windows, as pairs (low, high):
 
         lo + hi = max(0, (O - 1)*stride + dilation*(R - 1) + 1 - I)
 
-    An odd one goes to the high side ("same" and "same_upper") or to the low side ("same_lower"); in a transposed
-    convolution, whose output ``input`` is, "causal" puts all of it on the high side.
+    The odd element goes to the high side ("same" and "same_upper") or the low side ("same_lower"); for a transposed
+    convolution, with ``input`` as its output, "causal" puts all of it on the high side.
 
     Raises:
-        ValueError: padding is no such word.
+        ValueError: padding is not one of these words.
     """
     pairs = []
     for i, o, r, s, d in zip(input, output, kernel, stride, dilation, strict=True):
@@ -294,9 +294,9 @@ def pool_window(
     padding: Padding = 0,
     dilation: Extent = 1,
 ) -> Window:
-    """The window of a pooling: sizes as conv_window's, and every output reads at least one input position.
+    """The window of a pooling: sizes as for conv_window, and every output reads at least one input position.
 
-    Without ``stride`` the windows stand side by side: stride = kernel.
+    ``stride`` defaults to kernel.
 
     Raises:
         TypeError: a size is not an integer.
@@ -313,12 +313,12 @@ def pool_window(
                 f"(dilation*(R - 1) + 1)//2 = ({d}*({r} - 1) + 1)//2 = {extent // 2}; "
                 f"take a smaller padding or a larger kernel"
             )
-        # Tap 0 never stands behind the input (hi < extent): outputs that begin in front of it are in doubt.
+        # Tap 0 is never after the input (hi < extent), so only outputs that start before it need a check.
         for first in range(-lo, min(0, o * s - lo), s):
             if not meets(first, r, d, i):
                 taps = range(first, first + extent, d)
                 raise ValueError(
-                    f"output {(first + lo) // s} on axis {axis} reads padding only: its taps stand at "
+                    f"output {(first + lo) // s} on axis {axis} reads padding only: its taps are at "
                     f"{taps[0]}, ..., {taps[-1]} in steps of {d}, outside 0 <= i < {i}; "
                     f"take a smaller padding or dilation"
                 )
@@ -326,15 +326,15 @@ def pool_window(
 
 
 def meets(first: int, taps: int, dilation: int, input: int) -> bool:
-    """Whether any of the taps that stand at ``first`` and behind it reads one of ``input`` positions."""
-    inside = first if first >= 0 else first % dilation  # the first one that does not stand in front of the input
+    """Whether any of the taps from position ``first`` on reads one of ``input`` positions."""
+    inside = first if first >= 0 else first % dilation  # the first tap that is not before the input
     return inside < input and inside <= first + (taps - 1) * dilation
 
 
 def as_tuple(
     value: SupportsIndex | Sequence[SupportsIndex], ndim: int, name: str, at_least: int | None = None
 ) -> tuple[int, ...]:
-    """``value`` as one int per axis: an int, or the one entry of a sequence, is repeated, else it must have ``ndim``.
+    """``value`` as one int per axis: an int or a sequence of one is repeated, others must have ``ndim`` entries.
 
     Raises:
         TypeError: an entry is not an integer.
@@ -358,12 +358,12 @@ def as_pairs(
 ) -> tuple[tuple[int, int], ...]:
     """``padding`` as one pair (low, high) per axis.
 
-    An int pads all sides. In a sequence each of the ``ndim`` entries is an int (both sides) or a pair; one entry alone
-    serves all axes.
+    An int pads all sides. Each of the ``ndim`` entries of a sequence is an int (both sides) or a pair; a single entry
+    is used for all axes.
 
     Raises:
         TypeError: an entry is not an integer.
-        ValueError: there are not ``ndim`` entries, a pair has not two, or a padding is negative.
+        ValueError: there are not ``ndim`` entries, a pair does not have two, or a padding is negative.
     """
     if isinstance(padding, Sequence) and not isinstance(padding, str):
         if len(padding) not in (1, ndim):
@@ -385,6 +385,6 @@ def _as_int(entry: object, value: object, name: str) -> int:
     try:
         if isinstance(entry, bool):
             raise TypeError
-        return index(entry)  # type: ignore[arg-type]  # the refusal below is the check
+        return index(entry)  # type: ignore[arg-type]  # the except clause is the check
     except TypeError:
         raise TypeError(f"{name}={value!r} must be an int, or ints in a tuple") from None

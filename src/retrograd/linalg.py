@@ -15,13 +15,13 @@ __all__ = ["matrix_norm", "norm", "vector_norm"]
 def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over ``dim`` (all axes if None); max |x| for inf, min |x| for -inf, count x != 0 for 0.
 
-    The gradient at 0 is 0; among equal maxima it is shared evenly; that of order 0 there is none.
+    The gradient at 0 is 0; among equal maxima it is shared evenly; order 0 has no gradient.
 
     dtype: convert x first.
 
     Raises:
-        TypeError: x is no floating-point Tensor.
-        ValueError: ``ord`` is no number, or needs an element where there is none, or an axis is named twice.
+        TypeError: x is not a floating-point Tensor.
+        ValueError: ``ord`` is not a number or needs an element where x is empty, or an axis is repeated.
         IndexError: x has no such axis.
     """
     return vector_norm_of("vector_norm", x, ord, dim, keepdim, dtype)
@@ -33,13 +33,13 @@ def matrix_norm(
     """The norm of the matrices A (..., M, N), whose rows and columns are the axes ``dim``.
 
     ord: "fro", sqrt(sum A^2); "nuc", the sum of the singular values; 2 and -2, the largest and the smallest of them;
-    1 and -1, the largest and the smallest sum of |A| in a column; inf and -inf, in a row.
+    1 and -1, the largest and the smallest column sum of |A|; inf and -inf, row sum.
 
     dtype: convert A first.
 
     Raises:
-        TypeError: A is no floating-point Tensor.
-        ValueError: ``ord`` is none of these, ``dim`` does not name two axes, or there is nothing to compare.
+        TypeError: A is not a floating-point Tensor.
+        ValueError: ``ord`` is not one of these, ``dim`` does not name two axes, or A is empty.
         IndexError: A has no such axis.
     """
     return matrix_norm_of("matrix_norm", A, ord, dim, keepdim, dtype)
@@ -51,9 +51,9 @@ def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, 
     dtype: convert A first.
 
     Raises:
-        TypeError: A is no floating-point Tensor.
-        ValueError: ``ord`` is none of that norm's; without ``dim``, A has neither one axis nor two; or an axis is named
-            twice.
+        TypeError: A is not a floating-point Tensor.
+        ValueError: that norm has no such ``ord``; without ``dim``, A has neither one axis nor two; or an axis is
+            repeated.
         IndexError: A has no such axis.
     """
     if ord is None:
@@ -63,7 +63,7 @@ def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, 
         return matrix_norm_of("norm", A, ord, over, keepdim, dtype)
     if isinstance(over, tuple) and len(over) > 2:
         raise ValueError(
-            f"norm: ord={ord!r} over {len(over)} axes is neither a norm of vectors (1 axis) nor of matrices (2); give "
-            "dim, or take vector_norm, for which all elements are one vector"
+            f"norm: ord={ord!r} over {len(over)} axes is neither a vector norm (1 axis) nor a matrix norm (2); pass "
+            "dim, or use vector_norm, which takes all elements as one vector"
         )
     return vector_norm_of("norm", A, ord, dim, keepdim, dtype)

@@ -1,4 +1,4 @@
-"""Files from outside: regular ones only, opened without waiting, none beyond a stated size; and strict JSON."""
+"""Untrusted files: only regular ones, opened without blocking, up to a size limit; and strict JSON."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ _KINDS = (
 
 
 def open_outside(path: str | Path, most: int) -> BinaryIO:
-    """The file for reading, if it is a regular one of at most ``most`` bytes that fits into this machine's memory.
+    """Open a regular file of at most ``most`` bytes that fits into this machine's memory.
 
-    What is there is looked at through the opened file: nobody can put another one in its place in between. A pipe is
-    not waited for.
+    The checks use the open file, so that it cannot be replaced in between. Opening a pipe does not block.
 
     Raises:
-        OSError: it cannot be opened, is something else, or is larger; ``strerror`` says which.
+        OSError: it cannot be opened, is not a regular file, or is too large; ``strerror`` says which.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
-        found = os.fstat(handle)
-        if stat.S_ISDIR(found.st_mode):
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(found.st_mode):
-            kind = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "something else")
+        if not stat.S_ISREG(status.st_mode):
+            kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "a special file")
             raise OSError(errno.EINVAL, f"it is {kind}, expected a regular file", str(path))
         limit = min(most, _memory())
-        if found.st_size > limit:
-            raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes; at most {limit:,} are read", str(path))
+        if status.st_size > limit:
+            raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes; the limit is {limit:,}", str(path))
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -60,18 +59,18 @@ def _memory() -> int:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key comes twice in one JSON object")
-    return found
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key is repeated in a JSON object")
+    return result
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:40]} is no finite number")
+        raise ValueError(f"{text[:40]} is not a finite number")
     return value
 
 
-# Keyword arguments of json.loads: a key that comes twice, NaN and numbers beyond a float are a ValueError.
+# Keyword arguments of json.loads: repeated keys, NaN and numbers beyond float raise ValueError.
 STRICT_JSON: dict[str, Any] = {"object_pairs_hook": _once, "parse_float": _finite, "parse_constant": _finite}

@@ -1,6 +1,6 @@
-"""One layer of a recurrent network: its sizes, its equations and its options, frozen.
+"""The spec of one recurrent layer: its sizes, equations and options, frozen.
 
-At every step t, a unit's gates are made of the input x[t] and of the output h[t-1] of the step before:
+At every step t, a unit's gates are computed from the input x[t] and the previous output h' = h[t-1]:
 
     RNN    h = f(W_ih x + b_ih + W_hh h' + b_hh),  f = tanh or relu
     LSTM   i, f, o = sigmoid(...), g = tanh(...) of W_ih x + b_ih + W_hh h' + b_hh
@@ -8,9 +8,9 @@ At every step t, a unit's gates are made of the input x[t] and of the output h[t
     GRU    r, z = sigmoid(W_ih x + b_ih + W_hh h' + b_hh)
            n = tanh(W_in x + b_in + r * (W_hn h' + b_hn)),  h = (1 - z) * n + z * h'
 
-The gates stand in PyTorch's order: i, f, g, o and r, z, n; with coupled gates f, g, o, and i = 1 - f. One Recurrence is
-made when the arguments are checked and handed on unchanged to the kernels and the backward pass. Not in it are the
-numbers of steps and of sequences, lengths and masks: they are data.
+The gates are in PyTorch's order: i, f, g, o and r, z, n; with coupled gates f, g, o, and i = 1 - f. A Recurrence is
+created when the arguments are checked and passed unchanged to the kernels and the backward pass. It does not hold the
+numbers of steps and sequences, lengths or masks: they are data.
 
 Source: S. Hochreiter, J. Schmidhuber, "Long Short-Term Memory", 1997; F. Gers, J. Schmidhuber, "Recurrent Nets that
 Time and Count", 2000 (peepholes); K. Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014
@@ -34,9 +34,9 @@ ALGORITHMS = ("auto", "fused", "composed")
 
 
 class Weights(NamedTuple):
-    """The parameters of one direction of a layer, or the gradients to them; those that a layer lacks are None.
+    """The parameters of one direction of a layer, or their gradients; those that a layer lacks are None.
 
-    G gates, H units, I inputs, P outputs of the projection (without one: H).
+    G gates, H units, I inputs, P outputs of the projection (H without one).
     """
 
     w_ih: Any  # (G*H, I)
@@ -44,10 +44,10 @@ class Weights(NamedTuple):
     b_ih: Any = None  # (G*H,)
     b_hh: Any = None  # (G*H,)
     w_hr: Any = None  # (P, H)
-    peephole: Any = None  # (3, H): of i and f from c', of o from c; coupled: (2, H), of f and o
-    norm_ih: Any = None  # (G*H,): by what the normalised W_ih x is multiplied
+    peephole: Any = None  # (3, H): for i and f from c', for o from c; coupled: (2, H), for f and o
+    norm_ih: Any = None  # (G*H,): gain of the normalised W_ih x
     norm_hh: Any = None  # (G*H,)
-    norm_c: Any = None  # (2, H): by what the normalised cell state is multiplied, and what is added to it
+    norm_c: Any = None  # (2, H): gain and shift of the normalised cell state
 
 
 def _derived() -> Any:
@@ -56,14 +56,14 @@ def _derived() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """A layer in all its directions. Made by ``recurrence``, which checks it.
+    """A layer in all its directions. Created by ``recurrence``, which checks it.
 
-    ``reverse`` says of each direction whether it reads the sequence from its end. ``clip``: the range that holds the
-    cell state after every step; with ``clip_nan`` a NaN becomes the upper end. ``reset_after``: the GRU's reset gate
-    multiplies W_hn h' + b_hn; otherwise it multiplies h' before. ``norm``: the epsilon of layer normalisation of
-    W_ih x, of W_hh h' and of the cell state; 0 for none. ``zoneout``: the probabilities with which a unit of the cell
-    and of the hidden state keeps its value. ``recurrent_dropout``: of h' on its way into W_hh, by one mask for all
-    steps. ``algorithm``: "fused" kernels, "composed" of operators, or "auto".
+    ``reverse``: for each direction, whether it reads the sequence from its end. ``clip``: the range to which the cell
+    state is clipped after every step; with ``clip_nan`` a NaN becomes the upper end. ``reset_after``: the GRU's reset
+    gate multiplies W_hn h' + b_hn; otherwise it multiplies h' first. ``norm``: the epsilon of layer normalisation of
+    W_ih x, W_hh h' and the cell state; 0 for none. ``zoneout``: the probabilities that a unit of the cell and of the
+    hidden state keeps its value. ``recurrent_dropout``: dropout of h' before W_hh, with one mask for all steps.
+    ``algorithm``: "fused" kernels, "composed" of operators, or "auto".
     """
 
     mode: str
@@ -82,12 +82,12 @@ class Recurrence:
     recurrent_dropout: float = 0.0
     algorithm: str = "auto"
 
-    # what follows from them
+    # derived
     gates: int = _derived()  # rows of the weight matrices for each unit
     output: int = _derived()  # width of the hidden state
     directions: int = _derived()
-    cells: bool = _derived()  # whether there is a cell state beside the hidden one
-    fused: bool = _derived()  # whether the fused kernels compute it; everything else is composed of operators
+    cells: bool = _derived()  # whether there is a cell state
+    fused: bool = _derived()  # whether fused kernels compute it; otherwise it is composed of operators
     _hash: int = _derived()
 
     def __post_init__(self) -> None:
@@ -114,10 +114,10 @@ def recurrence(
     reset_after: bool = True, peephole: bool = False, coupled: bool = False, norm: float = 0.0,
     zoneout: tuple[float, float] = (0.0, 0.0), recurrent_dropout: float = 0.0, algorithm: str = "auto",
 ) -> Recurrence:  # fmt: skip
-    """The description of a layer, checked; messages begin with ``name``, the function or layer that was called.
+    """The checked spec of a layer; messages start with ``name``, the function or layer that was called.
 
     Raises:
-        ValueError: an unknown mode, a size below 1, or options that make no sense alone or together.
+        ValueError: an unknown mode, a size below 1, or options that are invalid or contradict each other.
     """
     if mode not in GATES:
         raise ValueError(f"{name}: mode={mode!r} is unknown; choose one of {', '.join(GATES)}")
@@ -128,55 +128,55 @@ def recurrence(
         _only_lstm(name, mode, projection, clip, clip_nan, peephole, coupled, zoneout[0])
     if projection < 0 or projection > hidden:
         raise ValueError(
-            f"{name}: projection to {projection} of {hidden} units; give 1 <= projection <= {hidden}, or 0 for none"
+            f"{name}: projection={projection} of {hidden} units must be from 1 to {hidden}, or 0 for none"
         )
     if not reset_after and mode != "gru":
-        raise ValueError(f"{name}: reset_after=False is an option of GRU, and mode is {mode!r}; leave it True")
+        raise ValueError(f"{name}: reset_after=False is an option of GRU, not of mode={mode!r}; leave it True")
     range_of_cells = _clip(name, clip, clip_nan)
     if norm < 0:
-        raise ValueError(f"{name}: layer normalisation with epsilon {norm}; it must be above 0, or 0 for none")
+        raise ValueError(f"{name}: epsilon {norm} of layer normalisation must be above 0, or 0 for none")
     if norm > 0 and peephole:
-        raise ValueError(f"{name}: layer normalisation and peepholes together are not defined; choose one of them")
+        raise ValueError(f"{name}: layer normalisation and peepholes cannot be combined; choose one")
     chances = {"zoneout of the cell": zoneout[0], "zoneout": zoneout[1], "recurrent dropout": recurrent_dropout}
     for label, p in chances.items():
         if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p < 1:
             raise ValueError(f"{name}: {label} has probability {p!r}; it must be 0 <= p < 1")
     if algorithm not in ALGORITHMS:
         raise ValueError(f"{name}: algorithm={algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS)}")
-    what = Recurrence(
+    spec = Recurrence(
         mode, input, hidden, projection, reverse, bias, range_of_cells, clip_nan, reset_after, peephole, coupled, norm,
         (float(zoneout[0]), float(zoneout[1])), float(recurrent_dropout), algorithm,
     )  # fmt: skip
-    if algorithm == "fused" and not what.fused:
+    if algorithm == "fused" and not spec.fused:
         raise ValueError(
-            f"{name}: algorithm='fused' has no layer normalisation, zoneout, recurrent dropout or reset_after=False; "
-            "leave algorithm='auto'"
+            f"{name}: algorithm='fused' does not support layer normalisation, zoneout, recurrent dropout or "
+            "reset_after=False; leave algorithm='auto'"
         )
-    return what
+    return spec
 
 
 def _only_lstm(
     name: str, mode: str, projection: int, clip: object, clip_nan: bool, peephole: bool, coupled: bool, zoneout: float
 ) -> None:
-    given = {
+    used = {
         "a projection": projection != 0, "clipping of the cell state": clip is not None, "clip_nan": clip_nan,
         "peepholes": peephole, "coupled gates": coupled, "zoneout of the cell": zoneout != 0,
     }  # fmt: skip
-    for label, there in given.items():
-        if there:
+    for label, is_used in used.items():
+        if is_used:
             raise ValueError(f"{name}: {label} needs a cell state, mode={mode!r} has none; use LSTM or leave it out")
 
 
 def _clip(name: str, clip: tuple[float | None, float | None] | None, clip_nan: bool) -> tuple[float, float] | None:
     if clip is None or clip == (None, None):
         if clip_nan:
-            raise ValueError(f"{name}: clip_nan=True without a range to clip to; give both ends of it")
+            raise ValueError(f"{name}: clip_nan=True needs clip, the range (low, high)")
         return None
     low, high = clip
     if low is None or high is None:
-        raise ValueError(f"{name}: the cell state is clipped to ({low}, {high}); give both ends, or neither")
+        raise ValueError(f"{name}: clip=({low}, {high}) must have both ends, or neither")
     if math.isnan(low) or math.isnan(high) or low > high:
-        raise ValueError(f"{name}: the cell state is clipped to ({low}, {high}); the first must not exceed the second")
+        raise ValueError(f"{name}: clip=({low}, {high}) must not have low above high")
     return float(low), float(high)
 
 
@@ -195,28 +195,28 @@ class Parameter(NamedTuple):
 
 
 def packed_layout(layers: Sequence[Recurrence]) -> list[Parameter]:
-    """MXNet's packed vector: the weights of all layers and directions, then, in the same order, all biases.
+    """MXNet's packed vector: the weights of all layers and directions, then all biases in the same order.
 
-    Of each direction ``w_ih`` (G*H, I), ``w_hh`` (G*H, P), with a projection ``w_hr`` (P, H); then ``b_ih`` and
+    For each direction ``w_ih`` (G*H, I), ``w_hh`` (G*H, P), with a projection ``w_hr`` (P, H); then ``b_ih`` and
     ``b_hh`` (G*H,). Its length, for L layers of equal width in D directions, h = P or H:
     (I + h + 2)*H*G*D + (L - 1)*(D*h + h + 2)*H*G*D + P*H*L*D.
 
     Source: MXNet 1.9.1, src/operator/rnn-inl.h, GetRnnParamSize.
     """
-    found: list[Parameter] = []
+    pieces: list[Parameter] = []
 
     def add(name: str, layer: int, direction: int, shape: tuple[int, ...]) -> None:
-        found.append(Parameter(name, layer, direction, found[-1].end if found else 0, shape))
+        pieces.append(Parameter(name, layer, direction, pieces[-1].end if pieces else 0, shape))
 
-    for layer, what in enumerate(layers):
-        rows = what.gates * what.hidden
-        for direction in range(what.directions):
-            add("w_ih", layer, direction, (rows, what.input))
-            add("w_hh", layer, direction, (rows, what.output))
-            if what.projection:
-                add("w_hr", layer, direction, (what.projection, what.hidden))
-    for layer, what in enumerate(layers):
-        for direction in range(what.directions):
+    for layer, spec in enumerate(layers):
+        rows = spec.gates * spec.hidden
+        for direction in range(spec.directions):
+            add("w_ih", layer, direction, (rows, spec.input))
+            add("w_hh", layer, direction, (rows, spec.output))
+            if spec.projection:
+                add("w_hr", layer, direction, (spec.projection, spec.hidden))
+    for layer, spec in enumerate(layers):
+        for direction in range(spec.directions):
             for name in ("b_ih", "b_hh"):
-                add(name, layer, direction, (what.gates * what.hidden,))
-    return found
+                add(name, layer, direction, (spec.gates * spec.hidden,))
+    return pieces

@@ -160,13 +160,13 @@ def test_strict() -> None:
             product(lambda x: c, x, c, strict=True)
         with pytest.raises(RuntimeError, match="with create_graph"):
             product(lambda x: x * 2.0, x, c, create_graph=True, strict=True)
-    with pytest.raises(RuntimeError, match="vjp: the product does not depend"):
+    with pytest.raises(RuntimeError, match="vjp: entry 1 of the product does not depend"):
         vjp(lambda x, y: x * 2.0, (x, c), c, strict=True)
     with pytest.raises(RuntimeError, match=re.escape("jacobian: output 0 does not depend on inputs[1], and strict")):
         jacobian(lambda x, y: x * 2.0, (x, c), strict=True)
     with pytest.raises(RuntimeError, match=re.escape("vhp: the output does not depend on inputs[1]")):
         vhp(lambda x, y: (x * x).sum(), (x, c), (c, c), strict=True)
-    with pytest.raises(RuntimeError, match="vhp: the product does not depend"):
+    with pytest.raises(RuntimeError, match="vhp: entry 0 of the product does not depend"):
         vhp(lambda x: x.sum(), x, c, strict=True)
     with pytest.raises(RuntimeError, match="hessian: the output does not depend"):
         hessian(lambda x, y: (x * x).sum(), (x, c), strict=True)
@@ -178,9 +178,9 @@ def test_messages() -> None:
         vjp(lambda x: x, (x, 1.0))
     with pytest.raises(TypeError, match="jacobian: the result of func must be .*, got ndarray"):
         jacobian(lambda x: x.array, x)
-    with pytest.raises(TypeError, match="inputs hold int64, a derivative needs float"):
+    with pytest.raises(TypeError, match="inputs must be float32 or float64, got int64"):
         jvp(lambda x: x, Tensor([1, 2]))
-    with pytest.raises(ValueError, match="vjp: v may be left out only where func's output is one Tensor with one"):
+    with pytest.raises(ValueError, match="vjp: v may be left out only if func's output is one Tensor with one"):
         vjp(lambda x: x, x)
     with pytest.raises(ValueError, match=re.escape("jvp: v has shapes [(2,)], inputs has [(3,)]")):
         jvp(lambda x: x, x, t(W))

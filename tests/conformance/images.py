@@ -545,7 +545,7 @@ LAYERS = [
             ),
             integers=True,
             linear=True,
-            errors=[Refusal(ValueError, f"{kind}Pad{n}d: x has 1 axes, needs {n + 1} or {n + 2}", X1[0, 0])],
+            errors=[Refusal(ValueError, f"{kind}Pad{n}d: input has 1 axes, needs {n + 1} or {n + 2}", X1[0, 0])],
         )
         for kind, mode in (
             ("Constant", "constant"),

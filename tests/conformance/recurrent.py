@@ -84,20 +84,20 @@ OPERATORS = [
             refused("rnn: data.shape=(3, 2), needs (T, N, I)", X[0, 0][None].repeat(3, 0), VECTOR, H0),
             refused("rnn: parameters.shape=(47,), needs (48,)", X, VECTOR[1:], H0, H0),
             refused("rnn: state.shape=(2, 2), needs (1, 2, 2)", X, VECTOR, H0[0], H0),
-            refused("rnn: state_cell is missing", X, VECTOR, H0),
+            refused("rnn: mode 'lstm' needs state_cell", X, VECTOR, H0),
             refused("rnn: mode='lstn' is unknown", X, VECTOR, H0, mode="lstn"),
-            refused("rnn: p=1.0 is a probability", X, VECTOR, H0, H0, p=1.0),
+            refused("rnn: p=1.0 must be a probability", X, VECTOR, H0, H0, p=1.0),
             refused("state_size=0 must be an int", X, VECTOR, H0, H0, state_size=0),
             refused("num_layers=0 must be an int", X, VECTOR, H0, H0, num_layers=0),
             refused("projection_size=0 must be an int", X, VECTOR, H0, H0, projection_size=0),
-            refused("projection to 3 of 2 units", X, VECTOR, H0, H0, projection_size=3),
-            refused("clipped to (1.0, None)", X, VECTOR, H0, H0, lstm_state_clip_min=1.0),
-            refused("clipped to (1, 0)", X, VECTOR, H0, H0, lstm_state_clip_min=1, lstm_state_clip_max=0
+            refused("projection=3 of 2 units", X, VECTOR, H0, H0, projection_size=3),
+            refused("clip=(1.0, None) must have both ends", X, VECTOR, H0, H0, lstm_state_clip_min=1.0),
+            refused("clip=(1, 0) must not", X, VECTOR, H0, H0, lstm_state_clip_min=1, lstm_state_clip_max=0
             ),
-            refused("clip_nan=True without a range", X, VECTOR, H0, H0, lstm_state_clip_nan=True),
+            refused("clip_nan=True needs clip", X, VECTOR, H0, H0, lstm_state_clip_nan=True),
             refused("sequence_length=[1.5, 2.0] must be whole", X, VECTOR, H0, H0, [1.5, 2.0]),
             refused("lengths[0]=4; a length must be 1 to 3", X, VECTOR, H0, H0, [4, 2]),
-            refused("state_cell is given, and mode 'rnn_tanh'", X, normal(2 * 6), H0, H0, mode="rnn_tanh"
+            refused("mode 'rnn_tanh' has no cell state", X, normal(2 * 6), H0, H0, mode="rnn_tanh"
             ),
             refused("a projection needs a cell state", X, VECTOR, H0, mode="gru", projection_size=1),
         ],

@@ -34,7 +34,7 @@ def test_an_index_outside_is_an_error(index):
 def test_tensor_dataset_arguments_are_checked():
     with pytest.raises(ValueError, match="at least one tensor"):
         TensorDataset()
-    with pytest.raises(TypeError, match=r"tensors\[1\] is list"):
+    with pytest.raises(TypeError, match=r"tensors\[1\] must be a Tensor, got list"):
         TensorDataset(np.zeros(3), [1, 2, 3])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"shapes are \[\(3,\), \(4,\)\]"):
         TensorDataset(np.zeros(3), np.zeros(4))

@@ -15,9 +15,9 @@ from PIL import Image
 from data.drawn import draw_folder
 from retrograd import outside
 from retrograd.data import DataLoader, ImageFolder, ImageFolderError
-from retrograd.data.images import ImageError, load_images, read_image, told
+from retrograd.data.images import ImageError, load_images, read_image, summarize
 from retrograd.data.transforms import Compose, RandomHorizontalFlip, Resize, ToTensor
-from retrograd.printable import shown
+from retrograd.printable import display_name
 
 
 @pytest.fixture
@@ -104,10 +104,10 @@ def bomb(width: int, height: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no PNG or JPEG image"),
-        (b"just text", "is no PNG or JPEG image"),
-        (b"GIF89a" + bytes(40), "is no PNG or JPEG image"),
-        (b"\x89PNG\r\n\x1a\n", "is no PNG or JPEG image|is damaged"),
+        (b"", "is not a PNG or JPEG image"),
+        (b"just text", "is not a PNG or JPEG image"),
+        (b"GIF89a" + bytes(40), "is not a PNG or JPEG image"),
+        (b"\x89PNG\r\n\x1a\n", "is not a PNG or JPEG image|is damaged"),
         (bomb(100, 100), "is damaged or cut off"),
         (bomb(8000, 8000), "is too large: 8,000 x 8,000 pixels, more than 50,000,000"),
         (bomb(10000, 10000), "is too large"),
@@ -146,7 +146,7 @@ def test_cut_and_changed_images_never_crash(tmp_path, kind, count):
 
 def test_what_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for name, message in (("pipe", "is no file"), (".", "is a folder"), ("none", "cannot be read .No such file")):
+    for name, message in (("pipe", "is not a file"), (".", "is a folder"), ("none", "cannot be read .No such file")):
         with pytest.raises(ImageError, match=message):
             read_image(tmp_path / name, 3)
     with pytest.raises(ValueError, match="channels=2 must be 3"):
@@ -171,13 +171,13 @@ def test_a_folder_is_loaded_in_a_fixed_order(folder):
 def test_folders_that_cannot_be_used(tmp_path, folder):
     refused(tmp_path / "none", "none: there is no such folder")
     refused(folder / "disc" / "000.png", "is a file, expected a folder with one folder per class")
-    refused(folder / "disc", r"must have at least two class folders.* it has none \(and 8 files beside them\)")
+    refused(folder / "disc", r"must have at least two class folders.* it has none \(and 8 files outside of folders\)")
     (tmp_path / "one" / "cat").mkdir(parents=True)
     refused(tmp_path / "one", "it has only 'cat'")
     (folder / "empty").mkdir()
     refused(folder, r"each class needs at least 1 image \(PNG or JPEG\); too few in 'empty' \(0\): put images there,")
     (folder / "empty" / "a.txt").write_text("no image")
-    refused(folder, r"'empty' \(0\).*Not used: empty/a.txt is no PNG or JPEG image")
+    refused(folder, r"'empty' \(0\).*Not used: empty/a.txt is not a PNG or JPEG image")
     with pytest.raises(ImageFolderError, match="at least 9 images"):
         load_images(draw_folder(tmp_path / "few"), 16, 3, least=9)
     with pytest.raises(ImageFolderError, match="has the class folders disc, square, expected cat, dog"):
@@ -189,7 +189,7 @@ def test_names_that_differ_only_in_case(tmp_path, names):
     draw_folder(tmp_path, 1, names)
     if len(list(tmp_path.iterdir())) == 1:
         pytest.skip("this file system takes the two names for one")
-    refused(tmp_path, "have names that differ only in case or in how they are spelled in Unicode")
+    refused(tmp_path, "have names that differ only in case or in their Unicode spelling")
 
 
 def test_what_is_skipped_is_listed_and_counted(folder, tmp_path):
@@ -211,17 +211,17 @@ def test_what_is_skipped_is_listed_and_counted(folder, tmp_path):
     (disc / bad).write_bytes(b"")
     found = load_images(folder, 16, 3)
     assert found.labels.tolist() == [0] * 8 + [1] * 8  # the one in the folder within counts
-    reasons = {shown(path.name): reason for path, reason in found.skipped}
+    reasons = {display_name(path.name): reason for path, reason in found.skipped}
     assert reasons.pop("cut.png").startswith("is damaged or cut off")
     assert reasons.pop("bomb.png").startswith("is too large")
-    assert reasons.pop("loop") == "is a link to a folder that it is in"
-    assert reasons.pop("pipe.png") == "is no file" and reasons.pop("readme.txt") == "is in no class folder"
+    assert reasons.pop("loop") == "is a link to a folder that contains it"
+    assert reasons.pop("pipe.png") == "is not a file" and reasons.pop("readme.txt") == "is in no class folder"
     assert all(reasons.pop(name).startswith("cannot be read (") for name in ("gone.png", "circle"))
-    assert set(reasons.values()) == {"is no PNG or JPEG image"} and len(reasons) == 9
+    assert set(reasons.values()) == {"is not a PNG or JPEG image"} and len(reasons) == 9
     line = found.why_skipped()
-    assert "disc/t2.gif and 4 more is no PNG or JPEG image" in line and "\n" not in line and ".DS_Store" not in line
+    assert "disc/t2.gif and 4 more is not a PNG or JPEG image" in line and "\n" not in line and ".DS_Store" not in line
     line.encode("utf-8")
-    assert r"bad\xff\x0a.png" in {shown(path.name) for path, _ in found.skipped}
+    assert r"bad\xff\x0a.png" in {display_name(path.name) for path, _ in found.skipped}
 
 
 def test_files_and_folders_that_may_not_be_read(folder, monkeypatch):
@@ -238,7 +238,7 @@ def test_files_and_folders_that_may_not_be_read(folder, monkeypatch):
     monkeypatch.setattr(Path, "iterdir", deny)
     monkeypatch.setattr("retrograd.data.images.open_outside", deny)
     found = load_images(folder, 16, 3)
-    assert told(found.skipped).count("cannot be read (Permission denied)") == 1 and len(found.skipped) == 3
+    assert summarize(found.skipped).count("cannot be read (Permission denied)") == 1 and len(found.skipped) == 3
     monkeypatch.setattr(Path, "iterdir", lambda path: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
     refused(folder, "cannot be read: Permission denied")
 
@@ -260,7 +260,7 @@ def test_image_folder_reads_when_asked(folder):
     image, label = data[9]
     assert image.shape == (24, 24, 3) and image.dtype == np.uint8 and label == 1
     (folder / "disc" / "000.png").write_bytes(b"")
-    with pytest.raises(ImageFolderError, match="000.png is no PNG or JPEG image; remove it, or repair it"):
+    with pytest.raises(ImageFolderError, match="000.png is not a PNG or JPEG image; remove it, or repair it"):
         data[0]
     for path in (folder / "square").iterdir():
         path.write_bytes(b"")

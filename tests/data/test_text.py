@@ -39,7 +39,7 @@ def test_what_help_says_twice_is_taken_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_python_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
-    with pytest.raises(TextError, match="comes without pydoc_data.topics; give a text of your own with --text"):
+    with pytest.raises(TextError, match="lacks pydoc_data.topics; pass your own text with --text"):
         load_pydoc()
 
 
@@ -53,18 +53,18 @@ def test_a_file(tmp_path: Path) -> None:
 
 def test_there_and_back() -> None:
     assert encoded("cab", "abc").tolist() == [2, 0, 1] and decoded(np.array([2, 0, 1]), "abc") == "cab"
-    with pytest.raises(TextError, match="the text that the network learned from has no 'x'; leave it out"):
+    with pytest.raises(TextError, match="the network's training text has no 'x'; leave it out"):
         encoded("axe", "abc")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"ab" * 4999, "has 9,998 characters; to learn from it takes at least 10,000"),
+        (b"ab" * 4999, "has 9,998 characters; training needs at least 10,000"),
         (b"a" * 10_000, "has 1 different characters; there must be from 2 to 10,000"),
         ("".join(map(chr, range(0x4E00, 0x4E00 + 10_001))).encode(), "has 10,001 different characters"),
-        (b"ab\n" * 9999 + b"\0", "line 10000: there is a NUL character, so this is no text"),
-        (b"ab\n" * 9999 + b"\xff", "line 10000: this is no UTF-8 text; save the file as UTF-8"),
+        (b"ab\n" * 9999 + b"\0", "line 10000: there is a NUL character, so this is not text"),
+        (b"ab\n" * 9999 + b"\xff", "line 10000: this is not UTF-8 text; save the file as UTF-8"),
     ],
 )
 def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, message: str) -> None:

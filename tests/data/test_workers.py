@@ -94,7 +94,7 @@ def test_persistent_workers_stay_until_the_loader_goes(tmp_path, monkeypatch):
     assert [batch[0].shape for batch in loader] == [(3,), (3,)]
     first, second = iter(loader), iter(loader)
     next(first), next(second)
-    with pytest.raises(RuntimeError, match="a new iteration over this loader has begun"):
+    with pytest.raises(RuntimeError, match="a new iteration over this loader has started"):
         next(first)
     assert all(alive(process) for process in found) or loader._workers is None
     del loader, first, second
@@ -152,8 +152,8 @@ def test_an_exception_arrives_with_its_traceback():
     [
         ({"dataset": Noisy(4, 1, "own")}, RuntimeError, "worker 0 raised .*OwnError: bad"),
         ({"dataset": Noisy(4, 1, "kill")}, RuntimeError, r"worker 0 \(process \d+\) was killed by SIGKILL, as"),
-        ({"dataset": Noisy(4, 1, "exit")}, RuntimeError, r"worker 0 \(process \d+\) ended with exit code 3"),
-        ({"dataset": Noisy(4, 1, "wait"), "timeout": 0.8}, RuntimeError, "gave no batch within timeout=0.8 s"),
+        ({"dataset": Noisy(4, 1, "exit")}, RuntimeError, r"worker 0 \(process \d+\) exited with code 3"),
+        ({"dataset": Noisy(4, 1, "wait"), "timeout": 0.8}, RuntimeError, "returned no batch within timeout=0.8 s"),
         ({"dataset": Noisy(4), "worker_init_fn": fail}, ValueError, "worker 0 does not want to"),
         ({"dataset": Noisy(4), "collate_fn": unpicklable_batch}, Exception, "pickle.*<lambda>|<lambda>.*pickle"),
     ],
@@ -197,7 +197,7 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path):
         "print(len(list(DataLoader(Noisy(), 2, num_workers=1))))\n",
     )
     assert done.returncode == 1
-    assert 'below if __name__ == "__main__":' in done.stderr.splitlines()[-1]
+    assert 'under if __name__ == "__main__":' in done.stderr.splitlines()[-1]
 
 
 def test_workers_end_when_the_main_process_is_killed(tmp_path):

@@ -82,11 +82,11 @@ def test_mxnet(ndim: int, layouts: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: interop.conv_weight_to_singa([1]), TypeError, "conv_weight_to_singa: weight is list, needs a Tensor"),
+        (lambda: interop.conv_weight_to_singa([1]), TypeError, "conv_weight_to_singa: weight must be a Tensor or"),
         (
             lambda: interop.conv_weight_from_singa(np.zeros((2, 7)), (2, 2)),
             ValueError,
-            "weight.shape=(2, 7) has 7 columns, which kernel_size=(2, 2), 4 taps, does not divide",
+            "weight.shape=(2, 7) has 7 columns, not a multiple of",
         ),
         (
             lambda: interop.conv_weight_from_singa(np.zeros((2, 2, 2)), 2),

@@ -206,13 +206,13 @@ Z = np.zeros
     ("call", "error", "message"),
     [
         (lambda: interop.rnn_from_mxnet(Z(7), "lstm", 2, 5), ValueError, "parameters.shape=(7,), needs (180,)"),
-        (lambda: interop.rnn_from_mxnet([1.0], "lstm", 2, 5), TypeError, "parameters is list, needs a Tensor"),
+        (lambda: interop.rnn_from_mxnet([1.0], "lstm", 2, 5), TypeError, "parameters must be a Tensor or an array"),
         (lambda: interop.rnn_from_mxnet(Z(7), "lsm", 2, 5), ValueError, "mode='lsm' is unknown"),
-        (lambda: interop.rnn_to_mxnet({}, "gru"), ValueError, "weight_ih_l0 is missing; there are no others"),
+        (lambda: interop.rnn_to_mxnet({}, "gru"), ValueError, "weight_ih_l0 is missing; found no others"),
         (
             lambda: interop.rnn_to_mxnet({**nn.GRU(2, 5).state_dict(), "norm_ih_l0": Z(15)}, "gru"),
             ValueError,
-            "rnn_to_mxnet: there is no place for norm_ih_l0 in that format",
+            "rnn_to_mxnet: that format does not support norm_ih_l0",
         ),
         (lambda: interop.rnn_to_mxnet(nn.RNN(2, 5).state_dict(), "gru"), ValueError, "has 5 rows, not a multiple"),
         (lambda: interop.rnn_to_mxnet(nn.GRU(2, 4).state_dict(), "tru"), ValueError, "mode='tru' is unknown"),
@@ -221,13 +221,13 @@ Z = np.zeros
         (
             lambda: interop.rnn_from_onnx(Z((1, 15, 2)), Z((1, 15, 5)), Z((1, 30)), Z((1, 15)), mode="gru"),
             ValueError,
-            "P holds peepholes of an LSTM",
+            "P, the peepholes of an LSTM, cannot be used with mode='gru'",
         ),
         (lambda: interop.rnn_from_onnx(Z(1), Z(1), mode="RNN"), ValueError, "mode='RNN' is unknown; choose one"),
         (
             lambda: interop.rnn_to_onnx(nn.LSTM(2, 5, proj_size=3).state_dict(), "lstm"),
             ValueError,
-            "there is no place for weight_hr_l0",
+            "that format does not support weight_hr_l0",
         ),
         (lambda: interop.rnn_from_keras(Z((2, 5)), Z((5, 6)), mode="gru"), ValueError, "needs (H, 3*H)"),
         (lambda: interop.rnn_from_keras(Z((2, 5)), Z((2, 6)), mode="gru"), ValueError, "kernel.shape=(2, 5), needs"),
@@ -240,7 +240,7 @@ Z = np.zeros
         (
             lambda: interop.rnn_to_numpy_ml(nn.GRU(2, 5).state_dict()),
             ValueError,
-            "numpy-ml has LSTM, (4*H, H), and RNN, (H, H), only",
+            "numpy-ml only has LSTM, (4*H, H), and RNN, (H, H)",
         ),
     ],
 )

@@ -96,7 +96,7 @@ def test_other_element_types_are_widened(tmp_path, dtype, data, kept, values):
 @pytest.mark.parametrize(("dtype", "size"), [("U64", 8), ("F8_E4M3", 1), ("C64", 8)])
 def test_an_element_type_that_no_tensor_has_is_named(tmp_path, dtype, size):
     written(tmp_path / "x", {"layer.weight": (dtype, [2], bytes(2 * size))})
-    with pytest.raises(SafetensorsError, match=f"'layer.weight' is {dtype}, which no Tensor can hold"):
+    with pytest.raises(SafetensorsError, match=f"'layer.weight' is {dtype}, which a Tensor cannot hold"):
         load_safetensors(tmp_path / "x")
 
 
@@ -253,7 +253,7 @@ def test_a_mutated_file_of_others_never_crashes(tmp_path, count):
 )
 def test_files_of_other_kinds(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(SafetensorsError, match="x is no safetensors file, or was cut off or damaged"):
+    with pytest.raises(SafetensorsError, match="x is not a safetensors file, or was cut off or damaged"):
         load_safetensors(tmp_path / "x")
 
 

@@ -27,7 +27,7 @@ def layer(**options: Any) -> nn.MultiheadAttention:
         ((0, 1), "embed_dim=0 must be an int of at least 1"),
         ((4, 2.0), "num_heads=2.0 must be an int"),
         ((5, 2), "embed_dim=5 must be divisible by num_heads=2"),
-        ((4, 2, 1.5), "dropout=1.5 is a probability"),
+        ((4, 2, 1.5), "dropout=1.5 must be a probability"),
         ((4, 2, 0.0, True, False, False, 0), "kdim=0 must be an int of at least 1"),
     ],
 )
@@ -43,25 +43,25 @@ X = normal(3, 2, 4)  # L, N, E
     ("inputs", "options", "error", "message"),
     [
         ((X, X, X.array), {}, TypeError, "value is ndarray, needs a Tensor"),
-        ((X, X[:, 0], X), {}, ValueError, "key.shape=(3, 4), needs 3 axes (2 without batch), as many as query"),
+        ((X, X[:, 0], X), {}, ValueError, "key.shape=(3, 4) must have 3 axes (2 without batch), as many as query"),
         (
             (X[..., :3], X, X),
             {},
             ValueError,
-            "query.shape=(3, 2, 3), needs 3 axes (2 without batch), as many as query, and 4",
+            "query.shape=(3, 2, 3) must have 3 axes (2 without batch), as many as query, and 4",
         ),
-        ((X, X, X[:2]), {}, ValueError, "must have one batch, key and value one length; query.shape=(3, 2, 4)"),
-        ((X[:, :1], X, X), {}, ValueError, "must have one batch, key and value one length"),
+        ((X, X, X[:2]), {}, ValueError, "the same batch, key and value the same length; query.shape=(3, 2, 4)"),
+        ((X[:, :1], X, X), {}, ValueError, "must have the same batch, key and value the same length"),
         (
             (X, X, X),
             {"is_causal": True},
             ValueError,
-            "is_causal=True promises that attn_mask is causal, but there is none",
+            "is_causal=True needs attn_mask, the causal mask",
         ),
         ((X, X, X), {"attn_mask": X}, ValueError, "attn_mask.shape=(3, 2, 4) must be (3, 3) or (4, 3, 3)"),
         ((X, X, X), {"key_padding_mask": normal(3, 2)}, ValueError, "key_padding_mask.shape=(3, 2) must be (2, 3)"),
-        ((X, X, X), {"attn_mask": normal(3, 3).long()}, TypeError, "attn_mask is int64, needs bool"),
-        ((X, X, X), {"attn_mask": np.ones((3, 3))}, TypeError, "attn_mask is ndarray, needs a Tensor"),
+        ((X, X, X), {"attn_mask": normal(3, 3).long()}, TypeError, "attn_mask is int64; it must be bool"),
+        ((X, X, X), {"attn_mask": np.ones((3, 3))}, TypeError, "attn_mask must be a Tensor, got ndarray"),
     ],
 )
 def test_inputs_are_checked(inputs: Any, options: Any, error: type[Exception], message: str) -> None:

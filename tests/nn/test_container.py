@@ -91,12 +91,12 @@ def test_refusals_change_nothing(kind: Any) -> None:
         lambda: net.extend([Plus(2), 3]),
         lambda: net.insert(0, 3),
     ):
-        with pytest.raises(TypeError, match=f"{kind.__name__}: 3 is no Module but int"):
+        with pytest.raises(TypeError, match=f"{kind.__name__}: 3 is not a Module but int"):
             call()
     with pytest.raises(TypeError, match="got int, expected Module or None"):
         net[0] = 3
     assert numbers(net) == [1]
-    with pytest.raises(TypeError, match="is no Module"):
+    with pytest.raises(TypeError, match="is not a Module"):
         nn.Sequential(Plus(1), lambda x: x)  # type: ignore[arg-type]
 
 

@@ -56,9 +56,9 @@ def test_module_dict() -> None:
 def test_module_dict_refuses() -> None:
     modules = nn.ModuleDict({"a": nn.ReLU()})
     for call in (lambda: modules["b"], lambda: modules.pop("b"), lambda: modules.__delitem__("b")):
-        with pytest.raises(KeyError, match="ModuleDict: there is no module 'b'; it holds"):
+        with pytest.raises(KeyError, match="ModuleDict: no module 'b'; it holds"):
             call()
-    with pytest.raises(TypeError, match="ModuleDict: 3 is no Module but int"):
+    with pytest.raises(TypeError, match="ModuleDict: 3 is not a Module but int"):
         modules.update({"b": nn.ReLU(), "c": 3})
     with pytest.raises(KeyError, match="must not contain"):
         modules["a.b"] = nn.ReLU()
@@ -108,10 +108,10 @@ def test_parameter_dict() -> None:
     weights.update([("e", a)])
     weights.clear()
     assert not len(weights)
-    with pytest.raises(KeyError, match="popitem of an empty one"):
+    with pytest.raises(KeyError, match="popitem of an empty dict"):
         weights.popitem()
     for call in (lambda: weights["x"], lambda: weights.pop("x"), lambda: weights.__delitem__("x")):
-        with pytest.raises(KeyError, match="ParameterDict: there is no parameter 'x'"):
+        with pytest.raises(KeyError, match="ParameterDict: no parameter 'x'"):
             call()
     with pytest.raises(TypeError, match="ParameterDict: 'w' is str, needs a Parameter"):
         weights.update({"v": a, "w": "w"})
@@ -196,6 +196,6 @@ def test_assigned_values_keep_their_memory() -> None:
     fixed = np.zeros(3)
     fixed.flags.writeable = False
     for wrong in (fixed, np.zeros(3, np.int64)):
-        with pytest.raises(RuntimeError, match="bias: assign=True takes a writable array of kind float64"):
+        with pytest.raises(RuntimeError, match="bias: assign=True needs a writable array of kind float64"):
             net.load_state_dict({**values, "bias": wrong}, assign=True)
     assert net.bias.array is bias

@@ -107,7 +107,7 @@ def test_batches_of_different_size_cannot_be_added() -> None:
     with rg.per_sample_gradients(model):
         LOSS(model(images(4))).sum().backward()
         before, grads = samples(model), [p.grad.array.copy() for p in model.parameters()]
-        message = r"grad_sample of 4\.\w+ holds 4 samples, to which 3 others cannot be added; call zero_grad\(\)"
+        message = r"grad_sample of 4\.\w+ holds 4 samples, this batch 3; call zero_grad\(\)"
         with pytest.raises(ValueError, match=message):
             LOSS(model(images(3))).sum().backward()
         for (name, rows), g, p in zip(samples(model).items(), grads, model.parameters(), strict=True):
@@ -252,7 +252,7 @@ def test_the_end_of_the_block_and_the_next_one() -> None:
     with context:
         LOSS(model(x)).sum().backward()
     assert_rows(model, expected)
-    with context, pytest.raises(RuntimeError, match="a parameter of the module is in such a context already"):
+    with context, pytest.raises(RuntimeError, match="a parameter of the module is already in such a context"):
         rg.per_sample_gradients(model[0]).__enter__()
     with pytest.raises(KeyError), context:
         raise KeyError
@@ -306,10 +306,10 @@ def test_messages() -> None:
         rg.per_sample_gradients(model, loss_reduction="none")
     with pytest.raises(ValueError, match="loss_reduction is for the context manager"):
         rg.per_sample_gradients(model, lambda: model(rg.ones(4, 3)).sum(1), loss_reduction="mean")
-    message = r"the input of 0 \(Linear\(.*has shape \(4, 3\), axis 0 must be the 2 samples"
+    message = r"the input of 0 \(Linear\(.*has shape \(4, 3\), axis 0 must hold the 2 samples"
     with rg.per_sample_gradients(model), pytest.raises(ValueError, match=message):
         model[1](model[0](rg.ones(4, 3)).reshape(2, 2, 2)).sum().backward()
-    with rg.per_sample_gradients(norm), pytest.raises(ValueError, match="takes its statistics over the batch"):
+    with rg.per_sample_gradients(norm), pytest.raises(ValueError, match="normalises over the batch"):
         norm(rg.randn(4, 3))
     with rg.per_sample_gradients(model), pytest.raises(ValueError, match="with its input as the first positional"):
         model[0](input=rg.ones(4, 3))

@@ -140,10 +140,10 @@ def test_what_backward_hooks_refuse() -> None:
         y.backward()
     with pytest.raises(RuntimeError, match="add_: x is a view that was made"):
         y.add_(1.0)
-    with pytest.warns(UserWarning, match="got dict; gradients of other outputs pass them by"):
+    with pytest.warns(UserWarning, match="got dict; gradients of other outputs bypass the hooks"):
         module({"x": x})
     for name in ("forward", "forward_pre", "full_backward", "full_backward_pre"):
-        with pytest.raises(TypeError, match="hook is int, expected a function"):
+        with pytest.raises(TypeError, match="hook must be a function, got int"):
             getattr(module, f"register_{name}_hook")(1)
 
 

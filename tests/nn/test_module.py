@@ -172,7 +172,7 @@ def test_train_and_eval_reach_every_module() -> None:
     assert not any(module.training for module in net.modules())
     net.train()
     assert all(module.training for module in net.modules())
-    with pytest.raises(ValueError, match="mode=1 is no bool"):
+    with pytest.raises(ValueError, match="mode=1 is not a bool"):
         net.train(1)  # type: ignore[arg-type]
 
 
@@ -349,7 +349,7 @@ def test_a_module_that_lies_in_itself(walk: object) -> None:
     net = nn.Sequential(nn.Sequential())
     net[0].register_module("back", net)
     assert len(list(net.modules())) == 2
-    with pytest.raises(RecursionError, match="Sequential: the module at '0.back' lies in itself; remove it"):
+    with pytest.raises(RecursionError, match="Sequential: the module at '0.back' contains itself; remove it"):
         walk(net)  # type: ignore[operator]
     twin = copy.deepcopy(net)
     assert twin[0].back is twin is not net

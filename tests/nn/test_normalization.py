@@ -149,7 +149,7 @@ def test_a_call_that_fails_leaves_the_statistics_alone() -> None:
     bad = [
         (np.zeros((1, 3, 1, 1), np.float32), ValueError, "1 elements to take statistics over"),
         (np.zeros((2, 4, 3, 3), np.float32), ValueError, r"running_mean.shape=\(3,\), needs \(4,\)"),
-        (np.zeros((2, 3), np.float32), ValueError, r"x has shape \(2, 3\), needs 4 axes"),
+        (np.zeros((2, 3), np.float32), ValueError, r"input has shape \(2, 3\), needs 4 axes"),
         (np.zeros((2, 3, 2, 2)), TypeError, "float64"),
     ]
     for x, kind, message in bad:

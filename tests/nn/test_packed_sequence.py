@@ -119,7 +119,7 @@ def test_a_packed_sequence_is_a_value() -> None:
         for mine, yours in zip(packed, other, strict=True):
             np.testing.assert_array_equal(mine.array, yours.array)
     assert packed.float().data.dtype == np.float32 and packed.float().double().data.dtype == np.float64
-    assert packed.with_data(normal(14, 7)).array.shape == (14, 7)
+    assert packed.with_data(normal(14, 7)).data.shape == (14, 7)
     assert isinstance(packed, tuple) and len(packed) == 4 and not packed.is_cuda
     data, sizes, *_ = packed
     assert sizes is packed.batch_sizes and data is packed.data
@@ -142,8 +142,8 @@ X = normal(4, 3, 2)
         (lambda: pack_padded_sequence(X, [4, 2]), ValueError, "pack_padded_sequence: 2 lengths for 3 sequences"),
         (lambda: pack_padded_sequence(X, [4, 2, 0]), ValueError, "lengths are 0 to 4, but must be 1 to 4"),
         (lambda: pack_padded_sequence(X, [5, 2, 1]), ValueError, "lengths are 1 to 5, but must be 1 to 4"),
-        (lambda: pack_padded_sequence(X, [2, 4, 1]), ValueError, "lengths=[2, 4, 1] rise; with enforce_sorted=True"),
-        (lambda: pack_padded_sequence(X, [1.0, 1.0, 1.0]), TypeError, "lengths are float64 with 1 axes"),
+        (lambda: pack_padded_sequence(X, [2, 4, 1]), ValueError, "lengths=[2, 4, 1] must be in descending order"),
+        (lambda: pack_padded_sequence(X, [1.0, 1.0, 1.0]), TypeError, "lengths must be a list of ints, got float64"),
         (lambda: pack_padded_sequence(X[0, 0], [1]), ValueError, "input.shape=(2,), needs (T, N, *)"),
         (lambda: pack_padded_sequence(X[:, :0], []), ValueError, "0 lengths for 0 sequences"),
         (lambda: pack_padded_sequence(X.array, [1, 1, 1]), TypeError, "input is ndarray, needs a Tensor"),
@@ -151,20 +151,20 @@ X = normal(4, 3, 2)
         (
             lambda: pad_packed_sequence(pack_padded_sequence(X, [4, 2, 1]), total_length=3),
             ValueError,
-            "total_length=3 is below 4",
+            "total_length=3 must be at least 4",
         ),
-        (lambda: pad_sequence([]), ValueError, "pad_sequence: there are no sequences"),
-        (lambda: pad_sequence(X), TypeError, "sequences is Tensor, expected a list"),
-        (lambda: pad_sequence([X, 1]), TypeError, "sequences[1] is int, expected a Tensor"),
+        (lambda: pad_sequence([]), ValueError, "pad_sequence: sequences is empty"),
+        (lambda: pad_sequence(X), TypeError, "sequences must be a list of Tensors, got Tensor"),
+        (lambda: pad_sequence([X, 1]), TypeError, "sequences[1] must be a Tensor, got int"),
         (lambda: pad_sequence([X, X[:, :1]]), ValueError, "sequences[1] is float64 (4, 1, 2), sequences[0]"),
         (lambda: pad_sequence([X], padding_side="both"), ValueError, "padding_side='both' must be"),
-        (lambda: pack_sequence([X[:1], X]), ValueError, "pack_sequence: lengths=[1, 4] rise"),
+        (lambda: pack_sequence([X[:1], X]), ValueError, "pack_sequence: lengths=[1, 4] must be in descending order"),
         (lambda: pack_sequence([X, X[:0]]), ValueError, "pack_sequence: lengths are 0 to 4"),
         (lambda: unpack_sequence([X]), TypeError, "unpack_sequence: expected a PackedSequence, got list"),
-        (lambda: unpad_sequence(X, [1, 5, 2]), ValueError, "must be 3 numbers of 0 to 4"),
-        (lambda: unpad_sequence(X, [1, 2], True), ValueError, "must be 4 numbers of 0 to 3"),
+        (lambda: unpad_sequence(X, [1, 5, 2]), ValueError, "must be 3 numbers from 0 to 4"),
+        (lambda: unpad_sequence(X, [1, 2], True), ValueError, "must be 4 numbers from 0 to 3"),
         (lambda: unpad_sequence(X[0, 0], [1]), ValueError, "padded_sequences.shape=(2,), needs (T, N, *)"),
-        (lambda: PackedSequence(X, sizes(2, 3)), ValueError, "positive numbers that never rise"),
+        (lambda: PackedSequence(X, sizes(2, 3)), ValueError, "positive numbers that never increase"),
         (lambda: PackedSequence(X, sizes(3, 2)), ValueError, "batch_sizes adds up to 5 rows"),
         (lambda: PackedSequence(X, X), TypeError, "batch_sizes is float64, needs int64"),
         (lambda: PackedSequence(X.array, sizes(4)), TypeError, "data is ndarray, needs a Tensor"),
@@ -225,7 +225,7 @@ def test_truncated_begins_with_states_and_refuses_what_reads_from_the_end() -> N
     for options in ({"bidirectional": True}, {"reverse": True}):
         with pytest.raises(ValueError, match="reads from the end"):
             truncated(Sum(**options), x, 2)
-    with pytest.raises(ValueError, match="returns no states to go on with"):
+    with pytest.raises(ValueError, match="returns no states to continue from"):
         truncated(Sum(return_states=False), x, 2)
 
 

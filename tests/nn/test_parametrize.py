@@ -170,7 +170,7 @@ def test_messages() -> None:
         parametrizations.spectral_norm(layer, n_power_iterations=0)
     assert isinstance(layer.weight, nn.Parameter)
     parametrizations.weight_norm(layer)
-    with pytest.raises(ValueError, match="has a parametrization already"):
+    with pytest.raises(ValueError, match="already has a parametrization"):
         parametrizations.weight_norm(layer)
     with pytest.raises(ValueError, match="has 2 originals; use leave_parametrized=True"):
         parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)

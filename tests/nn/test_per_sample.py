@@ -171,22 +171,22 @@ def test_a_rule_of_ones_own() -> None:
 
 def test_messages() -> None:
     model, x = nn.Sequential(nn.Linear(3, 2)), rg.ones(4, 3)
-    with pytest.raises(TypeError, match=r"losses returned a Tensor of shape \(\), expected the loss of every sample"):
+    with pytest.raises(TypeError, match=r"losses returned a Tensor of shape \(\), expected one loss per sample"):
         per_sample_gradients(model, lambda: model(x).sum())
     with pytest.raises(TypeError, match="losses returned float"):
         per_sample_gradients(model, lambda: 1.0)
-    with pytest.raises(RuntimeError, match="the losses depend on no parameter"):
+    with pytest.raises(RuntimeError, match="the losses do not depend on any parameter"):
         per_sample_gradients(model, lambda: x.sum(1))
-    with rg.no_grad(), pytest.raises(TypeError, match="recording is off"):
+    with rg.no_grad(), pytest.raises(TypeError, match="gradients are disabled"):
         per_sample_gradients(model, lambda: model(x).sum(1))
-    with pytest.raises(ValueError, match=r"input of 0 \(Linear\(.*has shape \(4, 3\), axis 0 must be the 2 samples"):
+    with pytest.raises(ValueError, match=r"input of 0 \(Linear\(.*has shape \(4, 3\), axis 0 must hold the 2 samples"):
         per_sample_gradients(model, lambda: model(x).reshape(2, 4).sum(1))
     norm = nn.BatchNorm1d(3)
-    with pytest.raises(ValueError, match="takes its statistics over the batch, which mixes the samples; call eval"):
+    with pytest.raises(ValueError, match="normalises over the batch, which mixes the samples; call eval"):
         per_sample_gradients(norm, lambda: norm(rg.randn(4, 3)).sum(1))
     conv = nn.Conv2d(1, 2, 2)
     with pytest.raises(ValueError, match="was called without a batch axis"):
         per_sample_gradients(conv, lambda: conv(rg.ones(1, 3, 3)).sum(2).sum(1))
-    with pytest.raises(TypeError, match="expected a class derived from Module"):
+    with pytest.raises(TypeError, match="layer must be a subclass of Module"):
         register_per_sample_rule(int, lambda call, g: {})
     assert not model[0]._hooks["forward"] and model(x).shape == (4, 2)  # the hooks are gone, errors or not

@@ -104,16 +104,16 @@ def test_convolutional_layers_and_cells(kind: str, options: dict[str, Any]) -> N
 
 def test_refusals() -> None:
     layer = nn.GRU(2, 3, 2, dropout=0.5)
-    with pytest.raises(ValueError, match="draws by dropout in training, which is not drawn again"):
+    with pytest.raises(ValueError, match="draws random numbers for dropout in training, which cannot be repeated"):
         per_sample_gradients(layer, lambda: layer(normal(4, 3, 2).float())[0].sum((0, 2)))
     cell = nn.GRUCell(2, 3, zoneout=0.1)
-    with pytest.raises(ValueError, match="draws by zoneout in training"):
+    with pytest.raises(ValueError, match="draws random numbers for zoneout in training"):
         per_sample_gradients(cell, lambda: cell(normal(4, 2).float()).sum(1))
     layer.eval()
     found = per_sample_gradients(layer, lambda: layer(normal(4, 3, 2).float())[0].sum((0, 2)))
     assert found["bias_hh_l0"].shape == (3, 9)
     packed = pack_padded_sequence(normal(4, 3, 2).float(), [4, 2, 1])
-    with pytest.raises(ValueError, match="was called with a PackedSequence, which has no axis for the samples"):
+    with pytest.raises(ValueError, match="was called with a PackedSequence, which has no batch axis"):
         per_sample_gradients(layer, lambda: layer(packed)[1].sum((0, 2)))
     with pytest.raises(ValueError, match="was called without a batch axis"):
         per_sample_gradients(layer, lambda: layer(normal(4, 2).float())[0].sum(1))

@@ -111,10 +111,10 @@ def test_what_cells_draw(kind: str, options: dict[str, Any]) -> None:
     c: Any = None
     recurrent: Any = None
     for t in range(5):
-        masks = draw_masks(x[t : t + 1], cell.what, recurrent)
+        masks = draw_masks(x[t : t + 1], cell.spec, recurrent)
         assert masks is not None
         recurrent = masks.recurrent  # one for all steps
-        _, h, c, _ = recurrent_layer(x[t : t + 1], h, c, weights, cell.what, masks=masks)
+        _, h, c, _ = recurrent_layer(x[t : t + 1], h, c, weights, cell.spec, masks=masks)
         close(y[t], h[0])
     for key in set(options) & {"zoneout", "recurrent_dropout"}:
         assert f"{key}=" in repr(cell)
@@ -139,7 +139,7 @@ def test_the_mask_of_a_cell_begins_with_a_sequence() -> None:
     assert (last() != first).any()
     copied = copy.deepcopy(cell)
     np.testing.assert_array_equal(copied(x, h).array, last())
-    with pytest.raises(ValueError, match="a step of 1 sequences after the mask of recurrent dropout was drawn for 2"):
+    with pytest.raises(ValueError, match="mask of recurrent dropout was drawn for 2 sequences, but this step has 1"):
         cell(x[:1], h[:1])
 
 
@@ -305,7 +305,7 @@ def cell_of(kind: str, *sizes: int, **options: Any) -> Any:
         (lambda: nn.LSTMCell(0, 2), ValueError, "LSTMCell: input_size=0 must be an int of at least 1"),
         (lambda: nn.GRUCell(2, True), ValueError, "GRUCell: hidden_size=True must be"),
         (lambda: nn.RNNCell(2, 2, nonlinearity="sin"), ValueError, "RNNCell: nonlinearity='sin' must be"),
-        (lambda: nn.LSTMCell(2, 2, False, forget_bias=1.0), ValueError, "forget_bias=1.0 is a part of the bias"),
+        (lambda: nn.LSTMCell(2, 2, False, forget_bias=1.0), ValueError, "forget_bias=1.0 needs bias=True"),
         (lambda: nn.LSTMCell(2, 2, zoneout=(0.1, 0.2, 0.3)), ValueError, "LSTMCell: zoneout=(0.1, 0.2, 0.3) must be"),
         (lambda: nn.GRUCell(2, 2, zoneout=(0.1, 0.2)), ValueError, "GRUCell: zoneout of the cell needs a cell state"),
         (lambda: nn.RNNCell(2, 2, recurrent_dropout=1.0), ValueError, "recurrent dropout has probability 1.0"),
@@ -317,41 +317,41 @@ def cell_of(kind: str, *sizes: int, **options: Any) -> Any:
         (lambda: nn.LSTM(2, 2, zoneout=(0.1, True)), ValueError, "LSTM: zoneout has probability True"),
         (lambda: nn.LSTM(2, 2, forget_bias=float("nan")), ValueError, "LSTM: forget_bias=nan must be a number"),
         (lambda: nn.GRU(2, 2, checkpoint=0), ValueError, "GRU: checkpoint=0 must be an int of at least 1, 'auto'"),
-        (lambda: nn.LSTMCell(2, 2, clip=(2, 1)), ValueError, "LSTMCell: the cell state is clipped to (2, 1)"),
+        (lambda: nn.LSTMCell(2, 2, clip=(2, 1)), ValueError, "LSTMCell: clip=(2, 1) must not"),
         (lambda: cell_of("RNN", 2, 4)(X), ValueError, "RNNCell: input.shape=(4, 3, 2), needs (N, 2), or without"),
-        (lambda: cell_of("RNN", 2, 4)(X.array), TypeError, "RNNCell: input is ndarray, needs a Tensor"),
+        (lambda: cell_of("RNN", 2, 4)(X.array), TypeError, "RNNCell: input must be a Tensor, got ndarray"),
         (lambda: cell_of("RNN", 2, 4)(X[0], X[0]), ValueError, "RNNCell: h.shape=(3, 2), needs (3, 4)"),
-        (lambda: cell_of("RNN", 2, 4)(X[0], 1), TypeError, "RNNCell: h is int, needs a Tensor of shape (3, 4)"),
-        (lambda: cell_of("LSTM", 2, 4)(X[0], X[0]), ValueError, "LSTMCell: hx is Tensor, needs a pair of states"),
+        (lambda: cell_of("RNN", 2, 4)(X[0], 1), TypeError, "RNNCell: h must be a Tensor of shape (3, 4), got int"),
+        (lambda: cell_of("LSTM", 2, 4)(X[0], X[0]), ValueError, "LSTMCell: hx must be a pair (h, c), got Tensor"),
         (
             lambda: cell_of("LSTM", 2, 4)(X[0], (normal(3, 4), X[0])),
             ValueError,
             "LSTMCell: c.shape=(3, 2), needs (3, 4)",
         ),
-        (lambda: nn.Unroll(3), TypeError, "Unroll: cell is int, needs a module or a function"),
-        (lambda: nn.Unroll(lambda x, h: 3)(X), TypeError, "returned int, expected a Tensor or a tuple of them"),
-        (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X.array), TypeError, "Unroll: input is ndarray, needs a Tensor"),
+        (lambda: nn.Unroll(3), TypeError, "Unroll: cell must be a module or function cell(x, state), got int"),
+        (lambda: nn.Unroll(lambda x, h: 3)(X), TypeError, "returned int, expected a Tensor or a tuple of Tensors"),
+        (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X.array), TypeError, "Unroll: input must be a Tensor, got ndarray"),
         (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X[:0]), ValueError, "input.shape=(0, 3, 2) has no steps"),
         (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X[0, 0]), ValueError, "input.shape=(2,), needs (T, ...)"),
         (lambda: nn.Unroll(cell_of("RNN", 2, 4), True)(X[0]), ValueError, "input.shape=(3, 2), needs (N, T, ...)"),
         (lambda: nn.Unroll(cell_of("RNN", 2, 4))(X, None, [0, 1, 1]), ValueError, "Unroll: lengths[0]=0"),
-        (lambda: nn.Bidirectional(None, None), TypeError, "Unroll: cell is NoneType"),
+        (lambda: nn.Bidirectional(None, None), TypeError, "Unroll: cell must be a module or function"),
         (lambda: nn.Bidirectional(len, len, "max"), ValueError, "Bidirectional: merge='max' must be 'concat', 'sum'"),
-        (lambda: nn.Bidirectional(len, len)(X, X), ValueError, "hx is Tensor, needs a pair, a state for each"),
-        (lambda: nn.ResidualCell(1), TypeError, "ResidualCell: cell is int, needs cell(x, state)"),
+        (lambda: nn.Bidirectional(len, len)(X, X), ValueError, "hx must be a pair, one state per direction"),
+        (lambda: nn.ResidualCell(1), TypeError, "ResidualCell: cell must be a function cell(x, state), got int"),
         (
             lambda: nn.ResidualCell(cell_of("RNN", 2, 4))(X[0]),
             ValueError,
-            "ResidualCell: the output has shape (3, 4), the input (3, 2)",
+            "ResidualCell: the output of the cell has shape (3, 4), input (3, 2)",
         ),
-        (lambda: nn.ZoneoutCell(len, 1.0), ValueError, "ZoneoutCell: zoneout=1.0 is a probability"),
-        (lambda: nn.ZoneoutCell(len, [0.1, -1]), ValueError, "zoneout=-1 is a probability"),
+        (lambda: nn.ZoneoutCell(len, 1.0), ValueError, "ZoneoutCell: zoneout=1.0 must be a probability"),
+        (lambda: nn.ZoneoutCell(len, [0.1, -1]), ValueError, "zoneout=-1 must be a probability"),
         (
             lambda: nn.ZoneoutCell(cell_of("RNN", 2, 4), [0.1, 0.2])(X[0]),
             ValueError,
             "zoneout=[0.1, 0.2], but the state has 1 entries",
         ),
-        (lambda: nn.VariationalDropoutCell(len, 0.1, 2.0), ValueError, "drop_states=2.0 is a probability"),
+        (lambda: nn.VariationalDropoutCell(len, 0.1, 2.0), ValueError, "drop_states=2.0 must be a probability"),
     ],
 )
 def test_refusals(call: Any, error: type[Exception], message: str) -> None:
@@ -362,7 +362,7 @@ def test_refusals(call: Any, error: type[Exception], message: str) -> None:
 def test_masks_of_another_batch_are_refused() -> None:
     cell = nn.VariationalDropoutCell(cell_of("RNN", 2, 4), 0.5)
     _, h = cell(X[0])
-    with pytest.raises(ValueError, match=r"a step of shape \(2, 2\) after masks of shape \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"masks were drawn for the shape \(3, 2\), but this step has \(2, 2\)"):
         cell(X[0, :2], h[:2])
 
 

@@ -98,7 +98,7 @@ def test_missing_and_unexpected_keys() -> None:
         "Error(s) in loading state_dict for Sequential, nothing was changed:\n"
         '\tMissing key(s) in state_dict: "0.weight", "3.bias".\n'
         '\tUnexpected key(s) in state_dict: "4.weight".\n'
-        "\t(strict=False passes over missing and unexpected keys.)"
+        "\t(strict=False ignores missing and unexpected keys.)"
     )
     for key, array in values(net).items():
         np.testing.assert_array_equal(array, before[key])
@@ -135,5 +135,5 @@ def test_values_that_do_not_fit_change_nothing(strict: bool) -> None:
 
 
 def test_no_mapping_is_refused() -> None:
-    with pytest.raises(TypeError, match="expected a dict of tensors, got list"):
+    with pytest.raises(TypeError, match="state_dict must be a dict of tensors, got list"):
         network().load_state_dict([1])  # type: ignore[arg-type]

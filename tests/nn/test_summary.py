@@ -143,9 +143,9 @@ def test_float64() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        ((3, (1,)), {}, TypeError, "summary: model is int, needs a Module"),
-        ((nn.ReLU(),), {}, ValueError, "summary: give input_size (a shape, or a list of shapes) or inputs"),
-        ((nn.ReLU(), (1,)), {"inputs": 1}, ValueError, "one of the two"),
+        ((3, (1,)), {}, TypeError, "summary: model must be a Module, got int"),
+        ((nn.ReLU(),), {}, ValueError, "summary: give either input_size (a shape, or a list of shapes) or inputs"),
+        ((nn.ReLU(), (1,)), {"inputs": 1}, ValueError, "give either input_size"),
         ((nn.ReLU(), 3), {}, ValueError, "summary: input_size=3 must be a shape"),
         ((nn.ReLU(), (2, "a")), {}, ValueError, "input_size=(2, 'a') must be a shape"),
     ],

@@ -128,7 +128,7 @@ def test_a_parameter_with_null_request_stays() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda p: optim.LBFGS([{"params": [p]}, {"params": [Parameter(np.ones(1))]}]), ValueError, "has one param"),
+        (lambda p: optim.LBFGS([{"params": [p]}, {"params": [Parameter(np.ones(1))]}]), ValueError, "only one param"),
         (lambda p: optim.LBFGS([p, Parameter(np.ones(1, np.float32))]), ValueError, "dtypes float32 and float64"),
         (lambda p: optim.LBFGS([p], lr=-1), ValueError, "LBFGS: lr=-1 is invalid"),
         (lambda p: optim.LBFGS([p], max_iter=0), ValueError, "LBFGS: max_iter=0 is invalid"),
@@ -149,7 +149,7 @@ def test_refusals(make: Any, kind: type[Exception], message: str) -> None:
     [
         ({"d": np.ones(2)}, r"parameter 0: d has shape \(2,\), the parameters have 6 elements"),
         ({"ro": [1.0, 2.0]}, "old_dirs, old_stps and ro have different lengths"),
-        ({"more": 1}, "has the entry 'more', which LBFGS does not know"),
+        ({"more": 1}, "has the entry 'more', which LBFGS does not use"),
     ],
 )
 def test_a_state_that_does_not_fit(change: dict[str, Any], message: str) -> None:

@@ -232,13 +232,13 @@ def test_plateau_before_its_first_metric_can_be_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda o: schedulers.StepLR([], 3), TypeError, "StepLR: optimizer is list, expected an Optimizer"),
+        (lambda o: schedulers.StepLR([], 3), TypeError, "StepLR: optimizer must be an Optimizer"),
         (lambda o: schedulers.StepLR(o, 0), ValueError, "StepLR: step_size=0 is invalid; .* integer of at least 1"),
         (lambda o: schedulers.StepLR(o, 2.5), ValueError, "StepLR: step_size=2.5 is invalid"),
         (lambda o: schedulers.StepLR(o, 2, gamma=-1), ValueError, "StepLR: gamma=-1 is invalid"),
         (lambda o: schedulers.StepLR(o, 2, last_epoch=-3), TypeError, "StepLR: last_epoch=-3 is invalid"),
         (lambda o: schedulers.StepLR(o, 2, last_epoch=4), KeyError, r'last_epoch=4, but param_groups\[0\] has no "in'),
-        (lambda o: schedulers.MultiStepLR(o, [3, -1]), ValueError, "milestones: one of them=-1 is invalid"),
+        (lambda o: schedulers.MultiStepLR(o, [3, -1]), ValueError, "MultiStepLR: milestone=-1 is invalid"),
         (lambda o: schedulers.MultiStepLR(o, [3], gamma=None), ValueError, "MultiStepLR: gamma=None is invalid"),
         (lambda o: schedulers.ConstantLR(o, factor=1.5), ValueError, "ConstantLR: factor=1.5 .* at most 1.0"),
         (lambda o: schedulers.ConstantLR(o, factor=0), ValueError, "ConstantLR: factor=0 is invalid"),
@@ -256,9 +256,9 @@ def test_plateau_before_its_first_metric_can_be_saved(tmp_path: Path) -> None:
         (lambda o: schedulers.CosineAnnealingWarmRestarts(o, 2, 0), ValueError, "WarmRestarts: T_mult=0 is invalid"),
         (lambda o: schedulers.CosineAnnealingWarmRestarts(o, 2, 1, -1), ValueError, "eta_min=-1 is invalid"),
         (lambda o: schedulers.LambdaLR(o, [abs]), ValueError, "LambdaLR: lr_lambda holds 1 functions for 2 parameter"),
-        (lambda o: schedulers.LambdaLR(o, 0.5), TypeError, "LambdaLR: lr_lambda=0.5 is no function"),
-        (lambda o: schedulers.MultiplicativeLR(o, [abs, 1]), TypeError, "MultiplicativeLR: lr_lambda=1 is no function"),
-        (lambda o: schedulers.OneCycleLR(o, 1.0), ValueError, "OneCycleLR: how long is the cycle"),
+        (lambda o: schedulers.LambdaLR(o, 0.5), TypeError, "LambdaLR: lr_lambda=0.5 is not a function"),
+        (lambda o: schedulers.MultiplicativeLR(o, [abs, 1]), TypeError, "MultiplicativeLR: lr_lambda=1 is not"),
+        (lambda o: schedulers.OneCycleLR(o, 1.0), ValueError, "OneCycleLR: the length is missing"),
         (lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=0), ValueError, "OneCycleLR: total_steps=0 is invalid"),
         (lambda o: schedulers.OneCycleLR(o, 1.0, epochs=0, steps_per_epoch=1), ValueError, "epochs=0 is invalid"),
         (lambda o: schedulers.OneCycleLR(o, 1.0, epochs=1, steps_per_epoch=0), ValueError, "steps_per_epoch=0 is inv"),
@@ -284,18 +284,18 @@ def test_plateau_before_its_first_metric_can_be_saved(tmp_path: Path) -> None:
         (lambda o: schedulers.ReduceLROnPlateau(o, patience=-1), ValueError, "patience=-1 is invalid"),
         (lambda o: schedulers.ReduceLROnPlateau(o, cooldown=-1), ValueError, "cooldown=-1 is invalid"),
         (lambda o: schedulers.ReduceLROnPlateau(o, min_lr=[0]), ValueError, "min_lr holds 1 numbers for 2 parameter"),
-        (lambda o: schedulers.SequentialLR(o, [], []), ValueError, r"SequentialLR: schedulers=\[\] is invalid"),
-        (lambda o: schedulers.SequentialLR(o, [3], []), TypeError, r"SequentialLR: schedulers\[0\] is int, no LRSched"),
+        (lambda o: schedulers.SequentialLR(o, [], []), ValueError, r"SequentialLR: schedulers=\[\] must be a list"),
+        (lambda o: schedulers.SequentialLR(o, [3], []), TypeError, r"schedulers\[0\] must be an LRScheduler"),
         (lambda o: schedulers.SequentialLR(o, [schedulers.StepLR(o, 2)], [4]), ValueError, "1 milestones for 1 sched"),
         (
             lambda o: schedulers.SequentialLR(o, [schedulers.StepLR(o, 2) for _ in range(3)], [4, 4]),
             ValueError,
-            r"SequentialLR: milestones=\[4, 4\] must grow",
+            r"SequentialLR: milestones=\[4, 4\] must increase",
         ),
         (
             lambda o: schedulers.SequentialLR(o, [schedulers.StepLR(make_optimizer(), 2)], []),
             ValueError,
-            r"SequentialLR: schedulers\[0\] stands on another optimizer",
+            r"SequentialLR: schedulers\[0\] belongs to another optimizer",
         ),
         (
             lambda o: schedulers.ChainedScheduler([schedulers.ReduceLROnPlateau(o)]),
@@ -315,7 +315,7 @@ def test_a_cycle_that_is_over() -> None:
     scheduler = schedulers.OneCycleLR(make_optimizer(), 1.0, total_steps=2)
     scheduler.step()
     scheduler.step()
-    with pytest.raises(ValueError, match="OneCycleLR: step 3 of 2; the cycle is over"):
+    with pytest.raises(ValueError, match="OneCycleLR: step 3 of 2: the cycle is over"):
         scheduler.step()
 
 
@@ -327,9 +327,9 @@ def test_groups_that_came_later() -> None:
     optimizer.add_param_group({"params": [Parameter(np.ones(1))]})
     scheduler.step()
     assert scheduler.get_last_lr() == [0.2, 0.05, 0.2]
-    with pytest.raises(ValueError, match="LambdaLR: it has rates for 2 parameter groups, the optimizer has now 3"):
+    with pytest.raises(ValueError, match="LambdaLR: it has rates for 2 parameter groups, but the optimizer now has 3"):
         by_base.step()
-    with pytest.raises(RuntimeError, match="ReduceLROnPlateau: min_lr holds 2 numbers, the optimizer has 3"):
+    with pytest.raises(RuntimeError, match="ReduceLROnPlateau: min_lr holds 2 numbers, but the optimizer now has 3"):
         plateau.step(1.0)
 
 
@@ -358,5 +358,5 @@ def test_a_state_that_does_not_fit_changes_nothing(change: Callable[[Any], Any],
     with pytest.raises(ValueError, match=message):
         chain.load_state_dict({**whole, "_schedulers": [{**whole["_schedulers"][0], "gamma": 9.0}, change(before)]})
     assert chain.state_dict() == whole
-    with pytest.raises(ValueError, match="ChainedScheduler state_dict: it is of 1 schedulers, here are 2"):
+    with pytest.raises(ValueError, match="ChainedScheduler state_dict: it has 1 schedulers, expected 2"):
         chain.load_state_dict({**whole, "_schedulers": whole["_schedulers"][:1]})

@@ -59,15 +59,15 @@ def test_groups_and_defaults() -> None:
 @pytest.mark.parametrize(
     ("params", "kind", "message"),
     [
-        (Parameter([1.0]), TypeError, r"params is one Tensor; give an iterable such as \[tensor\]"),
-        ([], ValueError, r"SGD: params is empty; give model.parameters\(\)"),
+        (Parameter([1.0]), TypeError, r"params is one Tensor; pass an iterable such as \[tensor\]"),
+        ([], ValueError, r"SGD: params is empty; pass model.parameters\(\)"),
         ({Parameter([1.0])}, TypeError, "SGD: params is a set, whose order changes"),
         ([{"params": {Parameter([1.0])}}], TypeError, "SGD: params is a set"),
-        ([3], TypeError, r"SGD: params\[0\] is no Tensor but int"),
+        ([3], TypeError, r"SGD: params\[0\] must be a Tensor, got int"),
         ([Tensor([1])], TypeError, r"SGD: params\[0\] has dtype int64"),
-        ([Parameter([1.0]), Parameter([[1.0]]).reshape(1)], ValueError, r"SGD: params\[1\] is no leaf but .*detach"),
-        ([{"lr": 1.0}], TypeError, 'SGD: a param group is a dict with "params"'),
-        ([{"params": [Parameter([1.0])], "lrr": 1.0}], ValueError, "SGD: there is no option 'lrr'"),
+        ([Parameter([1.0]), Parameter([[1.0]]).reshape(1)], ValueError, r"SGD: params\[1\] is not a leaf but .*detach"),
+        ([{"lr": 1.0}], TypeError, 'SGD: a param group must be a dict with "params"'),
+        ([{"params": [Parameter([1.0])], "lrr": 1.0}], ValueError, "SGD: unknown option 'lrr'"),
         ([{"params": [Parameter([1.0])], "lr": -1.0}], ValueError, "SGD: lr=-1.0 is invalid"),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_gradient_that_no_longer_fits_stops_the_step_before_any_update() -> No
 def test_an_optimizer_without_a_step_says_so() -> None:
     a = Parameter([1.0])
     a.grad = Tensor([1.0])
-    with pytest.raises(NotImplementedError, match="Optimizer has no kernel; give it one, or a step of its own"):
+    with pytest.raises(NotImplementedError, match="Optimizer has no kernel; set one, or override step"):
         optim.Optimizer([a], {}).step()
 
 
@@ -233,8 +233,8 @@ def broken(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, An
         (broken(lambda s: s["param_groups"][0].update(lr=-1.0)), "Adam: lr=-1.0 is invalid"),
         (broken(lambda s: s["state"].update({7: {}})), "state of parameter 7, which is in no group"),
         (broken(lambda s: s["state"][1].pop("step")), r"parameter 1 has the entries .* Adam needs"),
-        (broken(lambda s: s["state"][1].update(step=-1)), "step=-1 is no count"),
-        (broken(lambda s: s["state"][1].update(step=1.5)), "step=1.5 is no count"),
+        (broken(lambda s: s["state"][1].update(step=-1)), "step=-1 is not a count"),
+        (broken(lambda s: s["state"][1].update(step=1.5)), "step=1.5 is not a count"),
         (broken(lambda s: s["state"][1].update(exp_avg=np.zeros(2))), r"exp_avg has shape \(2,\)"),
         (broken(lambda s: s["state"][1].update(exp_avg=np.zeros(3, int))), "exp_avg has .* dtype int64"),
     ],

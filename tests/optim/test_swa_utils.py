@@ -113,9 +113,9 @@ def test_update_bn_measures_the_whole_data() -> None:
 def test_refusals() -> None:
     model = network()
     function = swa_utils.get_ema_avg_fn()
-    with pytest.raises(ValueError, match="avg_fn and multi_avg_fn are both given"):
+    with pytest.raises(ValueError, match="pass either avg_fn or multi_avg_fn"):
         swa_utils.AveragedModel(model, avg_fn=function, multi_avg_fn=function)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="AveragedModel: model is int, expected a Module"):
+    with pytest.raises(TypeError, match="AveragedModel: model must be a Module, got int"):
         swa_utils.AveragedModel(3)  # type: ignore[arg-type]
     for make in (swa_utils.get_ema_avg_fn, swa_utils.get_ema_multi_avg_fn):
         with pytest.raises(ValueError, match=rf"{make.__name__}: decay=1.5 is invalid; .* at most 1.0"):

@@ -72,7 +72,7 @@ def test_only_plain_values_are_written(path):
 def test_a_cut_off_file_is_refused(path, keep):
     content = path.read_bytes()
     path.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
-    with pytest.raises(CheckpointError, match="cut off or damaged|is no checkpoint"):
+    with pytest.raises(CheckpointError, match="cut off or damaged|is not a checkpoint"):
         load_checkpoint(path)
 
 
@@ -128,15 +128,15 @@ def test_other_files_are_refused(tmp_path):
         load_checkpoint(path)
     with open(path, "wb") as file:
         np.savez(file, x=np.zeros(3))
-    with pytest.raises(CheckpointError, match="has no metadata"):
+    with pytest.raises(CheckpointError, match="lacks the metadata"):
         load_checkpoint(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("notes.txt", "hello")
-    with pytest.raises(CheckpointError, match="none of a checkpoint"):
+    with pytest.raises(CheckpointError, match="does not belong to a checkpoint"):
         load_checkpoint(path)
     with open(path, "wb") as file:
         np.savez_compressed(file, x=np.zeros(100_000))
-    with pytest.raises(CheckpointError, match="none of a checkpoint"):
+    with pytest.raises(CheckpointError, match="does not belong to a checkpoint"):
         load_checkpoint(path)
 
 
@@ -148,7 +148,7 @@ class Bomb:
 def test_nothing_is_unpickled(tmp_path):
     path = tmp_path / "file.npz"
     path.write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(CheckpointError, match="is no checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         load_checkpoint(path)
     array = np.empty(1, object)
     array[0] = Bomb()

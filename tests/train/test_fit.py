@@ -251,14 +251,14 @@ def test_wrong_arguments():
     model, data = nn.Linear(3, 2), points(12)
     for options, error, message in (
         ({"epochs": 0}, ValueError, "epochs=0 must be a positive int"),
-        ({"data": 3}, TypeError, "data is int; expected a DataLoader"),
-        ({"held_out": "x"}, TypeError, "held_out is str"),
-        ({"held_out": 1.5}, ValueError, "held_out=1.5 must be data, or a share between 0 and 1"),
+        ({"data": 3}, TypeError, "data must be a DataLoader"),
+        ({"held_out": "x"}, TypeError, "held_out must be a DataLoader"),
+        ({"held_out": 1.5}, ValueError, "held_out=1.5 must be data, or a fraction between 0 and 1"),
         ({"held_out": 0.01, "data": points(3)}, ValueError, "leaves 3 samples to train on and 0 held out|leaves"),
         ({"held_out": 0.5, "data": Stream()}, TypeError, "needs data that can be split"),
-        ({"data": points(0)}, TrainingError, "an epoch without any batch"),
-        ({"callbacks": [EarlyStopping()]}, KeyError, "there is no 'held_out_loss'.*give fit.. held_out data"),
-        ({"callbacks": [BestWeights("f1")]}, KeyError, "there is no 'f1' in an epoch's record; it has epoch, step"),
+        ({"data": points(0)}, TrainingError, "an epoch without batches"),
+        ({"callbacks": [EarlyStopping()]}, KeyError, "no 'held_out_loss'.*pass held_out data to fit"),
+        ({"callbacks": [BestWeights("f1")]}, KeyError, "no 'f1' in an epoch's record; it has epoch, step"),
     ):
         with pytest.raises(error, match=message):
             fit(model, options.pop("data", data), progress=False, **options)

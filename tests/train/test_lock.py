@@ -91,7 +91,7 @@ def test_closing_twice_takes_nobody_elses_lock(tmp_path):
 
 def test_the_name_is_taken_away_in_between(tmp_path, monkeypatch):
     """Who locks a file that has just lost its name has locked nothing."""
-    first, there = RunLock(tmp_path), RunLock._is_there
+    first, there = RunLock(tmp_path), RunLock._is_current
     calls = []
 
     def ended(self, handle):
@@ -102,7 +102,7 @@ def test_the_name_is_taken_away_in_between(tmp_path, monkeypatch):
 
     os.close(first._handle)
     first._handle = None  # killed
-    monkeypatch.setattr(RunLock, "_is_there", ended)
+    monkeypatch.setattr(RunLock, "_is_current", ended)
     with RunLock(tmp_path), pytest.raises(InUseError):
         RunLock(tmp_path)
     assert len(calls) >= 2

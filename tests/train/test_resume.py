@@ -63,7 +63,7 @@ LIES: list[tuple[Callable[[State], None], str]] = [
     (put("settings", "epochs", value=10**9), "its settings is .*1000000000"),
     (put("task", value=np.ones(2)), "its task is array"),
     (put("model", "0.weight", value=np.full((3, 1, 3, 3), np.nan, np.float32)), "model.'0.weight'. holds NaN"),
-    (put("model", "1.num_batches_tracked", value=np.array(-1)), "1.num_batches_tracked: -1 is no count"),
+    (put("model", "1.num_batches_tracked", value=np.array(-1)), "1.num_batches_tracked: -1 is not a count"),
     (put("model", value=None), "model is None; it must be a dict"),
 ]
 

@@ -108,7 +108,7 @@ def test_a_run_goes_on_bit_for_bit(waves: Path, whole: Trainer, tmp_path: Path, 
 def test_another_series_is_refused(whole: Trainer, waves: Path, tmp_path: Path) -> None:
     other = tmp_path / "waves.csv"
     other.write_text(waves.read_text().replace("d7,", "d7,1"))
-    with pytest.raises(CheckpointError, match="its windows are others"):
+    with pytest.raises(CheckpointError, match="its windows differ"):
         made(other, whole.output).load_checkpoint()
 
 
@@ -121,13 +121,13 @@ def test_the_sunspots() -> None:
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
-        (range(31), {"period": 8}, "31 values are fewer than 4 periods of 8; give a longer series, or a shorter"),
-        (range(100), {"period": 25, "horizon": 6}, "choose a --horizon of 5 at most"),
-        (range(33), {"period": 8, "horizon": 6}, "choose a --horizon of 3 at most"),
-        ([1, 2] * 90 + [3] * 20, {"period": 2, "horizon": 41}, "choose a --horizon of 40 at most"),
+        (range(31), {"period": 8}, "31 values are fewer than 4 periods of 8; pass a longer series, or a shorter"),
+        (range(100), {"period": 25, "horizon": 6}, "choose a --horizon of at most 5"),
+        (range(33), {"period": 8, "horizon": 6}, "choose a --horizon of at most 3"),
+        ([1, 2] * 90 + [3] * 20, {"period": 2, "horizon": 41}, "choose a --horizon of at most 40"),
         ([5] * 100, {"period": 8}, "the first 80 values are all 5; there is nothing to learn"),
         ([5.1] * 100, {}, "the first 80 values are all 5.1; there is nothing to learn"),
-        (range(1, 7), {}, "the 5 values to train on are like themselves at no distance, so no period was found; give"),
+        (range(1, 7), {}, "no period found in the 5 values to train on; pass"),
     ],
 )
 def test_series_that_cannot_be_learned(tmp_path: Path, values: Any, options: dict[str, int], message: str) -> None:
@@ -140,7 +140,7 @@ def test_series_that_cannot_be_learned(tmp_path: Path, values: Any, options: dic
 def test_what_is_no_series(tmp_path: Path) -> None:
     path = tmp_path / "file.csv"
     path.write_text("x\n1\n?\n")
-    with pytest.raises(TrainingError, match=r"line 3: column 'x' holds '\?', which is no number"):
+    with pytest.raises(TrainingError, match=r"line 3: column 'x' holds '\?', which is not a number"):
         series_task(path, SeriesOptions("x"))
 
 

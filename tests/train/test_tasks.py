@@ -103,7 +103,7 @@ def test_descriptions_of_networks_are_checked():
     for wrong, message in (
         (None, "does not say how to build"),
         ({"name": "mnist"}, "does not say how"),
-        ({"name": "vgg", "arguments": {}}, "there is no network 'vgg' here; the networks are digits, mnist, images"),
+        ({"name": "vgg", "arguments": {}}, "there is no network 'vgg'; the networks are digits, mnist, images"),
         ({"name": "digits", "arguments": {"width": 3}}, "cannot be built from"),
         ({"name": "images", "arguments": {"channels": 2, "size": 9, "classes": 2}}, r"channels.* 2; it must be 1 or 3"),
         ({"name": "images", "arguments": {"channels": 3, "size": 9, "classes": 2**40}}, "classes.* from 2 to 10000"),

@@ -120,7 +120,7 @@ def test_a_network_behind_the_n_grams_is_said_to_be(whole: Trainer, monkeypatch:
     assert "the held-out loss was still falling, so more --epochs help" in task.shortfall(whole, 9.0)
     records = [{"held_out_loss": loss} for loss in (1.0, 0.8, 0.9)]
     monkeypatch.setattr(whole, "history", type(whole.history)(records))
-    assert "lowest after epoch 2, so the network knows by heart what it has read" in task.shortfall(whole, 9.0)
+    assert "lowest after epoch 2, so the network overfits" in task.shortfall(whole, 9.0)
 
 
 def test_the_baseline_is_measured_on_the_same_characters(whole: Trainer) -> None:
@@ -165,12 +165,12 @@ def test_another_text_is_refused(whole: Trainer, book: Path, tmp_path: Path) -> 
     other = tmp_path / "other.txt"
     other.write_text(book.read_text()[::-1])
     trainer = made(other, whole.output)
-    with pytest.raises(CheckpointError, match="its sequences are others: they had the SHA-256"):
+    with pytest.raises(CheckpointError, match="its sequences differ: they had the SHA-256"):
         trainer.load_checkpoint()
 
 
 def test_more_streams_than_there_is_text_for(book: Path) -> None:
-    with pytest.raises(TrainingError, match=r"batch-size=4000 is too great .* choose \d+ at most"):
+    with pytest.raises(TrainingError, match=r"batch-size=4000 is too large .* choose at most \d+"):
         text_task(book, 4000)
     with pytest.raises(TrainingError, match="cannot be read"):
         text_task(book / "none", 2)
@@ -219,8 +219,8 @@ def test_checkpoints_that_write_nothing(whole: Trainer, tmp_path: Path) -> None:
     state = load_checkpoint(whole.path)
     for name, changed, message in (
         ("task", {**state, "task": "digits"}, "it is of the task 'digits', not 'text'"),
-        ("alphabet", {**state, "alphabet": "ab"}, "its network knows 11 characters, not 2"),
-        ("network", {**state, "network": {"name": "digits", "arguments": {}}}, "its network is not one for text"),
+        ("alphabet", {**state, "alphabet": "ab"}, "its network has 11 characters, not 2"),
+        ("network", {**state, "network": {"name": "digits", "arguments": {}}}, "its network is not for text"),
         ("lacks", {key: value for key, value in state.items() if key != "model"}, "model is None; it must be a dict"),
     ):
         save_checkpoint(tmp_path / name, changed)

@@ -241,8 +241,8 @@ def test_a_part_that_is_missing_or_wrong_is_refused(make_trainer, part):
         ({"lr": float("nan")}, "lr=nan"),
         ({"seed": -1}, "seed=-1"),
         ({"kernels": "cuda"}, "'compiled' or 'textbook'"),
-        ({"epochs": 2.5}, "epochs=2.5 is a float"),
-        ({"seed": True}, "seed=True is a bool"),
+        ({"epochs": 2.5}, "epochs=2.5 cannot be a float"),
+        ({"seed": True}, "seed=True cannot be a bool"),
     ],
 )
 def test_settings_are_checked(options, message):

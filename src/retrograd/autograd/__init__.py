@@ -1,4 +1,4 @@
-"""Gradients: write a Function, sweep backward, check what came out. PyTorch's ``torch.autograd``."""
+"""Gradients: custom Functions, backward, and gradient checks. PyTorch's ``torch.autograd``."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,7 @@ __all__ = [
     "set_grad_enabled",
 ]
 
-# Found when first used, so that "import retrograd" stays quick.
+# Imported on first use, to keep "import retrograd" fast.
 _LATER = {
     "GradcheckError": "..engine.gradcheck",
     "backward_source": "..engine.source",

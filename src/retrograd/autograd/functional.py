@@ -1,12 +1,12 @@
-"""Products with Jacobians and Hessians, and these themselves. ``torch.autograd.functional``.
+"""Jacobians and Hessians, and products with them. ``torch.autograd.functional``.
 
-For f from x (of n numbers) to y (of m) the Jacobian J is (m, n): vjp gives vT J by one sweep, jvp gives J v by two,
-since vT J is linear in v and its gradient is J. For a scalar f the Hessian H is symmetric: vhp and hvp give vT H and
-H v.
+For f from x (n numbers) to y (m numbers) the Jacobian J is (m, n): vjp computes vT J in one sweep, jvp computes J v in
+two, since vT J is linear in v and its gradient is J. For a scalar f the Hessian H is symmetric: vhp and hvp compute
+vT H and H v.
 
-func takes and returns a Tensor or several; ``inputs``, ``v`` and the results have the form of func's inputs and
-outputs: a Tensor where there is one Tensor, a tuple where there is a tuple. What func does not depend on gives zeros,
-or with ``strict`` an error.
+func takes and returns one or several Tensors; ``inputs``, ``v`` and the results are structured like func's inputs and
+outputs: a Tensor for one Tensor, a tuple for a tuple. Gradients of inputs that func does not depend on are zeros, or
+with ``strict`` an error.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ def vjp(
     """(func(*inputs), vT J).
 
     Args:
-        v: of the form and shapes of func's output; may be left out where that has one element.
-        create_graph: record, so that both results can be differentiated.
-        strict: raise where an output does not depend on an input, instead of giving zeros.
+        v: with the structure and shapes of func's output; optional if that has one element.
+        create_graph: record the graph, so that both results can be differentiated.
+        strict: raise if an output does not depend on an input, instead of returning zeros.
 
     Raises:
-        TypeError: inputs, v or func's outputs are no Tensors, or a flag is no truth value.
+        TypeError: inputs, v or func's outputs are not Tensors, or a flag is not a bool.
         ValueError: v is missing or has the wrong number or shapes.
-        RuntimeError: with strict, an output is independent of an input, or the product of them.
+        RuntimeError: with strict, an output or the product is independent of an input.
     """
     with enable_grad():
         many, xs, ys, is_tuple, result = _run("vjp", func, inputs, create_graph, strict)
         vs = _vectors("vjp", v, ys, is_tuple, "func's output")
     with set_grad_enabled(bool(create_graph) and is_grad_enabled()):
-        found = _grad(ys, xs, vs, create_graph)
-    _finish_strict("vjp", found, create_graph, strict)
-    return _plain(result, create_graph), _like(many, _zeros(found, xs), create_graph)
+        gradients = _grad(ys, xs, vs, create_graph)
+    _finish_strict("vjp", gradients, create_graph, strict)
+    return _plain(result, create_graph), _like(many, _zeros(gradients, xs), create_graph)
 
 
 def jvp(
@@ -64,25 +64,25 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(func(*inputs), J v), by the gradient of vT J to v.
+    """(func(*inputs), J v), computed as the gradient of vT J with respect to v.
 
     Args:
-        v: of the form and shapes of inputs; may be left out where there is one element.
-        create_graph: record, so that both results can be differentiated.
-        strict: raise where an output does not depend on an input, instead of giving zeros.
+        v: with the structure and shapes of inputs; optional if there is one element.
+        create_graph: record the graph, so that both results can be differentiated.
+        strict: raise if an output does not depend on an input, instead of returning zeros.
 
     Raises: as ``vjp``.
     """
     with enable_grad():
         many, xs, ys, is_tuple, result = _run("jvp", func, inputs, create_graph, strict)
         vs = _vectors("jvp", v, xs, many, "inputs")
-        # J is independent of where vT J is taken: zeros will do
+        # J does not depend on v: zeros will do
         us = tuple([Tensor(np.zeros_like(y.array), requires_grad=True) for y in ys])
         products = _grad(ys, xs, us, True)
         used = [(p, w) for p, w in zip(products, vs, strict=True) if p is not None and p._requires_grad]
-        found = _grad(tuple([p for p, _ in used]), us, tuple([w for _, w in used]), create_graph)
-    _finish_strict("jvp", found, create_graph, strict)
-    return _plain(result, create_graph), _like(is_tuple, _zeros(found, ys), create_graph)
+        gradients = _grad(tuple([p for p, _ in used]), us, tuple([w for _, w in used]), create_graph)
+    _finish_strict("jvp", gradients, create_graph, strict)
+    return _plain(result, create_graph), _like(is_tuple, _zeros(gradients, ys), create_graph)
 
 
 def vhp(
@@ -92,12 +92,12 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(func(*inputs), vT H) for a func that returns one number.
+    """(func(*inputs), vT H) for a scalar func.
 
     Args:
-        v: of the form and shapes of inputs; may be left out where there is one element.
-        create_graph: record, so that both results can be differentiated.
-        strict: raise where the output or its gradient does not depend on an input, instead of giving zeros.
+        v: with the structure and shapes of inputs; optional if there is one element.
+        create_graph: record the graph, so that both results can be differentiated.
+        strict: raise if the output or its gradient does not depend on an input, instead of returning zeros.
 
     Raises: as ``vjp``; and RuntimeError if func does not return one Tensor with one element.
     """
@@ -113,9 +113,9 @@ def vhp(
         if strict:
             _require_all("vhp", slopes, "the output does not depend on inputs[{}]")
         used = [(s, w) for s, w in zip(slopes, vs, strict=True) if s is not None and s._requires_grad]
-        found = _grad(tuple([s for s, _ in used]), xs, tuple([w for _, w in used]), create_graph)
-    _finish_strict("vhp", found, create_graph, strict)
-    return _plain(result, create_graph), _like(many, _zeros(found, xs), create_graph)
+        gradients = _grad(tuple([s for s, _ in used]), xs, tuple([w for _, w in used]), create_graph)
+    _finish_strict("vhp", gradients, create_graph, strict)
+    return _plain(result, create_graph), _like(many, _zeros(gradients, xs), create_graph)
 
 
 def hvp(
@@ -128,7 +128,7 @@ def hvp(
     """(func(*inputs), H v): as ``vhp``, since H is symmetric.
 
     Args:
-        v: of the form and shapes of inputs; may be left out where there is one element.
+        v: with the structure and shapes of inputs; optional if there is one element.
 
     Raises: as ``vhp``.
     """
@@ -143,15 +143,15 @@ def jacobian(
     strict: bool = False,
     vectorize: bool = False,
 ) -> Any:
-    """The Jacobian: for an output of shape Y and an input of shape X a Tensor of shape (\\*Y, \\*X), row by row.
+    """The Jacobian: a Tensor of shape (\\*Y, \\*X) for an output of shape Y and an input of shape X, row by row.
 
-    One Tensor for one output and one input, a tuple where one of them is a tuple, and a tuple (output) of tuples
-    (input) where both are.
+    One Tensor for one output and one input, a tuple if one of them is a tuple, and a tuple (outputs) of tuples (inputs)
+    if both are.
 
     Args:
-        create_graph: record, so that the result can be differentiated.
-        strict: raise where an output does not depend on an input, instead of giving zeros.
-        vectorize: only False exists.
+        create_graph: record the graph, so that the result can be differentiated.
+        strict: raise if an output does not depend on an input, instead of returning zeros.
+        vectorize: only False is supported.
 
     Raises:
         ValueError: vectorize is True.
@@ -173,14 +173,14 @@ def hessian(
     strict: bool = False,
     vectorize: bool = False,
 ) -> Any:
-    """The Hessian of a func that returns one number: for inputs of shapes X and Z a Tensor of shape (\\*X, \\*Z).
+    """The Hessian of a scalar func: a Tensor of shape (\\*X, \\*Z) for inputs of shapes X and Z.
 
-    One Tensor for one input, else a tuple of tuples.
+    One Tensor for one input, otherwise a tuple of tuples.
 
     Args:
-        create_graph: record, so that the result can be differentiated.
-        strict: raise where the output or its gradient does not depend on an input, instead of giving zeros.
-        vectorize: only False exists.
+        create_graph: record the graph, so that the result can be differentiated.
+        strict: raise if the output or its gradient does not depend on an input, instead of returning zeros.
+        vectorize: only False is supported.
 
     Raises:
         ValueError: vectorize is True.
@@ -194,29 +194,29 @@ def hessian(
         y = func(*xs)
         if not isinstance(y, Tensor) or y.array.size != 1:
             raise RuntimeError(f"hessian: func must return one Tensor with one element, got {_shapes(y)}")
-        found = _grad((reshape(y, ()),), xs, (wrap(np.ones((), y.array.dtype)),), True)
+        gradients = _grad((reshape(y, ()),), xs, (wrap(np.ones((), y.array.dtype)),), True)
         if strict:
-            _require_all("hessian", found, "the output does not depend on inputs[{}]")
-        result = _zeros(found, xs)
+            _require_all("hessian", gradients, "the output does not depend on inputs[{}]")
+        result = _zeros(gradients, xs)
         return result if many else result[0]
 
     many = not isinstance(inputs, Tensor)
     return jacobian(slope, inputs, create_graph, strict)
 
 
-# ---- what they share -----------------------------------------------------------------------------------------
+# ---- shared --------------------------------------------------------------------------------------------------
 
 
 def _jacobian_of(index: int, y: Tensor, xs: Many, create_graph: bool, strict: bool) -> Many:
-    """Per input the Jacobian of one output."""
+    """The Jacobian of one output, per input."""
     columns: list[list[Tensor]] = [[] for _ in xs]
     for place in range(y.array.size):
         unit = np.zeros(y.array.shape, y.array.dtype)
         unit.flat[place] = 1
-        found = _grad((y,), xs, (wrap(unit),), create_graph)
+        gradients = _grad((y,), xs, (wrap(unit),), create_graph)
         if strict:
-            _require_all("jacobian", found, f"output {index} does not depend on inputs[{{}}]")
-        for column, gradient in zip(columns, _zeros(found, xs), strict=True):
+            _require_all("jacobian", gradients, f"output {index} does not depend on inputs[{{}}]")
+        for column, gradient in zip(columns, _zeros(gradients, xs), strict=True):
             column.append(gradient)
     return tuple(
         [
@@ -238,13 +238,13 @@ def _run(
 ) -> tuple[bool, Many, Many, bool, Any]:
     """(whether there are several inputs, the inputs as used, outputs, whether those are a tuple, func's result)."""
     _check_flags(name, create_graph, strict)
-    many, given = _as_tuple(name, "inputs", inputs)
+    many, originals = _as_tuple(name, "inputs", inputs)
     xs = []
-    for x in given:
+    for x in originals:
         if x.array.dtype.kind != "f":
-            raise TypeError(f"{name}: inputs hold {x.array.dtype}, a derivative needs float32 or float64")
+            raise TypeError(f"{name}: inputs must be float32 or float64, got {x.array.dtype}")
         if create_graph and x._requires_grad:
-            xs.append(clone(x))  # another place in the graph, so that func's use alone counts
+            xs.append(clone(x))  # a new node, so that only func's use counts
         else:
             xs.append(x.detach().requires_grad_() if not x.is_inference() else clone(x).requires_grad_())
     result = func(*xs)
@@ -256,12 +256,12 @@ def _run(
     return many, tuple(xs), ys, is_tuple, result
 
 
-def _as_tuple(name: str, what: str, value: Any) -> tuple[bool, Many]:
+def _as_tuple(name: str, label: str, value: Any) -> tuple[bool, Many]:
     if isinstance(value, Tensor):
         return False, (value,)
     items = tuple(value) if isinstance(value, tuple | list) else None
     if not items or not all(isinstance(item, Tensor) for item in items):
-        raise TypeError(f"{name}: {what} must be a Tensor or a tuple of Tensors, got {_shapes(value)}")
+        raise TypeError(f"{name}: {label} must be a Tensor or a tuple of Tensors, got {_shapes(value)}")
     return True, items
 
 
@@ -273,23 +273,23 @@ def _shapes(value: Any) -> str:
     return type(value).__name__
 
 
-def _vectors(name: str, v: Any, like: Many, several: bool, what: str) -> Many:
+def _vectors(name: str, v: Any, like: Many, several: bool, label: str) -> Many:
     """v, checked against the tensors whose shapes it must have."""
     if v is None:
         if len(like) != 1 or like[0].array.size != 1:
-            raise ValueError(f"{name}: v may be left out only where {what} is one Tensor with one element; pass v")
+            raise ValueError(f"{name}: v may be left out only if {label} is one Tensor with one element; pass v")
         return (wrap(np.ones_like(like[0].array)),)
     _, vs = _as_tuple(name, "v", v)
     if [w.array.shape for w in vs] != [t.array.shape for t in like]:
         raise ValueError(
-            f"{name}: v has shapes {[w.array.shape for w in vs]}, {what} has {[t.array.shape for t in like]}; "
+            f"{name}: v has shapes {[w.array.shape for w in vs]}, {label} has {[t.array.shape for t in like]}; "
             "they must be equal"
         )
     return vs
 
 
 def _grad(ys: Many, xs: Many, vs: Many, create_graph: bool) -> tuple[Tensor | None, ...]:
-    """The gradients; None for what does not depend on an input."""
+    """The gradients; None for inputs that ys do not depend on."""
     pairs = [(y, v) for y, v in zip(ys, vs, strict=True) if y._requires_grad]
     if not pairs:
         return (None,) * len(xs)
@@ -297,20 +297,20 @@ def _grad(ys: Many, xs: Many, vs: Many, create_graph: bool) -> tuple[Tensor | No
     return grad(outputs, xs, weights, retain_graph=True, create_graph=create_graph, allow_unused=True)
 
 
-def _zeros(found: Sequence[Tensor | None], like: Many) -> Many:
-    return tuple([wrap(np.zeros_like(t.array)) if g is None else g for g, t in zip(found, like, strict=True)])
+def _zeros(gradients: Sequence[Tensor | None], like: Many) -> Many:
+    return tuple([wrap(np.zeros_like(t.array)) if g is None else g for g, t in zip(gradients, like, strict=True)])
 
 
-def _require_all(name: str, found: Sequence[Tensor | None], words: str) -> None:
-    for index, gradient in enumerate(found):
+def _require_all(name: str, gradients: Sequence[Tensor | None], words: str) -> None:
+    for index, gradient in enumerate(gradients):
         if gradient is None:
             raise RuntimeError(f"{name}: {words.format(index)}, and strict=True")
 
 
-def _finish_strict(name: str, found: Sequence[Tensor | None], create_graph: bool, strict: bool) -> None:
+def _finish_strict(name: str, gradients: Sequence[Tensor | None], create_graph: bool, strict: bool) -> None:
     if strict:
-        _require_all(name, found, "the product does not depend on number {} of the tensors that it would belong to")
-        if create_graph and not all(g is not None and g._requires_grad for g in found):
+        _require_all(name, gradients, "entry {} of the product does not depend on the inputs")
+        if create_graph and not all(g is not None and g._requires_grad for g in gradients):
             raise RuntimeError(f"{name}: the product does not depend on the inputs, and strict=True with create_graph")
 
 

@@ -1,6 +1,6 @@
 """The command ``retrograd``: train, predict, sample, warmup, info.
 
-Heavy imports happen inside the commands, so that ``--help`` and mistakes in the arguments are answered at once.
+Heavy imports happen inside the commands, so that ``--help`` and argument errors are instant.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong arguments, 130 interrupted, 141 unread."""
+    """Run one command; returns the exit code: 0 done, 1 failed, 2 usage error, 130 interrupted, 141 pipe closed."""
     return guarded(lambda: _run(argv))
 
 

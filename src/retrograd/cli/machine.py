@@ -1,4 +1,4 @@
-"""``retrograd warmup`` and ``retrograd info``: the compiled kernels, and what they are compiled for."""
+"""``retrograd warmup`` and ``retrograd info``: the compiled kernels and their target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["add_commands"]
 
 
 def add_commands(commands: Any) -> None:
-    warmup = commands.add_parser("warmup", help="compile all kernels now instead of when they are first used")
+    warmup = commands.add_parser("warmup", help="compile all kernels now instead of at first use")
     warmup.add_argument("--dtype", choices=("float32", "float64"), help="only the kernels of this type (both)")
     warmup.set_defaults(run=_warmup)
 

@@ -15,26 +15,26 @@ def add_command(commands: Any) -> None:
     predict = commands.add_parser(
         "predict",
         help="classify images with a trained network",
-        description="Classify PNG and JPEG files with the network of a run. Images are prepared as in training: cut to "
-        "a square in the middle and resized. The digits tasks know bright strokes on black; --invert is for dark ones "
-        "on white.",
+        description="Classify PNG and JPEG files with the network of a run. Images are prepared as in training: "
+        "cropped to the central square and resized. The digits tasks expect bright strokes on black; use "
+        "--invert for dark ones on white.",
     )
     predict.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="checkpoint.npz, or the run's folder")
     predict.add_argument("image", type=Path, nargs="+", metavar="IMAGE", help="a PNG or JPEG file")
     predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
-    predict.add_argument("--top", type=int, default=3, metavar="N", help="classes that the table shows per image (3)")
-    predict.add_argument("--invert", action="store_true", help="dark and bright change places first")
+    predict.add_argument("--top", type=int, default=3, metavar="N", help="classes to show per image (3)")
+    predict.add_argument("--invert", action="store_true", help="swap dark and bright first")
     predict.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled", help="(compiled)")
     predict.set_defaults(run=_predict)
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    """Every image that can be read is classified; the others are named on stderr, and then the exit code is 1."""
+    """Classify every readable image; the others are reported on stderr, and the exit code is then 1."""
     import json
 
     from ..data.images import ImageError
     from ..ops.kernel_set import use_kernels
-    from ..printable import shown
+    from ..printable import display_name
     from ..train import CheckpointError
     from ..train.predict import Predictor
 
@@ -45,12 +45,12 @@ def _predict(arguments: argparse.Namespace) -> int:
         try:
             predictor = Predictor(arguments.checkpoint)
             for path in arguments.image:
-                answers.append({"image": shown(path)})
+                answers.append({"image": display_name(path)})
                 try:
                     image = predictor.read(path, arguments.invert)
                 except ImageError as error:
                     answers[-1]["error"] = str(error)
-                    complain(f"{shown(path)} {error}", 1)
+                    complain(f"{display_name(path)} {error}", 1)
                     continue
                 probabilities = [float(value) for value in predictor.probabilities(image[None])[0]]
                 ranking = sorted(zip(predictor.classes, probabilities, strict=True), key=lambda pair: -pair[1])
@@ -64,5 +64,6 @@ def _predict(arguments: argparse.Namespace) -> int:
         for answer in answers:
             best = list(answer.get("probabilities", {}).items())[: arguments.top]
             if best:
-                say(answer["image"].ljust(width) + "".join(f"  {share:7.2%} {shown(name)}" for name, share in best))
+                shares = "".join(f"  {share:7.2%} {display_name(name)}" for name, share in best)
+                say(answer["image"].ljust(width) + shares)
     return 1 if any("error" in answer for answer in answers) else 0

@@ -1,4 +1,4 @@
-"""The standard streams of a command. One that cannot be written to ends the command without a traceback."""
+"""The standard streams of a command: write errors end it without a traceback."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class OutputError(Exception):
 def guarded(run: Callable[[], int]) -> int:
     """The exit code of ``run``, with its streams guarded.
 
-    Nobody reads what the command writes, as behind ``| head``: it ends at once and in silence, with the status of a
-    program that SIGPIPE ended. The result cannot be written, as on a full disk: a line on stderr, and 1. What should go
-    to stderr and cannot is lost, and the command goes on.
+    If the reader closes the pipe, as in ``| head``, the command exits silently with the status of SIGPIPE. If the
+    result cannot be written, as on a full disk, it prints a line on stderr and exits with 1. Failed writes to stderr
+    are ignored.
     """
     with ExitStack() as stack:
         for name, guard in (("stderr", _Notes), ("stdout", _Result)):
@@ -30,7 +30,7 @@ def guarded(run: Callable[[], int]) -> int:
         try:
             try:
                 code = run()
-            finally:  # also after --help, which ends in SystemExit
+            finally:  # also after --help, which raises SystemExit
                 sys.stdout.flush()
         except BrokenPipeError:
             code = 128 + SIGPIPE
@@ -42,7 +42,7 @@ def guarded(run: Callable[[], int]) -> int:
 
 
 class _Guard:
-    """A stream whose errors are handled in one place."""
+    """A stream whose write errors are handled in one place."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -55,13 +55,13 @@ class _Guard:
         with self._handled():
             try:
                 self._stream.write(text)
-            except UnicodeEncodeError:  # a terminal that does not know all characters
+            except UnicodeEncodeError:  # an encoding without all characters
                 encoding = self._stream.encoding
                 self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
     def flush(self) -> None:
-        if self._unread:  # argparse passes over the error of its write
+        if self._unread:  # argparse ignores the error of its write
             raise BrokenPipeError
         with self._handled():
             self._stream.flush()
@@ -87,13 +87,13 @@ class _Result(_Guard):
 
 class _Notes(_Guard):
     def _failed(self, error: OSError) -> None:
-        """There is nobody to tell."""
+        """Ignore the error: there is nowhere to report it."""
 
 
 @contextmanager
 def _replaced(name: str, guard: type[_Guard]) -> Iterator[None]:
     before = getattr(sys, name)
-    stream = io.StringIO() if before is None else before  # None: it was closed when Python started
+    stream = io.StringIO() if before is None else before  # None: closed when Python started
     setattr(sys, name, guard(stream))
     try:
         yield
@@ -103,13 +103,13 @@ def _replaced(name: str, guard: type[_Guard]) -> Iterator[None]:
 
 
 def _settle(stream: Any) -> None:
-    """Let what cannot be written go, or Python would try again when it ends, and complain."""
+    """Discard unwritten output, which Python would otherwise try to flush at exit, with an error."""
     try:
         stream.flush()
     except OSError:
         with suppress(OSError, io.UnsupportedOperation):
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, stream.fileno())
-            os.close(nothing)
-    except ValueError:  # it is closed
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
+    except ValueError:  # closed
         pass

@@ -1,4 +1,4 @@
-"""``retrograd train``: one run of a task, begun or taken up again, and its report."""
+"""``retrograd train``: start or resume a run of a task, and write its report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .answers import UsageError, complain, given, option, say
+from .answers import UsageError, complain, option, options_set, say
 
 if TYPE_CHECKING:
     from ..train import Progress, Settings, Task, Trainer
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["add_command"]
 
 _RUNS = Path("runs")
-_OPTIONS = ("epochs", "batch_size", "lr", "seed", "kernels")  # what Settings holds
-_IMAGE_OPTIONS = ("size", "channels", "held_out", "flip")  # what ImageOptions holds
-_SERIES_OPTIONS = ("column", "period", "horizon")  # what SeriesOptions holds
+_OPTIONS = ("epochs", "batch_size", "lr", "seed", "kernels")  # fields of Settings
+_IMAGE_OPTIONS = ("size", "channels", "held_out", "flip")  # fields of ImageOptions
+_SERIES_OPTIONS = ("column", "period", "horizon")  # fields of SeriesOptions
 _TASKS = ("digits", "mnist5k", "text", "series")
-_OWN = {  # options of the data, and for which task
+_DATA_OPTIONS = {  # task -> its data options
     "--images": ("size", "channels", "held_out", "flip", "held_out_images"),
     "text": ("text",),
     "series": ("csv", "column", "period", "horizon"),
@@ -34,34 +34,34 @@ def add_command(commands: Any) -> None:
         help="train a network and write a report about it",
         description="Train a convolutional network: on the handwritten digits in the package (digits), on 5,000 "
         "images of MNIST (mnist5k), or on your own (--images); or a recurrent one: on a text (text), or on a series of "
-        "numbers (series). Ctrl-C stops after the step under way; --resume goes "
-        "on, to the same weights, bit for bit.",
+        "numbers (series). Ctrl-C stops after the current step; --resume "
+        "continues, to bitwise the same weights.",
     )
     train.add_argument("task", nargs="?", choices=_TASKS, metavar="TASK", help="digits, mnist5k, text or series")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
     add = train.add_argument_group("training").add_argument
-    add("--epochs", type=int, metavar="N", help="how often all is seen (digits and series 20, text 10; others 30)")
+    add("--epochs", type=int, metavar="N", help="passes over the data (digits and series 20, text 10; others 30)")
     add("--batch-size", type=int, metavar="N", help="samples per step (64; 32 for --images, 16 for text)")
     add("--lr", type=float, metavar="X", help="Adam's highest learning rate; it falls to 0 (0.003; 0.002 for --images)")
-    add("--seed", type=int, metavar="N", help="start of all random numbers (0)")
+    add("--seed", type=int, metavar="N", help="seed of all random numbers (0)")
     add("--kernels", choices=("compiled", "textbook"), help="fast kernels, or plain NumPy (compiled)")
     add("--threads", type=int, metavar="N", help="threads of the compiled kernels; the result does not depend on them")
-    add("--output", type=Path, metavar="DIR", help="folder for checkpoint and report (a new one below runs/)")
+    add("--output", type=Path, metavar="DIR", help="folder for checkpoint and report (a new one in runs/)")
     add("--checkpoint-every", type=int, metavar="STEPS", help="steps between checkpoints (one epoch)")
-    add("--resume", action="store_true", help="go on from the checkpoint in --output, or in the latest run")
+    add("--resume", action="store_true", help="resume from the checkpoint in --output, or of the latest run")
     add = train.add_argument_group("with --images").add_argument
-    add("--size", type=int, metavar="PIXELS", help="images are cut to a square and resized to this, 8 to 256 (64)")
+    add("--size", type=int, metavar="PIXELS", help="images are cropped to a square and resized to this, 8 to 256 (64)")
     add("--channels", type=int, choices=(1, 3), help="3 for colour, 1 for grey (3)")
-    add("--held-out", type=float, metavar="SHARE", help="share of each class that is only used to test (0.2)")
+    add("--held-out", type=float, metavar="SHARE", help="share of each class to hold out for testing (0.2)")
     add("--held-out-images", type=Path, metavar="DIR", help="test with the images in this folder's class folders")
     add("--no-flip", dest="flip", action="store_false", default=None, help="do not mirror images, as for letters")
     add = train.add_argument_group("with text").add_argument
-    add("--text", type=Path, metavar="FILE", help="a text in UTF-8 (what Python's help() says)")
+    add("--text", type=Path, metavar="FILE", help="a UTF-8 text (that of Python's help())")
     add = train.add_argument_group("with series").add_argument
     add("--csv", type=Path, metavar="FILE", help="a CSV file whose first line names its columns (sunspots)")
     add("--column", metavar="NAME", help="the column of --csv")
-    add("--period", type=int, metavar="N", help="after how many values it begins to repeat itself (found out)")
-    add("--horizon", type=int, metavar="N", help="how many values are forecast at once (12)")
+    add("--period", type=int, metavar="N", help="number of values after which the series repeats (detected)")
+    add("--horizon", type=int, metavar="N", help="number of values to forecast at once (12)")
     train.set_defaults(run=_train, usage_error=train.error)
 
 
@@ -69,9 +69,9 @@ def _train(arguments: argparse.Namespace) -> int:
     from ..train import CheckpointError
 
     if (arguments.task is None) == (arguments.images is None):
-        arguments.usage_error(f"give one TASK ({', '.join(_TASKS[:-1])} or {_TASKS[-1]}), or --images DIR")
+        arguments.usage_error(f"pass one TASK ({', '.join(_TASKS[:-1])} or {_TASKS[-1]}), or --images DIR")
     name = arguments.task or "images"
-    _check_own(arguments)
+    _check_data_options(arguments)
     try:
         lock = _output(arguments, name)
     except CheckpointError as error:
@@ -81,16 +81,16 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _train_in(lock: RunLock, arguments: argparse.Namespace, name: str) -> int:
-    """Train in the folder that the lock is for."""
+    """Train in the folder of the lock."""
     from ..train import CheckpointError, Stopped, Trainer, TrainingError, make_progress
 
     output = lock.folder
-    files = given(arguments, ("images", "held_out_images", "text", "csv"))
+    files = options_set(arguments, ("images", "held_out_images", "text", "csv"))
     words = [f"{option(key, path)} {shlex.quote(str(path))}" for key, path in files.items()]
-    what = " ".join([*([name] if arguments.task else []), *words])
+    data = " ".join([*([name] if arguments.task else []), *words])
     if arguments.csv is not None:
-        what += f" --column {shlex.quote(arguments.column)}"
-    command = f"retrograd train {what} --resume --output {shlex.quote(str(output))}"
+        data += f" --column {shlex.quote(arguments.column)}"
+    command = f"retrograd train {data} --resume --output {shlex.quote(str(output))}"
     progress = make_progress()
     trainer: Trainer | None = None
     try:
@@ -111,16 +111,16 @@ def _train_in(lock: RunLock, arguments: argparse.Namespace, name: str) -> int:
     except (TrainingError, CheckpointError) as error:
         return complain(str(error), 1)
     except Stopped as stop:
-        return complain(f"{stop}. Go on with: {command}", stop.exit_code)
+        return complain(f"{stop}. Continue with: {command}", stop.exit_code)
     except KeyboardInterrupt:
         if trainer is None or not trainer.path.exists():
             raise
-        return complain(f"interrupted; {trainer.path} holds the last checkpoint. Go on with: {command}", 130)
+        return complain(f"interrupted; {trainer.path} holds the last checkpoint. Continue with: {command}", 130)
 
 
 def _output(arguments: argparse.Namespace, name: str) -> RunLock:
-    """The run's folder, with no other run in it: as asked for, else the latest one to resume, else a new one. A
-    checkpoint is never overwritten by another run."""
+    """The lock of the run's folder: --output, or the latest run to resume, or a new folder. A checkpoint is never
+    overwritten by another run."""
     from ..train.lock import RunLock
     from ..train.trainer import CHECKPOINT
 
@@ -132,13 +132,13 @@ def _output(arguments: argparse.Namespace, name: str) -> RunLock:
         if not arguments.resume and (output / CHECKPOINT).exists():
             lock.close()
             raise UsageError(
-                f"{output} holds the checkpoint of another run; go on with it by --resume, or choose another --output"
+                f"{output} holds the checkpoint of another run; continue it with --resume, or choose another --output"
             )
         return lock
     if arguments.resume:
         runs = sorted(_RUNS.glob(f"{name}*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
         if not runs:
-            raise UsageError(f"there is no run below {_RUNS.absolute()} to resume; name its folder with --output")
+            raise UsageError(f"there is no run in {_RUNS.absolute()} to resume; name its folder with --output")
         return RunLock(runs[-1].parent)
     number = 1
     while (new := _new(_RUNS / (name if number == 1 else f"{name}-{number}"))) is None:
@@ -147,7 +147,7 @@ def _output(arguments: argparse.Namespace, name: str) -> RunLock:
 
 
 def _new(output: Path) -> RunLock | None:
-    """The lock of a folder without a run, or None if there is one in it, begun or ended."""
+    """The lock of a folder, or None if a run, finished or not, is in it."""
     from ..train.lock import InUseError, RunLock
     from ..train.trainer import CHECKPOINT
 
@@ -157,14 +157,14 @@ def _new(output: Path) -> RunLock | None:
         lock = RunLock(output)
     except InUseError:
         return None
-    if (output / CHECKPOINT).exists():  # written by one that has just ended
+    if (output / CHECKPOINT).exists():  # written by a run that has just ended
         lock.close()
         return None
     return lock
 
 
 def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, Any] | None:
-    """The checkpoint's state when resuming; it must be of this task."""
+    """The checkpoint's state when resuming, which must be of this task."""
     from ..entries import brief, same
     from ..train import CheckpointError, load_checkpoint
     from ..train.trainer import CHECKPOINT
@@ -180,14 +180,14 @@ def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, 
 
 
 def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | None, output: Path) -> Settings:
-    """The settings: those of the checkpoint when resuming, else the options and the defaults."""
+    """The settings: those of the checkpoint when resuming, otherwise the options and the defaults."""
     import dataclasses
 
     from ..train import CheckpointError, Settings
     from ..train.tasks import DEFAULTS
     from ..train.trainer import CHECKPOINT
 
-    chosen = given(arguments, _OPTIONS)
+    chosen = options_set(arguments, _OPTIONS)
     if saved is None:
         try:
             return dataclasses.replace(DEFAULTS[name], **chosen)
@@ -197,19 +197,19 @@ def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | 
         settings = Settings.from_dict(saved["settings"])
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"{output / CHECKPOINT} does not fit this command: {error}") from error
-    _keep(chosen, settings)
+    _check_same(chosen, settings)
     return settings
 
 
-def _keep(chosen: dict[str, Any], saved: Any) -> None:
-    """A resumed run has the options that it began with."""
+def _check_same(chosen: dict[str, Any], saved: Any) -> None:
+    """Check that the options of a resumed run equal those it started with."""
     for name, value in chosen.items():
         if value != getattr(saved, name):
-            name_of = option(name, value)
-            shown = name_of if value is False else f"{name_of} {value}"
+            flag = option(name, value)
+            text = flag if value is False else f"{flag} {value}"
             raise UsageError(
-                f"{shown} differs from the checkpoint's {getattr(saved, name)}; a resumed run keeps its "
-                f"settings: leave out {name_of}, or start a new run without --resume"
+                f"{text} differs from the checkpoint's {getattr(saved, name)}; a resumed run keeps its "
+                f"settings: leave out {flag}, or start a new run without --resume"
             )
 
 
@@ -226,17 +226,17 @@ def _use(arguments: argparse.Namespace, settings: Settings) -> None:
         raise UsageError(f"--threads: {error}") from None
 
 
-def _check_own(arguments: argparse.Namespace) -> None:
-    """Options of the data belong to one task each."""
-    for task, names in _OWN.items():
-        chosen = given(arguments, names)
+def _check_data_options(arguments: argparse.Namespace) -> None:
+    """Check that data options are used with their task only."""
+    for task, names in _DATA_OPTIONS.items():
+        chosen = options_set(arguments, names)
         if chosen and task != (arguments.task or "--images"):
             where = task if task.startswith("--") else f"the task {task}"
             raise UsageError(f"{option(*next(iter(chosen.items())))} is for {where}; leave it out")
     if arguments.held_out is not None and arguments.held_out_images is not None:
         raise UsageError("--held-out and --held-out-images exclude each other; leave one out")
     if (arguments.csv is None) != (arguments.column is None):
-        raise UsageError("--csv FILE and --column NAME belong together; give both, or none for the sunspots")
+        raise UsageError("--csv FILE and --column NAME belong together; pass both, or neither for the sunspots")
 
 
 def _seeded_task(
@@ -292,10 +292,10 @@ def _series(arguments: argparse.Namespace, settings: Settings, saved: Any, progr
 
 
 def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str], saved: Any) -> Any:
-    """The options of this kind: those of the checkpoint when resuming, else those of the user."""
+    """The options of this kind: those of the checkpoint when resuming, otherwise the user's."""
     from ..train import CheckpointError
 
-    chosen = given(arguments, names)
+    chosen = options_set(arguments, names)
     if saved is None:
         try:
             return kind(**chosen)
@@ -305,7 +305,7 @@ def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str]
         options = kind(**{name: saved["options"][name] for name in names})
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this command: {error}") from error
-    _keep(chosen, options)
+    _check_same(chosen, options)
     return options
 
 
@@ -314,7 +314,7 @@ def _introduce(trainer: Trainer, progress: Progress) -> None:
     if trainer.finished:
         progress.say(f"{trainer.path} holds a finished run")
     elif trainer.steps:
-        progress.say(f"going on after step {trainer.steps} of {trainer.path}")
+        progress.say(f"resuming after step {trainer.steps} of {trainer.path}")
     else:
         progress.say(
             f"training on {len(task.train):,} {task.samples}, {len(task.held_out):,} held out; seed {settings.seed}, "
@@ -323,7 +323,7 @@ def _introduce(trainer: Trainer, progress: Progress) -> None:
 
 
 def _finish(trainer: Trainer, command: str) -> int:
-    """Say how it went and write the report; a report that cannot be made does not undo the training."""
+    """Print the result and write the report; a missing report does not undo the training."""
     from ..train.pictures import PicturesMissing
     from ..train.report import ReportError, write_report
 
@@ -332,7 +332,7 @@ def _finish(trainer: Trainer, command: str) -> int:
     try:
         say(f"report      {write_report(trainer)}")
     except PicturesMissing as missing:
-        return complain(f"there is no report: {missing}; then {command} writes it", 0)
+        return complain(f"no report was written: {missing}; then {command} writes it", 0)
     except ReportError as error:
         return complain(str(error), 1)
     return 0

@@ -1,5 +1,4 @@
-"""Datasets, samplers and the loader that makes batches; image transforms; images, text and series that come with
-packages, or of your own."""
+"""Datasets, samplers and the data loader; image transforms; images, text and series, bundled or your own."""
 
 from . import transforms
 from .collate import default_collate

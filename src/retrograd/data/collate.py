@@ -1,4 +1,4 @@
-"""How samples become a batch."""
+"""Collating samples into a batch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["default_collate"]
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Samples of one structure -> the same structure of stacked Tensors with a leading batch axis.
+    """Samples of the same structure -> that structure with stacked Tensors, which have a leading batch axis.
 
-    Tensors, arrays and numbers are stacked (float -> float32, int -> int64); tuples, lists and dicts are descended
-    into; strings come back as a list.
+    Tensors, arrays and numbers are stacked (float -> float32, int -> int64); tuples, lists and dicts are collated
+    recursively; strings are returned as a list.
 
     Raises:
-        ValueError: the batch is empty, or samples differ in shape, in length or in their keys.
-        TypeError: something that cannot be stacked; give the loader a collate_fn then.
+        ValueError: the batch is empty, or samples differ in shape, length or keys.
+        TypeError: a sample cannot be stacked; pass the loader a collate_fn.
     """
     if not batch:
         raise ValueError("default_collate: the batch is empty")
@@ -31,7 +31,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         if len(shapes) > 1:
             raise ValueError(
                 f"default_collate: samples of different shapes cannot be stacked: {sorted(shapes)}; make them equal in "
-                "the dataset, or give DataLoader a collate_fn that pads"
+                "the dataset, or pass DataLoader a collate_fn that pads"
             )
         return Tensor(np.stack(arrays))
     if isinstance(first, (bool, int, float)):
@@ -51,6 +51,6 @@ def default_collate(batch: Sequence[Any]) -> Any:
             return type(first)(*columns)
         return tuple(columns) if isinstance(first, tuple) else columns
     raise TypeError(
-        f"default_collate: cannot stack {type(first).__name__}; samples are made of Tensors, arrays, numbers, strings, "
-        "tuples, lists and dicts, or DataLoader needs a collate_fn"
+        f"default_collate: cannot stack {type(first).__name__}; samples must be Tensors, arrays, numbers, strings, "
+        "tuples, lists or dicts; for others pass DataLoader a collate_fn"
     )

@@ -1,4 +1,4 @@
-"""Datasets: things with a length whose items are samples."""
+"""Datasets: collections of samples."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = [
 class Dataset:
     """Samples by position: a subclass defines ``__getitem__(index)`` and ``__len__()``.
 
-    It may also define ``__getitems__(indices)``, which returns the list of these samples in one call, or
-    ``take(indices)``, which returns a whole batch as the loader would have stacked it; DataLoader prefers them.
+    It may also define ``__getitems__(indices)``, which returns a list of samples, or ``take(indices)``, which returns a
+    whole batch as the loader would have stacked it; DataLoader prefers these.
     """
 
     def __getitem__(self, index: int) -> Any:
@@ -40,10 +40,10 @@ class Dataset:
 
 
 class IterableDataset:
-    """Samples one after the other, where there are no positions: a subclass defines ``__iter__()``.
+    """A stream of samples without positions: a subclass defines ``__iter__()``.
 
-    With worker processes each has its own copy, and iterates over it: use ``get_worker_info()`` in ``__iter__`` to give
-    each its share, or samples come once from every worker.
+    Each worker process iterates over its own copy: use ``get_worker_info()`` in ``__iter__`` to divide the samples, or
+    every worker returns all of them.
     """
 
     def __iter__(self) -> Iterator[Any]:
@@ -57,7 +57,7 @@ class ChainDataset(IterableDataset):
     """The samples of several IterableDatasets, one dataset after the other.
 
     Raises:
-        TypeError: one is no IterableDataset.
+        TypeError: one of datasets is not an IterableDataset.
     """
 
     def __init__(self, datasets: Iterable[IterableDataset]) -> None:
@@ -65,8 +65,8 @@ class ChainDataset(IterableDataset):
         for position, dataset in enumerate(self.datasets):
             if not isinstance(dataset, IterableDataset):
                 raise TypeError(
-                    f"ChainDataset: datasets[{position}] is {type(dataset).__name__}, expected an IterableDataset; "
-                    "ConcatDataset is for the others"
+                    f"ChainDataset: datasets[{position}] must be an IterableDataset, got {type(dataset).__name__}; "
+                    "for other datasets use ConcatDataset"
                 )
 
     def __iter__(self) -> Iterator[Any]:
@@ -81,17 +81,17 @@ class TensorDataset(Dataset):
 
     Raises:
         TypeError: an argument is neither Tensor nor array.
-        ValueError: there is none, one has no axes, or their first extents differ.
+        ValueError: there is no argument, one has no axes, or their first extents differ.
     """
 
     tensors: tuple[Tensor, ...]
 
     def __init__(self, *tensors: Tensor | np.ndarray) -> None:
         if not tensors:
-            raise ValueError("TensorDataset: give at least one tensor")
+            raise ValueError("TensorDataset: pass at least one tensor")
         for position, tensor in enumerate(tensors):
             if not isinstance(tensor, (Tensor, np.ndarray)):
-                raise TypeError(f"TensorDataset: tensors[{position}] is {type(tensor).__name__}, expected a Tensor")
+                raise TypeError(f"TensorDataset: tensors[{position}] must be a Tensor, got {type(tensor).__name__}")
         self.tensors = tuple(Tensor(t) if isinstance(t, np.ndarray) else t.detach() for t in tensors)
         shapes = [tensor.shape for tensor in self.tensors]
         if any(not shape or shape[0] != (shapes[0] or (0,))[0] for shape in shapes):
@@ -127,7 +127,7 @@ class Subset(Dataset):
         outside = (self.indices < -len(dataset)) | (self.indices >= len(dataset))
         if outside.any():
             raise IndexError(f"Subset: index {self.indices[outside][0]} is outside a dataset of {len(dataset)} samples")
-        if hasattr(dataset, "take"):  # only then can a whole batch be taken at once
+        if hasattr(dataset, "take"):  # only then is a batch available in one call
             self.take = self._take
 
     def _take(self, indices: Sequence[int] | np.ndarray) -> Any:
@@ -144,22 +144,22 @@ class ConcatDataset(Dataset):
     """The samples of several datasets, one after the other.
 
     Raises:
-        ValueError: there is no dataset.
-        TypeError: one is an IterableDataset.
+        ValueError: datasets is empty.
+        TypeError: one of datasets is an IterableDataset.
     """
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise ValueError("ConcatDataset: give at least one dataset")
+            raise ValueError("ConcatDataset: pass at least one dataset")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise TypeError("ConcatDataset: an IterableDataset has no positions; use ChainDataset")
         self.cumulative_sizes = [int(end) for end in np.cumsum([len(dataset) for dataset in self.datasets])]
 
     def __getitem__(self, index: int) -> Any:
         position = _checked_index(index, len(self), "ConcatDataset")
-        which = int(np.searchsorted(self.cumulative_sizes, position, side="right"))
-        return self.datasets[which][position - (self.cumulative_sizes[which - 1] if which else 0)]
+        number = int(np.searchsorted(self.cumulative_sizes, position, side="right"))
+        return self.datasets[number][position - (self.cumulative_sizes[number - 1] if number else 0)]
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
@@ -168,11 +168,11 @@ class ConcatDataset(Dataset):
 def random_split(
     dataset: Dataset, lengths: Sequence[float], generator: np.random.Generator | None = None
 ) -> list[Subset]:
-    """Cut a dataset into random parts that do not overlap.
+    """Split a dataset into random parts that do not overlap.
 
     lengths: the sizes of the parts, which add up to len(dataset); or fractions that add up to 1, each rounded down,
-        with the samples that are left over given one each to the first parts.
-    generator: where the random order comes from; None takes the one that ``retrograd.manual_seed`` seeds.
+        with the remaining samples given one each to the first parts.
+    generator: source of the random order; None means the generator that ``retrograd.manual_seed`` seeds.
 
     Raises:
         ValueError: the lengths are negative or do not add up.

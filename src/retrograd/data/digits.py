@@ -1,4 +1,4 @@
-"""The handwritten digits that come with the package: 1,797 images of 8x8 pixels (files/ATTRIBUTION.txt says whose)."""
+"""The bundled handwritten digits: 1,797 images of 8x8 pixels (see files/ATTRIBUTION.txt)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _COUNT, _SIDE = 1797, 8
 class Digits(TensorDataset):
     """Optical digits: image (1, 8, 8) float32 from 0 to 1, and label, an int64 from 0 to 9.
 
-    train: the 1,442 images to train on, or the held-out fifth of 355. The split is a rule, the same for every seed:
-        within each digit, in the order of the file, every fifth image is held out.
+    train: the 1,442 images to train on, or the held-out fifth of 355. The split does not depend on the seed:
+        within each digit, in file order, every fifth image is held out.
 
     Raises:
-        RuntimeError: the data file of the package is missing or damaged.
+        RuntimeError: the bundled data file is missing or damaged.
 
     Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository, 1998,
     CC BY 4.0, as distributed with scikit-learn.
@@ -40,28 +40,28 @@ class Digits(TensorDataset):
     def __init__(self, train: bool = True) -> None:
         train = as_flag("Digits", "train", train)
         images, labels = load_digits()
-        chosen = held_out(labels) != train
-        scaled = images[chosen, None].astype(np.float32) / 16
-        super().__init__(scaled, labels[chosen])
+        selected = held_out(labels) != train
+        scaled = images[selected, None].astype(np.float32) / 16
+        super().__init__(scaled, labels[selected])
         self.train = train
 
 
 def load_digits() -> tuple[np.ndarray, np.ndarray]:
-    """All images, uint8 (1797, 8, 8) with values 0 to 16, and their labels, int64 (1797,), in the order of the file.
+    """All images, uint8 (1797, 8, 8) with values 0 to 16, and their labels, int64 (1797,), in file order.
 
     Raises:
-        RuntimeError: the data file of the package is missing or damaged.
+        RuntimeError: the bundled data file is missing or damaged.
     """
     table = _table()
     return table[:, :-1].reshape(-1, _SIDE, _SIDE).copy(), table[:, -1].astype(np.int64)
 
 
 def held_out(labels: np.ndarray) -> np.ndarray:
-    """Which samples are held out: within each class, in their order, the 5th, the 10th, ... (bool, like labels)."""
-    chosen = np.zeros(len(labels), bool)
+    """A mask, shaped like labels, of the held-out samples: within each class, in order, the 5th, 10th, ..."""
+    selected = np.zeros(len(labels), bool)
     for label in np.unique(labels):
-        chosen[np.flatnonzero(labels == label)[4::5]] = True
-    return chosen
+        selected[np.flatnonzero(labels == label)[4::5]] = True
+    return selected
 
 
 @lru_cache(maxsize=1)
@@ -75,10 +75,10 @@ def _table() -> np.ndarray:
 
 
 def _parsed(packed: bytes, name: str) -> np.ndarray:
-    found = hashlib.sha256(packed).hexdigest()
-    if found != _SHA256:
+    digest = hashlib.sha256(packed).hexdigest()
+    if digest != _SHA256:
         raise RuntimeError(
-            f"digits: the data file {name} is damaged: its SHA-256 is {found}, expected {_SHA256}; "
+            f"digits: the data file {name} is damaged: its SHA-256 is {digest}, expected {_SHA256}; "
             "install retrograd again"
         )
     text = gzip.decompress(packed).decode("ascii")

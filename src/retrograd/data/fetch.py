@@ -1,4 +1,4 @@
-"""Making batches of a dataset, and the random numbers that this takes: the same in any process."""
+"""Building batches of a dataset, with random numbers that do not depend on the process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["END", "Fetcher", "next_seed"]
 
 
 class END:
-    """What ``fetch`` returns when an IterableDataset has no more samples."""
+    """Returned by ``fetch`` when an IterableDataset has no more samples."""
 
 
 class Fetcher:
-    """Makes the batches that a loader asks for.
+    """Builds the batches of a loader.
 
-    batch_size: None hands out single samples.
-    drop_last: of an IterableDataset, whose end the loader does not know in advance.
+    batch_size: None returns single samples.
+    drop_last: for an IterableDataset, whose end is not known in advance.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Fetcher:
         self._samples: Iterator[Any] = iter(())
 
     def start(self, seed: int) -> None:
-        """Begin an epoch whose random numbers come from ``seed``."""
+        """Start an epoch whose random numbers come from ``seed``."""
         self._seed = seed
         if isinstance(self.dataset, IterableDataset):
             self._samples = iter(self.dataset)
@@ -43,8 +43,8 @@ class Fetcher:
     def fetch(self, number: int, indices: Any) -> tuple[Any, bool]:
         """Batch ``number`` of the epoch, and whether random numbers were drawn for it.
 
-        While it is made, the common generator stands at a place that only the seed and the number decide, so that
-        neither the number of workers nor what else draws from it makes a difference. Afterwards it is as before.
+        Meanwhile the state of the global generator depends only on the seed and the number, not on the number of
+        workers or on other draws. It is restored afterwards.
         """
         generator = default_generator.bit_generator
         before = generator.state
@@ -72,7 +72,7 @@ class Fetcher:
 
 
 def next_seed(generator: np.random.Generator) -> int:
-    """The number that the generator would draw next; it stays where it is."""
+    """The number the generator would draw next, without advancing it."""
     return int(deepcopy(generator).integers(2**63))
 
 

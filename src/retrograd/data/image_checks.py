@@ -1,4 +1,4 @@
-"""What the arguments of image transforms are checked for."""
+"""Argument checks of image transforms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def checked(name: str, image: Any) -> np.ndarray:
     """The array of an image.
 
     Raises:
-        TypeError: it is none.
+        TypeError: image is not an image.
     """
     array = image.array if isinstance(image, Tensor) else image
     if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or 0 in array.shape:
@@ -26,7 +26,7 @@ def checked(name: str, image: Any) -> np.ndarray:
 
 
 def described(image: Any) -> str:
-    """What a message says of something that is no image."""
+    """A description, for a message, of a value that is not an image."""
     if isinstance(image, (Tensor, np.ndarray)):
         return f"{type(image).__name__} of {image.dtype}, shape {image.shape}"
     return f"{type(image).__name__}; numpy.asarray(image) makes an array of a Pillow image in mode RGB or L"
@@ -36,7 +36,7 @@ def pair_of(name: str, size: Any) -> tuple[int, int]:
     """(height, width) of a size.
 
     Raises:
-        ValueError: it is none.
+        ValueError: size is neither a positive int nor a pair of them.
     """
     pair = (size, size) if isinstance(size, int) else tuple(size)
     pair = pair * 2 if len(pair) == 1 else pair
@@ -49,7 +49,7 @@ def probability(name: str, p: float) -> float:
     """p, if it is a probability.
 
     Raises:
-        ValueError: it is none.
+        ValueError: p is not a probability.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: p={p!r} must be from 0 to 1")
@@ -57,10 +57,10 @@ def probability(name: str, p: float) -> float:
 
 
 def check_range(name: str, option: str, values: Sequence[float]) -> None:
-    """Refuse what is no range of positive numbers.
+    """Check a range of positive numbers.
 
     Raises:
-        ValueError: it is none.
+        ValueError: values is not such a range.
     """
     if len(values) != 2 or not 0 < values[0] <= values[1] < math.inf:
         raise ValueError(f"{name}: {option}={values!r} must be (least, greatest), both greater than 0")

@@ -1,7 +1,7 @@
-"""Folders of images: one folder per class, PNG and JPEG files in it, read through Pillow.
+"""Image folders: one folder per class, with PNG and JPEG files, read with Pillow.
 
-Nothing that a folder can hold ends in a crash or is left out silently: what is no usable image is listed with its
-reason, and what makes the whole folder unusable is an ImageFolderError that says what to do.
+No content of a folder causes a crash or is skipped silently: unusable files are listed with the reason, and an unusable
+folder raises an ImageFolderError that says what to do.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ import numpy as np
 
 from ..entries import reason
 from ..outside import open_outside
-from ..printable import shown
+from ..printable import display_name
 from .dataset import Dataset
 from .pillow import pillow
 
 __all__ = ["ImageError", "ImageFolder", "ImageFolderError", "LoadedImages", "load_images", "read_image"]
 
 _FORMATS = ("PNG", "JPEG")
-_MOST_PIXELS = 50_000_000  # a small file can claim to be a huge image, to fill the memory
-_MOST_BYTES = 512 * 1024**2  # what so many pixels take without compression, 16 bits and transparency included
-_DEEPEST = 100  # folders within folders
-_TOLD = 5  # how many files a message names
+_MOST_PIXELS = 50_000_000  # a small file can claim to be a huge image, to exhaust memory
+_MOST_BYTES = 512 * 1024**2  # so many pixels uncompressed, with 16 bits and transparency
+_DEEPEST = 100  # nested folders
+_NAMED = 5  # files that a message names
 _warnings = Lock()
 
 
@@ -46,18 +46,18 @@ class ImageError(RuntimeError):
 
 
 class ImageFolder(Dataset):
-    """Images in class folders: sample i is (image, label), read from the disk when asked for.
+    """Images in class folders: sample i is (image, label), read from disk on access.
 
-    root: a folder with one folder per class; images in folders within these belong to the class too.
-    transform: makes of the image, uint8 (H, W, channels), what the sample holds; see retrograd.data.transforms.
-    target_transform: makes of the label, an int, what the sample holds.
+    root: a folder with one folder per class; images in nested folders belong to the class too.
+    transform: applied to the image, uint8 (H, W, channels); see retrograd.data.transforms.
+    target_transform: applied to the label, an int.
     channels: 3 for colour, 1 for grey.
 
     ``classes`` are the folders' names in order, ``class_to_idx`` their labels, ``samples`` the pairs (path, label), and
-    ``skipped`` the pairs (path, reason) of files that are no PNG or JPEG images.
+    ``skipped`` the pairs (path, reason) of files that are not PNG or JPEG images.
 
     Raises:
-        ImageFolderError: the folder cannot be used; says why.
+        ImageFolderError: the folder cannot be used; the message says why.
         ImportError: Pillow is not installed.
         ValueError: channels is neither 1 nor 3.
     """
@@ -72,11 +72,11 @@ class ImageFolder(Dataset):
         _check_channels(channels)
         self.root, self.channels = Path(root), channels
         self.transform, self.target_transform = transform, target_transform
-        found = _scan(self.root)
-        self.classes, self.skipped = found.classes, list(found.skipped)
+        scan = _scan(self.root)
+        self.classes, self.skipped = scan.classes, list(scan.skipped)
         self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
         self.samples = []
-        for path, label in found.files:
+        for path, label in scan.files:
             try:
                 with _opened(path):
                     self.samples.append((path, label))
@@ -90,7 +90,7 @@ class ImageFolder(Dataset):
         try:
             image: Any = read_image(path, self.channels)
         except ImageError as error:
-            raise ImageFolderError(f"{shown(path)} {error}; remove it, or repair it") from error
+            raise ImageFolderError(f"{display_name(path)} {error}; remove it, or repair it") from error
         target: Any = label
         return (
             image if self.transform is None else self.transform(image),
@@ -105,7 +105,7 @@ class ImageFolder(Dataset):
 class LoadedImages:
     """The images of a folder in memory: uint8 (N, channels, size, size), labels int64 (N,), and the classes' names.
 
-    skipped: (path, reason) of what was not used.
+    skipped: (path, reason) of each unused file.
     """
 
     images: np.ndarray
@@ -115,19 +115,19 @@ class LoadedImages:
 
     def why_skipped(self) -> str:
         """The skipped files in one line, counted by reason; "" if there are none."""
-        return told(self.skipped)
+        return summarize(self.skipped)
 
 
 def load_images(
     root: str | Path, size: int, channels: int, classes: Sequence[str] | None = None, least: int = 1
 ) -> LoadedImages:
-    """Read every image of a folder of class folders, cut to a square in the middle and resized to ``size`` pixels.
+    """Read every image of a folder of class folders, cropped to the central square and resized to ``size`` pixels.
 
-    classes: the names that the class folders must have; None takes them as they are, at least two.
-    least: how many images there must be of each class.
+    classes: the required names of the class folders; None accepts any, at least two.
+    least: minimum number of images of each class.
 
     Raises:
-        ImageFolderError: the folder cannot be used; says why.
+        ImageFolderError: the folder cannot be used; the message says why.
         ImportError: Pillow is not installed.
         ValueError: channels is neither 1 nor 3, or size is not positive.
     """
@@ -136,10 +136,10 @@ def load_images(
     if size < 1:
         raise ValueError(f"load_images: size={size} must be positive")
     pillow("reading images")
-    found = _scan(root)
-    if classes is not None and found.classes != tuple(classes):
+    scan = _scan(root)
+    if classes is not None and scan.classes != tuple(classes):
         raise ImageFolderError(
-            f"{shown(root)} has the class folders {_listed(found.classes)}, expected {_listed(classes)}"
+            f"{display_name(root)} has the class folders {_listed(scan.classes)}, expected {_listed(classes)}"
         )
 
     def read(path: Path) -> np.ndarray | ImageError:
@@ -148,16 +148,16 @@ def load_images(
         except ImageError as error:
             return error
 
-    images, labels, skipped = [], [], list(found.skipped)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:  # Pillow decodes without Python's lock
-        for (path, label), image in zip(found.files, threads.map(read, [path for path, _ in found.files]), strict=True):
+    images, labels, skipped = [], [], list(scan.skipped)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:  # Pillow decodes without the GIL
+        for (path, label), image in zip(scan.files, threads.map(read, [path for path, _ in scan.files]), strict=True):
             if isinstance(image, ImageError):
                 skipped.append((path, str(image)))
             else:
                 images.append(np.moveaxis(image, -1, 0))
                 labels.append(label)
-    _check_classes(root, found.classes, labels, skipped, least)
-    return LoadedImages(np.stack(images), np.array(labels, np.int64), found.classes, skipped)
+    _check_classes(root, scan.classes, labels, skipped, least)
+    return LoadedImages(np.stack(images), np.array(labels, np.int64), scan.classes, skipped)
 
 
 def read_image(path: str | Path, channels: int, size: int | None = None) -> np.ndarray:
@@ -166,10 +166,10 @@ def read_image(path: str | Path, channels: int, size: int | None = None) -> np.n
     Transparent pixels become white, 16-bit ones are scaled to 8, CMYK and palettes are converted.
 
     channels: 3 for colour, 1 for grey.
-    size: cut to a square in the middle and resize to this; None leaves the size.
+    size: crop to the central square and resize to this; None keeps the size.
 
     Raises:
-        ImageError: it cannot be read, is no such image, is cut off, or is too large.
+        ImageError: the file cannot be read, is not a PNG or JPEG image, is truncated, or is too large.
         ImportError: Pillow is not installed.
         ValueError: channels is neither 1 nor 3.
     """
@@ -182,14 +182,14 @@ def read_image(path: str | Path, channels: int, size: int | None = None) -> np.n
             if size is not None:
                 plain = package.ImageOps.fit(plain, (size, size), package.Image.Resampling.BILINEAR)
             array = np.array(plain)
-        except Exception as error:  # whatever Pillow raises about a file from outside
+        except Exception as error:  # whatever Pillow raises for an untrusted file
             raise ImageError(f"is damaged or cut off ({reason(error)})") from error
     return array.reshape(*array.shape[:2], channels)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """The image with its size checked and its pixels not read yet."""
+    """The image with its size checked, its pixels not yet read."""
     package = pillow("reading images")
     with ExitStack() as stack:
         try:
@@ -200,15 +200,15 @@ def _opened(path: Path) -> Iterator[Any]:
             raise ImageError("is a folder") from None
         except OSError as error:
             if isinstance(error, package.UnidentifiedImageError):
-                raise ImageError("is no PNG or JPEG image") from None
+                raise ImageError("is not a PNG or JPEG image") from None
             if error.errno is None:  # Pillow's, not the system's
                 raise ImageError(f"is damaged or cut off ({reason(error)})") from error
             if error.errno == errno.EINVAL:
-                raise ImageError("is no file") from None
+                raise ImageError("is not a file") from None
             raise ImageError(f"cannot be read ({error.strerror})") from error
         except package.Image.DecompressionBombError as error:
             raise ImageError(f"is too large, more than {_MOST_PIXELS:,} pixels") from error
-        except Exception as error:  # whatever Pillow raises about a file from outside
+        except Exception as error:  # whatever Pillow raises for an untrusted file
             raise ImageError(f"is damaged ({reason(error)})") from error
         if image.width * image.height > _MOST_PIXELS:
             raise ImageError(f"is too large: {image.width:,} x {image.height:,} pixels, more than {_MOST_PIXELS:,}")
@@ -217,22 +217,22 @@ def _opened(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Pillow's warnings about odd metadata and size. Python's list of filters belongs to all threads."""
+    """Suppress Pillow's warnings about odd metadata and size. Python's warning filters are shared by all threads."""
     with _warnings, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def _upright(package: Any, image: Any) -> Any:
-    """Turned as the camera noted; an image whose notes are damaged stays as it is."""
+    """Rotated according to its EXIF data; unchanged if that is damaged."""
     with _quiet(), suppress(Exception):
         return package.ImageOps.exif_transpose(image)
     return image
 
 
 def _eight_bit(package: Any, image: Any) -> Any:
-    """The image with 8 bits per channel and without transparency: what shines through is white."""
-    if image.mode.startswith("I"):  # 16 bits; Pillow's own conversion would cut, not scale
+    """The image with 8 bits per channel, on a white background if transparent."""
+    if image.mode.startswith("I"):  # 16 bits; Pillow's own conversion would clip, not scale
         return package.Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         image = image.convert("RGBA")
@@ -245,63 +245,63 @@ def _eight_bit(package: Any, image: Any) -> Any:
 
 
 @dataclass
-class _Found:
+class _Scan:
     classes: tuple[str, ...]
     files: list[tuple[Path, int]]
     skipped: list[tuple[Path, str]]
 
 
-def _scan(root: Path) -> _Found:
-    """The files in the class folders of ``root``, in a fixed order; none of them is opened yet."""
+def _scan(root: Path) -> _Scan:
+    """The files in the class folders of ``root``, in a fixed order, not yet opened."""
     try:
-        there = sorted(root.iterdir(), key=_order)
+        entries = sorted(root.iterdir(), key=_order)
     except FileNotFoundError:
-        raise ImageFolderError(f"{shown(root)}: there is no such folder") from None
+        raise ImageFolderError(f"{display_name(root)}: there is no such folder") from None
     except NotADirectoryError:
-        raise ImageFolderError(f"{shown(root)} is a file, expected a folder with one folder per class") from None
+        raise ImageFolderError(f"{display_name(root)} is a file, expected a folder with one folder per class") from None
     except OSError as error:
-        raise ImageFolderError(f"{shown(root)} cannot be read: {error.strerror or error}") from error
-    visible = [path for path in there if not path.name.startswith(".")]
+        raise ImageFolderError(f"{display_name(root)} cannot be read: {error.strerror or error}") from error
+    visible = [path for path in entries if not path.name.startswith(".")]
     folders = [path for path in visible if path.is_dir()]
     skipped = [(path, "is in no class folder") for path in visible if not path.is_dir()]
     if len(folders) < 2:
-        what = f"only {shown(folders[0].name)!r}" if folders else "none"
-        loose = f" (and {len(skipped)} files beside them)" if skipped else ""
+        only = f"only {display_name(folders[0].name)!r}" if folders else "none"
+        loose = f" (and {len(skipped)} files outside of folders)" if skipped else ""
         raise ImageFolderError(
-            f"{shown(root)} must have at least two class folders, one per class with its images in it; it has "
-            f"{what}{loose}"
+            f"{display_name(root)} must have at least two class folders, one per class with its images in it; it has "
+            f"{only}{loose}"
         )
-    names = tuple(shown(folder.name) for folder in folders)
+    names = tuple(display_name(folder.name) for folder in folders)
     first: dict[str, str] = {}
     for name in names:
         key = unicodedata.normalize("NFC", name).casefold()
         if key in first:
             raise ImageFolderError(
-                f"{shown(root)}: the class folders {first[key]!r} and {name!r} have names that differ only in case or "
-                "in how they are spelled in Unicode; rename one, or put their images together"
+                f"{display_name(root)}: the class folders {first[key]!r} and {name!r} have names that differ only in "
+                "case or in their Unicode spelling; rename one, or merge them"
             )
         first[key] = name
     files = []
     for label, folder in enumerate(folders):
         files += [(path, label) for path in _files(folder, skipped, {root.resolve()})]
-    return _Found(names, files, skipped)
+    return _Scan(names, files, skipped)
 
 
 def _files(folder: Path, skipped: list[tuple[Path, str]], above: set[Path]) -> Iterator[Path]:
-    """All files in a folder and those within it. A link that leads back to a folder above is skipped."""
+    """All files in a folder and its subfolders. A link to a folder that contains it is skipped."""
     try:
         real = folder.resolve()
         if real in above:
-            skipped.append((folder, "is a link to a folder that it is in"))
+            skipped.append((folder, "is a link to a folder that contains it"))
             return
-        there = sorted(folder.iterdir(), key=_order)
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        entries = sorted(folder.iterdir(), key=_order)
+    except (OSError, RuntimeError) as error:  # RuntimeError: circular links
         skipped.append((folder, f"cannot be read ({getattr(error, 'strerror', None) or error})"))
         return
     if len(above) > _DEEPEST:
         skipped.append((folder, f"is more than {_DEEPEST} folders deep"))
         return
-    for path in there:
+    for path in entries:
         if path.name.startswith("."):
             continue
         if path.is_dir():
@@ -320,11 +320,11 @@ def _check_classes(
     counts = Counter(labels)
     few = [f"{name!r} ({counts[label]})" for label, name in enumerate(classes) if counts[label] < least]
     if few:
-        why = f". Not used: {told(skipped)}" if skipped else ""
-        some = ", ".join(few[:_TOLD]) + (f" and {len(few) - _TOLD} more" if len(few) > _TOLD else "")
+        why = f". Not used: {summarize(skipped)}" if skipped else ""
+        some = ", ".join(few[:_NAMED]) + (f" and {len(few) - _NAMED} more" if len(few) > _NAMED else "")
         raise ImageFolderError(
-            f"{shown(root)}: each class needs at least {least} image{'s' if least > 1 else ''} (PNG or JPEG); too few "
-            f"in {some}: put images there, or remove the folder{why}"
+            f"{display_name(root)}: each class needs at least {least} image{'s' if least > 1 else ''} (PNG or JPEG); "
+            f"too few in {some}: put images there, or remove the folder{why}"
         )
 
 
@@ -333,15 +333,15 @@ def _check_channels(channels: int) -> None:
         raise ValueError(f"channels={channels!r} must be 3 (colour) or 1 (grey)")
 
 
-def told(skipped: Sequence[tuple[Path, str]]) -> str:
-    """Files that were not used, in one line: counted by reason, the first ones named."""
+def summarize(skipped: Sequence[tuple[Path, str]]) -> str:
+    """The skipped files in one line: counted by reason, the first ones named."""
     by_reason: dict[str, list[Path]] = {}
     for path, why in skipped:
         by_reason.setdefault(why, []).append(path)
     parts = []
     for why, paths in by_reason.items():
-        names = ", ".join(shown(f"{path.parent.name}/{path.name}") for path in paths[:_TOLD])
-        more = f" and {len(paths) - _TOLD} more" if len(paths) > _TOLD else ""
+        names = ", ".join(display_name(f"{path.parent.name}/{path.name}") for path in paths[:_NAMED])
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         parts.append(f"{names}{more} {why}")
     return "; ".join(parts)
 

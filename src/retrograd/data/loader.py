@@ -1,4 +1,4 @@
-"""DataLoader: batches of a dataset, with a position that can be saved and taken up again inside an epoch."""
+"""DataLoader: batches of a dataset, with a position that can be saved and restored within an epoch."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ __all__ = ["DataLoader"]
 
 
 class DataLoader:
-    """Iterating over it once is one epoch of batches.
+    """Loads a dataset in batches; one iteration over the loader is an epoch.
 
     dataset: has ``__len__`` and ``__getitem__``, or is an IterableDataset.
-    batch_size: samples per batch; None hands out single samples as they are.
+    batch_size: samples per batch; None returns single samples, not collated.
     shuffle: visit the samples in a new random order each epoch.
-    sampler, batch_sampler: an order of your own, instead of shuffle (and batch_size, drop_last for the latter).
-    num_workers: processes that make batches ahead of time; 0 makes each in this process when it is asked for.
-    collate_fn: makes a batch from a list of samples; None stacks them (``default_collate``).
-    drop_last: leave out the last batch of an epoch if it is shorter.
-    timeout: seconds that a worker may take for a batch; 0 waits for ever.
+    sampler, batch_sampler: a custom order instead of shuffle (and batch_size, drop_last for the latter).
+    num_workers: processes that load batches ahead of time; 0 loads each in this process on demand.
+    collate_fn: turns a list of samples into a batch; None stacks them (``default_collate``).
+    drop_last: drop the last batch of an epoch if it is shorter.
+    timeout: seconds a worker may take for a batch; 0 waits forever.
     worker_init_fn: called with the worker's number in each worker process, before it loads anything.
-    multiprocessing_context: how workers are started, "spawn" (None means that) or "forkserver". They are never forked
-        from a process whose threads may hold locks, so what they work on must be picklable, and a script needs
+    multiprocessing_context: start method of workers, "spawn" (also for None) or "forkserver". Forking a process whose
+        threads may hold locks is not allowed, so dataset and functions must be picklable, and a script needs
         ``if __name__ == "__main__":``.
-    generator: where the random order comes from; None takes the one that ``retrograd.manual_seed`` seeds.
-    prefetch_factor: batches per worker that are made ahead of time; None means 2.
+    generator: source of the random order; None means the generator that ``retrograd.manual_seed`` seeds.
+    prefetch_factor: batches per worker to load ahead of time; None means 2.
     persistent_workers: keep the processes from epoch to epoch.
-    seed: shorthand for a generator of the loader's own.
+    seed: shorthand for a new generator with this seed.
 
-    Batches, their order and the numbers that the dataset draws from retrograd's generator are the same for any
-    num_workers: each batch has random numbers of its own, which follow from the generator's state when the epoch
-    began. If any were drawn, the generator moves on by one draw.
+    Batches, their order and the numbers the dataset draws from retrograd's generator are the same for any num_workers:
+    each batch has its own random numbers, determined by the generator's state at the start of the epoch. If any were
+    drawn, the generator advances by one draw.
 
-    ``state_dict()`` says where the loader stands: after ``load_state_dict`` of it, the next iteration hands out exactly
-    the batches that were still to come in that epoch, and then new epochs follow as they would have. Where the random
-    order comes from the common generator (no generator, no seed), its state is restored by whoever saved it. An
-    IterableDataset has no positions: the batches before are made again and dropped.
+    ``state_dict()`` is the loader's position: after ``load_state_dict``, the next iteration returns exactly the
+    remaining batches of that epoch, and later epochs follow as they would have. If the random order comes from the
+    global generator (no generator, no seed), its state must be saved and restored separately. For an IterableDataset,
+    which has no positions, the earlier batches are built again and dropped.
 
     Raises:
-        TypeError: the dataset has no length, or generator is no numpy.random.Generator.
-        ValueError: batch_size is no positive int; options are out of range or exclude each other.
+        TypeError: the dataset has no length, or generator is not a numpy.random.Generator.
+        ValueError: batch_size is not a positive int, or options are out of range or exclude each other.
     """
 
     def __init__(
@@ -80,21 +80,21 @@ class DataLoader:
         iterable = isinstance(dataset, IterableDataset)
         if not iterable and not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
             raise TypeError(
-                f"DataLoader: dataset is {type(dataset).__name__}, which lacks __len__ or __getitem__ and is no "
-                "IterableDataset"
+                f"DataLoader: dataset is {type(dataset).__name__}, which lacks __len__ or __getitem__ and is "
+                "not an IterableDataset"
             )
         if iterable and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueError(
                 "DataLoader: an IterableDataset sets its order itself; leave out shuffle, sampler and batch_sampler"
             )
         if generator is not None and seed is not None:
-            raise ValueError("DataLoader: give generator or seed, not both")
+            raise ValueError("DataLoader: pass generator or seed, not both")
         if (sampler is not None or batch_sampler is not None) and shuffle:
             raise ValueError("DataLoader: sampler and batch_sampler set the order themselves; leave out shuffle")
         if batch_sampler is not None and (batch_size != 1 or sampler is not None or drop_last):
             raise ValueError("DataLoader: batch_sampler excludes batch_size, sampler and drop_last")
         if batch_size is None and drop_last:
-            raise ValueError("DataLoader: batch_size=None hands out single samples; drop_last has no meaning then")
+            raise ValueError("DataLoader: batch_size=None returns single samples; leave drop_last out")
         _check_workers(num_workers, timeout, multiprocessing_context, prefetch_factor, persistent_workers)
         self.dataset = dataset
         self.shuffle = shuffle
@@ -115,9 +115,9 @@ class DataLoader:
         self.prefetch_factor = (prefetch_factor or 2) if num_workers else None
         self.persistent_workers = persistent_workers
         self._workers: Workers | None = None
-        self._position = 0  # batches handed out in the epoch under way
-        self._drew = False  # whether random numbers were drawn for one of them
-        self._epoch_start: list[dict[str, Any]] | None = None  # states of the generators then
+        self._position = 0  # batches returned in the current epoch
+        self._drew = False  # whether random numbers were drawn for any of them
+        self._epoch_start: list[dict[str, Any]] | None = None  # states of the generators at its start
         self._resuming = False
 
     def __len__(self) -> int:
@@ -140,12 +140,12 @@ class DataLoader:
             self._position += 1
             if drew and not self._drew:
                 self._drew = True
-                self._generator.integers(2**63)  # the next epoch's numbers are others
+                self._generator.integers(2**63)  # so that the next epoch gets different numbers
             yield batch
         self._position, self._drew, self._epoch_start = 0, False, None
 
     def _order(self) -> tuple[Iterator[Any], int]:
-        """The indices of this epoch's batches, after load_state_dict those that are left of it, and its seed."""
+        """The indices of this epoch's batches (after load_state_dict, of the remaining ones) and its seed."""
         if not self._resuming:
             self._position, self._drew, self._epoch_start = 0, False, self._states()
             return self._indices(), next_seed(self._generator)
@@ -195,16 +195,16 @@ class DataLoader:
     # ---- saving the position -------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: JSON-able numbers, no samples.
+        """The position of the loader: JSON-serialisable numbers, no samples.
 
         Raises:
-            RuntimeError: the order comes from a sampler or batch_sampler that is neither one of this package's nor a
-                list, so that its state is unknown here.
+            RuntimeError: the order comes from a sampler or batch_sampler that is neither from this package nor a list,
+                so its state is unknown.
         """
         if self._generators is None:
             raise RuntimeError(
-                "DataLoader.state_dict: the order comes from a sampler of your own, whose state the loader "
-                "cannot know; use one of retrograd.data's samplers, or save the sampler yourself"
+                "DataLoader.state_dict: the order comes from a custom sampler, whose state the loader "
+                "does not know; use one of retrograd.data's samplers, or save the sampler yourself"
             )
         return {
             "position": self._position,
@@ -215,15 +215,15 @@ class DataLoader:
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Stand where ``state_dict`` says. Everything is checked first: a call that fails has changed nothing.
+        """Restore a position. Everything is checked first: a failed call changes nothing.
 
         Raises:
-            ValueError: it is no such state, or that of a loader with another dataset size, batch size or order.
+            ValueError: state_dict is invalid, or from a loader with another dataset size, batch size or order.
         """
         own = self._layout()
         names = {"position", "drew", "epoch_start", "generators", *own}
         if not isinstance(state_dict, Mapping) or names - state_dict.keys():
-            raise ValueError("DataLoader.load_state_dict: this is no state of a DataLoader")
+            raise ValueError("DataLoader.load_state_dict: state_dict is not the state of a DataLoader")
         for name, value in own.items():
             if not same(state_dict[name], value):
                 raise ValueError(
@@ -243,7 +243,7 @@ class DataLoader:
             or None in (epoch_start or ())
         ):
             raise ValueError(
-                "DataLoader.load_state_dict: the state of the random generator is missing or was not its own"
+                "DataLoader.load_state_dict: the state of the random generator is missing or of another generator"
             )
         before = self._states()
         try:
@@ -256,7 +256,7 @@ class DataLoader:
         self._resuming = position > 0
 
     def _all_generators(self, order: Any) -> list[np.random.Generator] | None:
-        """What an epoch's order and seed are drawn from; None if the caller's ``order`` may depend on more."""
+        """The generators that determine an epoch's order and seed; None if the caller's ``order`` may need others."""
         if isinstance(order, BatchSampler):
             order = order.sampler
         own = getattr(order, "generator", None)
@@ -296,4 +296,4 @@ def _check_workers(workers: Any, timeout: Any, context: Any, prefetch: Any, pers
         options = ("timeout", timeout), ("multiprocessing_context", context), ("prefetch_factor", prefetch)
         for name, value in (*options, ("persistent_workers", persistent)):
             if value:
-                raise ValueError(f"DataLoader: {name}={value!r} is about worker processes; set num_workers too")
+                raise ValueError(f"DataLoader: {name}={value!r} is for worker processes; set num_workers too")

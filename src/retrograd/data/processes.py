@@ -1,8 +1,8 @@
-"""The worker processes of a DataLoader, seen from the main process.
+"""The worker processes of a DataLoader, as seen by the main process.
 
-They are started fresh ("spawn" or "forkserver") and never forked from the main process: a fork copies whatever locks
-the other threads hold at that moment (those of the kernels, of a BLAS, of LLVM), and nobody is left to release them.
-Threads instead of processes would share the interpreter's lock with the training loop, and the one random generator.
+They are started afresh ("spawn" or "forkserver"), never forked from the main process: a fork copies the locks that
+other threads hold (of the kernels, a BLAS, LLVM), which nothing would release. Threads instead of processes would
+compete with the training loop for the GIL and share one random generator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .worker import receive, work
 
 __all__ = ["Workers"]
 
-_PATIENCE = 0.5  # seconds that a process is given to end by itself
+_PATIENCE = 0.5  # seconds for a process to exit by itself
 
 
 class _RemoteError(Exception):
@@ -38,10 +38,10 @@ class _RemoteError(Exception):
 
 
 class Workers:
-    """``count`` processes that make batches.
+    """``count`` processes that load batches.
 
     context: a start method or multiprocessing context.
-    seed: worker i seeds Python's and NumPy's own global generators with seed + i.
+    seed: worker i seeds Python's and NumPy's global generators with seed + i.
 
     Raises:
         TypeError: dataset, collate_fn or worker_init_fn cannot be sent to another process.
@@ -95,36 +95,37 @@ class Workers:
         self._close()
 
     def epoch(self, seed: int, order: Iterator[Any], first: int) -> Iterator[tuple[Any, bool]]:
-        """The batches of ``order``, whose first one has the number ``first``, each with whether it drew numbers.
+        """The batches of ``order``, numbered from ``first``, each with whether it drew random numbers.
 
         Raises:
-            RuntimeError: a worker process died, took too long, or the next epoch has begun; or what the dataset raised.
+            RuntimeError: a worker process died or took too long, or the next epoch has started.
+            Exception: raised by the dataset in a worker.
         """
         self._epoch += 1
         epoch = self._epoch
         for worker in range(self._count):
             self._send(worker, pickle.dumps((epoch, seed)))
-        # Batch n is made by worker n modulo the count, also after a resume: an IterableDataset is split that way.
-        turn = deque((first + step) % self._count for step in range(self._count))
+        # Worker n % count builds batch n, also after resuming: an IterableDataset is divided that way.
+        rotation = deque((first + step) % self._count for step in range(self._count))
         numbers = iter(range(first, 2**63))
-        under_way: deque[int] = deque()
+        pending: deque[int] = deque()
 
         def ask(worker: int) -> bool:
             for indices in order:
                 self._send(worker, pickle.dumps((epoch, next(numbers), indices), 5))
-                under_way.append(worker)
+                pending.append(worker)
                 return True
             return False
 
         for _ in range(self._prefetch):
-            for worker in turn:
+            for worker in rotation:
                 if not ask(worker):
                     break
         ended: set[int] = set()
-        while under_way:
-            worker = under_way.popleft()
+        while pending:
+            worker = pending.popleft()
             end, drew, batch = self._answer(worker, epoch)
-            if end:  # of its part of an IterableDataset; what it was asked for beyond that is answered likewise
+            if end:  # of its part of an IterableDataset; further requests get the same answer
                 ended.add(worker)
                 continue
             if worker not in ended:
@@ -137,13 +138,13 @@ class Workers:
         while True:
             if epoch != self._epoch:
                 raise RuntimeError(
-                    "DataLoader: a new iteration over this loader has begun, which ends this one; with "
-                    "persistent_workers=True there can be only one"
+                    "DataLoader: a new iteration over this loader has started, which ends this one; with "
+                    "persistent_workers=True only one is possible"
                 )
             if not wait([results, process.sentinel], None if until is None else max(0.0, until - monotonic())):
                 raise RuntimeError(
-                    f"DataLoader: worker {worker} gave no batch within timeout={self._timeout:g} s; give it more time, "
-                    "or look at what the dataset waits for"
+                    f"DataLoader: worker {worker} returned no batch within timeout={self._timeout:g} s; increase it, "
+                    "or check what the dataset is waiting for"
                 )
             try:
                 if not results.poll():
@@ -153,7 +154,7 @@ class Workers:
                 raise self._death(worker) from None
             self._answered[worker] = True
             if of not in (0, epoch):
-                continue  # asked for in an epoch that was left early
+                continue  # requested in an epoch that was abandoned
             if error is not None:
                 _raise(worker, *error)
             return end, drew, batch
@@ -161,7 +162,7 @@ class Workers:
     def _send(self, worker: int, message: bytes) -> None:
         try:
             self._tasks[worker].send_bytes(message)
-        except OSError:  # it is dead; what it said before is worth more than that
+        except OSError:  # it is dead; report its last message if there is one
             if not self._results[worker].poll():
                 raise self._death(worker) from None
 
@@ -169,23 +170,23 @@ class Workers:
         process = self._processes[worker]
         process.join(_PATIENCE)
         code = process.exitcode
-        how = f"ended with exit code {code}"
+        reason = f"exited with code {code}"
         if code is not None and code < 0:
             with suppress(ValueError):
-                how = f"was killed by {signal.Signals(-code).name}"
+                reason = f"was killed by {signal.Signals(-code).name}"
             if -code == signal.SIGKILL:
-                how += ", as the system does when memory runs out"
-        message = f"DataLoader: worker {worker} (process {process.pid}) {how}"
+                reason += ", as the system does when memory runs out"
+        message = f"DataLoader: worker {worker} (process {process.pid}) {reason}"
         if not self._answered[worker] and code == 1:
             message += (
-                "; if its message above speaks of the bootstrapping phase, put what your script does below "
+                "; if its message above mentions the bootstrapping phase, put your script's code under "
                 'if __name__ == "__main__":, because a worker process imports the script'
             )
         return RuntimeError(message)
 
 
 def _raise(worker: int, packed: bytes | None, text: str) -> None:
-    """Raise what was raised in the worker, with its traceback as the cause."""
+    """Raise the worker's exception, with its traceback as the cause."""
     error: Any = None
     if packed is not None:
         with suppress(Exception):
@@ -210,23 +211,23 @@ def _close(tasks: list[Connection], results: list[Connection], processes: list[A
         process.close()
 
 
-def start_method(given: Any) -> Any:
+def start_method(context: Any) -> Any:
     """A multiprocessing context that does not fork.
 
     Raises:
-        ValueError: it is "fork", or no start method of this system.
+        ValueError: context is "fork", or not a start method of this system.
     """
-    if given is None:
+    if context is None:
         return multiprocessing.get_context("spawn")
-    if isinstance(given, str):
-        if given not in multiprocessing.get_all_start_methods():
+    if isinstance(context, str):
+        if context not in multiprocessing.get_all_start_methods():
             raise ValueError(
-                f"DataLoader: multiprocessing_context={given!r} is no start method here; choose 'spawn' or 'forkserver'"
+                f"DataLoader: multiprocessing_context={context!r} is not available here; choose 'spawn' or 'forkserver'"
             )
-        given = multiprocessing.get_context(given)
-    if not hasattr(given, "get_start_method") or given.get_start_method() == "fork":
+        context = multiprocessing.get_context(context)
+    if not hasattr(context, "get_start_method") or context.get_start_method() == "fork":
         raise ValueError(
-            f"DataLoader: multiprocessing_context={given!r}: a forked process copies the locks that other threads hold "
-            "and may wait for them for ever; choose 'spawn' or 'forkserver'"
+            f"DataLoader: multiprocessing_context={context!r}: a forked process copies locks held by other threads and "
+            "may wait for them forever; choose 'spawn' or 'forkserver'"
         )
-    return given
+    return context

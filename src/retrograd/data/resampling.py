@@ -1,4 +1,4 @@
-"""Pixels of images that are moved, cut out and computed anew; Pillow resamples them."""
+"""Padding, cropping and resampling of images, the latter by Pillow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .pillow import pillow
 
 
 class InterpolationMode(Enum):
-    """How pixels between pixels are found; a transform takes the value, such as "bilinear", as well."""
+    """The interpolation of a resampling; transforms also accept the value, such as "bilinear"."""
 
     NEAREST = "nearest"
     BILINEAR = "bilinear"
@@ -27,7 +27,7 @@ class InterpolationMode(Enum):
 def padded(
     image: np.ndarray, rows: tuple[int, int], columns: tuple[int, int], fill: float = 0, mode: str = "constant"
 ) -> np.ndarray:
-    """The image with rows and columns added before and behind."""
+    """The image with rows and columns added before and after."""
     pad: Any = np.pad
     options = {"constant_values": fill} if mode == "constant" else {}
     return pad(image, (rows, columns, (0, 0))[: image.ndim], mode, **options)
@@ -36,26 +36,26 @@ def padded(
 def random_part(
     size: Sequence[int], scale: tuple[float, float], ratio: tuple[float, float]
 ) -> tuple[int, int, int, int] | None:
-    """(top, left, height, width) of a random part; its proportion, width by height, is drawn on a logarithmic scale.
+    """(top, left, height, width) of a random crop; its aspect ratio, width / height, is drawn on a logarithmic scale.
     None if ten attempts did not fit."""
     height, width = size
     for _ in range(10):
         area = height * width * default_generator.uniform(*scale)
-        proportion = math.exp(default_generator.uniform(math.log(ratio[0]), math.log(ratio[1])))
-        wide, low = round(math.sqrt(area * proportion)), round(math.sqrt(area / proportion))
-        if 0 < wide <= width and 0 < low <= height:
-            top = int(default_generator.integers(0, height - low + 1))
-            return top, int(default_generator.integers(0, width - wide + 1)), low, wide
+        aspect = math.exp(default_generator.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if 0 < w <= width and 0 < h <= height:
+            top = int(default_generator.integers(0, height - h + 1))
+            return top, int(default_generator.integers(0, width - w + 1)), h, w
     return None
 
 
 def resampling(mode: InterpolationMode) -> Any:
-    """Pillow's name of the mode."""
+    """Pillow's constant for the mode."""
     return getattr(pillow("resizing and rotating").Image.Resampling, mode.name)
 
 
 def resized(image: np.ndarray, size: tuple[int, int], mode: InterpolationMode) -> np.ndarray:
-    """A uint8 or float image (H, W, C) or (H, W) in another size."""
+    """A uint8 or float image (H, W, C) or (H, W), resized."""
     height, width = (max(1, side) for side in size)
     method = resampling(mode)
     if image.shape[:2] == (height, width):
@@ -64,7 +64,7 @@ def resized(image: np.ndarray, size: tuple[int, int], mode: InterpolationMode) -
 
 
 def by_plane(image: np.ndarray, change: Callable[[Any], Any]) -> np.ndarray:
-    """Let Pillow change every channel by itself."""
+    """Apply a Pillow operation to every channel."""
     new = pillow("resizing and rotating").Image.fromarray
     stored = np.uint8 if image.dtype == np.uint8 else np.float32
     planes = image.reshape(*image.shape[:2], -1)

@@ -1,4 +1,4 @@
-"""Samplers: in which order a loader visits the samples of a dataset."""
+"""Samplers: the order in which a loader visits the samples of a dataset."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = [
 ]
 
 
-_AT_ONCE = 1 << 22  # indices that are drawn together
+_AT_ONCE = 1 << 22  # indices drawn together
 
 
 class Sampler:
-    """An iterable of indices that can be started anew for every epoch; a subclass defines ``__iter__``."""
+    """An iterable of indices, iterated once per epoch; a subclass defines ``__iter__``."""
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__()")
 
 
 class SequentialSampler(Sampler):
-    """0, 1, 2, ... in this order."""
+    """0, 1, 2, ... in order."""
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -45,15 +45,15 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """Every index once, in an order that is drawn anew for each epoch.
+    """Every index once, in a new random order each epoch.
 
-    replacement: draw each index independently instead, so that some come twice and others not at all.
-    num_samples: how many indices an epoch has; None means as many as there are samples.
-    generator: where the order comes from; None takes the one that ``retrograd.manual_seed`` seeds.
+    replacement: draw each index independently, so that some repeat and others are missing.
+    num_samples: indices per epoch; None means the number of samples.
+    generator: source of the order; None means the generator that ``retrograd.manual_seed`` seeds.
 
     Raises:
         ValueError: num_samples is not positive.
-        TypeError: generator is no numpy.random.Generator, or replacement no truth value.
+        TypeError: generator is not a numpy.random.Generator, or replacement is not a bool.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """The given indices, each once, in an order that is drawn anew for each epoch.
+    """The indices, each once, in a new random order each epoch.
 
     indices: positions of samples.
-    generator: where the order comes from; None takes the one that ``retrograd.manual_seed`` seeds.
+    generator: source of the order; None means the generator that ``retrograd.manual_seed`` seeds.
 
     Raises:
-        TypeError: generator is no numpy.random.Generator.
+        TypeError: generator is not a numpy.random.Generator.
     """
 
     def __init__(self, indices: Sequence[int], generator: np.random.Generator | None = None) -> None:
@@ -106,23 +106,23 @@ class SubsetRandomSampler(Sampler):
         self.generator = checked_generator("SubsetRandomSampler", generator)
 
     def __iter__(self) -> Iterator[int]:
-        return iter([int(self.indices[place]) for place in self.generator.permutation(len(self.indices))])
+        return iter([int(self.indices[n]) for n in self.generator.permutation(len(self.indices))])
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
 class WeightedRandomSampler(Sampler):
-    """Indices 0 to len(weights) - 1, drawn anew for each epoch with probabilities proportional to the weights.
+    """Indices 0 to len(weights) - 1, drawn for each epoch with probabilities proportional to the weights.
 
-    weights: numbers of at least 0, of which at least one is greater.
-    num_samples: how many are drawn.
-    replacement: False draws no index twice; there must be num_samples weights greater than 0 then.
-    generator: where they come from; None takes the one that ``retrograd.manual_seed`` seeds.
+    weights: numbers of at least 0, at least one of them greater.
+    num_samples: number of draws.
+    replacement: False draws no index twice and needs num_samples weights greater than 0.
+    generator: source of the draws; None means the generator that ``retrograd.manual_seed`` seeds.
 
     Raises:
-        ValueError: num_samples is no positive int, a weight is negative or not finite, or too few are greater than 0.
-        TypeError: generator is no numpy.random.Generator, or replacement no truth value.
+        ValueError: num_samples is not a positive int, a weight is negative or not finite, or too few are above 0.
+        TypeError: generator is not a numpy.random.Generator, or replacement is not a bool.
     """
 
     def __init__(
@@ -134,13 +134,13 @@ class WeightedRandomSampler(Sampler):
     ) -> None:
         _check_count("WeightedRandomSampler", num_samples)
         replacement = as_flag("WeightedRandomSampler", "replacement", replacement)
-        self.weights = np.asarray(getattr(weights, "array", weights), np.float64)  # of a Tensor, its array
+        self.weights = np.asarray(getattr(weights, "array", weights), np.float64)  # a Tensor's array
         if self.weights.ndim != 1 or not (np.isfinite(self.weights) & (self.weights >= 0)).all():
-            raise ValueError("WeightedRandomSampler: weights must be one row of finite numbers of at least 0")
+            raise ValueError("WeightedRandomSampler: weights must be 1-d, finite and at least 0")
         available = int((self.weights > 0).sum())
         if available < (1 if replacement else num_samples):
             raise ValueError(
-                f"WeightedRandomSampler: {available} weights are greater than 0, which is too few for "
+                f"WeightedRandomSampler: {available} weights are greater than 0, too few for "
                 f"num_samples={num_samples} with replacement={replacement}"
             )
         self.num_samples, self.replacement = num_samples, replacement
@@ -161,11 +161,11 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of ``batch_size`` indices from ``sampler``; ``drop_last`` leaves out a shorter one at the end.
+    """Lists of ``batch_size`` indices from ``sampler``; ``drop_last`` drops a shorter one at the end.
 
     Raises:
-        ValueError: batch_size is no positive int.
-        TypeError: drop_last is no truth value.
+        ValueError: batch_size is not a positive int.
+        TypeError: drop_last is not a bool.
     """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
@@ -192,10 +192,10 @@ class BatchSampler(Sampler):
 def _drawn(
     generator: np.random.Generator, wanted: int, draw: Callable[[np.random.Generator, int], np.ndarray], unit: int = 1
 ) -> Iterator[int]:
-    """``wanted`` indices of ``draw(generator, count)``; count is a multiple of ``unit``, but the last time.
+    """``wanted`` indices from ``draw(generator, count)``; count is a multiple of ``unit``, except in the last call.
 
-    Nothing that draws from the generator later can change them: _AT_ONCE are drawn now, and where more are wanted, they
-    come as they are asked for from a generator of their own, whose seed is drawn now.
+    Later draws from the generator do not affect them: _AT_ONCE indices are drawn now, and further ones on demand from a
+    separate generator whose seed is drawn now.
     """
     most = max(1, _AT_ONCE // unit) * unit
     first = draw(generator, min(wanted, most)).tolist()
@@ -212,12 +212,12 @@ def _check_count(name: str, num_samples: Any) -> None:
 
 
 def checked_generator(name: str, generator: np.random.Generator | None) -> np.random.Generator:
-    """The generator given, or the library's own for None."""
+    """The generator, or the global one for None."""
     if generator is None:
         return default_generator
     if not isinstance(generator, np.random.Generator):
         raise TypeError(
-            f"{name}: generator is {type(generator).__name__}, expected a numpy.random.Generator, for instance "
-            "numpy.random.default_rng(seed)"
+            f"{name}: generator must be a numpy.random.Generator, such as numpy.random.default_rng(seed), got "
+            f"{type(generator).__name__}"
         )
     return generator

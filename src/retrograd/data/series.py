@@ -1,4 +1,4 @@
-"""Series of numbers: a column of a CSV file, and the sunspots that come with the package."""
+"""Series of numbers: a column of a CSV file, and the bundled sunspots."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _LONGEST_LABEL = 40
 
 
 class SeriesError(ValueError):
-    """A file holds no series that can be used; the message says why, with the line."""
+    """A file does not hold a usable series; the message says why, with the line."""
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Numbers at equal distances in time.
+    """Numbers at equal time intervals.
 
     values: float64 (N,), all finite.
-    labels: what stands in the first column beside each value, such as its date; () where the values are that column.
+    labels: the first column's entry for each value, such as its date; () if the values are the first column.
     name: of the column.
     """
 
@@ -41,15 +41,15 @@ class Series:
     name: str
 
     def label(self, index: int) -> str:
-        """What the value at this position is called: its label, else its number, counted from 1."""
+        """The label of the value at this position, or else its number, counted from 1."""
         return self.labels[index] if self.labels else f"{index + 1:,}"
 
 
 def load_sunspots() -> Series:
-    """The monthly mean sunspot numbers of Zurich, 1749 to 1980: 2,784 values (files/ATTRIBUTION.txt says whose).
+    """The monthly mean sunspot numbers of Zurich, 1749 to 1980: 2,784 values (see files/ATTRIBUTION.txt).
 
     Raises:
-        RuntimeError: the data file of the package is missing or damaged.
+        RuntimeError: the bundled data file is missing or damaged.
 
     >>> sunspots = load_sunspots()
     >>> sunspots.labels[0], float(sunspots.values[0]), len(sunspots.values)
@@ -62,30 +62,30 @@ def load_sunspots() -> Series:
         raise RuntimeError(
             f"sunspots: the data file {file} cannot be read ({error}); install retrograd again"
         ) from None
-    found = hashlib.sha256(packed).hexdigest()
-    if found != _SHA256:
+    digest = hashlib.sha256(packed).hexdigest()
+    if digest != _SHA256:
         raise RuntimeError(
-            f"sunspots: the data file {file} is damaged: its SHA-256 is {found}, expected {_SHA256}; "
+            f"sunspots: the data file {file} is damaged: its SHA-256 is {digest}, expected {_SHA256}; "
             "install retrograd again"
         )
     return _parsed(gzip.decompress(packed).decode("ascii"), "sunspots", "sunspots.csv")
 
 
 def read_series(path: str | Path, column: str) -> Series:
-    """The column of this name in a CSV file whose first line names the columns.
+    """A column of a CSV file whose first line names the columns.
 
-    path: UTF-8 text; columns are separated by commas, semicolons or tabs, whichever the first line has most of.
-    column: its name, as in the first line.
+    path: UTF-8 text; columns are separated by commas, semicolons or tabs, whichever is most frequent in the first line.
+    column: its name in the first line.
 
     Raises:
-        SeriesError: the file cannot be read or is no text; there is no such column, or two; there is no value, or one
-            is missing, no number or not finite; says in which line.
+        SeriesError: the file cannot be read or is not text; there is no such column, or several; there are no values,
+            or one is missing, not a number or not finite; the message says in which line.
     """
     path = Path(path)
     text = read_utf8(path, SeriesError)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise SeriesError(f"{path}, line {line}: there is a NUL character, so this is no CSV file")
+        raise SeriesError(f"{path}, line {line}: there is a NUL character, so this is not a CSV file")
     return _parsed(text, column, str(path))
 
 
@@ -96,8 +96,8 @@ def _parsed(text: str, column: str, name: str) -> Series:
     if not any(header):
         raise SeriesError(f"{name}: the file is empty; its first line must name the columns")
     if header.count(column) != 1:
-        what = f"no column {column!r}" if column not in header else f"more than one column {column!r}"
-        raise SeriesError(f"{name}, line {number}: there is {what}; the columns are {_listed(header)}")
+        fault = f"no column {column!r}" if column not in header else f"more than one column {column!r}"
+        raise SeriesError(f"{name}, line {number}: there is {fault}; the columns are {_listed(header)}")
     place = header.index(column)
     values: list[float] = []
     labels: list[str] = []
@@ -109,7 +109,7 @@ def _parsed(text: str, column: str, name: str) -> Series:
         values.append(_value(cells[place].strip(), f"{name}, line {number}: column {column!r}"))
         labels.append(cells[0].strip()[:_LONGEST_LABEL])
     if not values:
-        raise SeriesError(f"{name}: there is no line behind the first one, which names the columns")
+        raise SeriesError(f"{name}: there is no line after the first one, which names the columns")
     return Series(np.array(values, np.float64), tuple(labels) if place else (), column)
 
 
@@ -123,7 +123,7 @@ def _lines(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
         for cells in reader:
             yield reader.line_num, cells or [""]
     except csv.Error as error:
-        raise SeriesError(f"{name}, line {reader.line_num}: this is no line of a CSV file: {error}") from None
+        raise SeriesError(f"{name}, line {reader.line_num}: this is not a line of a CSV file: {error}") from None
 
 
 def _listed(titles: list[str]) -> str:
@@ -132,12 +132,12 @@ def _listed(titles: list[str]) -> str:
 
 def _value(cell: str, where: str) -> float:
     if not cell:
-        raise SeriesError(f"{where} is empty; a series has no gaps: fill it in, or begin the file after it")
+        raise SeriesError(f"{where} is empty; a series must not have gaps: fill it in, or start the file after it")
     try:
-        value = float(cell.replace("_", "no"))  # Python reads 1_000 as a number, nobody else does
+        value = float(cell.replace("_", "no"))  # Python reads 1_000 as a number; CSV does not
     except ValueError:
-        remedy = "; decimals stand behind a point" if "," in cell else ""
-        raise SeriesError(f"{where} holds {cell[:_LONGEST_LABEL]!r}, which is no number{remedy}") from None
+        remedy = "; use a decimal point" if "," in cell else ""
+        raise SeriesError(f"{where} holds {cell[:_LONGEST_LABEL]!r}, which is not a number{remedy}") from None
     if not math.isfinite(value):
         raise SeriesError(f"{where} holds {cell[:_LONGEST_LABEL]!r}; values must be finite")
     return value

@@ -1,4 +1,4 @@
-"""Text as numbers: Python's own documentation, or a file of the user's, character by character."""
+"""Text as numbers, character by character: Python's own documentation, or a user's file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _LEAST, _MOST_DIFFERENT = 10_000, 10_000
 
 
 class TextError(ValueError):
-    """A file holds no text that can be used; the message says why."""
+    """A file does not hold usable text; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
     """A text whose characters are numbered.
 
-    alphabet: every character that occurs, once, in the order of their code points.
-    codes: int64 (N,); code i stands for alphabet[i].
-    source: where the text comes from, for people.
+    alphabet: every character that occurs, once, in the order of code points.
+    codes: int64 (N,); code i means alphabet[i].
+    source: the origin of the text, for display.
     """
 
     alphabet: str
@@ -35,35 +35,35 @@ class Corpus:
 
     @property
     def sha256(self) -> str:
-        """Of the text as UTF-8."""
+        """The SHA-256 of the text as UTF-8."""
         return hashlib.sha256(decoded(self.codes, self.alphabet).encode()).hexdigest()
 
 
 def load_pydoc() -> Corpus:
-    """The text of ``pydoc_data.topics``: what Python's ``help()`` says about the language, in about 375,000 characters.
-    It comes with Python and differs from version to version.
+    """The text of ``pydoc_data.topics``: the text of Python's ``help()`` about the language, about 375,000 characters.
+    It comes with Python and differs between versions.
 
-    Many paragraphs stand there under several topics. Each is taken once, so that the end of the text is not known from
-    its beginning.
+    Many paragraphs appear under several topics. Each is used once, so that the end of the text cannot be known from its
+    beginning.
 
     Raises:
-        TextError: this Python comes without it.
+        TextError: this Python lacks it.
     """
     try:
         from pydoc_data.topics import topics
     except ImportError:
-        raise TextError("this Python comes without pydoc_data.topics; give a text of your own with --text") from None
+        raise TextError("this Python lacks pydoc_data.topics; pass your own text with --text") from None
     import platform
 
     return _corpus(_each_once(topics), f"pydoc_data.topics of Python {platform.python_version()}", "pydoc_data.topics")
 
 
 def read_text(path: str | Path) -> Corpus:
-    """The text of a file in UTF-8; ends of lines become ``\\n``.
+    """The text of a UTF-8 file; line ends become ``\\n``.
 
     Raises:
-        TextError: the file cannot be read, is no UTF-8, holds a NUL character, has fewer than 10,000 characters, or
-            more than 10,000 different ones; says which, and where.
+        TextError: the file cannot be read, is not UTF-8, holds a NUL character, has fewer than 10,000 characters or
+            more than 10,000 different ones; the message says which, and where.
     """
     path = Path(path)
     text = read_utf8(path, TextError)
@@ -74,39 +74,39 @@ def encoded(text: str, alphabet: str) -> np.ndarray:
     """The codes of a text, int64 (N,).
 
     Raises:
-        TextError: a character is not in the alphabet; says which.
+        TextError: a character is not in the alphabet; the message says which.
     """
-    places = {character: code for code, character in enumerate(alphabet)}
-    unknown = next((character for character in text if character not in places), None)
+    codes = {character: code for code, character in enumerate(alphabet)}
+    unknown = next((character for character in text if character not in codes), None)
     if unknown is not None:
-        raise TextError(f"the text that the network learned from has no {unknown!r}; leave it out")
-    return np.array([places[character] for character in text], np.int64)
+        raise TextError(f"the network's training text has no {unknown!r}; leave it out")
+    return np.array([codes[character] for character in text], np.int64)
 
 
 def decoded(codes: np.ndarray, alphabet: str) -> str:
-    """The text that has these codes."""
+    """The text of these codes."""
     return "".join([alphabet[code] for code in codes])
 
 
 def _each_once(topics: Mapping[str, str]) -> str:
-    """The topics in the order of their names, each paragraph where it stands first; titles with nothing new below them
-    are left out."""
+    """The topics in the order of their names, each paragraph only at its first occurrence; topics without new
+    paragraphs are omitted."""
     seen: set[str] = set()
-    kept: list[str] = []
+    parts: list[str] = []
     for name in sorted(topics):
         title, *paragraphs = topics[name].strip("\n").split("\n\n")
         new = [paragraph for paragraph in dict.fromkeys(paragraphs) if paragraph not in seen]
         seen.update(new)
-        kept += [title, *new] if new else []
-    return "\n\n".join(kept) + "\n"
+        parts += [title, *new] if new else []
+    return "\n\n".join(parts) + "\n"
 
 
 def _corpus(text: str, source: str, name: str) -> Corpus:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise TextError(f"{name}, line {line}: there is a NUL character, so this is no text")
+        raise TextError(f"{name}, line {line}: there is a NUL character, so this is not text")
     if len(text) < _LEAST:
-        raise TextError(f"{name} has {len(text):,} characters; to learn from it takes at least {_LEAST:,}")
+        raise TextError(f"{name} has {len(text):,} characters; training needs at least {_LEAST:,}")
     alphabet = "".join(sorted(set(text)))
     if not 2 <= len(alphabet) <= _MOST_DIFFERENT:
         raise TextError(

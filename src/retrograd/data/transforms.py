@@ -1,12 +1,11 @@
 """Image transforms on NumPy arrays, with torchvision's names.
 
-An image is a uint8 array (H, W, C) or (H, W), as files hold it, or an array or Tensor of floats (C, H, W) or (H, W), as
-networks take it; ToTensor makes the second of the first. What a transform is given decides what it returns; its input
-is not changed. Random numbers come from retrograd's generator, so a seed repeats them; DataLoader gives every batch
-numbers of its own.
+An image is a uint8 array (H, W, C) or (H, W), as in files, or a float array or Tensor (C, H, W) or (H, W), as networks
+take it; ToTensor converts the first to the second. A transform returns the kind it gets and does not change its input.
+Random numbers come from retrograd's generator, so a seed makes them repeatable; DataLoader gives every batch its own.
 
-Resizing and rotating are Pillow's (the extra "images"); a large image is averaged when it is made small, no pixel is
-left out. Floats are resampled in float32.
+Pillow (the extra "images") resizes and rotates; shrinking an image averages all its pixels. Floats are resampled in
+float32.
 
 Source: torchvision's documentation of torchvision.transforms and transforms.v2.
 """
@@ -47,7 +46,7 @@ _MODES = ("constant", "edge", "reflect", "symmetric")
 
 
 class Compose:
-    """One transform after the other.
+    """Applies transforms in order.
 
     transforms: callables that take and return an image.
     """
@@ -65,13 +64,13 @@ class Compose:
 
 
 class _Transform:
-    """A subclass defines ``apply`` for an array (H, W) or (H, W, C) of any of the types."""
+    """A subclass defines ``apply`` for an array (H, W) or (H, W, C), uint8 or floats."""
 
     def __call__(self, image: Any) -> Any:
-        """The transformed image, of the kind that was given.
+        """The transformed image, an array or a Tensor like ``image``.
 
         Raises:
-            TypeError: this is no image.
+            TypeError: image is not an image.
         """
         array = checked(type(self).__name__, image)
         floats = array.ndim == 3 and array.dtype.kind == "f"
@@ -90,13 +89,13 @@ class _Transform:
 
 
 class ToTensor:
-    """An image uint8 (H, W, C) or (H, W) -> Tensor float32 (C, H, W) from 0 to 1; floats only change places."""
+    """An image uint8 (H, W, C) or (H, W) -> Tensor float32 (C, H, W) from 0 to 1; floats are only transposed."""
 
     def __call__(self, image: np.ndarray) -> Tensor:
         """The image as a Tensor.
 
         Raises:
-            TypeError: this is no array of uint8 or floats with two or three axes.
+            TypeError: image is not an array of uint8 or floats with two or three axes.
         """
         floats = isinstance(image, np.ndarray) and image.dtype.kind == "f"
         if not isinstance(image, np.ndarray) or image.ndim not in (2, 3) or not (floats or image.dtype == np.uint8):
@@ -111,12 +110,12 @@ class ToTensor:
 
 
 class Normalize(_Transform):
-    """(x - mean) / std in each channel of an image of floats.
+    """(x - mean) / std in each channel of a float image.
 
     mean, std: one number per channel.
 
     Raises:
-        ValueError: they have different lengths, or an std is not positive.
+        ValueError: mean and std have different lengths, or a std is not positive.
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
@@ -127,7 +126,7 @@ class Normalize(_Transform):
     def apply(self, image: np.ndarray) -> np.ndarray:
         channels = 1 if image.ndim == 2 else image.shape[2]
         if image.dtype == np.uint8:
-            raise TypeError("Normalize: the image is uint8; put ToTensor() before it")
+            raise TypeError("Normalize: the image is uint8; apply ToTensor() first")
         if channels != len(self.mean):
             raise ValueError(f"Normalize: the image has {channels} channels, mean and std are for {len(self.mean)}")
         mean, std = self.mean.astype(image.dtype), self.std.astype(image.dtype)
@@ -135,14 +134,14 @@ class Normalize(_Transform):
 
 
 class Pad(_Transform):
-    """More pixels around an image.
+    """Adds pixels around an image.
 
     padding: pixels on all sides, (left and right, top and bottom), or (left, top, right, bottom).
     fill: their value, for padding_mode "constant".
     padding_mode: "constant", "edge", "reflect" (without the edge itself) or "symmetric" (with it).
 
     Raises:
-        ValueError: padding is negative or has another length, or the mode is none of these.
+        ValueError: padding is negative or has another length, or padding_mode is not one of these.
     """
 
     def __init__(self, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> None:
@@ -152,7 +151,7 @@ class Pad(_Transform):
         if len(sides) != 4 or not all(isinstance(side, int) and side >= 0 for side in sides):
             raise ValueError(f"Pad: padding={padding!r} must be one, two or four ints of at least 0")
         if padding_mode not in _MODES:
-            raise ValueError(f"Pad: padding_mode={padding_mode!r} is unknown; choose one of {', '.join(_MODES)}")
+            raise ValueError(f"Pad: padding_mode={padding_mode!r} must be one of {', '.join(_MODES)}")
         self._sides = sides
 
     def apply(self, image: np.ndarray) -> np.ndarray:
@@ -161,7 +160,7 @@ class Pad(_Transform):
 
 
 class CenterCrop(_Transform):
-    """The middle of an image; zeros around it where the image is smaller.
+    """Crops the centre of an image, padding with zeros if it is smaller.
 
     size: (height, width) of the result, or the side of a square.
     """
@@ -172,18 +171,18 @@ class CenterCrop(_Transform):
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         height, width = self._size
-        rows, columns = (max(0, wanted - there) for wanted, there in zip(self._size, image.shape, strict=False))
+        rows, columns = (max(0, wanted - extent) for wanted, extent in zip(self._size, image.shape, strict=False))
         image = padded(image, (rows // 2, rows - rows // 2), (columns // 2, columns - columns // 2))
-        top, left = (round((there - wanted) / 2) for wanted, there in zip(self._size, image.shape, strict=False))
+        top, left = (round((extent - wanted) / 2) for wanted, extent in zip(self._size, image.shape, strict=False))
         return image[top : top + height, left : left + width]
 
 
 class RandomCrop(_Transform):
-    """A random part of an image.
+    """Crops a random part of an image.
 
     size: (height, width) of the result, or the side of a square.
-    padding: pixels that are put around the image before, as for Pad; None puts none.
-    pad_if_needed: pad an image that is smaller than size, instead of refusing it.
+    padding: pixels to add around the image first, as for Pad; None adds none.
+    pad_if_needed: pad images smaller than size instead of refusing them.
     fill, padding_mode: as for Pad.
 
     Raises:
@@ -206,22 +205,22 @@ class RandomCrop(_Transform):
     def apply(self, image: np.ndarray) -> np.ndarray:
         image = self._pad.apply(image)
         if self.pad_if_needed:
-            rows, columns = (max(0, wanted - there) for wanted, there in zip(self._size, image.shape, strict=False))
+            rows, columns = (max(0, wanted - extent) for wanted, extent in zip(self._size, image.shape, strict=False))
             image = padded(image, (rows, rows), (columns, columns), self.fill, self.padding_mode)
-        rest = [there - wanted for wanted, there in zip(self._size, image.shape, strict=False)]
+        rest = [extent - wanted for wanted, extent in zip(self._size, image.shape, strict=False)]
         if min(rest) < 0:
             raise ValueError(
                 f"RandomCrop: size={self._size} is larger than the image, {image.shape[0]} x {image.shape[1]} with its "
-                "padding; set pad_if_needed=True, or put Resize before it"
+                "padding; set pad_if_needed=True, or apply Resize first"
             )
         top, left = (int(default_generator.integers(0, room + 1)) for room in rest)
         return image[top : top + self._size[0], left : left + self._size[1]]
 
 
 class Resize(_Transform):
-    """An image in another size.
+    """Resizes an image.
 
-    size: (height, width) of the result; an int is that of the shorter side, and the longer one keeps the proportion.
+    size: (height, width) of the result; an int sets the shorter side and keeps the aspect ratio.
     interpolation: see InterpolationMode.
     """
 
@@ -242,15 +241,15 @@ class Resize(_Transform):
 
 
 class RandomResizedCrop(_Transform):
-    """A random part of an image, of random size and proportion, resized.
+    """Crops a random part of an image, of random size and aspect ratio, and resizes it.
 
     size: (height, width) of the result, or the side of a square.
-    scale: range of the part's share of the area.
-    ratio: range of its width divided by its height.
+    scale: range of the crop's share of the area.
+    ratio: range of its aspect ratio, width / height.
     interpolation: see InterpolationMode.
 
     Raises:
-        ValueError: a range is empty or does not begin above 0.
+        ValueError: a range is empty or does not start above 0.
     """
 
     def __init__(
@@ -268,19 +267,19 @@ class RandomResizedCrop(_Transform):
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         part = random_part(image.shape[:2], self.scale, self.ratio)
-        if part is None:  # no such part fits: the largest middle whose proportion does
+        if part is None:  # no such part fits: the largest central one with an allowed aspect ratio
             height, width = image.shape[:2]
-            wide, low = min(width, round(height * self.ratio[1])), min(height, round(width / self.ratio[0]))
-            part = (height - low) // 2, (width - wide) // 2, low, wide
-        top, left, low, wide = part
-        return resized(image[top : top + low, left : left + wide], self._size, self.interpolation)
+            w, h = min(width, round(height * self.ratio[1])), min(height, round(width / self.ratio[0]))
+            part = (height - h) // 2, (width - w) // 2, h, w
+        top, left, h, w = part
+        return resized(image[top : top + h, left : left + w], self._size, self.interpolation)
 
 
 class RandomHorizontalFlip(_Transform):
-    """Left and right change places with probability p.
+    """Flips an image left to right with probability p.
 
     Raises:
-        ValueError: p is no probability.
+        ValueError: p is not a probability.
     """
 
     def __init__(self, p: float = 0.5) -> None:
@@ -291,10 +290,10 @@ class RandomHorizontalFlip(_Transform):
 
 
 class RandomVerticalFlip(_Transform):
-    """Top and bottom change places with probability p.
+    """Flips an image upside down with probability p.
 
     Raises:
-        ValueError: p is no probability.
+        ValueError: p is not a probability.
     """
 
     def __init__(self, p: float = 0.5) -> None:
@@ -305,15 +304,15 @@ class RandomVerticalFlip(_Transform):
 
 
 class RandomRotation(_Transform):
-    """A rotation about the middle, by an angle drawn evenly.
+    """Rotates about the centre by an angle drawn uniformly.
 
     degrees: (least, greatest) angle, counter-clockwise; a number d means (-d, d).
     interpolation: "nearest", "bilinear" or "bicubic".
-    expand: make the result large enough to hold all of the rotated image.
-    fill: value of the pixels that come in from outside.
+    expand: enlarge the result to hold the whole rotated image.
+    fill: value of pixels outside the original image.
 
     Raises:
-        ValueError: degrees is negative or no range, or the interpolation is another one.
+        ValueError: degrees is negative or not a range, or interpolation is not one of these.
     """
 
     def __init__(
@@ -342,14 +341,14 @@ class RandomRotation(_Transform):
 
 
 class RandomErasing(_Transform):
-    """With probability p, a random rectangle is overwritten ("cutout").
+    """Overwrites a random rectangle with probability p ("cutout").
 
     scale: range of its share of the area.
-    ratio: range of its height divided by its width.
-    value: what it is overwritten with: a number, one number per channel, or "random" for normal noise.
+    ratio: range of its height / width.
+    value: the new value: a number, one number per channel, or "random" for normal noise.
 
     Raises:
-        ValueError: p is no probability, a range is empty or does not begin above 0, or value is another string.
+        ValueError: p is not a probability, a range is empty or does not start above 0, or value is another string.
 
     Source: Z. Zhong et al., "Random Erasing Data Augmentation", AAAI 2020.
     """

@@ -1,4 +1,4 @@
-"""Reading a file of text that a user named."""
+"""Reading a text file named by the user."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _MOST = 256 * 1024**2  # bytes
 
 
 def read_utf8(path: Path, error: type[ValueError]) -> str:
-    """The text of a file, without a mark of the byte order.
+    """The text of a file, without a byte order mark.
 
     Raises:
-        ValueError: of the type ``error``: the file cannot be read, is no regular file or more than 256 MiB, or is no
-            UTF-8; says in which line.
+        ValueError: of type ``error``: the file cannot be read, is not a regular file, is larger than 256 MiB, or is not
+            UTF-8; the message says in which line.
     """
     try:
         content = read_outside(path, _MOST)
@@ -24,4 +24,4 @@ def read_utf8(path: Path, error: type[ValueError]) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as cause:
         line = content.count(b"\n", 0, cause.start) + 1
-        raise error(f"{path}, line {line}: this is no UTF-8 text; save the file as UTF-8") from None
+        raise error(f"{path}, line {line}: this is not UTF-8 text; save the file as UTF-8") from None

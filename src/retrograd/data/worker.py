@@ -1,7 +1,7 @@
-"""What a worker process of a DataLoader does. Its other end is in processes.py.
+"""A worker process of a DataLoader. Its counterpart is processes.py.
 
-Messages to it: one with what it works on, then ``(epoch, seed)`` for each epoch and ``(epoch, number, indices)`` for
-each batch. Its answers are in the order of the batches. It ends when the pipe that brings them is closed.
+Messages to it: one with the settings and the fetcher, then ``(epoch, seed)`` for each epoch and ``(epoch, number,
+indices)`` for each batch. It answers in the order of the batches and exits when the pipe of messages is closed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["WorkerInfo", "get_worker_info", "receive", "work"]
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a dataset can ask in a worker process: which of how many it is in.
+    """The worker process that a dataset's code runs in.
 
     id: 0 to num_workers - 1.
-    seed: what Python's and NumPy's own global generators were seeded with in this process.
+    seed: the seed of Python's and NumPy's global generators in this process.
     dataset: this process's copy.
     """
 
@@ -44,17 +44,17 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Of the worker process that this is called in; None in the main process."""
+    """The info of the current worker process; None in the main process."""
     return _info
 
 
 def work(tasks: Connection, results: Connection) -> None:
-    """The process: make the batches that are asked for until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the main one ends this one
+    """The main function of a worker: build the requested batches until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends this one
     os.environ["RETROGRAD_NUM_THREADS"] = "1"  # the cores are shared with the other workers
     fetcher: Fetcher | None = None
     queue: SimpleQueue[Any] = SimpleQueue()
-    # read by a thread: whoever sends a task never waits for this process, whatever it is doing
+    # a thread reads, so that sending a task never blocks on this process
     threading.Thread(target=_read, args=(tasks, queue), daemon=True).start()
     while (message := queue.get()) is not None:
         epoch, drew, answer, error = 0, False, None, None
@@ -67,14 +67,14 @@ def work(tasks: Connection, results: Connection) -> None:
                 fetcher.start(*rest)
                 continue
             answer, drew = fetcher.fetch(*rest)
-        except Exception as found:  # it belongs to whoever iterates over the loader
-            error = _described(found)
+        except Exception as raised:  # re-raised in the main process
+            error = _described(raised)
         try:
             _send(results, (epoch, answer is END, drew, None if answer is END else answer, error))
         except OSError:
             return
-        except Exception as found:  # a batch that cannot be pickled
-            _send(results, (epoch, False, False, None, _described(found)))
+        except Exception as raised:  # a batch that cannot be pickled
+            _send(results, (epoch, False, False, None, _described(raised)))
         if fetcher is None:
             return
 
@@ -102,7 +102,7 @@ def _read(tasks: Connection, queue: SimpleQueue[Any]) -> None:
 
 
 def _described(error: Exception) -> tuple[bytes | None, str]:
-    """The exception, where it can be pickled, and its traceback as text."""
+    """The pickled exception (None if it cannot be pickled) and its traceback as text."""
     text = "".join(traceback.format_exception(error))
     try:
         packed = pickle.dumps(error)
@@ -113,7 +113,7 @@ def _described(error: Exception) -> tuple[bytes | None, str]:
 
 
 def _send(results: Connection, message: Any) -> None:
-    """Arrays go beside the pickled message, uncopied."""
+    """Send arrays separately from the pickled message, without copying them."""
     buffers: list[pickle.PickleBuffer] = []
     packed = pickle.dumps(message, 5, buffer_callback=buffers.append)
     arrays = [buffer.raw() for buffer in buffers]
@@ -124,7 +124,7 @@ def _send(results: Connection, message: Any) -> None:
 
 
 def receive(results: Connection) -> Any:
-    """What ``_send`` sent; arrays in memory of their own, which can be written to."""
+    """Receive a message of ``_send``; arrays get their own, writable memory."""
     packed, sizes = pickle.loads(results.recv_bytes())
     arrays = [np.empty(size, np.uint8) for size in sizes]
     for array in arrays:

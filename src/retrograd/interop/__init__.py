@@ -1,4 +1,4 @@
-"""Weights in and out, in the formats of others."""
+"""Importing and exporting weights in the formats of other libraries."""
 
 from . import convolution_weight, recurrent_weight, safetensors
 from .convolution_weight import *

@@ -1,11 +1,11 @@
-"""Weights of convolutions in the layouts of MXNet, SINGA and numpy-ml, to and from that of PyTorch, which is ours.
+"""Convolution weights in the layouts of MXNet, SINGA and numpy-ml, to and from ours, which is PyTorch's.
 
     Conv           (Co, Ci/groups, *R)      y[o] = sum x[o*stride + r*dilation - padding] w[r]
     ConvTranspose  (Ci, Co/groups, *R)      y[i*stride + r*dilation - padding] += x[i] w[r]
 
-None of them turns the kernel round: numpy-ml's Deconv2D turns its own when it computes. Values are copied; what comes
-out is an array, which ``load_state_dict({"weight": ...})`` takes. A bias is (Co,) everywhere, but in numpy-ml, where it
-has the axes of y: ``b.reshape(-1)``.
+None of these functions flips the kernel: numpy-ml's Deconv2D flips its own when it computes. Values are copied; the
+result is an array for ``load_state_dict({"weight": ...})``. A bias is (Co,) everywhere except in numpy-ml, where it has
+the axes of y: use ``b.reshape(-1)``.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ __all__ = [
     "conv_weight_to_numpy_ml", "conv_weight_to_singa",
 ]  # fmt: skip
 
-# MXNet's layouts: whether channels come last
+# MXNet's layouts -> whether channels come last
 _LAYOUTS = {"NCW": False, "NCHW": False, "NCDHW": False, "NWC": True, "NHWC": True, "NDHWC": True}
 
 
 def conv_weight_from_mxnet(weight: Tensor | np.ndarray, layout: str | None = None) -> np.ndarray:
     """A weight of MXNet's Convolution or Deconvolution as (Co, Ci/groups, *R) or (Ci, Co/groups, *R).
 
-    layout: the operator's: "NCW", "NCHW" or "NCDHW" (the default), where the weight is as ours; or "NWC", "NHWC" or
-        "NDHWC", where it is (Co, *R, Ci/groups), of a Deconvolution (Ci, *R, Co/groups).
+    layout: the operator's: "NCW", "NCHW" or "NCDHW" (the default), where the weight is like ours; or "NWC", "NHWC" or
+        "NDHWC", where it is (Co, *R, Ci/groups), or (Ci, *R, Co/groups) for a Deconvolution.
 
     Raises:
         TypeError: weight is neither a Tensor nor an array.
-        ValueError: weight has not 3, 4 or 5 axes, or the layout is not one for it.
+        ValueError: weight does not have 3, 4 or 5 axes, or layout does not fit it.
     """
     array = _array("conv_weight_from_mxnet", weight)
     last = _channels_last("conv_weight_from_mxnet", array, layout)
@@ -49,7 +49,7 @@ def conv_weight_to_mxnet(weight: Tensor | np.ndarray, layout: str | None = None)
 
     Raises:
         TypeError: weight is neither a Tensor nor an array.
-        ValueError: weight has not 3, 4 or 5 axes, or the layout is not one for it.
+        ValueError: weight does not have 3, 4 or 5 axes, or layout does not fit it.
     """
     array = _array("conv_weight_to_mxnet", weight)
     last = _channels_last("conv_weight_to_mxnet", array, layout)
@@ -57,17 +57,17 @@ def conv_weight_to_mxnet(weight: Tensor | np.ndarray, layout: str | None = None)
 
 
 def conv_weight_from_singa(weight: Tensor | np.ndarray, kernel_size: int | Sequence[int]) -> np.ndarray:
-    """A matrix (Co, Ci * product of R), as SINGA's Convolution layer keeps its weight, as (Co, Ci, *R).
+    """The weight of SINGA's Convolution layer, a matrix (Co, Ci * product of R), as (Co, Ci, *R).
 
-    With the matrix (Ci, Co * product of R) of the convolution that it is the gradient of, a transposed one has
+    For a transposed convolution, the matrix (Ci, Co * product of R) of the convolution it is the gradient of gives
     (Ci, Co, *R).
 
-    kernel_size: R, (height, width); an int is both of them.
+    kernel_size: R, (height, width); an int means both.
 
     Raises:
-        TypeError: weight is neither a Tensor nor an array, or kernel_size has other things than ints.
-        ValueError: weight has not 2 axes, kernel_size not 1 to 3 positive entries, or its product does not divide the
-            columns.
+        TypeError: weight is neither a Tensor nor an array, or kernel_size holds anything but ints.
+        ValueError: weight does not have 2 axes, kernel_size does not have 1 to 3 positive entries, or its product does
+            not divide the columns.
     """
     array = _array("conv_weight_from_singa", weight, (2,))
     ndim = len(kernel_size) if isinstance(kernel_size, Sequence) else 2
@@ -78,18 +78,18 @@ def conv_weight_from_singa(weight: Tensor | np.ndarray, kernel_size: int | Seque
     taps = math.prod(kernel)
     if columns % taps:
         raise ValueError(
-            f"conv_weight_from_singa: weight.shape={array.shape} has {columns} columns, which kernel_size={kernel}, "
-            f"{taps} taps, does not divide"
+            f"conv_weight_from_singa: weight.shape={array.shape} has {columns} columns, not a multiple of the {taps} "
+            f"taps of kernel_size={kernel}"
         )
     return np.array(array, order="C").reshape(rows, columns // taps, *kernel)
 
 
 def conv_weight_to_singa(weight: Tensor | np.ndarray) -> np.ndarray:
-    """(Co, Ci, *R) as a matrix (Co, Ci * product of R); of a transposed convolution (Ci, Co * product of R).
+    """(Co, Ci, *R) as a matrix (Co, Ci * product of R); for a transposed convolution, (Ci, Co * product of R).
 
     Raises:
         TypeError: weight is neither a Tensor nor an array.
-        ValueError: weight has not 3, 4 or 5 axes.
+        ValueError: weight does not have 3, 4 or 5 axes.
     """
     array = _array("conv_weight_to_singa", weight)
     return np.array(array, order="C").reshape(len(array), -1)
@@ -98,11 +98,11 @@ def conv_weight_to_singa(weight: Tensor | np.ndarray) -> np.ndarray:
 def conv_weight_from_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = False) -> np.ndarray:
     """W (*R, Ci, Co) of numpy-ml's Conv1D or Conv2D as (Co, Ci, *R).
 
-    transposed: W is that of a Deconv2D; then as (Ci, Co, *R), for a ConvTranspose.
+    transposed: W is of a Deconv2D; the result is then (Ci, Co, *R), for a ConvTranspose.
 
     Raises:
         TypeError: weight is neither a Tensor nor an array.
-        ValueError: weight has not 3, 4 or 5 axes.
+        ValueError: weight does not have 3, 4 or 5 axes.
     """
     array = _array("conv_weight_from_numpy_ml", weight)
     ends = (-2, -1) if transposed else (-1, -2)
@@ -112,11 +112,11 @@ def conv_weight_from_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = Fa
 def conv_weight_to_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = False) -> np.ndarray:
     """(Co, Ci, *R) as W (*R, Ci, Co) of numpy-ml's Conv1D or Conv2D.
 
-    transposed: the weight is (Ci, Co, *R), of a ConvTranspose; then as W of a Deconv2D.
+    transposed: weight is (Ci, Co, *R), of a ConvTranspose; the result is then W of a Deconv2D.
 
     Raises:
         TypeError: weight is neither a Tensor nor an array.
-        ValueError: weight has not 3, 4 or 5 axes.
+        ValueError: weight does not have 3, 4 or 5 axes.
     """
     array = _array("conv_weight_to_numpy_ml", weight)
     ends = (-2, -1) if transposed else (-1, -2)
@@ -126,7 +126,7 @@ def conv_weight_to_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = Fals
 def _array(name: str, weight: Tensor | np.ndarray, axes: tuple[int, ...] = (3, 4, 5)) -> np.ndarray:
     array = weight.array if isinstance(weight, Tensor) else weight
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name}: weight is {type(weight).__name__}, needs a Tensor or an array")
+        raise TypeError(f"{name}: weight must be a Tensor or an array, got {type(weight).__name__}")
     if array.ndim not in axes:
         wanted = " or ".join(map(str, axes))
         raise ValueError(f"{name}: weight has {array.ndim} axes, needs {wanted}; weight.shape={array.shape}")

@@ -1,4 +1,4 @@
-"""Weights of recurrent layers in the layouts of MXNet, ONNX, Keras and numpy-ml, to and from PyTorch's, which is ours.
+"""Recurrent weights in the layouts of MXNet, ONNX, Keras and numpy-ml, to and from ours, which is PyTorch's.
 
     PyTorch, ours   weight_ih (G*H, I), weight_hh (G*H, H), bias_ih, bias_hh (G*H,); gates i, f, g, o and r, z, n
     MXNet           the same in one vector: all weights, then all biases
@@ -6,9 +6,9 @@
     Keras           kernel (I, G*H), recurrent_kernel (H, G*H), bias (G*H,) or (2, G*H); gates i, f, c, o and z, r, h
     numpy-ml        Wf, Wu, Wc, Wo (H + I, H), which multiply [h, x]; bf, bu, bc, bo (1, H)
 
-G gates, H units, I inputs, D directions. Values are copied. What comes out is a dict of arrays under the names of a
-layer's state_dict, for ``load_state_dict``; what goes in may be such a dict, of arrays or Tensors, or ``state_dict()``
-itself. PyTorch's own weights need none of these functions: names, shapes and gates are the same.
+G gates, H units, I inputs, D directions. Values are copied. The results are dicts of arrays under the names of a
+layer's state_dict, for ``load_state_dict``; arguments may be such dicts, of arrays or Tensors, or ``state_dict()``
+itself. PyTorch's own weights need no conversion: names, shapes and gates are the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 Array = np.ndarray
 State = dict[str, np.ndarray]
 
-# the place of each of their gates among ours
+# the position of each of their gates among ours
 _ONNX = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
 _KERAS = {"lstm": (0, 1, 2, 3), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
 _NUMPY_ML = {"i": "u", "f": "f", "g": "c", "o": "o"}  # our gates, in our order -> their letters
@@ -48,7 +48,7 @@ def rnn_from_mxnet(
 
     Raises:
         TypeError: parameters is neither a Tensor nor an array.
-        ValueError: it has another length than these sizes give.
+        ValueError: its length does not fit these sizes.
     """
     vector = _array("rnn_from_mxnet", "parameters", parameters)
     layers = packed_stack("rnn_from_mxnet", mode, input_size, state_size, num_layers, bidirectional, projection_size)
@@ -67,7 +67,7 @@ def rnn_to_mxnet(state: Mapping[str, Any], mode: str) -> Array:
     mode: "rnn_relu", "rnn_tanh", "lstm" or "gru".
 
     Raises:
-        ValueError: mode is unknown, a weight is missing, or one has no place there.
+        ValueError: mode is unknown, or a weight is missing or not supported by the format.
     """
     layers = _layers("rnn_to_mxnet", state, mode)
     arrays = _arrays("rnn_to_mxnet", state)
@@ -77,8 +77,8 @@ def rnn_to_mxnet(state: Mapping[str, Any], mode: str) -> Array:
         name = parameter_name(piece.name, piece.layer, piece.direction == 1)
         if name not in arrays and piece.name.startswith("b_"):
             continue
-        vector[piece.begin : piece.end] = _taken("rnn_to_mxnet", arrays, name, piece.shape).ravel()
-    _nothing_left("rnn_to_mxnet", arrays)
+        vector[piece.begin : piece.end] = _pop("rnn_to_mxnet", arrays, name, piece.shape).ravel()
+    _require_empty("rnn_to_mxnet", arrays)
     return vector
 
 
@@ -89,13 +89,13 @@ def rnn_from_onnx(
     """The inputs W, R, B and P of ONNX's operators RNN, GRU and LSTM as a state_dict.
 
     mode: "rnn_tanh", "rnn_relu", "gru" or "lstm".
-    layer: the number of the layer in the names. A second direction gets names with "_reverse".
+    layer: the number of the layer in the names. Names of the second direction end in "_reverse".
 
-    A GRU with linear_before_reset=0 is ``GRU(reset_after=False)``, one with 1 is PyTorch's. P belongs to
+    A GRU with linear_before_reset=0 is ``GRU(reset_after=False)``, with 1 it is PyTorch's. P is for
     ``LSTM(peephole=True)``.
 
     Raises:
-        TypeError: one of them is neither a Tensor nor an array.
+        TypeError: an argument is neither a Tensor nor an array.
         ValueError: mode is unknown, or a shape does not fit.
     """
     name = "rnn_from_onnx"
@@ -108,7 +108,7 @@ def rnn_from_onnx(
     b = None if B is None else _fits(name, "B", _array(name, "B", B), (directions, 2 * rows))
     p = None if P is None else _fits(name, "P", _array(name, "P", P), (directions, 3 * units))
     if p is not None and mode != "lstm":
-        raise ValueError(f"{name}: P holds peepholes of an LSTM, and mode is {mode!r}; leave it out")
+        raise ValueError(f"{name}: P, the peepholes of an LSTM, cannot be used with mode={mode!r}; leave it out")
     state: State = {}
     for d in range(directions):
         pieces = {"w_ih": w[d], "w_hh": r[d]}
@@ -121,27 +121,27 @@ def rnn_from_onnx(
 
 
 def rnn_to_onnx(state: Mapping[str, Any], mode: str, layer: int = 0) -> State:
-    """One layer of a state_dict as {"W", "R", "B", "P"} of ONNX's operators, B and P only where the layer has them.
+    """One layer of a state_dict as {"W", "R", "B", "P"} of ONNX's operators, B and P only if the layer has them.
 
     mode, layer: see ``rnn_from_onnx``.
 
     Raises:
-        ValueError: mode is unknown, a weight is missing, or one has no place there.
+        ValueError: mode is unknown, or a weight is missing or not supported by the format.
     """
     name = "rnn_to_onnx"
     order, arrays = _order(name, _ONNX, mode), _arrays(name, state)
-    found: dict[str, list[Array]] = {}
+    blocks: dict[str, list[Array]] = {}
     for reverse in (False, True) if parameter_name("w_ih", layer, True) in arrays else (False,):
         for key, fields in {"W": ["w_ih"], "R": ["w_hh"], "B": ["b_ih", "b_hh"]}.items():
             names = [parameter_name(field, layer, reverse) for field in fields]
             if key != "B" or names[0] in arrays:
-                pieces = [_theirs(_taken(name, arrays, one), order) for one in names]
-                found.setdefault(key, []).append(np.concatenate(pieces))
+                pieces = [_theirs(_pop(name, arrays, one), order) for one in names]
+                blocks.setdefault(key, []).append(np.concatenate(pieces))
         peephole = parameter_name("peephole", layer, reverse)
         if peephole in arrays:
-            found.setdefault("P", []).append(_theirs(_taken(name, arrays, peephole).ravel(), _PEEPHOLE))
-    _nothing_left(name, {key: value for key, value in arrays.items() if f"_l{layer}" in key})
-    return {key: np.stack(pieces) for key, pieces in found.items()}
+            blocks.setdefault("P", []).append(_theirs(_pop(name, arrays, peephole).ravel(), _PEEPHOLE))
+    _require_empty(name, {key: value for key, value in arrays.items() if f"_l{layer}" in key})
+    return {key: np.stack(pieces) for key, pieces in blocks.items()}
 
 
 def rnn_from_keras(
@@ -150,14 +150,14 @@ def rnn_from_keras(
 ) -> State:  # fmt: skip
     """The weights of Keras's SimpleRNN, GRU or LSTM as a state_dict.
 
-    kernel (I, G*H), recurrent_kernel (H, G*H), bias (G*H,), which becomes bias_ih beside a bias_hh of 0, or of a GRU
-    with reset_after=True (2, G*H). A GRU with reset_after=False is ``GRU(reset_after=False)``.
+    kernel (I, G*H), recurrent_kernel (H, G*H), bias (G*H,), which becomes bias_ih with a bias_hh of 0, or (2, G*H) for
+    a GRU with reset_after=True. A GRU with reset_after=False is ``GRU(reset_after=False)``.
 
     mode: "rnn_tanh", "rnn_relu", "gru" or "lstm".
-    layer, reverse: of the names; Bidirectional holds two layers, whose second one is the reverse direction.
+    layer, reverse: for the names; the second layer of a Bidirectional is the reverse direction.
 
     Raises:
-        TypeError: one of them is neither a Tensor nor an array.
+        TypeError: an argument is neither a Tensor nor an array.
         ValueError: mode is unknown, or a shape does not fit.
     """
     name = "rnn_from_keras"
@@ -180,30 +180,30 @@ def rnn_to_keras(
 ) -> State:
     """One direction of one layer of a state_dict as {"kernel", "recurrent_kernel", "bias"} of Keras's layers.
 
-    The bias is the sum of the two that we have, but of a GRU with reset_after, where it is (2, 3*H).
+    The bias is the sum of our two, except for a GRU with reset_after, where it is (2, 3*H).
 
     mode, layer, reverse: see ``rnn_from_keras``.
     reset_after: that of the GRU.
 
     Raises:
-        ValueError: mode is unknown, a weight is missing, or one has no place there.
+        ValueError: mode is unknown, or a weight is missing or not supported by the format.
     """
     name = "rnn_to_keras"
     order, arrays = _order(name, _KERAS, mode), _arrays(name, state)
     if not reset_after and mode != "gru":
-        raise ValueError(f"{name}: reset_after=False is an option of GRU, and mode is {mode!r}; leave it out")
+        raise ValueError(f"{name}: reset_after=False is an option of GRU, not of mode={mode!r}; leave it out")
     names = {field: parameter_name(field, layer, reverse) for field in ("w_ih", "w_hh", "b_ih", "b_hh")}
     has_bias = names["b_ih"] in arrays
-    found = {
-        field: _theirs(_taken(name, arrays, one), order)
+    theirs = {
+        field: _theirs(_pop(name, arrays, one), order)
         for field, one in names.items()
         if has_bias or not field.startswith("b_")
     }
     end = names["w_ih"].removeprefix("weight_ih")
-    _nothing_left(name, {key: value for key, value in arrays.items() if key.endswith(end)})
-    result = {"kernel": found["w_ih"].T.copy(), "recurrent_kernel": found["w_hh"].T.copy()}
+    _require_empty(name, {key: value for key, value in arrays.items() if key.endswith(end)})
+    result = {"kernel": theirs["w_ih"].T.copy(), "recurrent_kernel": theirs["w_hh"].T.copy()}
     if has_bias:
-        both = np.stack([found["b_ih"], found["b_hh"]])
+        both = np.stack([theirs["b_ih"], theirs["b_hh"]])
         result["bias"] = both if mode == "gru" and reset_after else both.sum(0)
     return result
 
@@ -211,59 +211,59 @@ def rnn_to_keras(
 def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bool = False) -> State:
     """The ``parameters`` of numpy-ml's LSTMCell or RNNCell as a state_dict.
 
-    The one bias of an LSTMCell becomes bias_ih beside a bias_hh of 0. An RNNCell has Waa (H, H), Wax (I, H), ba and bx
+    The single bias of an LSTMCell becomes bias_ih with a bias_hh of 0. An RNNCell has Waa (H, H), Wax (I, H), ba and bx
     (H, 1).
 
-    layer, reverse: of the names; BidirectionalLSTM holds two cells, whose second one is the reverse direction.
+    layer, reverse: for the names; the second cell of a BidirectionalLSTM is the reverse direction.
 
     Raises:
         ValueError: a parameter is missing, or a shape does not fit.
     """
     name = "rnn_from_numpy_ml"
-    given = {key: _array(name, key, value) for key, value in parameters.items()}
-    if "Wax" in given:
-        waa = _taken(name, given, "Waa")
+    arrays = {key: _array(name, key, value) for key, value in parameters.items()}
+    if "Wax" in arrays:
+        waa = _pop(name, arrays, "Waa")
         units = waa.shape[0]
         pieces = {
-            "w_ih": given["Wax"].T, "w_hh": _fits(name, "Waa", waa, (units, units)).T,
-            "b_ih": _taken(name, given, "bx", (units, 1)).ravel(),
-            "b_hh": _taken(name, given, "ba", (units, 1)).ravel(),
+            "w_ih": arrays["Wax"].T, "w_hh": _fits(name, "Waa", waa, (units, units)).T,
+            "b_ih": _pop(name, arrays, "bx", (units, 1)).ravel(),
+            "b_hh": _pop(name, arrays, "ba", (units, 1)).ravel(),
         }  # fmt: skip
     else:
         letters = list(_NUMPY_ML.values())
-        weights = [_taken(name, given, f"W{letter}") for letter in letters]
+        weights = [_pop(name, arrays, f"W{letter}") for letter in letters]
         rows, units = weights[0].shape
         for letter, weight in zip(letters, weights, strict=True):
             _fits(name, f"W{letter}", weight, (rows, units))
         joined = np.concatenate(weights, 1)
-        bias = np.concatenate([_taken(name, given, f"b{letter}", (1, units))[0] for letter in letters])
+        bias = np.concatenate([_pop(name, arrays, f"b{letter}", (1, units))[0] for letter in letters])
         pieces = {"w_ih": joined[units:].T, "w_hh": joined[:units].T, "b_ih": bias, "b_hh": np.zeros_like(bias)}
     return {parameter_name(field, layer, reverse): np.array(piece, order="C") for field, piece in pieces.items()}
 
 
 def rnn_to_numpy_ml(state: Mapping[str, Any], layer: int = 0, reverse: bool = False) -> State:
-    """One direction of an LSTM, or of an RNN, of a state_dict as the ``parameters`` of numpy-ml's LSTMCell or RNNCell.
+    """One direction of an LSTM or RNN in a state_dict as the ``parameters`` of numpy-ml's LSTMCell or RNNCell.
 
-    The bias of an LSTMCell is the sum of the two that we have; without a bias it is 0.
+    The bias of an LSTMCell is the sum of our two; without a bias it is 0.
 
     layer, reverse: see ``rnn_from_numpy_ml``.
 
     Raises:
-        ValueError: a weight is missing, or one has no place there.
+        ValueError: a weight is missing or not supported by the format.
     """
     name = "rnn_to_numpy_ml"
     arrays = _arrays(name, state)
     names = [parameter_name(field, layer, reverse) for field in ("w_ih", "w_hh", "b_ih", "b_hh")]
-    w, r = (_taken(name, arrays, one) for one in names[:2])
+    w, r = (_pop(name, arrays, one) for one in names[:2])
     zero = np.zeros(len(w), w.dtype)
-    b, c = (_taken(name, arrays, one) if one in arrays else zero for one in names[2:])
+    b, c = (_pop(name, arrays, one) if one in arrays else zero for one in names[2:])
     end = names[0].removeprefix("weight_ih")
-    _nothing_left(name, {key: value for key, value in arrays.items() if key.endswith(end)})
+    _require_empty(name, {key: value for key, value in arrays.items() if key.endswith(end)})
     units = r.shape[1]
     if len(w) == units:
         return {"Waa": r.T.copy(), "Wax": w.T.copy(), "ba": c.reshape(-1, 1).copy(), "bx": b.reshape(-1, 1).copy()}
     if len(w) != 4 * units:
-        raise ValueError(f"{name}: {names[1]} has shape {r.shape}; numpy-ml has LSTM, (4*H, H), and RNN, (H, H), only")
+        raise ValueError(f"{name}: {names[1]} has shape {r.shape}; numpy-ml only has LSTM, (4*H, H), and RNN, (H, H)")
     result: State = {}
     for place, letter in enumerate(_NUMPY_ML.values()):
         own = slice(place * units, (place + 1) * units)
@@ -273,7 +273,7 @@ def rnn_to_numpy_ml(state: Mapping[str, Any], layer: int = 0, reverse: bool = Fa
 
 
 def _ours(array: Array, order: tuple[int, ...]) -> Array:
-    """Blocks of rows in the order of another library, in our order; order: where each of theirs stands with us."""
+    """Blocks of rows, reordered from another library's gate order to ours; order: our position of each of theirs."""
     blocks = np.split(np.asarray(array), len(order))
     return np.concatenate([blocks[order.index(place)] for place in range(len(order))])
 
@@ -292,7 +292,7 @@ def _order(name: str, table: dict[str, tuple[int, ...]], mode: str) -> tuple[int
 def _array(name: str, label: str, value: Any) -> Array:
     array = value.array if isinstance(value, Tensor) else value
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Tensor or an array")
+        raise TypeError(f"{name}: {label} must be a Tensor or an array, got {type(value).__name__}")
     return array
 
 
@@ -306,17 +306,17 @@ def _fits(name: str, label: str, array: Array, shape: tuple[Any, ...]) -> Array:
     return array
 
 
-def _taken(name: str, arrays: State, key: str, shape: tuple[int, ...] | None = None) -> Array:
-    """Take an array out of the dict."""
+def _pop(name: str, arrays: State, key: str, shape: tuple[int, ...] | None = None) -> Array:
+    """Remove an array from the dict and return it."""
     if key not in arrays:
-        raise ValueError(f"{name}: {key} is missing; there are {', '.join(arrays) or 'no'} others")
+        raise ValueError(f"{name}: {key} is missing; found {', '.join(arrays) or 'no others'}")
     array = arrays.pop(key)
     return array if shape is None else _fits(name, key, array, shape)
 
 
-def _nothing_left(name: str, arrays: Mapping[str, Any]) -> None:
+def _require_empty(name: str, arrays: Mapping[str, Any]) -> None:
     if arrays:
-        raise ValueError(f"{name}: there is no place for {', '.join(arrays)} in that format")
+        raise ValueError(f"{name}: that format does not support {', '.join(arrays)}")
 
 
 def _layers(name: str, state: Mapping[str, Any], mode: str) -> tuple[Recurrence, ...]:
@@ -325,7 +325,7 @@ def _layers(name: str, state: Mapping[str, Any], mode: str) -> tuple[Recurrence,
     count = sum(1 for key in arrays if key.startswith("weight_ih_l") and not key.endswith("_reverse"))
     for key in ("weight_ih_l0", "weight_hh_l0"):
         if key not in arrays:
-            raise ValueError(f"{name}: {key} is missing; there are {', '.join(arrays) or 'no'} others")
+            raise ValueError(f"{name}: {key} is missing; found {', '.join(arrays) or 'no others'}")
     if mode not in GATES:
         raise ValueError(f"{name}: mode={mode!r} is unknown; choose one of {', '.join(GATES)}")
     projection = arrays["weight_hr_l0"].shape[0] if "weight_hr_l0" in arrays else None

@@ -1,7 +1,7 @@
 """Weights as safetensors files, through the safetensors package, under PyTorch's keys.
 
 Source: the format's description, https://huggingface.co/docs/safetensors: eight bytes with the length of a JSON header,
-the header (dtype, shape and place of each tensor, and a map of strings), and the numbers.
+the header (dtype, shape and offsets of each tensor, and a map of strings), and the data.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ..outside import STRICT_JSON, open_outside
 __all__ = ["SafetensorsError", "load_model", "load_safetensors", "safetensors_metadata", "save_safetensors"]
 
 _MOST = 64 * 1024**3  # bytes of a file
-_MOST_HEADER = 100_000_000  # as the format's own library has it
-_DIGEST = "retrograd.sha256"  # in the metadata of the files that we write
+_MOST_HEADER = 100_000_000  # the limit of the format's own library
+_DIGEST = "retrograd.sha256"  # a key in the metadata of files we write
 _MISSING = 'safetensors is not installed: pip install "retrograd[safetensors]"'
 
 
 class SafetensorsError(ValueError):
-    """A file holds no weights that can be used, or could not be written; the message says which file and why."""
+    """A file does not hold usable weights or could not be written; the message says which file and why."""
 
 
 def _bfloat16(data: bytes) -> np.ndarray:
-    """The upper halves of float32 numbers."""
+    """bfloat16 numbers, the upper halves of float32, as float32."""
     return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
 
 
@@ -43,11 +43,11 @@ def _bools(data: bytes) -> np.ndarray:
     return checked_bools("it", np.frombuffer(data, np.bool_)).copy()
 
 
-def _numbers(stored: str, kept: type) -> Callable[[bytes], np.ndarray]:
-    return lambda data: np.frombuffer(data, stored).astype(kept)
+def _numbers(stored: str, converted: type) -> Callable[[bytes], np.ndarray]:
+    return lambda data: np.frombuffer(data, stored).astype(converted)
 
 
-# dtype in the file -> an array of one of the four element types of a Tensor
+# dtype in the file -> a reader that returns one of the four dtypes of a Tensor
 _READ: dict[str, Callable[[bytes], np.ndarray]] = {
     "F64": _numbers("<f8", np.float64),
     "F32": _numbers("<f4", np.float32),
@@ -64,17 +64,18 @@ def save_safetensors(
     path: str | Path,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the state of a module, or named tensors, to a safetensors file that PyTorch's safetensors.torch can read.
+    """Write the state of a module, or named tensors, to a safetensors file, readable by safetensors.torch.
 
-    The file is written beside its place and moved there when it is whole: one that was there stays until then.
+    The file is written atomically: an existing one is kept until the new one is complete.
 
     model_or_state_dict: a Module, whose ``state_dict()`` is written; or a dict of Tensors or arrays of float32,
         float64, int64 or bool.
-    metadata: texts to keep in the file. A digest of the tensors is added, by which ``load_safetensors`` notices damage.
+    metadata: strings to store in the file. A digest of the tensors is added, so that ``load_safetensors`` detects
+        damage.
 
     Raises:
         ImportError: the safetensors package is not installed.
-        TypeError: a key or value is of another type; a key or value of metadata is no string.
+        TypeError: a key or value has another type, or a key or value of metadata is not a string.
         SafetensorsError: the file could not be written; an earlier one is unchanged.
     """
     package = _package()
@@ -107,20 +108,20 @@ def save_safetensors(
 
 
 def load_safetensors(path: str | Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, with the element types that a Tensor can have.
+    """The tensors of a safetensors file by name, in dtypes that a Tensor can have.
 
-    float16 and bfloat16 become float32, integers of fewer than 64 bits int64; all of these keep their values exactly.
+    float16 and bfloat16 become float32, integers of fewer than 64 bits int64; all without loss.
 
     Raises:
         ImportError: the safetensors package is not installed.
-        SafetensorsError: there is no such file; it is none of the format, cut off or changed; or a tensor has an
-            element type that no Tensor has.
+        SafetensorsError: there is no such file; it is not in the format, truncated or changed; or a tensor has a dtype
+            that a Tensor cannot have.
     """
     return _read(Path(path))[0]
 
 
 def safetensors_metadata(path: str | Path) -> dict[str, str]:
-    """The texts that were saved with the tensors.
+    """The metadata strings of a safetensors file.
 
     Raises: as ``load_safetensors``.
     """
@@ -132,12 +133,12 @@ def safetensors_metadata(path: str | Path) -> dict[str, str]:
 def load_model(model: Module, filename: str | Path, strict: bool = True) -> IncompatibleKeys:
     """Copy the tensors of a safetensors file into the parameters and buffers of ``model``.
 
-    strict: False leaves what the file lacks as it is and ignores what the model lacks; shapes must fit all the same.
+    strict: False leaves parameters missing from the file unchanged and ignores unknown ones; shapes must still fit.
     Returns ``(missing_keys, unexpected_keys)``.
 
     Raises:
         ImportError: the safetensors package is not installed.
-        SafetensorsError: the file cannot be used, or its tensors do not fit; nothing was changed.
+        SafetensorsError: the file cannot be used, or its tensors do not fit; nothing is changed.
     """
     state = load_safetensors(filename)
     try:
@@ -155,17 +156,19 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             length = int.from_bytes(text, "little")
             if len(text) < 8 or length > min(size - 8, _MOST_HEADER):
                 raise SafetensorsError(
-                    f"{path} is no safetensors file, or was cut off or damaged: no header of {length:,} bytes is there"
+                    f"{path} is not a safetensors file, or was cut off or damaged: it has no header of {length:,} bytes"
                 )
             content = text + file.read(size - 8)
     except OSError as error:
         raise SafetensorsError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
-        found = dict(package.deserialize(content))
+        entries = dict(package.deserialize(content))
         header = json.loads(content[8 : 8 + length].decode(), **STRICT_JSON)
     except (package.SafetensorError, ValueError, RecursionError) as error:
-        raise SafetensorsError(f"{path} is no safetensors file, or was cut off or damaged: {reason(error)}") from error
-    arrays = {key: _array(path, key, found[key]) for key in header if key in found}  # in the order of the file
+        raise SafetensorsError(
+            f"{path} is not a safetensors file, or was cut off or damaged: {reason(error)}"
+        ) from error
+    arrays = {key: _array(path, key, entries[key]) for key in header if key in entries}  # in file order
     metadata = header.get("__metadata__") or {}
     if _DIGEST in metadata and metadata[_DIGEST] != _digest(arrays):
         raise SafetensorsError(f"{path} was changed after it was written (SHA-256 differs); get it again")
@@ -176,8 +179,7 @@ def _array(path: Path, key: str, entry: Mapping[str, Any]) -> np.ndarray:
     read = _READ.get(entry["dtype"])
     if read is None:
         raise SafetensorsError(
-            f"{path}: {brief(key)} is {entry['dtype']}, which no Tensor can hold; convert it to float32 where it was "
-            "made"
+            f"{path}: {brief(key)} is {entry['dtype']}, which a Tensor cannot hold; convert it to float32 first"
         )
     try:
         return read(entry["data"]).reshape(entry["shape"])

@@ -1,4 +1,4 @@
-"""Smooth activations, softmax and its kin as layers. ``inplace=True`` changes the input, as PyTorch does."""
+"""Smooth activations, softmax and its variants as layers. ``inplace=True`` overwrites the input, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sigmoid(Module):
     """y = 1 / (1 + exp(-x)).
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ class Tanh(Module):
     """y = (exp(x) - exp(-x)) / (exp(x) + exp(-x)).
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class SiLU(Module):
     """y = x * sigmoid(x).
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -71,7 +71,7 @@ class Mish(Module):
     """y = x * tanh(log(1 + exp(x))).
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -86,10 +86,10 @@ class Mish(Module):
 
 
 class GELU(Module):
-    """y = x * P(X <= x) for a normal X; approximate="tanh" takes a formula with tanh instead.
+    """y = x * P(X <= x) for a normal X; approximate="tanh" uses the tanh approximation.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: approximate is neither "none" nor "tanh".
     """
 
@@ -108,7 +108,7 @@ class ELU(Module):
     """y = x where x > 0, alpha * (exp(x) - 1) elsewhere.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
@@ -127,7 +127,7 @@ class SELU(Module):
     """y = scale * x where x > 0, scale * alpha * (exp(x) - 1) elsewhere, with alpha = 1.6733 and scale = 1.0507.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -145,7 +145,7 @@ class CELU(Module):
     """y = x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: alpha is 0.
     """
 
@@ -165,7 +165,7 @@ class Softplus(Module):
     """y = log(1 + exp(beta * x)) / beta, and x where beta * x > threshold.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
@@ -184,7 +184,7 @@ class LogSigmoid(Module):
     """y = log(sigmoid(x)), computed without overflow.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ class Softsign(Module):
     """y = x / (1 + |x|).
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -206,7 +206,7 @@ class Tanhshrink(Module):
     """y = x - tanh(x).
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -217,9 +217,9 @@ class GLU(Module):
     """y = a * sigmoid(b), where a and b are the halves of x along the axis dim.
 
     Raises:
-        TypeError: x is no floating point Tensor.
-        IndexError: x has no axis dim.
-        ValueError: its extent is odd.
+        TypeError: input is not a floating-point Tensor.
+        IndexError: input has no axis dim.
+        ValueError: the extent of axis dim is odd.
     """
 
     def __init__(self, dim: int = -1) -> None:
@@ -234,12 +234,12 @@ class GLU(Module):
 
 
 class _AlongAxis(Module):
-    """A layer that works along the axis dim; PyTorch's guess for dim=None is not taken over."""
+    """A layer along axis dim; unlike PyTorch, dim=None is refused, not guessed."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         if isinstance(dim, bool) or not isinstance(dim, int):
-            raise ValueError(f"{type(self).__name__}: dim={dim!r}; name the axis, for x (N, C) it is dim=1")
+            raise ValueError(f"{type(self).__name__}: dim={dim!r} must be an int; for input (N, C) pass dim=1")
         self.dim = dim
 
     def extra_repr(self) -> str:
@@ -251,8 +251,8 @@ class Softmax(_AlongAxis):
 
     Raises:
         ValueError: dim is missing.
-        IndexError: x has no axis dim.
-        TypeError: x is no floating point Tensor.
+        IndexError: input has no axis dim.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -264,8 +264,8 @@ class LogSoftmax(_AlongAxis):
 
     Raises:
         ValueError: dim is missing.
-        IndexError: x has no axis dim.
-        TypeError: x is no floating point Tensor.
+        IndexError: input has no axis dim.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -277,8 +277,8 @@ class Softmin(_AlongAxis):
 
     Raises:
         ValueError: dim is missing.
-        IndexError: x has no axis dim.
-        TypeError: x is no floating point Tensor.
+        IndexError: input has no axis dim.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -286,11 +286,11 @@ class Softmin(_AlongAxis):
 
 
 class Softmax2d(Module):
-    """y = softmax of x (N, C, H, W) or (C, H, W) over the channels, at every place.
+    """y = softmax of x (N, C, H, W) or (C, H, W) over the channels, at every pixel.
 
     Raises:
-        ValueError: x has another number of axes.
-        TypeError: x is no floating point Tensor.
+        ValueError: input has the wrong number of axes.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -300,5 +300,5 @@ class Softmax2d(Module):
 
 
 def inplace_text(inplace: bool, before: str = "") -> str:
-    """What a repr says of the option."""
+    """``inplace=True`` for a repr, empty if it is False."""
     return f"{before}inplace=True" if inplace else ""

@@ -1,4 +1,4 @@
-"""Containers of modules: Sequential calls them in turn, ModuleList and ModuleDict only hold them."""
+"""Containers of modules: Sequential runs them in order, ModuleList and ModuleDict only hold them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
 class _Indexed(Module):
-    """What Sequential and ModuleList share: children that are found by position."""
+    """Base of Sequential and ModuleList: children indexed by position."""
 
     def __len__(self) -> int:
         return len(self._child_names)
@@ -45,23 +45,23 @@ class _Indexed(Module):
         self.register_module(self._name_at(index), module)
 
     def __delitem__(self, index: slice | SupportsIndex) -> None:
-        """Remove modules; those behind them move up, so that the names stay 0, 1, 2, ..."""
+        """Remove modules and renumber the rest, so that the names stay 0, 1, 2, ..."""
         names = list(self._child_names)
-        gone = set(names[index]) if isinstance(index, slice) else {self._name_at(index)}
-        kept = [self.__dict__[name] for name in names if name not in gone]
+        removed = set(names[index]) if isinstance(index, slice) else {self._name_at(index)}
+        remaining = [self.__dict__[name] for name in names if name not in removed]
         for name in names:
             delattr(self, name)
-        for module in kept:
+        for module in remaining:
             self.append(module)
 
     def append(self, module: Module) -> Self:
-        """Add module at the end."""
+        """Append module."""
         _require_module(type(self).__name__, module)
         self.register_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Add every module of an iterable at the end."""
+        """Append every module of an iterable."""
         added = list(modules)
         for module in added:
             _require_module(type(self).__name__, module)
@@ -70,10 +70,10 @@ class _Indexed(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Self:
-        """Put module before position index.
+        """Insert module before position index.
 
         Raises:
-            IndexError: index lies outside -len..len.
+            IndexError: index is outside -len..len.
         """
         _require_module(type(self).__name__, module)
         size = len(self)
@@ -102,12 +102,12 @@ class _Indexed(Module):
 
 
 class Sequential(_Indexed):
-    """Calls its modules in turn, each with the result of the one before.
+    """Runs its modules in order, each on the output of the previous one.
 
     args: modules (named "0", "1", ...) or one dict of name -> module.
 
     Raises:
-        TypeError: an argument is no Module.
+        TypeError: an argument is not a Module.
     """
 
     def __init__(self, *args: Module | Mapping[str, Module]) -> None:
@@ -128,7 +128,7 @@ class Sequential(_Indexed):
         return Sequential(*self, *other)
 
     def __mul__(self, times: int) -> Sequential:
-        """The modules several times over: the same objects, which share their parameters."""
+        """The modules repeated: the same objects, so repetitions share parameters."""
         if isinstance(times, bool) or not isinstance(times, int):
             return NotImplemented
         if times < 1:
@@ -151,7 +151,7 @@ class ModuleList(_Indexed):
     """A list of modules, registered so that their parameters are found; it has no forward.
 
     Raises:
-        TypeError: an element is no Module.
+        TypeError: an element is not a Module.
     """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
@@ -166,7 +166,7 @@ class ModuleList(_Indexed):
         return ModuleList([*self, *modules])
 
     def _entries(self, number: Callable[[Any], int]) -> list[tuple[str, Any]]:
-        """As in PyTorch's repr, a run of equal modules comes once: ``(0-2): 3 x Linear(...)``."""
+        """As in PyTorch's repr, a run of equal modules is one entry: ``(0-2): 3 x Linear(...)``."""
         entries = []
         position = 0
         for _, equal in groupby(self, number):
@@ -178,13 +178,13 @@ class ModuleList(_Indexed):
 
 
 class ModuleDict(Module):
-    """A dict of modules, in the order they were added, registered so that their parameters are found; no forward.
+    """A dict of modules in insertion order, registered so that their parameters are found; it has no forward.
 
-    modules: a mapping of name -> module, or pairs of these.
+    modules: a mapping of name -> module, or (name, module) pairs.
 
     Raises:
-        TypeError: a value is no Module or a key no str.
-        KeyError: a key is empty, has a dot, or is the name of an attribute.
+        TypeError: a value is not a Module or a key is not a str.
+        KeyError: a key is empty, contains a dot, or is the name of an attribute.
     """
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
@@ -194,7 +194,7 @@ class ModuleDict(Module):
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._child_names:
-            raise KeyError(f"ModuleDict: there is no module {key!r}; it holds {list(self._child_names)}")
+            raise KeyError(f"ModuleDict: no module {key!r}; it holds {list(self._child_names)}")
         return self.__dict__[key]
 
     def __setitem__(self, key: str, module: Module) -> None:
@@ -202,7 +202,7 @@ class ModuleDict(Module):
         self.register_module(key, module)
 
     def __delitem__(self, key: str) -> None:
-        self[key]  # a message of its own
+        self[key]  # raises KeyError with its own message
         delattr(self, key)
 
     def __len__(self) -> int:
@@ -223,7 +223,7 @@ class ModuleDict(Module):
         """Remove the module under key and return it.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such module.
         """
         module: Module = self[key]
         del self[key]
@@ -239,7 +239,7 @@ class ModuleDict(Module):
         return {key: self.__dict__[key] for key in self}.values()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules, or put them in the places of those with the same names."""
+        """Add modules, replacing those with the same names."""
         added = dict(modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules)
         for module in added.values():
             _require_module("ModuleDict", module)
@@ -249,4 +249,4 @@ class ModuleDict(Module):
 
 def _require_module(container: str, module: object) -> None:
     if not isinstance(module, Module):
-        raise TypeError(f"{container}: {module!r} is no Module but {type(module).__name__}")
+        raise TypeError(f"{container}: {module!r} is not a Module but {type(module).__name__}")

@@ -1,7 +1,7 @@
 """Recurrent layers whose products are convolutions: ConvRNN, ConvLSTM and ConvGRU in 1, 2 and 3 dimensions.
 
-The input's convolution is one for all steps; the state's follows step by step. The equations are those of
-``conv_recurrent_cell``, and so are the parameters: a cell's state_dict loads into a layer.
+One convolution covers the inputs of all steps; the state is convolved step by step. Equations and parameters are those
+of ``conv_recurrent_cell``: a cell's state_dict loads into a layer.
 
 T steps, N sequences, Ci input channels, C hidden channels, I and O extents of input and state, G gates.
 """
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class _OverTime(ConvCell):
-    """A cell over a whole sequence."""
+    """A cell run over a whole sequence."""
 
     batch_first: bool
     reverse: bool
@@ -48,13 +48,13 @@ class _OverTime(ConvCell):
         self.batch_first, self.reverse, self.checkpoint = batch_first, reverse, checkpoint
 
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
-        """(y, state); hx: the state before the first step; lengths: (N,), 1 to T, beyond which y is 0."""
+        """(y, state); hx: the initial state; lengths: (N,), from 1 to T; y is 0 past a sequence's length."""
         name = type(self).__name__
         require_tensor(name, input)
         if input.array.ndim != self.ndim + 3:
             first = "N, T" if self.batch_first else "T, N"
             wanted = f"({first}, {self.in_channels}, {self.ndim} extents)"
-            raise ValueError(f"{name}: input.shape={input.array.shape}, needs {wanted}")
+            raise ValueError(f"{name}: input.shape={input.array.shape} must be {wanted}")
         x, counts = sequence(name, input, self.batch_first, lengths)
         if self.checkpoint is None or not is_grad_enabled():
             y, state = self._steps(x, hx, counts)
@@ -70,24 +70,24 @@ class _OverTime(ConvCell):
         return over_time(self._step, parts, state, counts, self.reverse)
 
     def _segment(self, x: Tensor, counts: np.ndarray | None, pair: bool, *states: Any) -> tuple[Tensor, Any]:
-        """Of Tensors one by one, which are watched for changes."""
+        """_steps with each state as a separate argument: Region watches Tensor arguments for changes."""
         return self._steps(x, states if pair else states[0], counts)
 
     def _segments(self, x: Tensor, state: Any, counts: np.ndarray | None, every: int) -> tuple[Tensor, Any]:
-        """The same, ``every`` steps at a time, of which nothing but the states between is kept."""
+        """_steps in segments of ``every`` steps, keeping only the states between them."""
         starts, ys = range(0, len(x.array), every), []
         for start in reversed(starts) if self.reverse else starts:
             left = None if counts is None else counts - start
             pair = isinstance(state, (tuple, list))
-            given = (x[start : start + every], left, pair, *(state if pair else [state]))
-            y, state = Region(self._segment, given, {}, partial(_drawing, get_rng_state())).run()
+            args = (x[start : start + every], left, pair, *(state if pair else [state]))
+            y, state = Region(self._segment, args, {}, partial(_drawing, get_rng_state())).run()
             ys.append(y)
         return cat(ys[::-1] if self.reverse else ys, 0), state
 
 
 @contextmanager
 def _drawing(state: dict[str, Any]) -> Iterator[None]:
-    """Random numbers as at a state: an activation may draw some."""
+    """Restore the generator's state within the block: an activation may draw random numbers."""
     with fork_rng():
         set_rng_state(state)
         yield
@@ -95,9 +95,9 @@ def _drawing(state: dict[str, Any]) -> Iterator[None]:
 
 _OF_LAYER = """
     batch_first: the batch is the first axis of x and y.
-    reverse: the sequence is read from its end; y stays in the order of time.
-    checkpoint: keep the states of every so many steps only, and compute what lies between again in backward; "auto":
-        the square root of T steps, with which memory then grows beside x and y."""
+    reverse: the sequence is read from its end; y stays in time order.
+    checkpoint: k, to keep only every k-th state and recompute the steps between in backward; "auto": the square root
+        of T, so that memory besides x and y grows with sqrt(T)."""
 
 
 def _of_layer(cls: type[ConvCell], axes: str) -> str:

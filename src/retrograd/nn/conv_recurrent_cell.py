@@ -1,7 +1,7 @@
 """Recurrent cells whose products are convolutions: ConvRNN, ConvLSTM and ConvGRU in 1, 2 and 3 dimensions.
 
-The equations are those of RNN, LSTM and GRU with W_ih * x and W_hh * h convolutions over the last axes; a unit is a
-channel at a place.
+The equations are those of RNN, LSTM and GRU with W_ih * x and W_hh * h as convolutions over the last axes; a unit is
+one channel at one position.
 
 N sequences, Ci input channels, C hidden channels, I and O extents of input and state, G gates.
 """
@@ -51,12 +51,12 @@ class ConvCell(Module):
         self.in_channels = check_number(name, "in_channels", in_channels)
         self.hidden_channels = check_number(name, "hidden_channels", hidden_channels)
         self.kernel_size = as_tuple(kernel_size, self.ndim, f"{name}: kernel_size", 1)
-        given = self.kernel_size if state_kernel_size is None else state_kernel_size
-        self.state_kernel_size = as_tuple(given, self.ndim, f"{name}: state_kernel_size", 1)
+        size = self.kernel_size if state_kernel_size is None else state_kernel_size
+        self.state_kernel_size = as_tuple(size, self.ndim, f"{name}: state_kernel_size", 1)
         if any(extent % 2 == 0 for extent in self.state_kernel_size):
             raise ValueError(
                 f"{name}: state_kernel_size={self.state_kernel_size} must be odd, so that the state keeps its extents; "
-                "it is kernel_size unless it is given"
+                "it defaults to kernel_size"
             )
         self.padding: Any = padding
         self.dilation = as_tuple(dilation, self.ndim, f"{name}: dilation", 1)
@@ -73,12 +73,12 @@ class ConvCell(Module):
         for key in ("bias_ih", "bias_hh"):
             self.register_parameter(key, Parameter(np.empty(rows, kind)) if bias else None)
         if peephole:
-            places = (1,) * self.ndim if self.peephole is True else self.peephole
-            self.weight_ch = Parameter(np.empty((3, hidden_channels, *places), kind))
+            extents = (1,) * self.ndim if self.peephole is True else self.peephole
+            self.weight_ch = Parameter(np.empty((3, hidden_channels, *extents), kind))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values: all from U(-b, b), b = 1 / sqrt(fan_in) of the convolution of the state."""
+        """Draw all values from U(-b, b), b = 1 / sqrt(fan_in) of the state's convolution."""
         bound = 1 / math.sqrt(self.hidden_channels * math.prod(self.state_kernel_size))
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
@@ -92,7 +92,7 @@ class ConvCell(Module):
         return conv_nd(name, self.ndim, x, self.weight_ih, self.bias_ih, 1, self.padding, self.dilation, 1)
 
     def _of_state(self, h: Tensor, rows: slice = slice(None)) -> Tensor:
-        """W_hh * h + b_hh, or some channels of it."""
+        """W_hh * h + b_hh, or only its channels ``rows``."""
         w: Tensor = self.weight_hh
         b: Tensor | None = self.bias_hh
         if rows != slice(None):
@@ -103,37 +103,37 @@ class ConvCell(Module):
         return list(Split.apply(a, [self.hidden_channels] * count, 1))
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """(h, new state) of the part of the gates that comes from the input (N, G*C, *O)."""
+        """(h, new state), from the input's part of the gates (N, G*C, *O) and the old state."""
         raise NotImplementedError
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
-        """hx: the state before, zeros by default."""
+        """hx: the previous state, zeros by default."""
         require_tensor(type(self).__name__, input)
         if input.array.ndim != self.ndim + 2:
             wanted = f"(N, {self.in_channels}, {self.ndim} extents)"
-            raise ValueError(f"{type(self).__name__}: input.shape={input.array.shape}, needs {wanted}")
+            raise ValueError(f"{type(self).__name__}: input.shape={input.array.shape} must be {wanted}")
         return self._step(self._of_input(input), hx)[1]
 
     def _state(self, ax: Tensor, state: Any, label: str = "hx") -> Tensor:
-        """A state (N, C, *O), zeros where there is none."""
+        """A checked state (N, C, *O), zeros for None."""
         name, shape = type(self).__name__, (ax.array.shape[0], self.hidden_channels, *ax.array.shape[2:])
         if state is None:
             return wrap(np.zeros(shape, ax.array.dtype))
         if not isinstance(state, Tensor):
-            raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a Tensor of shape {shape}")
+            raise TypeError(f"{name}: {label} must be a Tensor of shape {shape}, got {type(state).__name__}")
         if state.array.shape != shape:
-            raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {shape}")
+            raise ValueError(f"{name}: {label}.shape={state.array.shape} must be {shape}")
         return state
 
     def extra_repr(self) -> str:
         words = [str(self.in_channels), str(self.hidden_channels), f"kernel_size={self.kernel_size}"]
         ones = (1,) * self.ndim
-        usual = {
+        defaults = {
             "state_kernel_size": self.kernel_size, "padding": "same", "dilation": ones, "state_dilation": ones,
             "activation": "tanh", "peephole": False, "reset_after": True, "batch_first": False, "reverse": False,
             "checkpoint": None,
         }  # fmt: skip
-        for key, value in usual.items():
+        for key, value in defaults.items():
             own = getattr(self, key, value)
             if own != value and not isinstance(own, Module):
                 words.append(f"{key}={getattr(own, '__name__', repr(own))}")
@@ -175,14 +175,14 @@ class ConvLSTMCell(ConvCell):
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
         if state is not None and (not isinstance(state, (tuple, list)) or len(state) != 2):
-            raise ValueError(f"{type(self).__name__}: hx is {type(state).__name__}, needs a pair of states (h, c)")
+            raise ValueError(f"{type(self).__name__}: hx must be a pair (h, c), got {type(state).__name__}")
         h, c = (None, None) if state is None else state
         h, c = self._state(ax, h, "hx[0]"), self._state(ax, c, "hx[1]")
         i, f, g, o = self._cut(ax + self._of_state(h), 4)
         if self.peephole not in (False, True) and c.array.shape[2:] != self.peephole:
             raise ValueError(
-                f"{type(self).__name__}: the state has extents {c.array.shape[2:]}, and peephole={self.peephole} has a "
-                "weight for each place of others; give it the state's, or True for a weight for each channel"
+                f"{type(self).__name__}: peephole={self.peephole} must be the state's extents {c.array.shape[2:]}, or "
+                "True for one weight per channel"
             )
         of_i, of_f, of_o = unbind(self.weight_ch, 0) if self.peephole else (None, None, None)
         if of_i is not None:
@@ -234,9 +234,9 @@ _DOC = """{kind}: {equations}.
     state_kernel_size: K, odd, by default R; the convolution of the state keeps its extents.
     padding: of the input: an int, one per axis, pairs, or a word of ``nn.functional.conv2d`` such as "valid"; by
         default "same", and then O = I.
-    dilation, state_dilation: of the two convolutions.
-    bias: whether there are bias_ih and bias_hh.
-    activation: what stands for tanh, a name or a function.{own}{of_layer}
+    dilation, state_dilation: dilation of the two convolutions.
+    bias: whether to have bias_ih and bias_hh.
+    activation: replaces tanh: a name or a function.{own}{of_layer}
 
     All parameters are drawn from U(-b, b), b = 1 / sqrt(C * product of K).
 
@@ -244,19 +244,19 @@ _DOC = """{kind}: {equations}.
 
     Raises:
         ValueError: an argument is out of range, or a shape does not fit.
-        TypeError: an input has another dtype than the weights.
+        TypeError: an input and the weights have different dtypes.
     """
 _RNN = {"gates": "1", "equations": "h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)", "own": ""}
 _LSTM = {
     "gates": "4",
     "equations": "c' = f c + i g, h' = o tanh(c')",
-    "own": "\n    peephole: i and f see c, and o sees c', through weight_ch. True: channel by channel, (3, C, 1, ..);"
-    "\n        the state's extents: place by place as well, (3, C, *O), as in the paper.",
+    "own": "\n    peephole: i and f see c, and o sees c', through weight_ch. True: one weight per channel, (3, C, 1,"
+    "\n        ..); the state's extents: one per channel and position, (3, C, *O), as in the paper.",
 }
 _GRU = {
     "gates": "3",
     "equations": "h' = (1 - z) n + z h",
-    "own": "\n    reset_after: False puts the reset gate before the convolution of the state, r h, not behind it.",
+    "own": "\n    reset_after: False puts the reset gate before the convolution of the state, r h, not after it.",
 }
 _SOURCES = {
     "1": "Gluon's ConvRNNCell, MXNet 1.9.1.",
@@ -266,7 +266,7 @@ _SOURCES = {
 
 
 def described(cls: type[ConvCell], first: str, shapes: str, of_layer: str = "") -> str:
-    """The docstring of a class, which begins with ``first``."""
+    """The docstring of a class, starting with ``first``."""
     words = {1: _RNN, 4: _LSTM, 3: _GRU}[cls.gates]
     return _DOC.format(kind=first, shapes=shapes, of_layer=of_layer, source=_SOURCES[words["gates"]], **words)
 

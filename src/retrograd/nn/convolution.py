@@ -1,4 +1,4 @@
-"""Convolution and transposed convolution layers: one class each for all numbers of axes.
+"""Convolution and transposed convolution layers: one class each for any number of axes.
 
 Ci/Co input and output channels, I/R/O extents of input, kernel and output, g groups, d dilation, s stride.
 """
@@ -27,10 +27,10 @@ Padding = str | int | Sequence[int] | Sequence[tuple[int, int]]
 
 
 class _Convolution(Module):
-    """What both kinds share: the checked arguments, the parameters and their initial values."""
+    """Base of both kinds: argument checks, parameters and their initial values."""
 
     ndim: ClassVar[int]
-    fewest_channels: ClassVar[int] = 1  # a lazy layer begins with 0
+    fewest_channels: ClassVar[int] = 1  # a lazy layer starts at 0
     weight: Parameter
     bias: Parameter | None
 
@@ -89,7 +89,7 @@ class _Convolution(Module):
         return as_tuple(value, self.ndim, f"{type(self).__name__}: {argument}", at_least)
 
     def _padding(self, padding: Padding) -> Any:
-        """One int per axis where low and high are equal, else pairs; words as they are."""
+        """One int per axis if low and high are equal, else pairs; words unchanged."""
         if isinstance(padding, str):
             if padding not in PADDING_WORDS:
                 words = ", ".join(map(repr, PADDING_WORDS))
@@ -121,7 +121,7 @@ class _Convolution(Module):
             words.append("bias=False")
         if self.padding_mode != "zeros":
             words.append(f"padding_mode={self.padding_mode}")
-        if self.activation is not None and not isinstance(self.activation, Module):  # a module is shown as a child
+        if self.activation is not None and not isinstance(self.activation, Module):  # a module prints as a child
             words.append(f"activation={getattr(self.activation, '__name__', self.activation)}")
         if self.algorithm != "auto":
             words.append(f"algorithm={self.algorithm}")
@@ -139,14 +139,13 @@ class _Conv(_Convolution):
     kernel_size, stride, dilation: an int for all axes or one per axis.
     padding: the same, or a pair (low, high) per axis, or "valid", "same", "same_upper", "same_lower" or "causal".
     padding_mode: "zeros", "reflect", "replicate" or "circular".
-    activation: a function of y that belongs to the layer, or its name ("relu", "tanh", "sigmoid", "softplus",
-        "softsign", ...).
-    algorithm, workspace: how it is computed, and with how many MB of temporary memory at most.
-    The words, modes and algorithms are those of ``nn.functional.conv2d``.
+    activation: a function applied to y, or its name ("relu", "tanh", "sigmoid", "softplus", "softsign", ...).
+    algorithm, workspace: how to compute it, and the limit of temporary memory in MB.
+    Padding words, modes and algorithms are those of ``nn.functional.conv2d``.
 
     Raises:
-        ValueError: an argument is out of range, or x does not fit.
-        TypeError: x has another dtype than the weight.
+        ValueError: an argument is out of range, or the shape of input does not fit.
+        TypeError: input and weight have different dtypes.
     """
 
     def __init__(
@@ -197,7 +196,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTranspose(_Convolution):
-    """The gradient of a convolution to its input, as a layer: y[i*s + r*d - padding] += x[i] * weight[r].
+    """The gradient of a convolution with respect to its input: y[i*s + r*d - padding] += x[i] * weight[r].
 
     x (N, Ci, *I) or (Ci, *I) -> y (N, Co, *O) or (Co, *O); the activation comes last
     weight (Ci, Co/g, *R), bias (Co,), O = (I-1)*s - padding on both sides + d*(R-1) + output_padding + 1
@@ -205,15 +204,15 @@ class _ConvTranspose(_Convolution):
     kernel_size, stride, output_padding, dilation: an int for all axes or one per axis.
     padding: the same, or a pair (low, high) per axis, or "valid" (none), or "same", "same_upper", "same_lower" or
         "causal" (O = I*s).
-    padding_mode: "zeros", "reflect", "replicate" or "circular": how x goes on beyond its ends.
+    padding_mode: "zeros", "reflect", "replicate" or "circular": how x continues past its ends.
     activation, algorithm, workspace: as in a convolution.
-    adj: MXNet's name of output_padding.
-    target_shape: MXNet's: the extents *O of every output; padding becomes what is too much.
-    The words and modes are those of ``nn.functional.conv_transpose2d``.
+    adj: MXNet's name for output_padding.
+    target_shape: MXNet's: the extents *O of every output; padding is chosen to match.
+    Padding words and modes are those of ``nn.functional.conv_transpose2d``.
 
     Raises:
-        ValueError: an argument is out of range or contradicts another one, or x does not fit.
-        TypeError: x has another dtype than the weight.
+        ValueError: an argument is out of range or contradicts another one, or the shape of input does not fit.
+        TypeError: input and weight have different dtypes.
     """
 
     def __init__(
@@ -260,10 +259,10 @@ class _ConvTranspose(_Convolution):
         self._operator = f"conv_transpose{self.ndim}d"
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """output_size: the extents *O wanted (or the whole shape), where stride leaves a choice.
+        """output_size: the extents *O (or the whole shape), where stride allows several.
 
         Raises:
-            ValueError: nothing leads to output_size; says which sizes are possible.
+            ValueError: output_size is not possible; the message lists the sizes that are.
         """
         output_padding = self.output_padding if output_size is None else 0
         y = conv_transpose_nd(

@@ -1,4 +1,4 @@
-"""Deformable convolution layers: with offsets from outside, and with a convolution of their own that makes them.
+"""Deformable convolution layers: with offsets as an input, or predicted by a convolution of their own.
 
 Ci/Co input and output channels, I/R/O extents of input, kernel and output, D deformable groups.
 """
@@ -21,17 +21,17 @@ __all__ = ["DeformConv2d", "DeformableConvolution", "ModulatedDeformableConvolut
 class DeformConv2d(_Convolution):
     """Deformable convolution as a layer: ``layer(x, offset, mask=None)``, see ``nn.functional.deform_conv2d``.
 
-    x (N, Ci, H, W), offset (N, 2*D*R, *O), mask (N, D*R, *O) or None -> y (N, Co, *O); or all without batch axis
+    x (N, Ci, H, W), offset (N, 2*D*R, *O), mask (N, D*R, *O) or None -> y (N, Co, *O); or all without a batch axis
     weight (Co, Ci/groups, RH, RW), bias (Co,), R = RH*RW
 
     kernel_size, stride, dilation: an int for both axes or one per axis.
     padding: the same, or a pair (low, high) per axis, or a word ("valid", "same", ...), as in ``Conv2d``.
-    activation: a function of y that belongs to the layer, or its name ("relu", ...).
-    workspace: MB for what is read of x at the taps.
+    activation: a function applied to y, or its name ("relu", ...).
+    workspace: MB for the samples of x at the taps.
 
     Raises:
-        ValueError: an argument is out of range, or x, offset or mask do not fit.
-        TypeError: x, offset or mask have another dtype than the weight.
+        ValueError: an argument is out of range, or the shape of input, offset or mask does not fit.
+        TypeError: input, offset or mask and the weight have different dtypes.
 
     Source: ``torchvision.ops.DeformConv2d``.
     """
@@ -68,9 +68,9 @@ class DeformConv2d(_Convolution):
 
 
 class _WithOffsets(DeformConv2d):
-    """What both layers that make their own offsets share: the convolution ``offset``, which begins with zeros."""
+    """Base of the layers that predict their offsets: the convolution ``offset``, initialised to zeros."""
 
-    numbers: int  # that ``offset`` makes for a tap
+    numbers: int  # outputs of ``offset`` per tap
 
     def __init__(
         self,
@@ -95,29 +95,29 @@ class _WithOffsets(DeformConv2d):
             workspace=workspace,
             dtype=dtype,
         )
-        name, many = type(self).__name__, num_deformable_group
-        if isinstance(many, bool) or not isinstance(many, int) or many < 1 or in_channels % many:
+        name, count = type(self).__name__, num_deformable_group
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1 or in_channels % count:
             raise ValueError(
-                f"{name}: num_deformable_group={many!r} must be an int of at least 1 that divides "
+                f"{name}: num_deformable_group={count!r} must be an int of at least 1 that divides "
                 f"in_channels={in_channels}"
             )
-        self.num_deformable_group = many
-        made = self.numbers * many * self.kernel_size[0] * self.kernel_size[1]
-        if made % groups:
+        self.num_deformable_group = count
+        channels = self.numbers * count * self.kernel_size[0] * self.kernel_size[1]
+        if channels % groups:
             raise ValueError(
-                f"{name}: groups={groups} must divide the {made} channels of the offsets too; to make them by another "
-                f"convolution, use DeformConv2d"
+                f"{name}: groups={groups} must divide the {channels} channels of the offsets too; to compute "
+                f"offsets with another convolution, use DeformConv2d"
             )
         self.offset = Conv2d(
-            in_channels, made, self.kernel_size, self.stride, self.padding, self.dilation, groups, offset_bias,
+            in_channels, channels, self.kernel_size, self.stride, self.padding, self.dilation, groups, offset_bias,
             workspace=workspace, dtype=dtype,
         )  # fmt: skip
         self._reset_offset()
 
     def reset_parameters(self) -> None:
-        """Draw new values for weight and bias, as ``Conv2d``; those of ``offset`` become zeros."""
+        """Draw weight and bias as ``Conv2d`` does; set those of ``offset`` to zeros."""
         super().reset_parameters()
-        if hasattr(self, "offset"):  # not yet when it is made
+        if hasattr(self, "offset"):  # not yet in __init__
             self._reset_offset()
 
     def _reset_offset(self) -> None:
@@ -126,26 +126,26 @@ class _WithOffsets(DeformConv2d):
             init.zeros_(self.offset.bias)
 
     def extra_repr(self) -> str:
-        many = self.num_deformable_group
-        return super().extra_repr() + (f", num_deformable_group={many}" if many > 1 else "")
+        count = self.num_deformable_group
+        return super().extra_repr() + (f", num_deformable_group={count}" if count > 1 else "")
 
 
 class DeformableConvolution(_WithOffsets):
-    """Deformable convolution (v1) that makes its own offsets, by the convolution ``offset`` of the same geometry.
+    """Deformable convolution (v1) whose offsets come from its own convolution ``offset``, of the same geometry.
 
     x (N, Ci, H, W) or (Ci, H, W) -> y (N, Co, *O) or (Co, *O)
     weight (Co, Ci/groups, RH, RW), bias (Co,), offset.weight (2*D*R, Ci/groups, RH, RW), offset.bias (2*D*R,)
 
-    The weights of ``offset`` begin with zeros, and the layer as an ordinary convolution.
+    The weights of ``offset`` start at zero, so the layer starts as an ordinary convolution.
 
     kernel_size, stride, padding, dilation, groups, bias, activation: as in ``Conv2d``; ``offset`` has the same groups.
     num_deformable_group: D; each group of Ci/D channels has its own offsets.
     offset_bias: whether ``offset`` has a bias.
-    workspace: as in ``DeformConv2d``, and of the convolution ``offset``.
+    workspace: as in ``DeformConv2d``; also used for the convolution ``offset``.
 
     Raises:
-        ValueError: an argument is out of range, or x does not fit.
-        TypeError: x has another dtype than the weight.
+        ValueError: an argument is out of range, or the shape of input does not fit.
+        TypeError: input and weight have different dtypes.
 
     Source: MXNet's ``gluon.nn.DeformableConvolution``; J. Dai et al., 2017, arXiv:1703.06211.
     """
@@ -157,22 +157,22 @@ class DeformableConvolution(_WithOffsets):
 
 
 class ModulatedDeformableConvolution(_WithOffsets):
-    """Deformable convolution (v2) that makes its own offsets and mask, by the convolution ``offset``.
+    """Deformable convolution (v2) whose offsets and mask come from its own convolution ``offset``.
 
     x (N, Ci, H, W) or (Ci, H, W) -> y (N, Co, *O) or (Co, *O)
     weight (Co, Ci/groups, RH, RW), bias (Co,), offset.weight (3*D*R, Ci/groups, RH, RW), offset.bias (3*D*R,)
 
-    Of the channels that ``offset`` makes the first 2*D*R are offsets; of the others, z, the mask is 2*sigmoid(z). Its
-    weights begin with zeros, the mask with ones, and the layer as an ordinary convolution.
+    The first 2*D*R output channels of ``offset`` are offsets; the others, z, give the mask 2*sigmoid(z). Its weights
+    start at zero and the mask at one, so the layer starts as an ordinary convolution.
 
     kernel_size, stride, padding, dilation, groups, bias, activation: as in ``Conv2d``; ``offset`` has the same groups.
     num_deformable_group: D; each group of Ci/D channels has its own offsets and mask.
     offset_bias: whether ``offset`` has a bias.
-    workspace: as in ``DeformConv2d``, and of the convolution ``offset``.
+    workspace: as in ``DeformConv2d``; also used for the convolution ``offset``.
 
     Raises:
-        ValueError: an argument is out of range, or x does not fit.
-        TypeError: x has another dtype than the weight.
+        ValueError: an argument is out of range, or the shape of input does not fit.
+        TypeError: input and weight have different dtypes.
 
     Source: MXNet's ``gluon.nn.ModulatedDeformableConvolution``; X. Zhu et al., 2018, arXiv:1811.11168.
     """
@@ -180,8 +180,8 @@ class ModulatedDeformableConvolution(_WithOffsets):
     numbers = 3
 
     def forward(self, input: Tensor) -> Tensor:  # type: ignore[override]
-        made = self.offset(input)
+        outputs = self.offset(input)
         split = self.offset.out_channels // 3 * 2
-        places = GetItem.apply(made, (..., slice(0, split), slice(None), slice(None)))
-        mask = sigmoid(GetItem.apply(made, (..., slice(split, None), slice(None), slice(None)))) * 2
-        return super().forward(input, places, mask)
+        offsets = GetItem.apply(outputs, (..., slice(0, split), slice(None), slice(None)))
+        mask = sigmoid(GetItem.apply(outputs, (..., slice(split, None), slice(None), slice(None)))) * 2
+        return super().forward(input, offsets, mask)

@@ -1,4 +1,4 @@
-"""Dropout layers. ``inplace=True`` changes the input, as PyTorch does."""
+"""Dropout layers. ``inplace=True`` overwrites the input, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Fe
 
 
 class _Dropout(Module):
-    """p, and the operator."""
+    """p and the operator."""
 
     operator: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"{type(self).__name__}: p={p} must be a probability, between 0 and 1")
+            raise ValueError(f"{type(self).__name__}: p={p} must be a probability, from 0 to 1")
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Any:
@@ -31,13 +31,13 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """In training every element is zeroed with probability p and the others are scaled by 1 / (1 - p).
+    """In training, zeroes every element with probability p and scales the others by 1 / (1 - p).
 
-    x and y of any one shape; in eval mode y = x. Source: Srivastava et al. 2014.
+    x of any shape, y of the same; in eval mode y = x. Source: Srivastava et al. 2014.
 
     Raises:
-        ValueError: p lies outside [0, 1].
-        TypeError: x is no floating point Tensor.
+        ValueError: p is outside [0, 1].
+        TypeError: input is not a floating-point Tensor.
     """
 
     operator = staticmethod(dropout)
@@ -47,8 +47,8 @@ class Dropout1d(_Dropout):
     """``Dropout`` of whole channels: x (N, C, W) or (C, W). Source: Tompson et al. 2015.
 
     Raises:
-        ValueError: p lies outside [0, 1], or x has other axes.
-        TypeError: x is no floating point Tensor.
+        ValueError: p is outside [0, 1], or input has the wrong number of axes.
+        TypeError: input is not a floating-point Tensor.
     """
 
     operator = staticmethod(dropout1d)
@@ -58,8 +58,8 @@ class Dropout2d(_Dropout):
     """``Dropout`` of whole channels: x (N, C, H, W) or (C, H, W). Source: Tompson et al. 2015.
 
     Raises:
-        ValueError: p lies outside [0, 1], or x has other axes.
-        TypeError: x is no floating point Tensor.
+        ValueError: p is outside [0, 1], or input has the wrong number of axes.
+        TypeError: input is not a floating-point Tensor.
     """
 
     operator = staticmethod(dropout2d)
@@ -69,8 +69,8 @@ class Dropout3d(_Dropout):
     """``Dropout`` of whole channels: x (N, C, D, H, W) or (C, D, H, W). Source: Tompson et al. 2015.
 
     Raises:
-        ValueError: p lies outside [0, 1], or x has other axes.
-        TypeError: x is no floating point Tensor.
+        ValueError: p is outside [0, 1], or input has the wrong number of axes.
+        TypeError: input is not a floating-point Tensor.
     """
 
     operator = staticmethod(dropout3d)
@@ -82,8 +82,8 @@ class AlphaDropout(_Dropout):
     Source: Klambauer et al. 2017.
 
     Raises:
-        ValueError: p lies outside [0, 1].
-        TypeError: x is no floating point Tensor.
+        ValueError: p is outside [0, 1].
+        TypeError: input is not a floating-point Tensor.
     """
 
     operator = staticmethod(alpha_dropout)
@@ -93,8 +93,8 @@ class FeatureAlphaDropout(_Dropout):
     """``AlphaDropout`` of whole channels: x (N, C, *I).
 
     Raises:
-        ValueError: p lies outside [0, 1], or x has less than 2 axes.
-        TypeError: x is no floating point Tensor.
+        ValueError: p is outside [0, 1], or input has fewer than 2 axes.
+        TypeError: input is not a floating-point Tensor.
     """
 
     operator = staticmethod(feature_alpha_dropout)

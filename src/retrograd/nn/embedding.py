@@ -1,4 +1,4 @@
-"""Tables of vectors that are looked up by number."""
+"""Tables of vectors, looked up by index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
-    """What both have in common: the table and its options."""
+    """Base of both: the table and its options."""
 
     weight: Parameter
 
@@ -40,7 +40,7 @@ class _Table(Module):
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"{name}: padding_idx={padding_idx} is out of range for num_embeddings={num_embeddings}")
         if sparse:
-            raise ValueError(f"{name}: sparse=True is not supported; leave it out, the gradient is dense")
+            raise ValueError(f"{name}: sparse=True is not supported; leave it out (gradients are dense)")
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
@@ -53,7 +53,7 @@ class _Table(Module):
         else:
             if weight.array.shape != (num_embeddings, embedding_dim):
                 raise ValueError(
-                    f"{name}: _weight.shape={weight.array.shape}, needs ({num_embeddings}, {embedding_dim})"
+                    f"{name}: _weight.shape={weight.array.shape} must be ({num_embeddings}, {embedding_dim})"
                 )
             self.weight = weight if isinstance(weight, Parameter) else Parameter(weight.array)
 
@@ -81,14 +81,13 @@ class Embedding(_Table):
 
     weight (num_embeddings, embedding_dim), drawn from N(0, 1).
 
-    padding_idx: this row starts as 0 and gets no gradient. max_norm: rows that are used and have a larger
-    ``norm_type``-norm are first scaled down to it, in place. scale_grad_by_freq: the gradient of a row is divided by
-    how often it is used.
+    padding_idx: this row starts as 0 and gets no gradient. max_norm: rows looked up whose ``norm_type``-norm is larger
+    are first scaled down to it, in place. scale_grad_by_freq: divide the gradient of a row by the number of its uses.
 
     Raises:
-        ValueError: a size is negative, padding_idx is out of range, or sparse is True, which is not supported.
-        IndexError: an element of x is not in [0, num_embeddings).
-        TypeError: x holds no int64.
+        ValueError: a size is negative, padding_idx is out of range, or sparse is True (not supported).
+        IndexError: an element of input is outside [0, num_embeddings).
+        TypeError: input is not int64.
     """
 
     def __init__(
@@ -122,10 +121,10 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """A layer with the table ``embeddings`` (V, D), which is not trained with ``freeze``.
+        """A layer with the table ``embeddings`` (V, D), not trained if ``freeze``.
 
         Raises:
-            ValueError: ``embeddings`` is no matrix.
+            ValueError: ``embeddings`` is not a matrix.
         """
         rows, columns = _table_shape(cls.__name__, embeddings)
         return cls(
@@ -145,17 +144,17 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of the rows that a bag names: x (bags, K), or (K,) with offsets (bags,) -> (bags, D)
+    """Sum, mean or maximum of the rows in each bag: x (bags, K), or (K,) with offsets (bags,) -> (bags, D)
 
     weight (num_embeddings, embedding_dim), drawn from N(0, 1). mode "sum", "mean" or "max".
 
-    include_last_offset: offsets also say where the last bag ends. The other options are those of ``Embedding``;
+    include_last_offset: offsets also hold the end of the last bag. The other options are those of ``Embedding``;
     entries equal to padding_idx do not count.
 
     Raises:
-        ValueError: as for ``Embedding``, or the mode or offsets are wrong.
-        IndexError: an element of x is not in [0, num_embeddings).
-        TypeError: x holds no int64.
+        ValueError: as for ``Embedding``, or mode or offsets are invalid.
+        IndexError: an element of input is outside [0, num_embeddings).
+        TypeError: input is not int64.
     """
 
     def __init__(
@@ -194,10 +193,10 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """A layer with the table ``embeddings`` (V, D), which is not trained with ``freeze``.
+        """A layer with the table ``embeddings`` (V, D), not trained if ``freeze``.
 
         Raises:
-            ValueError: ``embeddings`` is no matrix.
+            ValueError: ``embeddings`` is not a matrix.
         """
         rows, columns = _table_shape(cls.__name__, embeddings)
         layer = cls(
@@ -220,11 +219,11 @@ class EmbeddingBag(_Table):
 
 def _table_shape(name: str, embeddings: Any) -> tuple[int, int]:
     if not isinstance(embeddings, Tensor) or embeddings.array.ndim != 2:
-        what = (
+        got = (
             f"a Tensor of shape {embeddings.array.shape}"
             if isinstance(embeddings, Tensor)
             else type(embeddings).__name__
         )
-        raise ValueError(f"{name}.from_pretrained: embeddings is {what}, needs a Tensor (V, D)")
+        raise ValueError(f"{name}.from_pretrained: embeddings must be a Tensor (V, D), got {got}")
     rows, columns = embeddings.array.shape
     return rows, columns

@@ -1,7 +1,7 @@
-"""Says in an exception's message which module of the model it came from.
+"""Adds to an exception's message the path of the module that raised it.
 
-Nothing is tracked while a network runs: the names are found when an exception passes through Module.__call__,
-from the frames of its traceback.
+Nothing is tracked while a network runs: when an exception passes through Module.__call__, the names are read from the
+frames of its traceback.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _ATTRIBUTE = "_retrograd_module_path"
 
 
 def add_module_path(error: Exception, call: CodeType) -> None:
-    """Put ``in features.3 (Conv2d(16, 32, ...)): `` before the message of error.
+    """Prefix the message of error with ``in features.3 (Conv2d(16, 32, ...)): ``.
 
-    Every module on the way out calls this and replaces what the one inside it wrote, so that the outermost
-    module's words stay. An exception whose text is not its one argument (KeyError, OSError, ...) keeps its
-    arguments and gets the words as a note. ``call`` is the code of Module.__call__.
+    Every module on the way out replaces the prefix of the one inside it, so the outermost module's stays. An exception
+    whose text is not its only argument (KeyError, OSError, ...) keeps its arguments and gets a note instead. ``call``
+    is the code of Module.__call__.
     """
     words = f"in {_describe(_modules_in_traceback(error, call))}"
     previous: str | None = error.__dict__.get(_ATTRIBUTE)
     error.__dict__[_ATTRIBUTE] = words
-    # BaseException.__str__ shows the arguments; a class with its own shows something else.
+    # only BaseException.__str__ is known to print the arguments
     if type(error).__str__ is BaseException.__str__ and [type(arg) for arg in error.args] == [str]:
         message: str = error.args[0]
         if previous is not None:
@@ -59,7 +59,7 @@ def _describe(modules: list[Module]) -> str:
     names = [name for outer, inner in pairwise(modules) if (name := _name_in(outer, inner))]
     try:
         description = modules[-1].describe()
-    except Exception:  # a module whose repr does not work yet must not hide its error
+    except Exception:  # a failing repr must not hide the error
         description = type(modules[-1]).__name__
     return f"{'.'.join(names)} ({description})" if names else description
 

@@ -1,4 +1,4 @@
-"""Truth values that layers are made with: a text or a number in their place is refused, not taken for True."""
+"""Bool arguments of layers: a string or number is refused, not taken for True."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["checked"]
 
 
 def checked(init: Callable[..., None]) -> Callable[..., None]:
-    """``init``, which refuses anything but truth values for its parameters that are annotated as bool."""
+    """``init``, refusing anything but bools for the parameters annotated as bool."""
     parameters = list(inspect.signature(init).parameters.values())[1:]
     flags = [(place, p.name) for place, p in enumerate(parameters) if p.annotation in (bool, "bool")]
     if not flags:

@@ -1,4 +1,4 @@
-"""The activation that is folded into a layer: ``activation="relu"`` (Gluon, SINGA), ``act_fn`` (numpy-ml)."""
+"""The activation folded into a layer: ``activation="relu"`` (Gluon, SINGA), ``act_fn`` (numpy-ml)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NAMED: dict[str, Callable[..., Tensor]] = {
 
 
 def folded(name: str, activation: Any) -> Callable[[Tensor], Tensor]:
-    """The function that ``activation`` names, or is; ``name`` is the layer's in messages.
+    """The function that ``activation`` is or names; ``name`` is the layer's, for messages.
 
     Raises:
-        ValueError: there is none of this name.
-        TypeError: it is neither a name nor callable.
+        ValueError: activation is not a known name.
+        TypeError: activation is neither a string nor callable.
     """
     if isinstance(activation, str):
         function = _NAMED.get(activation.lower())

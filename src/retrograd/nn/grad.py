@@ -1,7 +1,7 @@
-"""Gradients of convolution and of transposed convolution as functions: to the input, the weight and the bias.
+"""Gradients of convolution and transposed convolution as functions: with respect to input, weight and bias.
 
 Convolution is a trilinear form of x, w and g (``retrograd.ops.convolution``), so each gradient is one of its three
-operators and can be differentiated itself: gradients of any order are made by composition.
+operators and is itself differentiable: gradients of any order follow by composition.
 
     value                    gradient to the input       to the weight             to the bias
     conv(x, w)               conv_input_grad(g, w)       conv_weight_grad(x, g)    sum of g over n, o
@@ -10,8 +10,8 @@ operators and can be differentiated itself: gradients of any order are made by c
 ``per_sample=True`` leaves out the sum over the batch: row n of the result is the gradient of sample n alone. The other
 options are those of the forward pass; padding is with zeros.
 
-input (N, Ci, *I), grad_output (N, Co, *O), both with N or both without; weight (Co, Ci/groups, *R), in a transposed
-convolution (Ci, Co/groups, *R). Source of the names: torch.nn.grad, which has input and weight of convolution.
+input (N, Ci, *I), grad_output (N, Co, *O), both with N or both without; weight (Co, Ci/groups, *R), or for a transposed
+convolution (Ci, Co/groups, *R). The names follow torch.nn.grad, which has input and weight of convolution.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def conv_backward(
     algorithm: str = "auto",
     workspace: float | None = None,
 ) -> Gradients:
-    """All gradients of a convolution over 1, 2 or 3 axes (weight.ndim - 2) in one call: to input, weight and bias.
+    """The gradients of a convolution over 1, 2 or 3 axes (weight.ndim - 2) to input, weight and bias, in one call.
 
-    Where ``output_mask`` is False the gradient is not computed and None stands in its place. ``input`` may be a shape
-    where the weight's gradient is not asked for, ``weight`` where the input's is not. The other arguments are those of
-    the forward pass; ``output_padding`` is for ``transposed`` alone.
+    A gradient whose ``output_mask`` is False is not computed; None is returned for it. ``input`` may be a shape if the
+    weight's gradient is not needed, ``weight`` if the input's is not. The other arguments are those of the forward
+    pass; ``output_padding`` is for ``transposed`` only.
 
-    per_sample: the gradients to weight (N, *weight.shape) and bias (N, Co) of every sample by itself.
+    per_sample: the gradients to weight (N, *weight.shape) and bias (N, Co) for each sample separately.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
-        ValueError: the shapes do not fit each other, the groups or the window; output_mask is not three truth values;
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
+        ValueError: the shapes do not fit each other, the groups or the window; output_mask is not three bools;
             output_padding without transposed; per_sample without a batch.
 
-    Source: torch.ops.aten.convolution_backward, of which ``bias_sizes`` is left out: they are (Co,).
+    Source: torch.ops.aten.convolution_backward, without ``bias_sizes``, which is always (Co,).
 
     >>> import retrograd as rg
     >>> x, w, g = rg.ones(8, 3, 9, 9), rg.ones(4, 3, 3, 3), rg.ones(8, 4, 7, 7)
@@ -74,7 +74,7 @@ def conv_backward(
         raise ValueError(f"{name}: output_mask={output_mask!r} must be three bools: for input, weight and bias")
     ndim = len(shape_of(name, "weight", weight)) - 2
     if not 1 <= ndim <= 3:
-        raise ValueError(f"{name}: weight has {ndim + 2} axes, needs 3 to 5 (two of channels, 1 to 3 of taps)")
+        raise ValueError(f"{name}: weight has {ndim + 2} axes, needs 3 to 5 (2 of channels, 1 to 3 of taps)")
     if not transposed and any(as_tuple(output_padding, ndim, f"{name}: output_padding", 0)):
         raise ValueError(
             f"{name}: output_padding={output_padding!r} is for a transposed convolution; set transposed=True"
@@ -102,10 +102,10 @@ def conv2d_input(
     """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
 
     The gradient of conv2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values are not
-    needed. The options are those of the forward pass; ``padding`` is as conv2d takes it: numbers, pairs or a word.
+    needed. The options are those of the forward pass; ``padding`` takes what conv2d takes: numbers, pairs or a word.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window.
     """
     call = Call("conv2d_input", 2, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
@@ -130,10 +130,10 @@ def conv2d_weight(
     The gradient of conv2d to its weight, of shape ``weight_size`` (Co, Ci/groups, *R); the weight's values are not
     needed. The options are those of the forward pass.
 
-    per_sample: the gradient of every sample by itself, (N, Co, Ci/groups, *R).
+    per_sample: the gradient of each sample separately, (N, Co, Ci/groups, *R).
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
     """
     call = Call("conv2d_weight", 2, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
@@ -143,11 +143,11 @@ def conv2d_weight(
 def conv2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
     """gb[k] = sum over n, o of g[n, k, o]: the gradient of conv2d to its bias, (Co,).
 
-    grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of every sample by itself, (N, Co).
+    grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of each sample separately, (N, Co).
 
     Raises:
-        TypeError: grad_output is no Tensor.
-        ValueError: it has another number of axes, or per_sample is set and there is no batch.
+        TypeError: grad_output is not a Tensor.
+        ValueError: grad_output has the wrong number of axes, or per_sample is set and there is no batch.
     """
     return bias_gradient("conv2d_bias", 2, grad_output, per_sample)
 
@@ -251,7 +251,7 @@ def conv_transpose2d_input(
     are not needed. The options are those of the forward pass.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window.
     """
     options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
@@ -278,10 +278,10 @@ def conv_transpose2d_weight(
     The gradient of conv_transpose2d to its weight, of shape ``weight_size`` (Ci, Co/groups, *R); the weight's values
     are not needed. The options are those of the forward pass.
 
-    per_sample: the gradient of every sample by itself, (N, Ci, Co/groups, *R).
+    per_sample: the gradient of each sample separately, (N, Ci, Co/groups, *R).
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
     """
     options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
@@ -292,11 +292,11 @@ def conv_transpose2d_weight(
 def conv_transpose2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
     """gb[k] = sum over n, o of g[n, k, o]: the gradient of conv_transpose2d to its bias, (Co,).
 
-    grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of every sample by itself, (N, Co).
+    grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of each sample separately, (N, Co).
 
     Raises:
-        TypeError: grad_output is no Tensor.
-        ValueError: it has another number of axes, or per_sample is set and there is no batch.
+        TypeError: grad_output is not a Tensor.
+        ValueError: grad_output has the wrong number of axes, or per_sample is set and there is no batch.
     """
     return bias_gradient("conv_transpose2d_bias", 2, grad_output, per_sample)
 

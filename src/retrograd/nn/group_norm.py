@@ -1,4 +1,4 @@
-"""Normalisation of each sample by itself: over its last axes, groups of channels, or neighbouring channels."""
+"""Normalisation of each sample separately: over its last axes, groups of channels, or neighbouring channels."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ __all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 class _Affine(Module):
-    """A weight that starts with 1 and a bias that starts with 0."""
+    """A weight that starts at 1 and a bias that starts at 0."""
 
     weight: Parameter | None
     bias: Parameter | None
 
     def _start(self, shape: tuple[int, ...], dtype: Any, **wanted: bool) -> None:
-        numbers = as_float_dtype(dtype)
+        kind = as_float_dtype(dtype)
         for member, want in wanted.items():
-            # what belongs to images (C, H, W) has their order in memory, and need not be turned at every call
+            # parameters of shape (C, H, W) are channels-last in memory, like images, to avoid a copy at every call
             memory = (*shape[1:], shape[0]) if len(shape) > 2 else shape
-            values = np.empty(memory, numbers)
+            values = np.empty(memory, kind)
             values = np.moveaxis(values, -1, 0) if len(shape) > 2 else values
             self.register_parameter(member, Parameter(values) if want else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set weight 1 and bias 0."""
+        """Set weight to 1 and bias to 0."""
         for name, parameter in self.named_parameters(recurse=False):
             init.constant_(parameter, int(name == "weight"))
 
 
 class LayerNorm(_Affine):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, the statistics of each sample over its last axes.
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, with the statistics of each sample over its last axes.
 
     x (*M, *L) -> (*M, *L), L normalized_shape. weight and bias (*L) with elementwise_affine; bias None if False.
     Source: Ba, Kiros and Hinton 2016 (arXiv:1607.06450).
 
     Raises:
-        ValueError: an argument is out of range, or x ends in other extents.
-        TypeError: x has another dtype than the weight.
+        ValueError: an argument is out of range, or the last axes of input are not normalized_shape.
+        TypeError: input and weight have different dtypes.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(_Affine):
-    """y = x / sqrt(mean(x^2) + eps) * weight, the mean of each sample over its last axes.
+    """y = x / sqrt(mean(x^2) + eps) * weight, with the mean of each sample over its last axes.
 
-    x (*M, *L) -> (*M, *L), L normalized_shape. weight (*L) with elementwise_affine. eps None is the smallest step above
-    1 of x's type. Source: Zhang and Sennrich 2019 (arXiv:1910.07467).
+    x (*M, *L) -> (*M, *L), L normalized_shape. weight (*L) with elementwise_affine. eps None: the machine epsilon
+    of x's dtype. Source: Zhang and Sennrich 2019 (arXiv:1910.07467).
 
     Raises:
-        ValueError: an argument is out of range, or x ends in other extents.
-        TypeError: x has another dtype than the weight.
+        ValueError: an argument is out of range, or the last axes of input are not normalized_shape.
+        TypeError: input and weight have different dtypes.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class RMSNorm(_Affine):
 
 
 class GroupNorm(_Affine):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, mean and biased variance of each group of channels.
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, with mean and biased variance of each channel group.
 
-    x (N, C, *I) -> (N, C, *I), C num_channels, each sample by itself. weight and bias (C,) with affine; bias None if
+    x (N, C, *I) -> (N, C, *I), C num_channels, each sample separately. weight and bias (C,) with affine; bias None if
     False. Source: Wu and He 2018 (arXiv:1803.08494).
 
     Raises:
-        ValueError: an argument is out of range, or x has another number of channels.
-        TypeError: x has another dtype than the weight.
+        ValueError: an argument is out of range, or input has the wrong number of channels.
+        TypeError: input and weight have different dtypes.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class GroupNorm(_Affine):
         require_tensor("GroupNorm", input)
         shape = input.array.shape
         if len(shape) < 2 or shape[1] != self.num_channels:
-            raise ValueError(f"x has shape {shape}, needs (N, {self.num_channels}, ...): num_channels in axis 1")
+            raise ValueError(f"input has shape {shape}, needs (N, {self.num_channels}, ...): num_channels in axis 1")
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -157,7 +157,7 @@ class LocalResponseNorm(Module):
     x (N, C, *I) -> (N, C, *I). Source: Krizhevsky, Sutskever and Hinton 2012, section 3.3.
 
     Raises:
-        ValueError: size is below 1, or x has fewer than 3 axes.
+        ValueError: size is below 1, or input has fewer than 3 axes.
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
@@ -176,7 +176,7 @@ class LocalResponseNorm(Module):
 def _extents(name: str, shape: Any) -> tuple[int, ...]:
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if not extents or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in extents):
-        raise ValueError(f"{name}: normalized_shape={shape!r} must be an int of at least 1, or several of them")
+        raise ValueError(f"{name}: normalized_shape={shape!r} must be an int of at least 1, or a tuple of such ints")
     return extents
 
 

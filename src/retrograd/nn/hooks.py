@@ -1,6 +1,6 @@
-"""Hooks on modules: functions of the user that run around forward and around the backward of a module.
+"""Hooks on modules: user functions that run around the forward and backward pass of a module.
 
-A module without hooks pays for none of this: registering one sets a flag that `Module.__call__` tests anyway.
+A module without hooks pays nothing: registering one sets a flag that `Module.__call__` tests anyway.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
 
 class Hooked:
-    """What Module has of hooks; PyTorch's methods of the same names."""
+    """The hook methods of Module, as in PyTorch."""
 
-    _is_plain = True  # no hooks, and forward belongs to this package: Module.__call__ takes the short way
+    _is_plain = True  # no hooks, and forward is this package's own: Module.__call__ takes the fast path
     _hooks: dict[str, HookDict]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -36,10 +36,10 @@ class Hooked:
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, args) before forward; what it returns, if not None, takes the place of args.
+        """Call hook(module, args) before forward; its result, if not None, replaces args.
 
-        A result that is no tuple stands for a tuple of one. with_kwargs: hook(module, args, kwargs), which returns
-        None or (args, kwargs). prepend: run before the hooks that are there already.
+        A result that is not a tuple counts as a tuple of one. with_kwargs: hook(module, args, kwargs), which returns
+        None or (args, kwargs). prepend: run before the hooks already registered.
 
         Raises:
             TypeError: hook is not callable.
@@ -49,9 +49,9 @@ class Hooked:
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, args, output) after forward; what it returns, if not None, takes the output's place.
+        """Call hook(module, args, output) after forward; its result, if not None, replaces the output.
 
-        with_kwargs: hook(module, args, kwargs, output). always_call: also when forward raised, with output None.
+        with_kwargs: hook(module, args, kwargs, output). always_call: also if forward raised, with output None.
 
         Raises:
             TypeError: hook is not callable.
@@ -59,10 +59,10 @@ class Hooked:
         return self._register("forward", hook, prepend, with_kwargs, always_call)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call hook(module, grad_output) when the gradients of the outputs are there, before the module's backward.
+        """Call hook(module, grad_output) once the gradients of the outputs are known, before the module's backward.
 
-        grad_output is a tuple with one gradient (or None) per output. What the hook returns, if not None, takes its
-        place; a Tensor stands for a tuple of one.
+        grad_output is a tuple with one gradient (or None) per output. The hook's result, if not None, replaces it; a
+        Tensor counts as a tuple of one.
 
         Raises:
             TypeError: hook is not callable.
@@ -70,11 +70,11 @@ class Hooked:
         return self._register("backward_pre", hook, prepend)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) when the gradients of the inputs are there.
+        """Call hook(module, grad_input, grad_output) once the gradients of the inputs are known.
 
-        Both are tuples with one gradient (or None) per positional argument and per output. What the hook returns, if
-        not None, takes the place of grad_input. Where no input requires a gradient, it runs once grad_output is
-        there. Inputs and outputs of a module with such hooks must not be changed in place.
+        Both are tuples with one gradient (or None) per positional argument and per output. The hook's result, if not
+        None, replaces grad_input. If no input requires a gradient, it runs once grad_output is known. Inputs and
+        outputs of a module with such hooks must not be changed in place.
 
         Raises:
             TypeError: hook is not callable.
@@ -83,7 +83,7 @@ class Hooked:
 
     def _register(self, kind: str, hook: Hook, prepend: bool, *options: bool) -> RemovableHandle:
         if not callable(hook):
-            raise TypeError(f"register_{kind}_hook: hook is {type(hook).__name__}, expected a function")
+            raise TypeError(f"register_{kind}_hook: hook must be a function, got {type(hook).__name__}")
         hooks = self.__dict__.get("_hooks")
         if hooks is None:
             hooks = self.__dict__["_hooks"] = {name: HookDict() for name in _KINDS}
@@ -91,11 +91,11 @@ class Hooked:
         return RemovableHandle(hooks[kind], (hook, *options), prepend)
 
     def _call_specially(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """forward(...) of a module with hooks, or of one whose forward is the user's."""
+        """Call forward of a module that has hooks or a user-defined forward."""
         forward: Callable[..., Any] = self.forward  # type: ignore[attr-defined]
         mode = thread.mode
         site = mode.site
-        mode.site = None  # the lines in this forward are the user's own
+        mode.site = None  # the lines in this forward are the user's
         try:
             hooks = self.__dict__.get("_hooks")
             if hooks is None or not any(hooks.values()):
@@ -119,15 +119,15 @@ class Hooked:
             result = forward(*args, **kwargs)
             for key, (hook, with_kwargs, _) in list(hooks["forward"].items()):
                 called.add(key)
-                found = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-                result = result if found is None else found
+                returned = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+                result = result if returned is None else returned
             return result if call is None else call.pass_outputs(result)
         except Exception:
             for key, (hook, with_kwargs, always) in list(hooks["forward"].items()):
                 if always and key not in called:
                     try:
-                        found = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-                        result = result if found is None else found
+                        returned = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+                        result = result if returned is None else returned
                     except Exception as error:  # it must not hide the first one
                         warnings.warn(f"a forward hook with always_call=True raised {error!r}", stacklevel=2)
             raise
@@ -138,22 +138,22 @@ def _before(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments after a forward pre-hook."""
     if not with_kwargs:
-        found = hook(module, args)
-        if found is not None:
-            args = found if isinstance(found, tuple) else (found,)
+        returned = hook(module, args)
+        if returned is not None:
+            args = returned if isinstance(returned, tuple) else (returned,)
         return args, kwargs
-    found = hook(module, args, kwargs)
-    if found is None:
+    returned = hook(module, args, kwargs)
+    if returned is None:
         return args, kwargs
-    if isinstance(found, tuple) and len(found) == 2:
-        return found
+    if isinstance(returned, tuple) and len(returned) == 2:
+        return returned
     raise RuntimeError(
-        f"register_forward_pre_hook: a hook with_kwargs must return None or a tuple (args, kwargs), got {found!r}"
+        f"register_forward_pre_hook: a hook with_kwargs must return None or a tuple (args, kwargs), got {returned!r}"
     )
 
 
 class _Passage(Function):
-    """The tensors as they are; their gradients go through a function."""
+    """Identity on tensors whose gradients pass through a function."""
 
     @staticmethod
     def forward(ctx: Any, receive: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -163,7 +163,7 @@ class _Passage(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
-        # a hook may hold the tensors that it was given or returned
+        # the hook may keep references to the tensors it received or returned
         return None, *[alias(g) if isinstance(g, Tensor) else g for g in ctx.receive(grads)]
 
 
@@ -182,7 +182,7 @@ class _BackwardCall:
         if not all(isinstance(item, Tensor) for item in results):
             warnings.warn(
                 f"{type(self.module).__name__}: full backward hooks need a forward that returns a Tensor or a tuple of "
-                f"Tensors, got {type(result).__name__}; gradients of other outputs pass them by",
+                f"Tensors, got {type(result).__name__}; gradients of other outputs bypass the hooks",
                 stacklevel=2,
             )
         passed, self.outputs = _pass(results, self.at_outputs)
@@ -192,14 +192,14 @@ class _BackwardCall:
     def at_outputs(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         spread = _spread(grads, self.outputs, self.results)
         for (hook,) in self.before:
-            found = hook(self.module, spread)
-            if found is not None:
-                spread = _checked("register_full_backward_pre_hook", found, spread)
+            returned = hook(self.module, spread)
+            if returned is not None:
+                spread = _checked("register_full_backward_pre_hook", returned, spread)
         self.grad_output = spread
         if not self.inputs:
             for (hook,) in self.after:
-                found = hook(self.module, (None,) * self.count, spread)
-                if found is not None and any(item is not None for item in _as_tuple(found)):
+                returned = hook(self.module, (None,) * self.count, spread)
+                if returned is not None and any(item is not None for item in _as_tuple(returned)):
                     raise RuntimeError(
                         "register_full_backward_hook: no input requires a gradient, so the hook must return None"
                     )
@@ -208,15 +208,15 @@ class _BackwardCall:
     def at_inputs(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         spread = _spread(grads, self.inputs, self.count)
         for (hook,) in self.after:
-            found = hook(self.module, spread, self.grad_output)
-            if found is not None:
-                spread = _checked("register_full_backward_hook", found, spread)
+            returned = hook(self.module, spread, self.grad_output)
+            if returned is not None:
+                spread = _checked("register_full_backward_hook", returned, spread)
         self.grad_output = None
         return tuple([spread[position] for position in self.inputs])
 
 
 def _pass(items: tuple[Any, ...], receive: Callable[..., Any]) -> tuple[tuple[Any, ...], list[int]]:
-    """The items with a _Passage behind the tensors that require a gradient, and the positions of these."""
+    """The items with a _Passage after every tensor that requires a gradient, and the positions of these."""
     positions = [index for index, item in enumerate(items) if isinstance(item, Tensor) and item.requires_grad]
     if not positions or not is_grad_enabled():
         return items, []
@@ -224,7 +224,7 @@ def _pass(items: tuple[Any, ...], receive: Callable[..., Any]) -> tuple[tuple[An
     results = list(items)
     for index in positions:
         results[index] = next(passed)
-        results[index]._view = UNTRACKED  # it shows memory that others may see
+        results[index]._view = UNTRACKED  # it shares memory that others may see
     return tuple(results), positions
 
 
@@ -235,12 +235,12 @@ def _spread(grads: tuple[Any, ...], positions: list[int], count: int) -> tuple[A
     return tuple(result)
 
 
-def _as_tuple(found: Any) -> tuple[Any, ...]:
-    return found if isinstance(found, tuple) else (found,)
+def _as_tuple(returned: Any) -> tuple[Any, ...]:
+    return returned if isinstance(returned, tuple) else (returned,)
 
 
-def _checked(name: str, found: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
-    result = _as_tuple(found)
+def _checked(name: str, returned: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    result = _as_tuple(returned)
     if len(result) != len(before):
         raise RuntimeError(f"{name}: the hook returned {len(result)} gradients, expected {len(before)}")
     return result

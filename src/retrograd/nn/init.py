@@ -1,7 +1,7 @@
-"""Initial values of weights: PyTorch's functions, drawn from retrograd's own generator.
+"""PyTorch's functions for initial values of weights, drawn from retrograd's own generator.
 
-All of them write into the tensor's existing memory and return the tensor. Values are drawn in the order of
-the logical shape: they depend neither on how the tensor lies in memory nor, but for rounding, on its dtype.
+All of them write into the tensor's existing memory and return the tensor. Values are drawn in the order of the logical
+shape: they depend neither on the memory layout nor, except for rounding, on the dtype.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LINEAR = ("linear", *(f"conv{kind}{ndim}d" for kind in ("", "_transpose") for n
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor that keeps a signal's variance through nonlinearity.
+    """The factor that preserves a signal's variance through nonlinearity.
 
         linear and conv*: 1, sigmoid: 1, tanh: 5/3, relu: sqrt(2), selu: 3/4
         leaky_relu: sqrt(2 / (1 + param**2)) with param the negative slope, 0.01 by default
@@ -45,7 +45,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     Source: He et al. 2015 (arXiv:1502.01852); selu and tanh as in PyTorch.
 
     Raises:
-        ValueError: nonlinearity is none of these, or param is no number.
+        ValueError: nonlinearity is not one of these, or param is not a number.
     """
     if nonlinearity in _LINEAR:
         return 1.0
@@ -55,7 +55,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         if param is None:
             param = 0.01
         elif isinstance(param, bool) or not isinstance(param, (int, float)):
-            raise ValueError(f"calculate_gain: negative slope param={param!r} is no number")
+            raise ValueError(f"calculate_gain: negative slope param={param!r} is not a number")
         return math.sqrt(2.0 / (1.0 + param**2))
     known = ", ".join((*_LINEAR, *_GAINS, "leaky_relu"))
     raise ValueError(f"calculate_gain: unsupported nonlinearity {nonlinearity!r}; use one of {known}")
@@ -68,10 +68,10 @@ def uniform_(
 
     Raises:
         ValueError: a > b.
-        TypeError: tensor is no floating point Tensor.
+        TypeError: tensor is not a floating-point Tensor.
     """
     if a > b:
-        raise ValueError(f"uniform_: a={a} is above b={b}; the values are drawn from [a, b)")
+        raise ValueError(f"uniform_: a={a} must be at most b={b}; values are drawn from [a, b)")
     _check(tensor)
     tensor.array[...] = (generator or random.default_generator).uniform(a, b, tensor.array.shape)
     return tensor
@@ -84,10 +84,10 @@ def normal_(
 
     Raises:
         ValueError: std < 0.
-        TypeError: tensor is no floating point Tensor.
+        TypeError: tensor is not a floating-point Tensor.
     """
     if std < 0:
-        raise ValueError(f"normal_: std={std} is negative; a standard deviation is at least 0")
+        raise ValueError(f"normal_: std={std} must be at least 0")
     _check(tensor)
     tensor.array[...] = (generator or random.default_generator).normal(mean, std, tensor.array.shape)
     return tensor
@@ -97,7 +97,7 @@ def constant_(tensor: AnyTensor, val: float) -> AnyTensor:
     """Fill with val.
 
     Raises:
-        TypeError: tensor is no floating point Tensor.
+        TypeError: tensor is not a floating-point Tensor.
     """
     _check(tensor)
     tensor.array[...] = val
@@ -123,7 +123,7 @@ def xavier_uniform_(
 
     Raises:
         ValueError: tensor has fewer than 2 dimensions.
-        TypeError: tensor is no floating point Tensor.
+        TypeError: tensor is not a floating-point Tensor.
     """
     fan_in, fan_out = fans(tensor)
     bound = gain * math.sqrt(6.0 / (fan_in + fan_out)) if fan_in + fan_out else 0.0
@@ -139,7 +139,7 @@ def xavier_normal_(
 
     Raises:
         ValueError: tensor has fewer than 2 dimensions.
-        TypeError: tensor is no floating point Tensor.
+        TypeError: tensor is not a floating-point Tensor.
     """
     fan_in, fan_out = fans(tensor)
     std = gain * math.sqrt(2.0 / (fan_in + fan_out)) if fan_in + fan_out else 0.0
@@ -155,11 +155,11 @@ def kaiming_uniform_(
 ) -> AnyTensor:
     """Fill with draws from U(-bound, bound), bound = calculate_gain(nonlinearity, a) * sqrt(3 / fan).
 
-    fan is fan_in or fan_out as mode says. Source: He et al. 2015 (arXiv:1502.01852).
+    fan is fan_in or fan_out, depending on mode. Source: He et al. 2015 (arXiv:1502.01852).
 
     Raises:
         ValueError: unknown mode or nonlinearity, or tensor has fewer than 2 dimensions.
-        TypeError: tensor is no floating point Tensor.
+        TypeError: tensor is not a floating-point Tensor.
     """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     bound = math.sqrt(3.0) * std
@@ -175,11 +175,11 @@ def kaiming_normal_(
 ) -> AnyTensor:
     """Fill with draws from N(0, std**2), std = calculate_gain(nonlinearity, a) / sqrt(fan).
 
-    fan is fan_in or fan_out as mode says. Source: He et al. 2015 (arXiv:1502.01852).
+    fan is fan_in or fan_out, depending on mode. Source: He et al. 2015 (arXiv:1502.01852).
 
     Raises:
         ValueError: unknown mode or nonlinearity, or tensor has fewer than 2 dimensions.
-        TypeError: tensor is no floating point Tensor.
+        TypeError: tensor is not a floating-point Tensor.
     """
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
@@ -193,7 +193,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     shape = tensor.array.shape
     if len(shape) < 2:
         raise ValueError(
-            f"fan in and fan out need a weight of at least 2 dimensions, got shape {shape}; "
+            f"fan_in and fan_out need a tensor of at least 2 dimensions, got shape {shape}; "
             "use uniform_ or normal_ for a vector"
         )
     taps = math.prod(shape[2:])
@@ -202,7 +202,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"mode={mode!r} is unknown; use 'fan_in' or 'fan_out'")
+        raise ValueError(f"mode={mode!r} must be 'fan_in' or 'fan_out'")
     gain = calculate_gain(nonlinearity, a)
     fan_in, fan_out = fans(tensor)
     fan = fan_in if mode == "fan_in" else fan_out
@@ -213,6 +213,6 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 def _check(tensor: Tensor) -> None:
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"expected a Tensor to fill, got {type(tensor).__name__}")
+        raise TypeError(f"tensor must be a Tensor, got {type(tensor).__name__}")
     if tensor.array.dtype.kind != "f":
-        raise TypeError(f"cannot fill a tensor of dtype {tensor.array.dtype}; it must be float32 or float64")
+        raise TypeError(f"tensor must be float32 or float64, got {tensor.array.dtype}")

@@ -1,8 +1,8 @@
-"""Lazy layers: they learn their number of input channels or features from the first input, or from loaded weights.
+"""Lazy layers: they infer the number of input channels or features from the first input or from loaded weights.
 
-Until then their parameters are ``UninitializedParameter``; afterwards the layer is one of the class that it is named
-after. PyTorch's names, arguments and state_dict: one made before the first call loads into an equally lazy layer, and
-one of an ordinary layer makes a lazy one know its size.
+Until then their parameters are ``UninitializedParameter``; afterwards the layer has the class it is named after. Names,
+arguments and state_dict are PyTorch's: a state saved before the first call loads into a layer that is still lazy, and
+the state of an ordinary layer gives a lazy one its size.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ Shape = tuple[int, ...]
 
 
 class _Lazy(Module):
-    """What lazy layers share; the attribute ``size_name`` is 0 until the size is known."""
+    """Base of lazy layers; the attribute ``size_name`` is 0 until the size is known."""
 
     cls_to_become: ClassVar[Any]
     size_name: ClassVar[str]
 
     def _shapes(self, size: int) -> dict[str, Shape]:
-        """Shape of every parameter and buffer that waits for the size."""
+        """The shape of every parameter and buffer that depends on the size."""
         raise NotImplementedError
 
     def _size_of_input(self, shape: Shape) -> int:
-        """The size that an input of this shape has.
+        """The size that an input of this shape implies.
 
         Raises:
             RuntimeError, ValueError: the input does not fit the layer.
@@ -55,11 +55,11 @@ class _Lazy(Module):
         raise NotImplementedError
 
     def _size_of_member(self, name: str, shape: Shape) -> int:
-        """The size that a loaded parameter or buffer tells; 0 if it tells none."""
+        """The size that a loaded parameter or buffer implies; 0 if it implies none."""
         raise NotImplementedError
 
     def _forget(self, dtype: Any) -> None:
-        """Put an uninitialised parameter or buffer in the place of each that waits for the size."""
+        """Replace every parameter and buffer that depends on the size by an uninitialised one."""
         for name in self._shapes(0):
             kind = UninitializedParameter if name in self._parameter_names else UninitializedBuffer
             if self.__dict__[name] is not None:
@@ -70,21 +70,21 @@ class _Lazy(Module):
         return any(is_lazy(self.__dict__[name]) for name in self._shapes(0))
 
     def reset_parameters(self) -> None:
-        """Draw new values, once there are parameters to draw them for."""
+        """Draw new values if the parameters are initialised."""
         if getattr(self, self.size_name) and not self.has_uninitialized_params():
             self.cls_to_become.reset_parameters(self)
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Learn the size from an input and draw the parameters that are still to come.
+        """Infer the size from an input and draw the parameters that are still uninitialised.
 
         Raises:
-            RuntimeError, ValueError: the input does not fit the layer, or loaded parameters; nothing was changed.
+            RuntimeError, ValueError: the input does not fit the layer or its loaded parameters; nothing is changed.
         """
         size = self._size_of_input(input.shape)
         known = getattr(self, self.size_name)
         if known and known != size:
             name = type(self).__name__
-            raise ValueError(f"{name}: the parameters loaded are for {self.size_name}={known}, the input has {size}")
+            raise ValueError(f"{name}: the loaded parameters have {self.size_name}={known}, but input has {size}")
         loaded = [self.__dict__[name] for name in (*self._parameter_names, *self._buffer_names)]
         values = [(tensor, tensor.array.copy()) for tensor in loaded if tensor is not None and not is_lazy(tensor)]
         for name, shape in self._shapes(size).items():
@@ -101,11 +101,11 @@ class _Lazy(Module):
         for name, shape in shapes.items():
             wanted = self._shapes(size)[name]
             if shape != wanted:
-                return f"{name}: copying a param with shape {shape} from checkpoint, where {wanted} can be taken."
+                return f"{name}: copying a param with shape {shape} from checkpoint, the shape must be {wanted}."
         return None
 
     def learn_from_shapes(self, shapes: Mapping[str, Shape]) -> None:
-        """Take the size from parameters and buffers that are loaded."""
+        """Infer the size from the parameters and buffers to be loaded."""
         setattr(self, self.size_name, self._size_of_members(shapes) or getattr(self, self.size_name))
 
     def _size_of_members(self, shapes: Mapping[str, Shape]) -> int:
@@ -119,7 +119,7 @@ class _Lazy(Module):
         self.__class__ = self.cls_to_become
         try:
             return self.forward(input, *args, **kwargs)
-        except Exception:  # a call that fails teaches nothing
+        except Exception:  # a failed call leaves the layer lazy
             self.__class__ = kind
             setattr(self, self.size_name, size)
             for tensor in waiting:
@@ -128,10 +128,10 @@ class _Lazy(Module):
 
 
 class LazyLinear(_Lazy, Linear):
-    """A Linear layer that takes in_features from its first input.
+    """A Linear layer that infers in_features from its first input.
 
     Raises:
-        ValueError: out_features is negative; at the first call: the input has no axis.
+        ValueError: out_features is negative, or the first input is 0-d.
     """
 
     cls_to_become = Linear
@@ -146,7 +146,7 @@ class LazyLinear(_Lazy, Linear):
 
     def _size_of_input(self, shape: Shape) -> int:
         if not shape:
-            raise ValueError("LazyLinear: x has no axis; the last one are the features")
+            raise ValueError("LazyLinear: input is 0-d; its last axis must hold the features")
         return shape[-1]
 
     def _size_of_member(self, name: str, shape: Shape) -> int:
@@ -154,7 +154,7 @@ class LazyLinear(_Lazy, Linear):
 
 
 class _LazyConvolution(_Lazy):
-    """What both kinds of convolution share."""
+    """Base of both kinds of convolution."""
 
     size_name = "in_channels"
     fewest_channels = 0
@@ -174,11 +174,11 @@ class _LazyConvolution(_Lazy):
 
 
 class _LazyConv(_LazyConvolution):
-    """A convolution that takes in_channels from its first input; the other arguments are its own.
+    """A convolution that infers in_channels from its first input; the other arguments are those of the layer.
 
     Raises:
-        ValueError: an argument is out of range; at the first call: groups does not divide the channels of the input.
-        RuntimeError: the first input has another number of axes.
+        ValueError: an argument is out of range, or groups does not divide the channels of the first input.
+        RuntimeError: the first input has the wrong number of axes.
     """
 
     def __init__(
@@ -211,26 +211,26 @@ class _LazyConv(_LazyConvolution):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    __doc__ = f"A Conv1d of inputs (N, Ci, I) to come.\n\n    {_LazyConv.__doc__}"
+    __doc__ = f"A Conv1d of inputs (N, Ci, I), channels inferred.\n\n    {_LazyConv.__doc__}"
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    __doc__ = f"A Conv2d of inputs (N, Ci, H, W) to come.\n\n    {_LazyConv.__doc__}"
+    __doc__ = f"A Conv2d of inputs (N, Ci, H, W), channels inferred.\n\n    {_LazyConv.__doc__}"
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    __doc__ = f"A Conv3d of inputs (N, Ci, D, H, W) to come.\n\n    {_LazyConv.__doc__}"
+    __doc__ = f"A Conv3d of inputs (N, Ci, D, H, W), channels inferred.\n\n    {_LazyConv.__doc__}"
     cls_to_become = Conv3d
 
 
 class _LazyConvTranspose(_LazyConvolution):
-    """A transposed convolution that takes in_channels from its first input; the other arguments are its own.
+    """A transposed convolution that infers in_channels from its first input; the other arguments are the layer's.
 
     Raises:
-        ValueError: an argument is out of range; at the first call: groups does not divide the channels of the input.
-        RuntimeError: the first input has another number of axes.
+        ValueError: an argument is out of range, or groups does not divide the channels of the first input.
+        RuntimeError: the first input has the wrong number of axes.
     """
 
     def __init__(
@@ -268,26 +268,26 @@ class _LazyConvTranspose(_LazyConvolution):
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    __doc__ = f"A ConvTranspose1d of inputs (N, Ci, I) to come.\n\n    {_LazyConvTranspose.__doc__}"
+    __doc__ = f"A ConvTranspose1d of inputs (N, Ci, I), channels inferred.\n\n    {_LazyConvTranspose.__doc__}"
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    __doc__ = f"A ConvTranspose2d of inputs (N, Ci, H, W) to come.\n\n    {_LazyConvTranspose.__doc__}"
+    __doc__ = f"A ConvTranspose2d of inputs (N, Ci, H, W), channels inferred.\n\n    {_LazyConvTranspose.__doc__}"
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    __doc__ = f"A ConvTranspose3d of inputs (N, Ci, D, H, W) to come.\n\n    {_LazyConvTranspose.__doc__}"
+    __doc__ = f"A ConvTranspose3d of inputs (N, Ci, D, H, W), channels inferred.\n\n    {_LazyConvTranspose.__doc__}"
     cls_to_become = ConvTranspose3d
 
 
 class _LazyNorm(_Lazy):
-    """What lazy batch and instance norm share."""
+    """Base of lazy batch and instance norm."""
 
     size_name = "num_features"
     fewest_features = 0
-    unbatched: ClassVar[bool] = False  # the first of the numbers of axes is that of an input without its batch axis
+    unbatched: ClassVar[bool] = False  # True: ndims[0] counts the axes of an unbatched input
 
     def __init__(
         self,
@@ -312,7 +312,7 @@ class _LazyNorm(_Lazy):
             raise ValueError(f"expected {expected} input (got {len(shape)}D input)")
         size = shape[0 if self.unbatched and len(shape) == ndims[0] else 1]
         if size < 1:
-            raise ValueError(f"{type(self).__name__}: x has no channels; x.shape={shape}")
+            raise ValueError(f"{type(self).__name__}: input has no channels; input.shape={shape}")
         return size
 
     def _size_of_member(self, name: str, shape: Shape) -> int:
@@ -320,49 +320,49 @@ class _LazyNorm(_Lazy):
 
 
 class _LazyBatchNorm(_LazyNorm):
-    """Batch normalisation that takes num_features from its first input; the other arguments are its own.
+    """Batch normalisation that infers num_features from its first input; the other arguments are the layer's.
 
     Raises:
-        ValueError: an argument is out of range, or the first input has another number of axes.
+        ValueError: an argument is out of range, or the first input has the wrong number of axes.
     """
 
 
 class _LazyInstanceNorm(_LazyNorm):
-    """Instance normalisation that takes num_features from its first input; the other arguments are its own, but affine
-    and track_running_stats are True if nothing is said, as in PyTorch.
+    """Instance normalisation that infers num_features from its first input; the other arguments are the layer's, but
+    affine and track_running_stats default to True, as in PyTorch.
 
     Raises:
-        ValueError: an argument is out of range, or the first input has another number of axes.
+        ValueError: an argument is out of range, or the first input has the wrong number of axes.
     """
 
     unbatched = True
 
 
 class LazyBatchNorm1d(_LazyBatchNorm, BatchNorm1d):
-    __doc__ = f"A BatchNorm1d of inputs (N, C) or (N, C, I) to come.\n\n    {_LazyBatchNorm.__doc__}"
+    __doc__ = f"A BatchNorm1d of inputs (N, C) or (N, C, I), channels inferred.\n\n    {_LazyBatchNorm.__doc__}"
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyBatchNorm, BatchNorm2d):
-    __doc__ = f"A BatchNorm2d of inputs (N, C, H, W) to come.\n\n    {_LazyBatchNorm.__doc__}"
+    __doc__ = f"A BatchNorm2d of inputs (N, C, H, W), channels inferred.\n\n    {_LazyBatchNorm.__doc__}"
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyBatchNorm, BatchNorm3d):
-    __doc__ = f"A BatchNorm3d of inputs (N, C, D, H, W) to come.\n\n    {_LazyBatchNorm.__doc__}"
+    __doc__ = f"A BatchNorm3d of inputs (N, C, D, H, W), channels inferred.\n\n    {_LazyBatchNorm.__doc__}"
     cls_to_become = BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
-    __doc__ = f"An InstanceNorm1d of inputs (N, C, I) or (C, I) to come.\n\n    {_LazyInstanceNorm.__doc__}"
+    __doc__ = f"InstanceNorm1d of (N, C, I) or (C, I), C inferred.\n\n    {_LazyInstanceNorm.__doc__}"
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
-    __doc__ = f"An InstanceNorm2d of inputs (N, C, H, W) or (C, H, W) to come.\n\n    {_LazyInstanceNorm.__doc__}"
+    __doc__ = f"InstanceNorm2d of (N, C, H, W) or (C, H, W), C inferred.\n\n    {_LazyInstanceNorm.__doc__}"
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
-    __doc__ = f"An InstanceNorm3d of inputs (N, C, D, H, W) or (C, D, H, W) to come.\n\n    {_LazyInstanceNorm.__doc__}"
+    __doc__ = f"InstanceNorm3d of (N, C, D, H, W) or (C, D, H, W), C inferred.\n\n    {_LazyInstanceNorm.__doc__}"
     cls_to_become = InstanceNorm3d

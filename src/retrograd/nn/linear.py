@@ -1,4 +1,4 @@
-"""Linear layers and the layers that only pass on what they get."""
+"""Linear layers, and layers that only reshape or pass on their input."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Linear(Module):
     x (..., Ci) -> y (..., Co); weight (Co, Ci), bias (Co,); Ci in_features, Co out_features.
 
     Raises:
-        ValueError: in_features is negative or out_features is, or the last axis of x is not in_features long.
-        TypeError: x has another dtype than the weight.
+        ValueError: in_features or out_features is negative, or the last axis of input is not in_features long.
+        TypeError: input and weight have different dtypes.
     """
 
     weight: Parameter
@@ -66,8 +66,8 @@ class Bilinear(Module):
     out_features.
 
     Raises:
-        ValueError: a number of features is below 1, or an input has another one.
-        TypeError: an input has another dtype than the weight.
+        ValueError: a number of features is below 1, or an input has a different one.
+        TypeError: an input and the weights have different dtypes.
     """
 
     weight: Parameter
@@ -107,10 +107,10 @@ class Bilinear(Module):
 
 
 class Flatten(Module):
-    """Joins the axes start_dim to end_dim: x (N, C, H, W) -> (N, C*H*W) by default.
+    """Merges the axes start_dim to end_dim: x (N, C, H, W) -> (N, C*H*W) by default.
 
     Raises:
-        IndexError: x has no such axis.
+        IndexError: input has no such axis.
     """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
@@ -126,17 +126,17 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Takes axis dim apart into axes of the extents unflattened_size, one of which may be -1.
+    """Splits axis dim into axes of the extents unflattened_size, one of which may be -1.
 
     Raises:
-        IndexError: x has no such axis.
-        ValueError: the product of the extents is another one.
+        IndexError: input has no such axis.
+        ValueError: the product of the extents differs from that of axis dim.
     """
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...] | list[int]) -> None:
         super().__init__()
         if isinstance(dim, bool) or not isinstance(dim, int):
-            raise TypeError(f"Unflatten: dim={dim!r} must be an int; axes have no names here")
+            raise TypeError(f"Unflatten: dim={dim!r} must be an int; named axes are not supported")
         self.dim = dim
         self.unflattened_size = tuple(unflattened_size)
 
@@ -148,7 +148,7 @@ class Unflatten(Module):
 
 
 class Identity(Module):
-    """y = x. Takes any arguments, as PyTorch's, so that it can stand in for any layer."""
+    """y = x. Takes any arguments, as PyTorch's does, so it can replace any layer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What load_state_dict does with the values: whether they fit, and where they go. Lazy layers learn their sizes."""
+"""The values of load_state_dict: whether they fit, and copying them. Lazy layers infer their sizes from them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["fill", "fitting"]
 
-_COUNTS = ("num_batches_tracked", "n_averaged")  # buffers by which a mean is divided
+_COUNTS = ("num_batches_tracked", "n_averaged")  # buffers that divide a mean
 Shapes = dict[str, tuple[int, ...]]
 
 
 def fitting(
     module: Module, own: Mapping[str, Tensor], state_dict: Mapping[str, Any], assign: bool
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The arrays for the keys that both have, and why some of them do not fit; nothing is changed."""
+    """The arrays for the keys in both, and the reasons why any do not fit; nothing is changed."""
     arrays: dict[str, np.ndarray] = {}
     problems: list[str] = []
     for key in (key for key in own if key in state_dict):
@@ -30,9 +30,9 @@ def fitting(
         if is_lazy(value):
             if not is_lazy(target):
                 problems.append(f"{key}: {NO_SHAPE}")
-            continue  # both will get their values later
+            continue  # both are still uninitialised
         array = value.array if isinstance(value, Tensor) else value
-        if is_lazy(target) and isinstance(array, np.ndarray):  # it can have any shape
+        if is_lazy(target) and isinstance(array, np.ndarray):  # any shape is fine
             place = np.broadcast_to(np.empty((), target.dtype), array.shape)
         else:
             place = np.empty(0, target.dtype) if is_lazy(target) else target.array
@@ -42,7 +42,7 @@ def fitting(
         arrays[key] = array
     if not problems:
         for path, shapes in _waiting(own, arrays).items():
-            owner = module.get_submodule(path)  # of the user's own modules anything goes
+            owner = module.get_submodule(path)  # a user's own module may lack the method
             problem = owner.misfit_of_shapes(shapes) if hasattr(owner, "misfit_of_shapes") else None
             if problem:
                 problems.append(f"size mismatch for {path}{'.' if path else ''}{problem}")
@@ -50,7 +50,7 @@ def fitting(
 
 
 def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray], assign: bool) -> None:
-    """Put arrays that fit where they belong."""
+    """Copy (or assign) the arrays, which must fit, into their Tensors."""
     for path, shapes in _waiting(own, arrays).items():
         owner = module.get_submodule(path)
         if hasattr(owner, "learn_from_shapes"):
@@ -62,22 +62,22 @@ def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndar
         if assign:
             target.array, target.grad = array, None
         else:
-            with np.errstate(over="ignore"):  # a float64 beyond float32 is infinite there
+            with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes infinite
                 np.copyto(target.array, array, casting="same_kind")
 
 
 def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dict[str, Shapes]:
-    """Of the modules that learn their sizes from these arrays: their paths, and the shapes."""
-    found: dict[str, Shapes] = {}
+    """Paths of the modules that infer their sizes from these arrays, with the shapes."""
+    waiting: dict[str, Shapes] = {}
     for key, array in arrays.items():
         if is_lazy(own[key]):
             path, _, name = key.rpartition(".")
-            found.setdefault(path, {})[name] = array.shape
-    return found
+            waiting.setdefault(path, {})[name] = array.shape
+    return waiting
 
 
 def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | None:
-    """Why array cannot be copied into target, or (assign) take its place, or None."""
+    """Why array cannot be copied into target, or (assign) replace it; None if it can."""
     if not isinstance(array, (np.ndarray, np.generic)):
         return f'"{key}": expected a Tensor or an array, got {type(array).__name__}.'
     if array.shape != target.shape:
@@ -88,8 +88,8 @@ def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | Non
     if not np.can_cast(array.dtype, target.dtype, casting="same_kind"):
         return f"dtype mismatch for {key}: {array.dtype} in checkpoint cannot be copied to {target.dtype}."
     if key.rpartition(".")[2] in _COUNTS and array.dtype.kind in "iu" and (np.asarray(array) < 0).any():
-        return f"{key}: {array} is no count; it must be at least 0."
+        return f"{key}: {array} is not a count; it must be at least 0."
     fresh = isinstance(array, np.ndarray) and array.flags.writeable
     if assign and not (fresh and array.dtype.kind == target.dtype.kind):
-        return f"{key}: assign=True takes a writable array of kind {target.dtype}, got {array.dtype}; leave assign out."
+        return f"{key}: assign=True needs a writable array of kind {target.dtype}, got {array.dtype}; leave assign out."
     return None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Lookup:
-    """The part of Module that finds members by path."""
+    """The methods of Module that find members by path."""
 
     def get_submodule(self, target: str) -> Module:
         """The module at path ``target``; "" is this one.
@@ -29,12 +29,12 @@ class Lookup:
         return module
 
     def set_submodule(self, target: str, module: Module) -> None:
-        """Put a module in the place of the one at path ``target``.
+        """Replace the module at path ``target``.
 
         Raises:
             ValueError: target is empty.
             AttributeError: there is no module at target.
-            TypeError: module is no Module.
+            TypeError: module is not a Module.
         """
         if not target:
             raise ValueError("set_submodule: target is empty; a module cannot replace itself")
@@ -46,7 +46,7 @@ class Lookup:
         """The parameter at path ``target``.
 
         Raises:
-            AttributeError: there is none.
+            AttributeError: there is no such parameter.
         """
         return self._member("parameter", "_parameter_names", target)
 
@@ -54,7 +54,7 @@ class Lookup:
         """The buffer at path ``target``.
 
         Raises:
-            AttributeError: there is none.
+            AttributeError: there is no such buffer.
         """
         return self._member("buffer", "_buffer_names", target)
 
@@ -65,7 +65,7 @@ class Lookup:
             raise self._missing(kind, target, path, name, members[registry])
         return members[name]
 
-    def _missing(self, kind: str, target: str, path: str, name: str, there: Any) -> AttributeError:
+    def _missing(self, kind: str, target: str, path: str, name: str, names: Any) -> AttributeError:
         place = f"{type(self).__name__}{'.' if path else ''}{path}"
-        known = ", ".join(there) or "none"
+        known = ", ".join(names) or "none"
         return AttributeError(f"get_{kind}({target!r}): {place} has no {kind} {name!r}; it has {known}")

@@ -1,4 +1,4 @@
-"""summary: what a model's layers give, hold and compute, as a table. It runs the model once and watches."""
+"""summary: a table of a model's layers, with outputs, parameters and multiply-adds, from one run of the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .module import Module
 
 __all__ = ["ModelSummary", "SummaryRow", "summary"]
 
-# kernel -> multiply-adds of a call, by definition (a kernel may need fewer)
+# kernel -> multiply-adds of a call, from the definition (an algorithm may need fewer)
 _PRODUCTS: dict[str, Callable[..., int]] = {
     "conv": lambda y, x, w, *_: y.size * _per_channel(w),
     "conv_input_grad": lambda y, g, w, *_: g.size * _per_channel(w),
@@ -34,11 +34,10 @@ def _per_channel(w: np.ndarray) -> int:
 class SummaryRow:
     """One call of one module.
 
-    path: where the module is in the model, "" for the model itself; of several paths the first.
-    kind: its class. output: the shapes of the Tensors it gave. parameters: elements of its own ones, those of its
-    children not counted; 0 in later calls of the same module. multiply_adds: of the matrix products and convolutions
-    that it ran itself. memory: bytes of its outputs, 0 if one of its children made them or they are its input.
-    again: it has been called before.
+    path: of the module in the model, "" for the model itself; the first if there are several. kind: its class.
+    output: shapes of the Tensors it returned. parameters: elements of its own parameters, without its children's; 0 in
+    later calls of the same module. multiply_adds: of the matrix products and convolutions it ran itself. memory: bytes
+    of its outputs, 0 if a child made them or they are its input. again: it has been called before.
     """
 
     path: str
@@ -52,10 +51,10 @@ class SummaryRow:
 
 @dataclass
 class ModelSummary:
-    """The rows of ``summary``, in the order of the calls, and what they come to; its text is the table.
+    """The rows of ``summary``, in call order, and their totals; str() gives the table.
 
-    parameters, trainable: elements of all parameters, called or not. parameter_memory: their bytes, and the buffers'.
-    not_called: paths of the modules without a call that hold parameters.
+    parameters, trainable: elements of all parameters, called or not. parameter_memory: bytes of these and of buffers.
+    not_called: paths of the modules with parameters that were not called.
     """
 
     rows: list[SummaryRow]
@@ -119,22 +118,22 @@ def summary(
 ) -> ModelSummary:
     """Run a model once and list its layers: path, type, output shape, parameters, multiply-adds, bytes of the output.
 
-    The run is in eval mode and without gradients; afterwards the model is as it was: modes, buffers and the state of
-    the random numbers. Parameters and multiply-adds of a row are the module's own, without its children's, so that
-    columns add up; a module that is called again has a row for each call.
+    The run is in eval mode and without gradients; modes, buffers and the random number generator are restored
+    afterwards. Parameters and multiply-adds of a row are the module's own, without its children's, so that columns add
+    up; a module called several times has a row for each call.
 
     Args:
         model: any Module.
-        input_size: the shape of the input, batch included, or a list of shapes of several; they are filled with
-            random numbers in the type of the first parameter.
+        input_size: the shape of the input, batch included, or a list of shapes; the inputs are random, in the dtype of
+            the first parameter.
         inputs: instead of input_size, the input itself, a list or tuple of inputs, or a dict of keyword arguments.
 
     Returns:
         The table; print it, or read its rows.
 
     Raises:
-        TypeError: model is no Module.
-        ValueError: neither or both of input_size and inputs are given, or input_size is no shape.
+        TypeError: model is not a Module.
+        ValueError: neither or both of input_size and inputs are given, or input_size is not a shape.
 
     >>> import retrograd
     >>> print(retrograd.summary(retrograd.nn.Linear(3, 2), (4, 3)))
@@ -147,9 +146,9 @@ def summary(
     Outputs: 32 B
     """
     if not isinstance(model, Module):
-        raise TypeError(f"summary: model is {type(model).__name__}, needs a Module")
+        raise TypeError(f"summary: model must be a Module, got {type(model).__name__}")
     if (input_size is None) == (inputs is None):
-        raise ValueError("summary: give input_size (a shape, or a list of shapes) or inputs, one of the two")
+        raise ValueError("summary: give either input_size (a shape, or a list of shapes) or inputs")
     args, kwargs = _arguments(model, input_size, inputs)
     watch = _Watch(model)
     with _undone(model), no_grad(), watch.running():
@@ -180,7 +179,7 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
         whole = isinstance(shape, Sequence) and not isinstance(shape, str)
         if not whole or not all(isinstance(n, int) and n >= 0 for n in shape):
             raise ValueError(
-                f"summary: input_size={input_size!r} must be a shape, as (8, 3, 32, 32), or a list of shapes"
+                f"summary: input_size={input_size!r} must be a shape such as (8, 3, 32, 32), or a list of shapes"
             )
         args.append(Tensor(rng.standard_normal(tuple(shape)).astype(dtype)))
     return args, {}
@@ -188,7 +187,7 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
 
 @contextmanager
 def _undone(model: Module) -> Iterator[None]:
-    """Eval mode within the block; behind it the model and the random numbers are as before, whatever happened."""
+    """Eval mode within the block; modes, buffers and the random number generator are restored after it."""
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(buffer, buffer.array, buffer.array.copy()) for buffer in model.buffers()]
     state = get_rng_state()
@@ -206,7 +205,7 @@ def _undone(model: Module) -> Iterator[None]:
 
 
 class _Watch:
-    """Puts a row down for each call of a module, and counts the products of the kernels that it runs."""
+    """Records a row for each call of a module, and counts the multiply-adds of the kernels it runs."""
 
     def __init__(self, model: Module) -> None:
         self.rows: list[SummaryRow] = []
@@ -216,7 +215,7 @@ class _Watch:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within the block ``forward`` of every module, and the kernels, are ours."""
+        """Wrap ``forward`` of every module, and the kernels, within the block."""
         own = [(module, module.__dict__.get("forward")) for _, module in self.paths.values()]
         originals = {name: getattr(kernels, name) for name in _PRODUCTS}
         try:
@@ -240,17 +239,17 @@ class _Watch:
             row = SummaryRow(self.paths[id(module)][0], type(module).__name__, [], own, again=again)
             self.rows.append(row)
             self.called.append(module)
-            known = {id(t) for t in _tensors((args, kwargs))}  # not new: what it got, and what its children made
+            known = {id(t) for t in _tensors((args, kwargs))}  # not new: its inputs and its children's outputs
             self._stack.append((row, known))
             try:
                 result = forward(*args, **kwargs)
             finally:
                 self._stack.pop()
-            made = _tensors(result)
-            row.output = [t.shape for t in made]
-            row.memory = sum(t.array.nbytes for t in made if id(t) not in known)
+            outputs = _tensors(result)
+            row.output = [t.shape for t in outputs]
+            row.memory = sum(t.array.nbytes for t in outputs if id(t) not in known)
             if self._stack:
-                self._stack[-1][1].update(map(id, made))
+                self._stack[-1][1].update(map(id, outputs))
             return result
 
         return run
@@ -266,7 +265,7 @@ class _Watch:
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    """The Tensors in a value, also in lists, tuples and dicts."""
+    """The Tensors in a value, including those in lists, tuples and dicts."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, Mapping):

@@ -27,7 +27,7 @@ __all__ = ["Module"]
 
 
 class IncompatibleKeys(NamedTuple):
-    """What load_state_dict(strict=False) passed over."""
+    """The keys that load_state_dict(strict=False) ignored."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -36,9 +36,9 @@ class IncompatibleKeys(NamedTuple):
 class Module(Tree, Hooked, Lookup):
     """Holds parameters, buffers and child modules under the names they were assigned to.
 
-    A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters,
-    buffers and children are ordinary entries of the instance's ``__dict__``, so that ``self.weight`` costs a
-    plain lookup; three dicts of names say which entries are which. There is no second place to keep in step.
+    A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters, buffers and
+    children are ordinary entries of the instance's ``__dict__``, so that ``self.weight`` is a plain lookup; three dicts
+    of names record which entries are which.
     """
 
     training: bool
@@ -49,14 +49,14 @@ class Module(Tree, Hooked, Lookup):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         init = cls.__dict__.get("__init__")
-        code = getattr(init, "__code__", None)  # a user's may be no function
+        code = getattr(init, "__code__", None)  # a user's __init__ need not be a function
         if init is not None and code is not None and inside[code.co_filename]:  # a layer of this package
             cls.__init__ = checked(init)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         self.__dict__.update(training=True, _parameter_names={}, _buffer_names={}, _child_names={})
 
-    if TYPE_CHECKING:  # names are assigned at run time; there is no slow __getattr__ behind them
+    if TYPE_CHECKING:  # members are assigned at run time, without a slow __getattr__
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -69,7 +69,7 @@ class Module(Tree, Hooked, Lookup):
     forward: Callable[..., Any] = _forward_missing
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """forward(...); an exception on its way out gets this module's path put before its message."""
+        """forward(...); the message of an exception is prefixed with this module's path."""
         try:
             if not self._is_plain:
                 return self._call_specially(args, kwargs)
@@ -91,12 +91,12 @@ class Module(Tree, Hooked, Lookup):
     # ------------------------------------------------------------------ registration
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under name; None keeps the name free for one (``bias=False``).
+        """Add a parameter under name; None reserves the name (``bias=False``).
 
         Raises:
             AttributeError: Module.__init__() has not run yet.
-            TypeError: name is no str, or param is neither a Parameter nor None.
-            KeyError: name is empty, has a dot, or is taken.
+            TypeError: name is not a str, or param is neither a Parameter nor None.
+            KeyError: name is empty, contains a dot, or is taken.
         """
         self._check_name(name, "parameter", "_parameter_names")
         if param is not None and not isinstance(param, Parameter):
@@ -108,7 +108,7 @@ class Module(Tree, Hooked, Lookup):
         self.__dict__[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is state but not trained; state_dict holds it unless persistent is False.
+        """Add a tensor that is state but not trained; state_dict includes it unless persistent is False.
 
         Raises: as register_parameter, with Tensor for Parameter.
         """
@@ -157,7 +157,7 @@ class Module(Tree, Hooked, Lookup):
             object.__setattr__(self, name, value)
 
     def _make_way(self, name: str, registry: str) -> None:
-        """Drop what is stored under name unless it is of the same kind."""
+        """Delete the entry under name if it is of another kind."""
         if name in self.__dict__ and name not in self.__dict__.get(registry, ()):
             delattr(self, name)
 
@@ -200,7 +200,7 @@ class Module(Tree, Hooked, Lookup):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """(path, parameter) for every parameter; a shared one comes once, under its first path."""
+        """(path, parameter) for every parameter; a shared one only once, under its first path."""
         return self._named_members("_parameter_names", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -218,13 +218,13 @@ class Module(Tree, Hooked, Lookup):
     # ------------------------------------------------------------------ modes and types
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode (dropout drops, batch norm uses the batch's statistics) here and below.
+        """Set training mode (dropout drops, batch norm uses the batch's statistics) for this module and its children.
 
         Raises:
-            ValueError: mode is no bool.
+            ValueError: mode is not a bool.
         """
         if not isinstance(mode, bool):
-            raise ValueError(f"train: mode={mode!r} is no bool; use train(True), or eval() for train(False)")
+            raise ValueError(f"train: mode={mode!r} is not a bool; use train(True), or eval() for train(False)")
         for module in self.modules():
             module.training = mode
         return self
@@ -239,15 +239,15 @@ class Module(Tree, Hooked, Lookup):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or make them zero."""
+        """Set the gradients of all parameters to None or zero."""
         for parameter in self.parameters():
-            if parameter.grad is not None:  # a fresh zero: the old array may be shared with another tensor
+            if parameter.grad is not None:  # a new zero array: the old one may be shared with another tensor
                 parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.array))
                 if getattr(parameter, "grad_sample", None) is not None:
                     parameter.grad_sample = None
 
     def to(self, dtype: Any) -> Self:
-        """Convert parameters, their gradients and floating point buffers to float32 or float64.
+        """Convert parameters, their gradients and floating-point buffers to float32 or float64.
 
         Parameters stay the same objects, in the same memory order. "cpu" is accepted and changes nothing.
 
@@ -278,12 +278,12 @@ class Module(Tree, Hooked, Lookup):
     ) -> dict[str, Any]:
         """{path: tensor} of parameters and persistent buffers, in logical shapes, sharing their memory.
 
-        keep_vars: hand out the parameters themselves instead of detached tensors.
+        keep_vars: return the parameters themselves instead of detached tensors.
         """
         destination = {} if destination is None else destination
 
         def within(module: Module) -> Iterator[tuple[str, Module]]:
-            own = module is self or type(module).state_dict is Module.state_dict  # another one does as it likes
+            own = module is self or type(module).state_dict is Module.state_dict  # an overridden one is called instead
             return module._members() if own else iter(())
 
         for path, module, left in walk(self, within):
@@ -293,7 +293,7 @@ class Module(Tree, Hooked, Lookup):
             if module is not self and type(module).state_dict is not Module.state_dict:
                 module.state_dict(destination=destination, prefix=start, keep_vars=keep_vars)
                 continue
-            persistent = (name for name, kept in module._buffer_names.items() if kept)
+            persistent = (name for name, saved in module._buffer_names.items() if saved)
             for name in (*module._parameter_names, *persistent):
                 tensor = module.__dict__[name]
                 if tensor is not None:
@@ -305,18 +305,17 @@ class Module(Tree, Hooked, Lookup):
     ) -> IncompatibleKeys:
         """Copy the values of state_dict (Tensors or arrays) into the parameters and buffers.
 
-        Everything is checked before the first value is written: a call that fails has changed nothing. The
-        existing memory, with its order and dtype, is kept. strict=False passes over missing and unexpected
-        keys and returns them; values of a wrong shape or kind are refused all the same. assign=True takes over
-        the memory and the dtype of the values instead of copying and drops gradients; parameters stay the same objects.
-        Lazy layers learn their sizes.
+        Everything is checked before the first value is written: a failed call changes nothing. The existing memory,
+        with its order and dtype, is kept. strict=False ignores missing and unexpected keys and returns them; values of
+        a wrong shape or kind are still refused. assign=True uses the memory and dtype of the values instead of copying,
+        and drops gradients; parameters stay the same objects. Lazy layers infer their sizes.
 
         Raises:
-            TypeError: state_dict is no mapping.
-            RuntimeError: keys are missing or unexpected (strict), or values do not fit; lists all of them.
+            TypeError: state_dict is not a mapping.
+            RuntimeError: keys are missing or unexpected (strict), or values do not fit; the message lists all of them.
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: expected a dict of tensors, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: state_dict must be a dict of tensors, got {type(state_dict).__name__}")
         own: dict[str, Tensor] = self.state_dict(keep_vars=True)
         missing = [key for key in own if key not in state_dict]
         unexpected = [key for key in state_dict if key not in own]
@@ -326,7 +325,7 @@ class Module(Tree, Hooked, Lookup):
         if strict and unexpected:
             problems.append(f"Unexpected key(s) in state_dict: {_quoted(unexpected)}.")
         if problems:
-            problems.append("(strict=False passes over missing and unexpected keys.)")
+            problems.append("(strict=False ignores missing and unexpected keys.)")
         arrays, misfits = fitting(self, own, state_dict, assign)
         problems += misfits
         if problems:

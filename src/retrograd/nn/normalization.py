@@ -1,4 +1,4 @@
-"""Batch and instance normalisation layers: one class each for all numbers of axes."""
+"""Batch and instance normalisation layers: one class each for any number of axes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "Insta
 
 
 class _ChannelNorm(Module):
-    """What batch and instance norm have in common: a weight, a bias and running statistics per channel."""
+    """Base of batch and instance norm: a weight, a bias and running statistics per channel."""
 
-    ndims: ClassVar[tuple[int, ...]]  # numbers of axes that x may have
-    fewest_features: ClassVar[int] = 1  # a lazy layer begins with 0
+    ndims: ClassVar[tuple[int, ...]]  # allowed numbers of axes of the input
+    fewest_features: ClassVar[int] = 1  # a lazy layer starts at 0
     weight: Parameter | None
     bias: Parameter | None
     running_mean: Tensor | None
@@ -50,24 +50,24 @@ class _ChannelNorm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        numbers = as_float_dtype(dtype)
+        kind = as_float_dtype(dtype)
         for member, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(member, Parameter(np.empty(num_features, numbers)) if wanted else None)
+            self.register_parameter(member, Parameter(np.empty(num_features, kind)) if wanted else None)
         for member in ("running_mean", "running_var"):
-            values = Tensor(np.empty(num_features, numbers)) if track_running_stats else None
+            values = Tensor(np.empty(num_features, kind)) if track_running_stats else None
             self.register_buffer(member, values)
         count = Tensor(np.zeros((), np.int64)) if track_running_stats else None
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Set mean 0, variance 1 and no batches seen."""
+        """Reset to mean 0, variance 1 and no batches seen."""
         for buffer, start in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
             if buffer is not None:
                 buffer.array[...] = start
 
     def reset_parameters(self) -> None:
-        """Set weight 1, bias 0 and the running statistics to their start."""
+        """Set weight to 1 and bias to 0, and reset the running statistics."""
         self.reset_running_stats()
         for parameter, start in ((self.weight, 1), (self.bias, 0)):
             if parameter is not None:
@@ -76,10 +76,10 @@ class _ChannelNorm(Module):
     def _check(self, shape: tuple[int, ...]) -> None:
         if len(shape) not in self.ndims:
             expected = " or ".join(f"{ndim} axes" for ndim in self.ndims)
-            raise ValueError(f"x has shape {shape}, needs {expected}")
+            raise ValueError(f"input has shape {shape}, needs {expected}")
 
     def _momentum(self) -> float:
-        """How far the running statistics move; without a momentum they are the mean over all batches."""
+        """The momentum of this step; None makes the running statistics the mean over all batches."""
         if self.momentum is not None:
             return self.momentum
         count = self.num_batches_tracked
@@ -95,21 +95,21 @@ class _ChannelNorm(Module):
 class _BatchNorm(_ChannelNorm):
     """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape.
 
-    In training mean and biased variance are those of the batch, and
+    In training, mean and biased variance are those of the batch, and
 
         running_mean = (1 - momentum) * running_mean + momentum * mean
         running_var = (1 - momentum) * running_var + momentum * variance * M / (M - 1)
 
     where M counts the elements of a channel; momentum None makes them the mean over all batches so far. In
-    eval mode the running statistics take the batch's place, unless track_running_stats is False.
+    eval mode the running statistics replace the batch's, unless track_running_stats is False.
 
-    weight, bias (C,), C num_features; None where affine (both) or bias is False. running_mean, running_var (C,)
-    and num_batches_tracked () are buffers. Source: Ioffe and Szegedy 2015 (arXiv:1502.03167).
+    weight, bias (C,), C num_features; None if affine (both) or bias is False. running_mean, running_var (C,) and
+    num_batches_tracked () are buffers. Source: Ioffe and Szegedy 2015 (arXiv:1502.03167).
 
     Raises:
-        ValueError: an argument is out of range, x has another number of axes or channels, or only one element
-            per channel in training.
-        TypeError: x has another dtype than the weight.
+        ValueError: an argument is out of range, input has the wrong number of axes or channels, or only one
+            element per channel in training.
+        TypeError: input and weight have different dtypes.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class _BatchNorm(_ChannelNorm):
         y = batch_norm(
             input, mean, variance, self.weight, self.bias, training or mean is None, self._momentum(), self.eps
         )
-        if training and count is not None:  # after the operator: a call that fails counts nothing
+        if training and count is not None:  # after the operator: a failed call is not counted
             count.array[...] += 1
         return y
 
@@ -143,16 +143,16 @@ class _BatchNorm(_ChannelNorm):
 class _InstanceNorm(_ChannelNorm):
     """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; y has x's shape.
 
-    Mean and biased variance are those of one channel of one sample. With track_running_stats, running statistics move
-    in training as in batch norm, towards the means over the batch (num_batches_tracked is never counted, as in
-    PyTorch), and take their place in eval mode.
+    Mean and biased variance are those of one channel of one sample. With track_running_stats, running statistics are
+    updated in training as in batch norm, with the means over the batch (num_batches_tracked stays 0, as in PyTorch),
+    and are used in eval mode.
 
-    x may come without its batch axis. weight, bias (C,) where affine; running_mean, running_var (C,) and
+    x may lack the batch axis. weight, bias (C,) where affine; running_mean, running_var (C,) and
     num_batches_tracked () with track_running_stats. Source: Ulyanov et al. 2016 (arXiv:1607.08022).
 
     Raises:
-        ValueError: an argument is out of range, x has another number of axes or channels, or only one position.
-        TypeError: x has another dtype than the weight.
+        ValueError: an argument is out of range, input has the wrong number of axes or channels, or one position.
+        TypeError: input and weight have different dtypes.
     """
 
     def __init__(
@@ -175,7 +175,9 @@ class _InstanceNorm(_ChannelNorm):
         single = len(shape) == self.ndims[0]
         channels = shape[0 if single else 1]
         if channels != self.num_features:
-            raise ValueError(f"x has {channels} channels, needs num_features={self.num_features}; x.shape={shape}")
+            raise ValueError(
+                f"input has {channels} channels, needs num_features={self.num_features}; input.shape={shape}"
+            )
         y = instance_norm(
             input.reshape(1, *shape) if single else input,
             self.running_mean,

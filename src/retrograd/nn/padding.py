@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _Padding(Module):
-    """padding: one int for all sides, or those before and after of the last axis, then of the one before it, ..."""
+    """padding: one int for all sides, or (before, after) of the last axis, then of the second to last, ..."""
 
     axes = 1
     mode = "constant"
@@ -50,13 +50,13 @@ class _Padding(Module):
         require_tensor(type(self).__name__, input)
         if input.array.ndim not in (self.axes + 1, self.axes + 2):
             raise ValueError(
-                f"{type(self).__name__}: x has {input.array.ndim} axes, needs {self.axes + 1} or {self.axes + 2}; "
-                f"x.shape={input.array.shape}"
+                f"{type(self).__name__}: input has {input.array.ndim} axes, needs {self.axes + 1} or {self.axes + 2}; "
+                f"input.shape={input.array.shape}"
             )
         return self.padded(input)
 
     def padded(self, input: Tensor) -> Tensor:
-        """input with its padding."""
+        """The padded input."""
         return pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
@@ -78,22 +78,22 @@ class _Constant(_Padding):
 class ConstantPad1d(_Constant):
     """Fills with ``value`` beyond the last axis: x (N, C, W) or without N.
 
-    padding: an int for all sides, or (left, right); negative numbers cut off.
+    padding: an int for all sides, or (left, right); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes.
+        TypeError: input is not a Tensor.
     """
 
 
 class ConstantPad2d(_Constant):
     """Fills with ``value`` beyond each of the last 2 axes: x (N, C, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes.
+        TypeError: input is not a Tensor.
     """
 
     axes = 2
@@ -102,11 +102,11 @@ class ConstantPad2d(_Constant):
 class ConstantPad3d(_Constant):
     """Fills with ``value`` beyond each of the last 3 axes: x (N, C, D, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes.
+        TypeError: input is not a Tensor.
     """
 
     axes = 3
@@ -115,22 +115,22 @@ class ConstantPad3d(_Constant):
 class ZeroPad1d(_Padding):
     """Fills with 0 beyond the last axis: x (N, C, W) or without N.
 
-    padding: an int for all sides, or (left, right); negative numbers cut off.
+    padding: an int for all sides, or (left, right); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes.
+        TypeError: input is not a Tensor.
     """
 
 
 class ZeroPad2d(_Padding):
     """Fills with 0 beyond each of the last 2 axes: x (N, C, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes.
+        TypeError: input is not a Tensor.
     """
 
     axes = 2
@@ -139,11 +139,11 @@ class ZeroPad2d(_Padding):
 class ZeroPad3d(_Padding):
     """Fills with 0 beyond each of the last 3 axes: x (N, C, D, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes.
+        TypeError: input is not a Tensor.
     """
 
     axes = 3
@@ -152,11 +152,11 @@ class ZeroPad3d(_Padding):
 class ReflectionPad1d(_Padding):
     """Mirrors at the first and the last element beyond the last axis: x (N, C, W) or without N.
 
-    padding: an int for all sides, or (left, right); negative numbers cut off.
+    padding: an int for all sides, or (left, right); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes or is too short.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes or is too short.
+        TypeError: input is not a Tensor.
     """
 
     mode = "reflect"
@@ -165,11 +165,11 @@ class ReflectionPad1d(_Padding):
 class ReflectionPad2d(_Padding):
     """Mirrors at the first and the last element beyond each of the last 2 axes: x (N, C, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes or is too short.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes or is too short.
+        TypeError: input is not a Tensor.
     """
 
     axes = 2
@@ -179,11 +179,11 @@ class ReflectionPad2d(_Padding):
 class ReflectionPad3d(_Padding):
     """Mirrors at the first and the last element beyond each of the last 3 axes: x (N, C, D, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes or is too short.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes or is too short.
+        TypeError: input is not a Tensor.
     """
 
     axes = 3
@@ -193,11 +193,11 @@ class ReflectionPad3d(_Padding):
 class ReplicationPad1d(_Padding):
     """Repeats the first and the last element beyond the last axis: x (N, C, W) or without N.
 
-    padding: an int for all sides, or (left, right); negative numbers cut off.
+    padding: an int for all sides, or (left, right); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes or is too short.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes or is too short.
+        TypeError: input is not a Tensor.
     """
 
     mode = "replicate"
@@ -206,11 +206,11 @@ class ReplicationPad1d(_Padding):
 class ReplicationPad2d(_Padding):
     """Repeats the first and the last element beyond each of the last 2 axes: x (N, C, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes or is too short.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes or is too short.
+        TypeError: input is not a Tensor.
     """
 
     axes = 2
@@ -220,11 +220,11 @@ class ReplicationPad2d(_Padding):
 class ReplicationPad3d(_Padding):
     """Repeats the first and the last element beyond each of the last 3 axes: x (N, C, D, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes or is too short.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes or is too short.
+        TypeError: input is not a Tensor.
     """
 
     axes = 3
@@ -232,26 +232,26 @@ class ReplicationPad3d(_Padding):
 
 
 class CircularPad1d(_Padding):
-    """Goes on at the other end beyond the last axis: x (N, C, W) or without N.
+    """Wraps around beyond the last axis: x (N, C, W) or without N.
 
-    padding: an int for all sides, or (left, right); negative numbers cut off.
+    padding: an int for all sides, or (left, right); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes or is too short.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes or is too short.
+        TypeError: input is not a Tensor.
     """
 
     mode = "circular"
 
 
 class CircularPad2d(_Padding):
-    """Goes on at the other end beyond each of the last 2 axes: x (N, C, H, W) or without N.
+    """Wraps around beyond each of the last 2 axes: x (N, C, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes or is too short.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes or is too short.
+        TypeError: input is not a Tensor.
     """
 
     axes = 2
@@ -259,13 +259,13 @@ class CircularPad2d(_Padding):
 
 
 class CircularPad3d(_Padding):
-    """Goes on at the other end beyond each of the last 3 axes: x (N, C, D, H, W) or without N.
+    """Wraps around beyond each of the last 3 axes: x (N, C, D, H, W) or without N.
 
-    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers cut off.
+    padding: an int for all sides, or (left, right, top, bottom, front, back); negative numbers crop.
 
     Raises:
-        ValueError: padding is something else, or x has another number of axes or is too short.
-        TypeError: x is no Tensor.
+        ValueError: padding is invalid, or input has the wrong number of axes or is too short.
+        TypeError: input is not a Tensor.
     """
 
     axes = 3

@@ -1,4 +1,4 @@
-"""Parameter: a Tensor that a Module owns and an optimiser updates, and the memory order of weights."""
+"""Parameter, a Tensor that a Module owns and an optimiser updates, and the memory order of weights."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ..engine.tensor import Tensor
 __all__ = ["Parameter", "as_float_dtype", "empty_weight"]
 
 class Parameter(Tensor):
-    """A leaf Tensor that is registered as soon as it is assigned to an attribute of a Module.
+    """A leaf Tensor that a Module registers when it is assigned to an attribute.
 
     data: array or Tensor of any shape, float32 or float64, kept without a copy; its memory order is kept too.
     ``grad_req`` says what a backward pass does with ``grad``: "add" (the default) adds to it, "write"
-    replaces it, "null" neither computes nor touches it. ``grad_sample`` is the gradient of every sample by itself, of
-    shape (N, \\*shape), which is computed inside ``per_sample_gradients``; else it is None.
+    replaces it, "null" neither computes nor touches it. ``grad_sample`` is the gradient of each sample, (N, \\*shape),
+    computed inside ``per_sample_gradients``; otherwise None.
 
     Raises:
-        TypeError: data is no floating point array, or is missing.
-        ValueError: data is read-only, or grad_req is set to something else.
+        TypeError: data is not a floating-point array, or is missing.
+        ValueError: data is read-only, or grad_req is set to anything else.
     """
 
     __slots__ = ("_grad_sample",)  # missing until it is set
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         if data is None:
-            raise TypeError("Parameter: data is missing; give an array, of shape (0,) if it is to be empty")
+            raise TypeError("Parameter: data is missing; pass an array, of shape (0,) for an empty parameter")
         super().__init__(data.array if isinstance(data, Tensor) else data)
         if self.array.dtype not in (np.float32, np.float64):
             raise TypeError(
@@ -36,15 +36,15 @@ class Parameter(Tensor):
                 "convert it, or register it with register_buffer"
             )
         if not self.array.flags.writeable:
-            raise ValueError("Parameter: data is read-only memory, which no optimiser can update; give data.copy()")
+            raise ValueError("Parameter: data is read-only memory, which no optimiser can update; pass data.copy()")
         self.requires_grad = requires_grad
 
     @property
     def grad_sample(self) -> Tensor | None:
-        """The gradient of every sample by itself, (N, \\*shape), or None; see ``per_sample_gradients``.
+        """The gradient of each sample, (N, \\*shape), or None; see ``per_sample_gradients``.
 
         Setting it raises:
-            TypeError, ValueError: not a Tensor or None, or another shape behind axis 0 or dtype than the parameter's.
+            TypeError, ValueError: not a Tensor or None, or the shape after axis 0 or the dtype is not the parameter's.
         """
         return getattr(self, "_grad_sample", None)
 
@@ -64,7 +64,7 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # NumPy pickles an array of any other order as C order, so the memory order travels beside it.
+        # NumPy pickles arrays of other memory orders in C order, so the order is pickled separately.
         axes = _memory_axes(self.array)
         return _rebuild, (type(self), self.array.transpose(axes), axes, self.requires_grad, self.grad_req)
 
@@ -91,17 +91,17 @@ def as_float_dtype(dtype: Any) -> np.dtype:
     try:
         converted = np.dtype(np.float32 if dtype is None else dtype)
     except TypeError:
-        raise TypeError(f"dtype={dtype!r} is no dtype; use float32 or float64") from None
+        raise TypeError(f"dtype={dtype!r} is not a dtype; use float32 or float64") from None
     if converted not in (np.float32, np.float64):
         raise TypeError(f"dtype={converted}, but layers compute in float32 or float64; use one of these")
     return converted
 
 
 def empty_weight(shape: Sequence[int], dtype: Any = None) -> Parameter:
-    """An uninitialised weight of logical shape (A, B, \\*R), lying in memory as (\\*R, B, A).
+    """An uninitialised weight of logical shape (A, B, \\*R), stored as (\\*R, B, A).
 
-    This is the order in which the matrix kernels read a weight, so they need not pack it: for every tap a
-    contiguous (B, A) matrix. A is out_features or the channels of the convolution's output.
+    The matrix kernels read a weight in this order, so they need not pack it: every tap is a contiguous (B, A) matrix.
+    A is out_features or the channels of the convolution's output.
     """
     memory = np.empty((*shape[2:], shape[1], shape[0]), as_float_dtype(dtype))
     ndim = memory.ndim

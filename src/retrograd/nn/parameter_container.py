@@ -1,4 +1,4 @@
-"""ParameterList and ParameterDict: parameters that a module finds by position or by key."""
+"""ParameterList and ParameterDict: parameters indexed by position or by key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AnyParameter = Tensor | Parameter
 
 
 class _Parameters(Module):
-    """What the two share: entries are parameters, and so they are written."""
+    """Base of both: conversion of entries to parameters, and the repr."""
 
     def _entry(self, value: object) -> Parameter:
         if isinstance(value, Parameter):
@@ -72,12 +72,12 @@ class ParameterList(_Parameters):
         self.register_parameter(self._name_at(index), self._entry(value))
 
     def append(self, value: AnyParameter) -> Self:
-        """Add a parameter at the end."""
+        """Append a parameter."""
         self.register_parameter(str(len(self)), self._entry(value))
         return self
 
     def extend(self, values: Iterable[AnyParameter]) -> Self:
-        """Add every parameter of an iterable at the end."""
+        """Append every parameter of an iterable."""
         for entry in [self._entry(value) for value in values]:
             self.append(entry)
         return self
@@ -87,13 +87,13 @@ class ParameterList(_Parameters):
 
 
 class ParameterDict(_Parameters):
-    """A dict of parameters, in the order they were added; it has no forward.
+    """A dict of parameters in insertion order; it has no forward.
 
-    parameters: a mapping of name -> Parameter (or Tensor, which becomes one), or pairs of these.
+    parameters: a mapping of name -> Parameter (or Tensor, which becomes one), or (name, parameter) pairs.
 
     Raises:
-        TypeError: a value is neither, or a key no str.
-        KeyError: a key is empty, has a dot, or is the name of an attribute.
+        TypeError: a value is neither, or a key is not a str.
+        KeyError: a key is empty, contains a dot, or is the name of an attribute.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class ParameterDict(_Parameters):
 
     def __getitem__(self, key: str) -> Parameter:
         if key not in self._parameter_names:
-            raise KeyError(f"ParameterDict: there is no parameter {key!r}; it holds {list(self._parameter_names)}")
+            raise KeyError(f"ParameterDict: no parameter {key!r}; it holds {list(self._parameter_names)}")
         return self.__dict__[key]
 
     def __setitem__(self, key: str, value: AnyParameter) -> None:
         self.register_parameter(key, self._entry(value))
 
     def __delitem__(self, key: str) -> None:
-        self[key]  # a message of its own
+        self[key]  # raises KeyError with its own message
         delattr(self, key)
 
     def __iter__(self) -> Iterator[str]:
@@ -147,7 +147,7 @@ class ParameterDict(_Parameters):
         return self.__dict__[key] if key in self._parameter_names else default
 
     def setdefault(self, key: str, default: AnyParameter) -> Parameter:
-        """The parameter under key; default is put there if there is none."""
+        """The parameter under key; default is stored there first if there is none."""
         if key not in self:
             self[key] = default
         return self[key]
@@ -156,20 +156,20 @@ class ParameterDict(_Parameters):
         """Remove the parameter under key and return it.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such parameter.
         """
         parameter = self[key]
         del self[key]
         return parameter
 
     def popitem(self) -> tuple[str, Parameter]:
-        """Remove the parameter that was added last, and return its key and itself.
+        """Remove the parameter added last and return (key, parameter).
 
         Raises:
-            KeyError: there is none.
+            KeyError: the dict is empty.
         """
         if not len(self):
-            raise KeyError("ParameterDict: popitem of an empty one")
+            raise KeyError("ParameterDict: popitem of an empty dict")
         key = next(reversed(self))
         return key, self.pop(key)
 
@@ -183,9 +183,9 @@ class ParameterDict(_Parameters):
         return {key: self.__dict__[key] for key in self}.values()
 
     def update(self, parameters: Any) -> None:
-        """Add parameters, or put them in the places of those with the same names: a mapping, or pairs.
+        """Add parameters from a mapping or pairs, replacing those with the same names.
 
-        A plain dict is taken in the order of its sorted keys, as PyTorch does: optimisers count parameters by place.
+        A plain dict is added in the order of its sorted keys, as in PyTorch: optimisers number parameters by position.
         """
         added = dict(parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):

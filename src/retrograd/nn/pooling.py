@@ -1,4 +1,4 @@
-"""Pooling layers: one class for each kind of pooling, for all numbers of axes."""
+"""Pooling layers: one class for each kind of pooling, for any number of axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Padding = int | Sequence[int] | Sequence[tuple[int, int]]
 
 
 class _Pool(Module):
-    """The window's arguments, checked and kept as they were given."""
+    """The window's arguments, checked but stored unchanged."""
 
     ndim: ClassVar[int]
     operator: ClassVar[str]
@@ -45,18 +45,18 @@ class _Pool(Module):
 
 
 class _MaxPool(_Pool):
-    """y[o] = max over taps r of x[o*s + r*d - padding]; padding is never chosen, NaN always.
+    """y[o] = max over taps r of x[o*s + r*d - padding]; padding is never the maximum, NaN always is.
 
     x (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O); with return_indices (y, indices), where indices are
-    the flat positions in *I of the maxima, of equal ones the first.
+    the flat positions in *I of the maxima, the first of equal ones.
     O = (I + padding on both sides - d*(R-1) - 1) // s + 1, or rounded up with ceil_mode.
 
     kernel_size, stride (default kernel_size), dilation: an int for all axes or one per axis.
     padding: the same, or a pair (low, high) per axis; at most half of the kernel.
 
     Raises:
-        ValueError: an argument is out of range, or x does not fit.
-        TypeError: x is no floating point Tensor.
+        ValueError: an argument is out of range, or the shape of input does not fit.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class _AvgPool(_Pool):
 
     kernel_size, stride (default kernel_size): an int for all axes or one per axis.
     padding: the same, or a pair (low, high) per axis; at most half of the kernel.
-    count_include_pad: padding counts in the mean. divisor_override: divide by this instead of the count.
+    count_include_pad: include padding in the count of the mean. divisor_override: divide by this instead of the count.
 
     Raises:
-        ValueError: an argument is out of range, or x does not fit.
-        TypeError: x is no floating point Tensor.
+        ValueError: an argument is out of range, or the shape of input does not fit.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class AvgPool1d(_AvgPool):
         count_include_pad: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
-        one = self.kernel_size, self.stride, self.padding  # PyTorch writes tuples here, and here only
+        one = self.kernel_size, self.stride, self.padding  # as in PyTorch, this class alone stores tuples
         self.kernel_size, self.stride, self.padding = ((v,) if isinstance(v, int) else v for v in one)
 
 
@@ -184,8 +184,8 @@ class _LPPool(Module):
     kernel_size, stride (default kernel_size): an int for all axes or one per axis.
 
     Raises:
-        ValueError: an argument is out of range, or x does not fit.
-        TypeError: x is no floating point Tensor.
+        ValueError: an argument is out of range, or the shape of input does not fit.
+        TypeError: input is not a floating-point Tensor.
     """
 
     ndim: ClassVar[int]
@@ -228,7 +228,7 @@ class LPPool3d(_LPPool):
 
 
 class _AdaptivePool(Module):
-    """output_size, checked and kept as it was given."""
+    """output_size, checked but stored unchanged."""
 
     ndim: ClassVar[int]
     operator: ClassVar[str]
@@ -247,11 +247,11 @@ class _AdaptiveAvgPool(_AdaptivePool):
 
     x (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O)
 
-    output_size: O for all axes or one per axis; None stands for I.
+    output_size: O for all axes or one per axis; None means I.
 
     Raises:
-        ValueError: output_size is out of range, or x does not fit.
-        TypeError: x is no floating point Tensor, or output_size holds something else than integers and None.
+        ValueError: output_size is out of range, or the shape of input does not fit.
+        TypeError: input is not a floating-point Tensor, or output_size holds anything but integers and None.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -259,17 +259,17 @@ class _AdaptiveAvgPool(_AdaptivePool):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    __doc__ = f"Average pooling to a given size over one axis: x (N, C, I).\n\n    {_AdaptiveAvgPool.__doc__}"
+    __doc__ = f"Average pooling to a fixed size over one axis: x (N, C, I).\n\n    {_AdaptiveAvgPool.__doc__}"
     ndim, operator = 1, "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    __doc__ = f"Average pooling to a given size over two axes: x (N, C, H, W).\n\n    {_AdaptiveAvgPool.__doc__}"
+    __doc__ = f"Average pooling to a fixed size over two axes: x (N, C, H, W).\n\n    {_AdaptiveAvgPool.__doc__}"
     ndim, operator = 2, "adaptive_avg_pool2d"
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    __doc__ = f"Average pooling to a given size over three axes: x (N, C, D, H, W).\n\n    {_AdaptiveAvgPool.__doc__}"
+    __doc__ = f"Average pooling to a fixed size over three axes: x (N, C, D, H, W).\n\n    {_AdaptiveAvgPool.__doc__}"
     ndim, operator = 3, "adaptive_avg_pool3d"
 
 
@@ -278,11 +278,11 @@ class _AdaptiveMaxPool(_AdaptivePool):
 
     x (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O); with return_indices (y, indices), as MaxPool
 
-    output_size: O for all axes or one per axis; None stands for I.
+    output_size: O for all axes or one per axis; None means I.
 
     Raises:
-        ValueError: output_size is out of range, or x does not fit.
-        TypeError: x is no floating point Tensor, or output_size holds something else than integers and None.
+        ValueError: output_size is out of range, or the shape of input does not fit.
+        TypeError: input is not a floating-point Tensor, or output_size holds anything but integers and None.
     """
 
     def __init__(self, output_size: OutputSize, return_indices: bool = False) -> None:
@@ -294,31 +294,31 @@ class _AdaptiveMaxPool(_AdaptivePool):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    __doc__ = f"Maximum pooling to a given size over one axis: x (N, C, I).\n\n    {_AdaptiveMaxPool.__doc__}"
+    __doc__ = f"Maximum pooling to a fixed size over one axis: x (N, C, I).\n\n    {_AdaptiveMaxPool.__doc__}"
     ndim, operator = 1, "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    __doc__ = f"Maximum pooling to a given size over two axes: x (N, C, H, W).\n\n    {_AdaptiveMaxPool.__doc__}"
+    __doc__ = f"Maximum pooling to a fixed size over two axes: x (N, C, H, W).\n\n    {_AdaptiveMaxPool.__doc__}"
     ndim, operator = 2, "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    __doc__ = f"Maximum pooling to a given size over three axes: x (N, C, D, H, W).\n\n    {_AdaptiveMaxPool.__doc__}"
+    __doc__ = f"Maximum pooling to a fixed size over three axes: x (N, C, D, H, W).\n\n    {_AdaptiveMaxPool.__doc__}"
     ndim, operator = 3, "adaptive_max_pool3d"
 
 
 class _MaxUnpool(Module):
-    """What a MaxPool with return_indices took, put back; zeros elsewhere.
+    """Puts the maxima of a MaxPool with return_indices back in their positions, with zeros elsewhere.
 
     x, indices (N, C, *O) or (C, *O) -> y (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding
 
-    kernel_size, stride (default kernel_size), padding: an int for all axes or one per axis, as the pooling's.
-    output_size of the call: another I, less than a stride away.
+    kernel_size, stride (default kernel_size), padding: an int for all axes or one per axis, as for the pooling.
+    output_size (of forward): another I, less than a stride away.
 
     Raises:
         ValueError: an argument is out of range, or shapes or indices do not fit.
-        TypeError: x is no floating point Tensor or indices no int64 Tensor.
+        TypeError: input is not a floating-point Tensor or indices is not an int64 Tensor.
     """
 
     ndim: ClassVar[int]

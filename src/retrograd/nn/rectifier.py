@@ -1,4 +1,4 @@
-"""Activations of straight pieces as layers. ``inplace=True`` changes the input, as PyTorch does."""
+"""Piecewise linear activations as layers. ``inplace=True`` overwrites the input, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ReLU(Module):
     """y = max(x, 0); NaN stays NaN.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -49,7 +49,7 @@ class ReLU6(Module):
     """y = min(max(x, 0), 6).
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -67,7 +67,7 @@ class LeakyReLU(Module):
     """y = x where x > 0, negative_slope * x elsewhere.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
@@ -83,13 +83,13 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """y = x where x > 0, weight * x elsewhere; weight is learned: one number, or one for each channel (axis 1).
+    """y = x where x > 0, weight * x elsewhere; the learned weight is one number or one per channel (axis 1).
 
-    num_parameters: 1 or the number of channels. init: what they start with.
+    num_parameters: 1 or the number of channels. init: the initial value.
 
     Raises:
-        TypeError: x is no floating point Tensor.
-        ValueError: x has another number of channels.
+        TypeError: input is not a floating-point Tensor.
+        ValueError: input has the wrong number of channels.
     """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: Any = None) -> None:
@@ -105,10 +105,10 @@ class PReLU(Module):
 
 
 class RReLU(Module):
-    """y = x where x > 0, elsewhere x times a number: in training drawn between lower and upper, otherwise their mean.
+    """y = x where x > 0, slope * x elsewhere; slope is drawn from U(lower, upper) in training, their mean otherwise.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: lower exceeds upper.
     """
 
@@ -127,7 +127,7 @@ class Hardtanh(Module):
     """y = min(max(x, min_val), max_val).
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: min_val is not less than max_val.
     """
 
@@ -150,7 +150,7 @@ class Hardsigmoid(Module):
     """y = min(max(x + 3, 0), 6) / 6.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -168,7 +168,7 @@ class Hardswish(Module):
     """y = x * min(max(x + 3, 0), 6) / 6.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -186,7 +186,7 @@ class Hardshrink(Module):
     """y = x where |x| > lambd, 0 elsewhere.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, lambd: float = 0.5) -> None:
@@ -204,7 +204,7 @@ class Softshrink(Module):
     """y = x - lambd above lambd, x + lambd below -lambd, 0 between.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: lambd is negative.
     """
 
@@ -223,7 +223,7 @@ class Threshold(Module):
     """y = x where x > threshold, value elsewhere.
 
     Raises:
-        TypeError: x is no floating point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:

@@ -22,7 +22,7 @@ from .parameter import Parameter, as_float_dtype
 from .recurrent_cell import check_forget_bias, init_weights, pair_of_clip, pair_of_zoneout, words_of_equations
 from .recurrent_stack import Run, check_number, parameter_name, run, stack
 from .sequence_layout import time_first
-from .sequence_masks import begun, masks_of
+from .sequence_masks import masks_of, start_sequence
 from .utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
@@ -33,45 +33,44 @@ _MODES = ("RNN_TANH", "RNN_RELU", "LSTM", "GRU")
 _DOC = """{equations}
 
     x (T, N, I), with batch_first (N, T, I), without a batch (T, I), or a PackedSequence -> y like x, with D*O features.
-    States are (L*D, N, O), without a batch (L*D, O): layer by layer, in each the forward direction first; an LSTM's c
-    has H instead of O. Without initial states they are 0. Initial states take gradients as x does.
+    States are (L*D, N, O), without a batch (L*D, O): layer by layer, the forward direction first; an LSTM's c has H
+    instead of O. Initial states default to 0 and get gradients as x does.
 
-    input_size, hidden_size: I and H; hidden_size may be a list with the width of every layer, and the states then are
-        tuples of a Tensor (D, N, O) for each layer.
-    num_layers: L; each layer reads what the one below puts out.
-    bias: whether there are b_ih and b_hh.
-    batch_first: the batch is the first axis of x and y; the states stay as they are.
-    dropout: probability with which, in training, an output is dropped, of each layer but the last.
-    bidirectional: a second direction reads the sequence from its end; its outputs stand beside those of the first.
+    input_size, hidden_size: I and H; hidden_size may be a list with the width of every layer; the states are then
+        tuples with one Tensor (D, N, O) per layer.
+    num_layers: L; each layer reads the output of the one below.
+    bias: whether to have b_ih and b_hh.
+    batch_first: the batch is the first axis of x and y; the layout of the states does not change.
+    dropout: probability of dropping an output in training, in every layer but the last.
+    bidirectional: a second direction reads the sequence from its end; its outputs are concatenated to the first's.
     {own}
-    variational_dropout: of what each layer reads, by one mask for all steps (Gal & Ghahramani, 2016); in the pieces of
-        ``nn.utils.rnn.truncated`` it is one for the whole sequence.
-    recurrent_dropout: of h' on its way into W_hh, by one mask like that.
-    zoneout: probability with which, in training, a unit keeps its value (Krueger et al., 2016); in eval mode the old
-        and the new value are mixed in that proportion. Of an LSTM for c and h, or a pair for each of them.
+    variational_dropout: dropout of each layer's input with one mask for all steps (Gal & Ghahramani, 2016); in the
+        pieces of ``nn.utils.rnn.truncated``, one mask for the whole sequence.
+    recurrent_dropout: dropout of h' before W_hh, with one mask for all steps as above.
+    zoneout: probability that a unit keeps its value in training (Krueger et al., 2016); in eval mode the old and the
+        new value are mixed in that proportion. For an LSTM, one number for c and h, or a pair.
     layer_norm: W_ih x and W_hh h' are normalised over the gates and multiplied by norm_ih and norm_hh before the biases
-        are added; an LSTM's cell state is too, by norm_c, on its way to h (Ba et al., 2016).
-    residual: every layer adds what it reads to what it puts out; I must be D*O.
-    return_states: False leaves the states out of the result.
-    checkpoint: keep the states of every so many steps only, and compute what lies between again in backward; "auto":
-        the square root of T steps, with which memory then grows beside x and y (and a byte for each unit and step that
-        zoneout drew).
-    algorithm: "fused", one kernel for all steps; "composed", of operators, step by step; or "auto", fused where it can
-        be. layer_norm, zoneout, recurrent_dropout, reset_after=False and derivatives of second order are composed.
+        are added; so is an LSTM's cell state, by norm_c, where h is computed from it (Ba et al., 2016).
+    residual: every layer adds its input to its output; I must be D*O.
+    return_states: False returns y without the states.
+    checkpoint: k, to keep only every k-th state and recompute the steps between in backward; "auto": the square root
+        of T, so that memory besides x and y grows with sqrt(T) (and a byte per unit and step for zoneout's draws).
+    algorithm: "fused", one kernel for all steps; "composed", operators step by step; or "auto", fused where possible.
+        layer_norm, zoneout, recurrent_dropout, reset_after=False and second-order derivatives are composed.
 
-    Weights are drawn from U(-1/sqrt(H), 1/sqrt(H)); gains of normalisation begin with 1.
+    Weights are drawn from U(-1/sqrt(H), 1/sqrt(H)); normalisation gains start at 1.
 
     Raises:
-        ValueError: an argument is out of range or makes no sense beside another, or x, hx or lengths do not fit.
-        TypeError: x has another dtype than the weights, or is neither a Tensor nor a PackedSequence.
+        ValueError: an argument is out of range or contradicts another, or input, hx or lengths do not fit.
+        TypeError: input and weights have different dtypes, or input is neither a Tensor nor a PackedSequence.
     """
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: their parameters, and the run through all layers and directions.
+    """Base of RNN, LSTM and GRU: the parameters, and the run through all layers and directions.
 
-    mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU". The other arguments are those of these layers; ``equations`` are the
-    options of their equations: clip, clip_nan, peephole, coupled, reset_after.
+    mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU". The other arguments are those of these layers; ``equations`` are
+    options of the equations: clip, clip_nan, peephole, coupled, reset_after.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class RNNBase(Module):
                 raise ValueError(f"{name}: proj_size={proj_size} must be below hidden_size={hidden_size}; 0: none")
         for label, p in (("dropout", dropout), ("variational_dropout", variational_dropout)):
             if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
-                raise ValueError(f"{name}: {label}={p!r} is a probability and must lie in [0, 1]")
+                raise ValueError(f"{name}: {label}={p!r} must be a probability, from 0 to 1")
         if dropout and variational_dropout:
             raise ValueError(
                 f"{name}: dropout={dropout} and variational_dropout={variational_dropout} drop the same outputs twice; "
@@ -103,11 +102,11 @@ class RNNBase(Module):
             )
         if dropout and num_layers == 1:
             warnings.warn(
-                f"{name}: dropout={dropout} stands between layers, and there is num_layers=1 only: nothing is dropped",
+                f"{name}: dropout={dropout} acts between layers; with num_layers=1 nothing is dropped",
                 stacklevel=3,
             )
         if return_cells and mode != "LSTM":
-            raise ValueError(f"{name}: return_cells=True needs cell states, which {mode} has not; use LSTM")
+            raise ValueError(f"{name}: return_cells=True needs cell states, which {mode} does not have; use LSTM")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
         self.proj_size, self.variational_dropout, self.residual = proj_size, variational_dropout, residual
@@ -118,25 +117,25 @@ class RNNBase(Module):
             norm=1e-5 if layer_norm else 0.0, zoneout=pair_of_zoneout(name, mode.lower(), zoneout),
             recurrent_dropout=recurrent_dropout, algorithm=algorithm, **equations,
         )  # fmt: skip
-        # whether all layers have states of one width, which stand in one Tensor
-        self.has_even_states = len({(what.hidden, what.output) for what in self.layers}) == 1
+        # whether all states have the same width and are returned as one Tensor
+        self.has_even_states = len({(spec.hidden, spec.output) for spec in self.layers}) == 1
         check_forget_bias(name, forget_bias, bias)
         if checkpoint is not None:
             checked_interval(name, checkpoint, 1)
         if residual:
-            for number, what in enumerate(self.layers):
-                if what.input != what.directions * what.output:
+            for number, spec in enumerate(self.layers):
+                if spec.input != spec.directions * spec.output:
                     raise ValueError(
-                        f"{name}: residual=True adds what a layer reads to what it puts out, and layer {number} reads "
-                        f"{what.input} features and puts out {what.directions * what.output}; make them equal, with a "
-                        "Linear in front if need be"
+                        f"{name}: residual=True adds the input of a layer to its output, but layer {number} has "
+                        f"{spec.input} input and {spec.directions * spec.output} output features; make them equal, for "
+                        "example with a Linear before the layer"
                     )
         kind = as_float_dtype(dtype)
-        self._names: list[list[Weights]] = []  # of the parameters, by layer and direction
-        for number, what in enumerate(self.layers):
-            shapes = weight_shapes(what)._asdict()
+        self._names: list[list[Weights]] = []  # names of the parameters, by layer and direction
+        for number, spec in enumerate(self.layers):
+            shapes = weight_shapes(spec)._asdict()
             self._names.append([])
-            for reverse in what.reverse:
+            for reverse in spec.reverse:
                 names = {field: parameter_name(field, number, reverse) for field, shape in shapes.items() if shape}
                 for field, parameter in names.items():
                     self.register_parameter(parameter, Parameter(np.empty(shapes[field], kind)))
@@ -144,10 +143,10 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values: from U(-b, b), b = 1 / sqrt(H), as PyTorch does; gains of normalisation 1, its shift 0."""
-        for what, directions in zip(self.layers, self._names, strict=True):
+        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; normalisation gains 1 and shifts 0."""
+        for spec, directions in zip(self.layers, self._names, strict=True):
             for names in directions:
-                init_weights(self, names, what, self.forget_bias)
+                init_weights(self, names, spec, self.forget_bias)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -156,16 +155,16 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names if name is not None] for names in flat]
 
     def flatten_parameters(self) -> None:
-        """Does nothing, and is here for programs that call it: PyTorch's gathers weights in the memory of a GPU."""
+        """Does nothing; for compatibility with PyTorch, where it packs the weights in GPU memory."""
 
     def forward(self, input: Tensor | PackedSequence, hx: Any = None, lengths: Any = None) -> Any:
-        """(y, h), of an LSTM (y, (h, c)); with return_cells then the cell state of every step; see the class.
+        """(y, h), or (y, (h, c)) for an LSTM; with return_cells also the cell state of every step; see the class.
 
-        input: (T, N, I), (N, T, I) or (T, I), or a PackedSequence, for which y is one, too.
-        hx: the initial states; h, of an LSTM (h, c).
-        lengths: N ints, 1 to T: how many steps of each sequence count, in any order. What input holds beyond them has
-            no influence; there y is 0, and the states are those of the last step that counts. With the longest
-            sequence first, nothing is computed beyond them.
+        input: (T, N, I), (N, T, I) or (T, I), or a PackedSequence, and then y is one too.
+        hx: the initial states: h, or (h, c) for an LSTM.
+        lengths: N ints from 1 to T, the steps of each sequence, in any order. Later steps of input are ignored; y is 0
+            there, and the states are those of a sequence's last step. Sorted longest first, the later steps are not
+            even computed.
         """
         name = type(self).__name__
         layout, x, ends = time_first(name, input, self.input_size, self.batch_first, lengths)
@@ -175,19 +174,24 @@ class RNNBase(Module):
             for directions in self._names
         ]
         masks = None
-        if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and begun(self):
+        if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and start_sequence(self):
             masks = masks_of(self, {})
-        how = Run(name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint, masks)
-        y, hn, cn, cells = run(
-            how, self.layers, weights, x, layout.given(h0), layout.given(c0), ends, self.return_cells
+        options = Run(
+            name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint, masks
         )
-        result = [layout.back(y)]
+        y, hn, cn, cells = run(
+            options, self.layers, weights, x, layout.sorted_states(h0), layout.sorted_states(c0), ends,
+            self.return_cells,
+        )  # fmt: skip
+        result = [layout.restored(y)]
         if self.return_states:
-            last = self._joined(layout.returned(hn), layout.alone)
-            result.append((last, self._joined(layout.returned(cn), layout.alone)) if self.mode == "LSTM" else last)
+            last = self._joined(layout.unsorted_states(hn), layout.alone)
+            if self.mode == "LSTM":
+                last = last, self._joined(layout.unsorted_states(cn), layout.alone)
+            result.append(last)
         if self.return_cells:
             assert cells is not None
-            result.append(layout.back(cells))
+            result.append(layout.restored(cells))
         return result[0] if len(result) == 1 else tuple(result)
 
     def _states(self, hx: Any, batch: int, alone: bool) -> tuple[list[Any], list[Any]]:
@@ -195,18 +199,18 @@ class RNNBase(Module):
         none: list[Any] = [None] * self.num_layers
         if hx is None:
             return none, none
-        outputs, units = [what.output for what in self.layers], [what.hidden for what in self.layers]
+        outputs, units = [spec.output for spec in self.layers], [spec.hidden for spec in self.layers]
         if self.mode != "LSTM":
             return self._cut("hx", hx, outputs, batch, alone), none
         if not isinstance(hx, (tuple, list)) or len(hx) != 2:
-            raise ValueError(f"{type(self).__name__}: hx is {type(hx).__name__}, needs a pair of states (h, c)")
+            raise ValueError(f"{type(self).__name__}: hx must be a pair (h, c), got {type(hx).__name__}")
         return self._cut("hx[0]", hx[0], outputs, batch, alone), self._cut("hx[1]", hx[1], units, batch, alone)
 
     def _cut(self, label: str, state: Any, widths: list[int], batch: int, alone: bool) -> list[Any]:
-        """A state as one (D, N, width) for each layer."""
+        """A state split into (D, N, width) per layer."""
         name, directions = type(self).__name__, len(self.layers[0].reverse)
         if state is None:
-            raise ValueError(f"{name}: {label} is None; give both states, or no hx")
+            raise ValueError(f"{name}: {label} is None; pass both states, or no hx")
         if self.has_even_states:
             _check_state(name, label, state, (directions * self.num_layers, batch, widths[0]), alone)
             parts = [state]
@@ -215,8 +219,8 @@ class RNNBase(Module):
         else:
             if not isinstance(state, (tuple, list)) or len(state) != self.num_layers:
                 raise ValueError(
-                    f"{name}: {label} is {type(state).__name__}, needs a tuple of {self.num_layers} Tensors, one for "
-                    f"each layer, because their widths differ: {widths}"
+                    f"{name}: {label} must be a tuple of {self.num_layers} Tensors, one per layer, because their "
+                    f"widths differ: {widths}; got {type(state).__name__}"
                 )
             parts = list(state)
             for number, (part, width) in enumerate(zip(parts, widths, strict=True)):
@@ -224,7 +228,7 @@ class RNNBase(Module):
         return [reshape(part, directions, 1, -1) for part in parts] if alone else parts
 
     def _joined(self, states: list[Tensor], alone: bool) -> Any:
-        """The states of all layers in one Tensor, or where their widths differ in a tuple."""
+        """The states of all layers in one Tensor, or in a tuple if their widths differ."""
         if alone:
             states = [reshape(state, state.array.shape[0], state.array.shape[2]) for state in states]
         if not self.has_even_states:
@@ -244,7 +248,7 @@ class RNNBase(Module):
 
 class RNN(RNNBase):
     __doc__ = _DOC.format(
-        equations="""h = f(W_ih x + b_ih + W_hh h' + b_hh) in every step; h' is the h of the step before.
+        equations="""h = f(W_ih x + b_ih + W_hh h' + b_hh) in every step; h' is the previous h.
 
     (y, h) = layer(x, h0, lengths); y holds h of every step.""",
         own="""nonlinearity: f, "tanh" or "relu".""",
@@ -273,14 +277,14 @@ class LSTM(RNNBase):
         equations="""c = f * c' + i * g and h = o * tanh(c), with i, f, o = sigmoid and g = tanh of
     W_ih x + b_ih + W_hh h' + b_hh.
 
-    (y, (h, c)) = layer(x, (h0, c0), lengths); y holds h of every step, h' and c' are those of the step before.""",
-        own="""proj_size: O, below H: h = W_hr (o * tanh(c)); may be a list as hidden_size.
-    clip: the cell state is held in (low, high) after each step; no gradient passes where it was cut.
+    (y, (h, c)) = layer(x, (h0, c0), lengths); y holds h of every step, h' and c' are the previous ones.""",
+        own="""proj_size: O, below H: h = W_hr (o * tanh(c)); may be a list like hidden_size.
+    clip: (low, high), to which the cell state is clipped after each step; clipped elements pass no gradient.
     clip_nan: a NaN in the cell state becomes high.
     peephole: i and f see c', and o sees c, unit by unit, through weight_ch (3, H); with coupled (2, H).
     coupled: i = 1 - f; then the gates are f, g, o.
-    forget_bias: what the forget gate's bias begins with.
-    return_cells: a third result like y: c of every step, of the last layer.""",
+    forget_bias: initial value of the forget gate's bias.
+    return_cells: also return c of every step of the last layer, shaped like y.""",
     )
 
     def __init__(
@@ -306,7 +310,7 @@ class GRU(RNNBase):
         equations="""h = (1 - z) * n + z * h', with r, z = sigmoid of W_ih x + b_ih + W_hh h' + b_hh and
     n = tanh(W_in x + b_in + r * (W_hn h' + b_hn)).
 
-    (y, h) = layer(x, h0, lengths); y holds h of every step, h' is that of the step before.""",
+    (y, h) = layer(x, h0, lengths); y holds h of every step, h' is the previous one.""",
         own="""reset_after: False puts the reset gate before the product, n = tanh(W_in x + b_in + W_hn (r h') + b_hn),
         as in the paper (Cho et al., 2014).""",
     )
@@ -327,19 +331,18 @@ class GRU(RNNBase):
 
 
 def _widths(name: str, argument: str, value: Widths, layers: int, least: int = 1) -> tuple[int, ...]:
-    """One for each layer."""
-    many = tuple(value) if isinstance(value, Sequence) else (value,) * layers
-    if len(many) != layers or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in many):
+    """One width per layer."""
+    widths = tuple(value) if isinstance(value, Sequence) else (value,) * layers
+    if len(widths) != layers or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in widths):
         raise ValueError(
-            f"{name}: {argument}={value!r} must be an int of at least {least}, or a list of one for each of the "
-            f"{layers} layers"
+            f"{name}: {argument}={value!r} must be an int of at least {least}, or a list of {layers}, one per layer"
         )
-    return many
+    return widths
 
 
 def _check_state(name: str, label: str, state: Any, expected: tuple[int, int, int], alone: bool) -> None:
     shape = (expected[0], expected[2]) if alone else expected
     if not isinstance(state, Tensor):
-        raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a Tensor of shape {shape}")
+        raise TypeError(f"{name}: {label} must be a Tensor of shape {shape}, got {type(state).__name__}")
     if state.array.shape != shape:
         raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {shape}")

@@ -1,8 +1,8 @@
 """RNNCell, LSTMCell and GRUCell: one step of a recurrent layer, with PyTorch's names, arguments and parameters.
 
-A step is a sequence of one: the cells compute what the layers do, by the same operator.
+A cell runs the operator of the layers on a sequence of one step.
 
-N sequences, I inputs, H units, O outputs: H, or the width of a projection.
+N sequences, I inputs, H units, O outputs: H, or the width of the projection.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ from . import init
 from .module import Module
 from .parameter import Parameter, as_float_dtype
 from .recurrent_stack import check_number, parameter_name
-from .sequence_masks import begun, masks_of
+from .sequence_masks import masks_of, start_sequence
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
 
 class RNNCellBase(Module):
-    """What the cells share: the parameters of one direction of one layer, and the step.
+    """Base of the cells: the parameters of one direction of one layer, and the step.
 
-    mode: "rnn_tanh", "rnn_relu", "lstm" or "gru". The other arguments are those of the cells; ``equations`` are the
-    options of their equations: projection, clip, clip_nan, peephole, coupled, reset_after.
+    mode: "rnn_tanh", "rnn_relu", "lstm" or "gru". The other arguments are those of the cells; ``equations`` are
+    options of the equations: projection, clip, clip_nan, peephole, coupled, reset_after.
 
-    The mask of recurrent dropout is drawn at the first step of a sequence: where the states are None, after
-    ``reset()``, and where Unroll or Bidirectional begin one. In the pieces of ``nn.utils.rnn.truncated`` it lasts for
-    the whole sequence.
+    The mask of recurrent dropout is drawn at the first step of a sequence: when the states are None, after ``reset()``,
+    and when Unroll or Bidirectional start one. ``nn.utils.rnn.truncated`` uses one mask for all pieces.
     """
 
     def __init__(
@@ -50,76 +49,76 @@ class RNNCellBase(Module):
         check_number(name, "input_size", input_size)
         check_number(name, "hidden_size", hidden_size)
         check_forget_bias(name, forget_bias, bias)
-        self.what: Recurrence = recurrence(
+        self.spec: Recurrence = recurrence(
             name, mode, input_size, hidden_size, bias=bias, norm=1e-5 if layer_norm else 0.0,
             zoneout=pair_of_zoneout(name, mode, zoneout), recurrent_dropout=recurrent_dropout, **equations,
         )  # fmt: skip
         self.__dict__["_masks"] = {}
         self.input_size, self.hidden_size, self.bias, self.forget_bias = input_size, hidden_size, bias, forget_bias
         kind = as_float_dtype(dtype)
-        shapes = weight_shapes(self.what)._asdict()
-        kept = {field: parameter_name(field) for field, shape in shapes.items() if shape}
-        for field, parameter in kept.items():
+        shapes = weight_shapes(self.spec)._asdict()
+        names = {field: parameter_name(field) for field, shape in shapes.items() if shape}
+        for field, parameter in names.items():
             self.register_parameter(parameter, Parameter(np.empty(shapes[field], kind)))
-        self._names = Weights(*[kept.get(field) for field in Weights._fields])
+        self._names = Weights(*[names.get(field) for field in Weights._fields])
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values: from U(-b, b), b = 1 / sqrt(H), as PyTorch does; gains of normalisation 1, its shift 0."""
-        init_weights(self, self._names, self.what, self.forget_bias)
+        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; normalisation gains 1 and shifts 0."""
+        init_weights(self, self._names, self.spec, self.forget_bias)
 
     def reset(self) -> None:
         """Draw a new mask of recurrent dropout at the next step."""
-        if not begun(self):
+        if not start_sequence(self):
             self.__dict__["_masks"] = {}
 
     def _drawn(self, steps: Tensor, first: bool) -> Masks | None:
-        """What zoneout and recurrent dropout draw for a step (1, N, I)."""
-        if not self.training or self.what.fused:
+        """The masks of zoneout and recurrent dropout for a step (1, N, I)."""
+        if not self.training or self.spec.fused:
             return None
         if first:
             self.reset()
-        kept = masks_of(self, self._masks) if self.what.recurrent_dropout else {}
-        before = kept.get("recurrent")
-        if before is not None and before.array.shape[1] != steps.array.shape[1]:
+        stored = masks_of(self, self._masks) if self.spec.recurrent_dropout else {}
+        previous = stored.get("recurrent")
+        if previous is not None and previous.array.shape[1] != steps.array.shape[1]:
             raise ValueError(
-                f"{type(self).__name__}: a step of {steps.shape[1]} sequences after the mask of recurrent dropout "
-                f"was drawn for {before.array.shape[1]}; call reset() where a sequence begins"
+                f"{type(self).__name__}: the mask of recurrent dropout was drawn for {previous.array.shape[1]} "
+                f"sequences, but this step has {steps.shape[1]}; call reset() at the start of a sequence"
             )
-        masks = draw_masks(steps, self.what, before)
+        masks = draw_masks(steps, self.spec, previous)
         if masks is not None and masks.recurrent is not None:
-            kept["recurrent"] = masks.recurrent
+            stored["recurrent"] = masks.recurrent
         return masks
 
     def _step(self, input: Tensor, states: list[Tensor | None]) -> tuple[Tensor, Tensor | None]:
-        """h and c of (N, I) or (I,), without their axes of time and direction."""
-        name, what = type(self).__name__, self.what
+        """h and c for input (N, I) or (I,), without the axes of time and direction."""
+        name, spec = type(self).__name__, self.spec
         if not isinstance(input, Tensor):
-            raise TypeError(f"{name}: input is {type(input).__name__}, needs a Tensor")
+            raise TypeError(f"{name}: input must be a Tensor, got {type(input).__name__}")
         shape = input.array.shape
         if len(shape) not in (1, 2) or shape[-1] != self.input_size:
             raise ValueError(
                 f"{name}: input.shape={shape}, needs (N, {self.input_size}), or without a batch ({self.input_size},)"
             )
         batch = shape[0] if len(shape) == 2 else 1
-        given: list[Tensor | None] = []
-        for label, state, width in zip(("h", "c"), states, (what.output, what.hidden), strict=False):
+        reshaped: list[Tensor | None] = []
+        for label, state, width in zip(("h", "c"), states, (spec.output, spec.hidden), strict=False):
             wanted = (*shape[:-1], width)
             if state is not None:
                 if not isinstance(state, Tensor):
-                    raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a Tensor of shape {wanted}")
+                    raise TypeError(f"{name}: {label} must be a Tensor of shape {wanted}, got {type(state).__name__}")
                 if state.array.shape != wanted:
                     raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {wanted}; input.shape={shape}")
                 state = reshape(state, 1, batch, width)
-            given.append(state)
+            reshaped.append(state)
         weights = Weights(*[None if key is None else getattr(self, key) for key in self._names])
         steps = reshape(input, 1, batch, shape[-1])
         _, h, c, _ = recurrent_layer(
-            steps, given[0], given[1] if what.cells else None, [weights], what,
+            steps, reshaped[0], reshaped[1] if spec.cells else None, [weights], spec,
             masks=self._drawn(steps, states[0] is None), name=name,
         )  # fmt: skip
-        h = reshape(h, *shape[:-1], what.output)
-        return h, None if c is None else reshape(c, *shape[:-1], what.hidden)
+        h = reshape(h, *shape[:-1], spec.output)
+        return h, None if c is None else reshape(c, *shape[:-1], spec.hidden)
 
     def extra_repr(self) -> str:
         words = [str(self.input_size), str(self.hidden_size)]
@@ -127,7 +126,7 @@ class RNNCellBase(Module):
             words.append("bias=False")
         if getattr(self, "nonlinearity", "tanh") != "tanh":
             words.append(f"nonlinearity={self.nonlinearity}")
-        return ", ".join([*words, *words_of_equations(self.what)])
+        return ", ".join([*words, *words_of_equations(self.spec)])
 
 
 class RNNCell(RNNCellBase):
@@ -140,11 +139,11 @@ class RNNCell(RNNCellBase):
     nonlinearity: f, "tanh" or "relu".
     layer_norm: W_ih x and W_hh h are normalised over the units and multiplied by norm_ih and norm_hh before the biases
         are added.
-    zoneout, recurrent_dropout: as in the layer RNN; for the mask see RNNCellBase.
+    zoneout, recurrent_dropout: as in the layer RNN; see RNNCellBase for its mask.
 
     Raises:
         ValueError: an argument is out of range, or a shape does not fit.
-        TypeError: an input has another dtype than the weights.
+        TypeError: the inputs and the weights have different dtypes.
     """
 
     def __init__(
@@ -171,12 +170,12 @@ class LSTMCell(RNNCellBase):
 
     input_size, hidden_size: I and H.
     proj_size: O, below H: h' = weight_hr (o * tanh(c')).
-    clip, clip_nan, peephole, coupled, forget_bias, layer_norm, zoneout, recurrent_dropout: as in the layer LSTM; for
-        the mask of the last see RNNCellBase.
+    clip, clip_nan, peephole, coupled, forget_bias, layer_norm, zoneout, recurrent_dropout: as in the layer LSTM; see
+        RNNCellBase for the mask of recurrent dropout.
 
     Raises:
         ValueError: an argument is out of range, or a shape does not fit.
-        TypeError: an input has another dtype than the weights.
+        TypeError: the inputs and the weights have different dtypes.
     """
 
     def __init__(
@@ -193,7 +192,7 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
-            raise ValueError(f"LSTMCell: hx is {type(hx).__name__}, needs a pair of states (h, c)")
+            raise ValueError(f"LSTMCell: hx must be a pair (h, c), got {type(hx).__name__}")
         h, c = self._step(input, [None, None] if hx is None else [*hx])
         assert c is not None
         return h, c
@@ -207,11 +206,11 @@ class GRUCell(RNNCellBase):
 
     input_size, hidden_size: I and H.
     reset_after: False puts the reset gate before the product: n = tanh(W_in x + b_in + W_hn (r * h) + b_hn).
-    layer_norm, zoneout, recurrent_dropout: as in the layer GRU; for the mask see RNNCellBase.
+    layer_norm, zoneout, recurrent_dropout: as in the layer GRU; see RNNCellBase for its mask.
 
     Raises:
         ValueError: an argument is out of range, or a shape does not fit.
-        TypeError: an input has another dtype than the weights.
+        TypeError: the inputs and the weights have different dtypes.
     """
 
     def __init__(
@@ -227,9 +226,9 @@ class GRUCell(RNNCellBase):
         return self._step(input, [hx])[0]
 
 
-def init_weights(module: Module, names: Weights, what: Recurrence, forget_bias: float | None) -> None:
+def init_weights(module: Module, names: Weights, spec: Recurrence, forget_bias: float | None) -> None:
     """Draw the parameters of one direction of a layer."""
-    bound = 1 / math.sqrt(what.hidden)
+    bound = 1 / math.sqrt(spec.hidden)
     for field, name in names._asdict().items():
         if name is None:
             continue
@@ -241,16 +240,16 @@ def init_weights(module: Module, names: Weights, what: Recurrence, forget_bias: 
         if field == "norm_c":
             parameter.array[1] = 0
     if forget_bias is not None:
-        gate = slice(what.hidden) if what.coupled else slice(what.hidden, 2 * what.hidden)
+        gate = slice(spec.hidden) if spec.coupled else slice(spec.hidden, 2 * spec.hidden)
         getattr(module, names.b_ih).array[gate] = forget_bias
         getattr(module, names.b_hh).array[gate] = 0
 
 
 def pair_of_clip(name: str, clip: Any) -> tuple[float, float] | None:
-    """The range that holds the cell state, or None.
+    """The range to which the cell state is clipped, or None.
 
     Raises:
-        ValueError: clip is no pair of numbers.
+        ValueError: clip is not a pair of numbers.
     """
     if clip is None:
         return None
@@ -260,13 +259,13 @@ def pair_of_clip(name: str, clip: Any) -> tuple[float, float] | None:
 
 
 def check_forget_bias(name: str, forget_bias: Any, bias: bool) -> None:
-    """Raise unless it is None, or a number for a layer that has a bias."""
+    """Raise unless forget_bias is None, or a number and the layer has a bias."""
     if forget_bias is None:
         return
     if isinstance(forget_bias, bool) or not isinstance(forget_bias, Real) or not math.isfinite(forget_bias):
         raise ValueError(f"{name}: forget_bias={forget_bias!r} must be a number, or None")
     if not bias:
-        raise ValueError(f"{name}: forget_bias={forget_bias} is a part of the bias, and bias=False; leave it out")
+        raise ValueError(f"{name}: forget_bias={forget_bias} needs bias=True; leave it out")
 
 
 def pair_of_zoneout(name: str, mode: str, zoneout: Any) -> tuple[float, float]:
@@ -278,15 +277,15 @@ def pair_of_zoneout(name: str, mode: str, zoneout: Any) -> tuple[float, float]:
     if isinstance(zoneout, Real):
         return (float(zoneout) if mode == "lstm" else 0.0, float(zoneout))
     if not isinstance(zoneout, Sequence) or len(zoneout) != 2:
-        raise ValueError(f"{name}: zoneout={zoneout!r} must be a probability, or of an LSTM a pair, for c and h")
+        raise ValueError(f"{name}: zoneout={zoneout!r} must be a probability, or for an LSTM a pair, for c and h")
     return zoneout[0], zoneout[1]
 
 
-def words_of_equations(what: Recurrence) -> list[str]:
-    """What of the equations is not as usual, for a repr."""
-    usual = {
+def words_of_equations(spec: Recurrence) -> list[str]:
+    """The options of the equations that differ from the defaults, for a repr."""
+    defaults = {
         "clip": None, "clip_nan": False, "peephole": False, "coupled": False, "reset_after": True,
         "zoneout": (0.0, 0.0), "recurrent_dropout": 0, "algorithm": "auto",
     }  # fmt: skip
-    words = [f"{key}={getattr(what, key)!r}" for key, default in usual.items() if getattr(what, key) != default]
-    return [*words, "layer_norm=True"] if what.norm else words
+    words = [f"{key}={getattr(spec, key)!r}" for key, default in defaults.items() if getattr(spec, key) != default]
+    return [*words, "layer_norm=True"] if spec.norm else words

@@ -1,6 +1,6 @@
-"""What is put round a recurrent cell: the loop over a sequence, a second direction, and changes of its step.
+"""Wrappers of recurrent cells: the loop over a sequence, a second direction, and changes to a step.
 
-A cell is any module (or function) ``cell(x, state)``, state None at first, of which N is the first axis of x and of
+A cell is any module (or function) ``cell(x, state)``, with state None at first and N as the first axis of x and of
 every state. It returns
 
     a Tensor            the new state, which is also the output, as RNNCell and GRUCell do;
@@ -28,18 +28,18 @@ from ..ops.shape import transpose
 from ..ops.splitting import unbind
 from .module import Module
 from .recurrent_cell import RNNCellBase
-from .sequence_masks import begun, masks_of
+from .sequence_masks import masks_of, start_sequence
 from .utils.truncation import like
 
 __all__ = ["Bidirectional", "ResidualCell", "Unroll", "VariationalDropoutCell", "ZoneoutCell"]
 
 
 def output_and_state(cell: Any, result: Any) -> tuple[Tensor, Any]:
-    """What a cell returned, as (output, state); see the top of this file."""
+    """The result of a cell as (output, state); see the top of this file."""
     if isinstance(result, Tensor):
         return result, result
     if not isinstance(result, (tuple, list)) or not result or not isinstance(result[0], Tensor):
-        raise TypeError(f"{_name(cell)} returned {type(result).__name__}, expected a Tensor or a tuple of them")
+        raise TypeError(f"{_name(cell)} returned {type(result).__name__}, expected a Tensor or a tuple of Tensors")
     apart = getattr(cell, "output_apart", False) or (len(result) == 2 and isinstance(result[1], (tuple, list)))
     return (result[0], result[1]) if apart else (result[0], result)
 
@@ -50,55 +50,55 @@ def over_time(
 ) -> tuple[Tensor, Any]:  # fmt: skip
     """step(x, state) -> (y, state) at every time: y (T, N, ...) and the last state.
 
-    A sequence that has ended carries its state on unchanged, and its y is 0.
+    A sequence that has ended keeps its state, and its y is 0.
     """
     ys: list[Any] = [None] * len(xs)
     times = range(len(xs))
     for t in reversed(times) if reverse else times:
         y, after = step(xs[t], state)
-        gone = None if lengths is None else t >= lengths
-        if gone is not None and gone.any():
-            y = masked_fill(y, wrap(_beside(gone, y)), 0.0)
-            after = _carried(gone, state, after)
+        ended = None if lengths is None else t >= lengths
+        if ended is not None and ended.any():
+            y = masked_fill(y, wrap(_broadcastable(ended, y)), 0.0)
+            after = _carried(ended, state, after)
         ys[t], state = y, after
     return stack(ys, 0), state
 
 
 def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[Tensor, np.ndarray | None]:
-    """input (T, N, ...), with batch_first (N, T, ...), as (T, N, ...) with zeros beyond the lengths, and these.
+    """input (T, N, ...), with batch_first (N, T, ...), as (T, N, ...) with zeros past the lengths, and the lengths.
 
     Raises:
-        TypeError: input is no Tensor, or lengths are no ints.
+        TypeError: input is not a Tensor, or lengths are not ints.
         ValueError: input has no steps, or the lengths do not fit.
     """
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: input is {type(input).__name__}, needs a Tensor")
+        raise TypeError(f"{name}: input must be a Tensor, got {type(input).__name__}")
     axes = 3 if batch_first or lengths is not None else 2
     if input.array.ndim < axes:
         wanted = ("(N, T, ...)" if batch_first else "(T, N, ...)") if axes == 3 else "(T, ...)"
         raise ValueError(f"{name}: input.shape={input.array.shape}, needs {wanted}")
     x = transpose(input, 0, 1) if batch_first else input
     if not x.array.shape[0]:
-        raise ValueError(f"{name}: input.shape={input.array.shape} has no steps; give at least 1")
+        raise ValueError(f"{name}: input.shape={input.array.shape} has no steps; it needs at least 1")
     if lengths is None:
         return x, None
     counts = checked_lengths(name, lengths, *x.array.shape[:2])
-    beyond = np.arange(x.array.shape[0])[:, None] >= counts
-    return masked_fill(x, wrap(_beside(beyond, x)), 0.0), counts
+    ended = np.arange(x.array.shape[0])[:, None] >= counts
+    return masked_fill(x, wrap(_broadcastable(ended, x)), 0.0), counts
 
 
-def _beside(mask: np.ndarray, like: Tensor) -> np.ndarray:
-    """A mask of the first axes of a Tensor under as many axes as that has."""
+def _broadcastable(mask: np.ndarray, like: Tensor) -> np.ndarray:
+    """A mask over the first axes of a Tensor, with trailing axes of extent 1 so that it broadcasts."""
     return mask.reshape(*mask.shape, *(1,) * (like.array.ndim - mask.ndim))
 
 
-def _carried(gone: np.ndarray, before: Any, after: Any) -> Any:
-    """The state before where a sequence has ended, else the one after."""
+def _carried(ended: np.ndarray, before: Any, after: Any) -> Any:
+    """The old state where a sequence has ended, else the new one."""
     if isinstance(after, Tensor):
         before = wrap(np.zeros_like(after.array)) if before is None else before
-        return where(wrap(_beside(gone, after)), before, after)
+        return where(wrap(_broadcastable(ended, after)), before, after)
     older = [None] * len(after) if before is None else before
-    return like(after, [_carried(gone, old, new) for old, new in zip(older, after, strict=True)])
+    return like(after, [_carried(ended, old, new) for old, new in zip(older, after, strict=True)])
 
 
 def _name(cell: Any) -> str:
@@ -106,26 +106,26 @@ def _name(cell: Any) -> str:
 
 
 class Unroll(Module):
-    """A cell over a whole sequence.
+    """Runs a cell over a whole sequence.
 
-    x (T, N, ...), with batch_first (N, T, ...) -> (y, state): y of every step in the same form, and the last state
+    x (T, N, ...), with batch_first (N, T, ...) -> (y, state): y of every step in the same layout, and the last state
 
     cell: see the top of the module: RNNCell, LSTMCell, GRUCell, the convolutional cells, those below, or your own.
-    reverse: the sequence is read from its end; y stays in the order of time.
+    reverse: the sequence is read from its end; y stays in time order.
 
     Raises:
-        TypeError: cell is not callable, or x is no Tensor.
-        ValueError: x has too few axes or no steps, or the lengths do not fit.
+        TypeError: cell is not callable, or input is not a Tensor.
+        ValueError: input has too few axes or no steps, or the lengths do not fit.
     """
 
     def __init__(self, cell: Any, batch_first: bool = False, reverse: bool = False) -> None:
         super().__init__()
         if not callable(cell):
-            raise TypeError(f"Unroll: cell is {type(cell).__name__}, needs a module or a function cell(x, state)")
+            raise TypeError(f"Unroll: cell must be a module or function cell(x, state), got {type(cell).__name__}")
         self.cell, self.batch_first, self.reverse = cell, batch_first, reverse
 
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
-        """hx: the state before the first step; lengths: (N,), 1 to T, beyond which y is 0 and the state stays."""
+        """hx: the initial state; lengths: (N,), from 1 to T; past them y is 0 and the state does not change."""
         x, counts = sequence("Unroll", input, self.batch_first, lengths)
         _begin(self.cell)
         step = lambda x, h: output_and_state(self.cell, self.cell(x, h))  # noqa: E731
@@ -137,7 +137,7 @@ class Unroll(Module):
 
 
 def _begin(cell: Any) -> None:
-    """A sequence begins: what holds masks for a whole one forgets them."""
+    """Start a sequence: reset the modules that hold masks for a whole one."""
     for module in cell.modules() if isinstance(cell, Module) else ():
         if isinstance(module, (VariationalDropoutCell, RNNCellBase)):
             module.reset()
@@ -151,16 +151,16 @@ _MERGES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class Bidirectional(Module):
-    """Two cells over a sequence, one from its beginning and one from its end.
+    """Runs two cells over a sequence, one from its start and one from its end.
 
-    x (T, N, ...), with batch_first (N, T, ...) -> (y, (state, state)): y as merged, and the last state of each
+    x (T, N, ...), with batch_first (N, T, ...) -> (y, (state, state)): the merged y, and the last state of each
 
-    merge: "concat" (side by side, in the axis behind T and N: features, channels), "sum", "mul", "ave" (the mean), or
-        None: y is a pair.
+    merge: "concat" (along the axis after T and N: features, channels), "sum", "mul", "ave" (the mean), or None, which
+        makes y a pair.
 
     Raises:
-        TypeError: a cell is not callable, or x is no Tensor.
-        ValueError: merge is none of these, hx is no pair, or x or the lengths do not fit.
+        TypeError: a cell is not callable, or input is not a Tensor.
+        ValueError: merge is not one of these, hx is not a pair, or input or lengths do not fit.
     """
 
     bidirectional = True
@@ -177,9 +177,9 @@ class Bidirectional(Module):
         self.merge, self.batch_first = merge, batch_first
 
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Any, tuple[Any, Any]]:
-        """hx: a pair, the state that each direction begins with; lengths: (N,), 1 to T."""
+        """hx: a pair, the initial state of each direction; lengths: (N,), from 1 to T."""
         if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
-            raise ValueError(f"Bidirectional: hx is {type(hx).__name__}, needs a pair, a state for each direction")
+            raise ValueError(f"Bidirectional: hx must be a pair, one state per direction, got {type(hx).__name__}")
         one, two = (None, None) if hx is None else hx
         y, state = self.forward_layer(input, one, lengths)
         z, other = self.backward_layer(input, two, lengths)
@@ -195,25 +195,25 @@ class Bidirectional(Module):
         return ", ".join([*words, "batch_first=True"] if self.batch_first else words)
 
 
-class _CellRound(Module):
-    """A cell that changes another one's step; returns (output, state)."""
+class _CellWrapper(Module):
+    """A cell that modifies the step of another one; returns (output, state)."""
 
     output_apart = True
 
     def __init__(self, cell: Any) -> None:
         super().__init__()
         if not callable(cell):
-            raise TypeError(f"{type(self).__name__}: cell is {type(cell).__name__}, needs cell(x, state)")
+            raise TypeError(f"{type(self).__name__}: cell must be a function cell(x, state), got {type(cell).__name__}")
         self.cell = cell
 
     def _inner(self, input: Tensor, state: Any) -> tuple[Tensor, Any]:
         return output_and_state(self.cell, self.cell(input, state))
 
 
-class ResidualCell(_CellRound):
+class ResidualCell(_CellWrapper):
     """Adds the input of a cell to its output: (y + x, state).
 
-    cell: see Unroll; its output must be like its input.
+    cell: see Unroll; its output must have the shape of its input.
 
     Source: Y. Wu et al., "Google's Neural Machine Translation System", 2016, arXiv:1609.08144.
 
@@ -226,25 +226,25 @@ class ResidualCell(_CellRound):
         y, state = self._inner(input, hx)
         if y.array.shape != input.array.shape:
             raise ValueError(
-                f"ResidualCell: the output has shape {y.shape}, the input {input.shape}; they are added and "
-                "must be equal"
+                f"ResidualCell: the output of the cell has shape {y.shape}, input {input.shape}; to be added "
+                "they must be equal"
             )
         return y + input, state
 
 
-class ZoneoutCell(_CellRound):
-    """In training, units of the state keep the value they had with a probability; in eval mode both values are mixed.
+class ZoneoutCell(_CellWrapper):
+    """In training, units of the state keep their old value with some probability; in eval mode old and new are mixed.
 
     cell: see Unroll.
-    zoneout: the probability, 0 <= p < 1, or one for each entry of a state that is a tuple: of an LSTMCell for h and c.
+    zoneout: the probability, 0 <= p < 1, or one per entry if the state is a tuple: for an LSTMCell, h and c.
 
-    The output follows where it is an entry of the state.
+    An output that is an entry of the state changes with it.
 
     Source: D. Krueger et al., "Zoneout: Regularizing RNNs by Randomly Preserving Hidden Activations", 2016.
 
     Raises:
         TypeError: cell is not callable.
-        ValueError: a probability is not in [0, 1), or there is not one for each entry.
+        ValueError: a probability is outside [0, 1), or their number is not that of the entries.
     """
 
     def __init__(self, cell: Any, zoneout: float | Sequence[float] = 0.0) -> None:
@@ -260,14 +260,14 @@ class ZoneoutCell(_CellRound):
         chances = list(self.zoneout) if isinstance(self.zoneout, Sequence) else [self.zoneout] * len(entries)
         if len(chances) != len(entries):
             raise ValueError(f"ZoneoutCell: zoneout={self.zoneout!r}, but the state has {len(entries)} entries")
-        kept = [self._kept(p, old, new) for p, old, new in zip(chances, before, entries, strict=True)]
-        for new, result in zip(entries, kept, strict=True):
+        mixed = [self._mixed(p, old, new) for p, old, new in zip(chances, before, entries, strict=True)]
+        for new, result in zip(entries, mixed, strict=True):
             if new is y:
                 y = result
                 break
-        return y, kept[0] if isinstance(after, Tensor) else like(after, kept)
+        return y, mixed[0] if isinstance(after, Tensor) else like(after, mixed)
 
-    def _kept(self, p: float, before: Tensor | None, after: Tensor) -> Tensor:
+    def _mixed(self, p: float, before: Tensor | None, after: Tensor) -> Tensor:
         if not p:
             return after
         before = wrap(np.zeros_like(after.array)) if before is None else before
@@ -279,21 +279,21 @@ class ZoneoutCell(_CellRound):
         return f"zoneout={self.zoneout}"
 
 
-class VariationalDropoutCell(_CellRound):
-    """Dropout whose masks are drawn once for a whole sequence, of a cell's inputs, state and outputs.
+class VariationalDropoutCell(_CellWrapper):
+    """Dropout of a cell's inputs, state and outputs with masks drawn once for a whole sequence.
 
-    The masks are drawn at the first step: where the state is None, after ``reset()``, and where Unroll or Bidirectional
-    begin a sequence. In the pieces of ``nn.utils.rnn.truncated`` they last for the whole sequence.
+    The masks are drawn at the first step: when the state is None, after ``reset()``, and when Unroll or Bidirectional
+    start a sequence. ``nn.utils.rnn.truncated`` uses one set of masks for all pieces.
 
     cell: see Unroll.
-    drop_inputs, drop_states, drop_outputs: probabilities, 0 <= p < 1. Of a state that is a tuple its first entry is
-        dropped, of an LSTMCell h.
+    drop_inputs, drop_states, drop_outputs: probabilities, 0 <= p < 1. If the state is a tuple, only its first entry is
+        dropped: for an LSTMCell, h.
 
     Source: Y. Gal, Z. Ghahramani, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks", 2016.
 
     Raises:
         TypeError: cell is not callable.
-        ValueError: a probability is not in [0, 1), or a step has another shape than the masks.
+        ValueError: a probability is outside [0, 1), or the shape of a step is not that of the masks.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class VariationalDropoutCell(_CellRound):
 
     def reset(self) -> None:
         """Draw new masks at the next step."""
-        if not begun(self):
+        if not start_sequence(self):
             self.__dict__["_masks"] = {}
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
@@ -322,19 +322,19 @@ class VariationalDropoutCell(_CellRound):
         y, state = self._inner(self._dropped("drop_inputs", input), hx)
         return self._dropped("drop_outputs", y), state
 
-    def _dropped(self, what: str, x: Tensor) -> Tensor:
-        p = getattr(self, what)
+    def _dropped(self, option: str, x: Tensor) -> Tensor:
+        p = getattr(self, option)
         if not p:
             return x
         require_tensor("VariationalDropoutCell", x)
         masks = masks_of(self, self._masks)
-        mask = masks.get(what)
+        mask = masks.get(option)
         if mask is None:
-            mask = masks[what] = dropout(wrap(np.ones_like(x.array)), p)
+            mask = masks[option] = dropout(wrap(np.ones_like(x.array)), p)
         if mask.array.shape != x.array.shape:
             raise ValueError(
-                f"VariationalDropoutCell: a step of shape {x.array.shape} after masks of shape {mask.array.shape} were "
-                "drawn; call reset() where a sequence begins"
+                f"VariationalDropoutCell: masks were drawn for the shape {mask.array.shape}, but this step has "
+                f"{x.array.shape}; call reset() at the start of a sequence"
             )
         return x * mask
 
@@ -345,4 +345,4 @@ class VariationalDropoutCell(_CellRound):
 
 def _check_chance(name: str, label: str, p: Any) -> None:
     if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= float(p) < 1:
-        raise ValueError(f"{name}: {label}={p!r} is a probability and must be 0 <= p < 1")
+        raise ValueError(f"{name}: {label}={p!r} must be a probability, 0 <= p < 1")

@@ -1,4 +1,4 @@
-"""Layers that change the resolution of images, and that take them apart into windows."""
+"""Layers that change the resolution of images, or split them into windows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
 class Upsample(Module):
     """``functional.interpolate`` as a layer: x (N, C, *I) -> y (N, C, *O), O = size or floor(I * scale_factor).
 
-    mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area", see there.
+    mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area"; see there.
 
     Raises:
-        ValueError: the options do not fit each other or x.
-        TypeError: x is no floating-point Tensor.
+        ValueError: the options do not fit each other or the input.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class Upsample(Module):
     ) -> None:
         super().__init__()
         self.size = size
-        many = isinstance(scale_factor, (tuple, list))
-        self.scale_factor: Any = tuple(map(float, scale_factor)) if many else scale_factor and float(scale_factor)  # type: ignore[arg-type]
+        several = isinstance(scale_factor, (tuple, list))
+        self.scale_factor: Any = tuple(map(float, scale_factor)) if several else scale_factor and float(scale_factor)  # type: ignore[arg-type]
         self.mode = mode
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor
@@ -54,16 +54,16 @@ class Upsample(Module):
         )
 
     def extra_repr(self) -> str:
-        what = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
-        return f"{what}, mode={self.mode!r}"
+        size = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
+        return f"{size}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):
     """``Upsample`` with mode="nearest": x (N, C, H, W).
 
     Raises:
-        ValueError: not exactly one of size and scale_factor is given, or x has other axes.
-        TypeError: x is no floating-point Tensor.
+        ValueError: not exactly one of size and scale_factor is given, or input has the wrong number of axes.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class UpsamplingBilinear2d(Upsample):
     """``Upsample`` with mode="bilinear" and align_corners=True: x (N, C, H, W).
 
     Raises:
-        ValueError: not exactly one of size and scale_factor is given, or x has other axes.
-        TypeError: x is no floating-point Tensor.
+        ValueError: not exactly one of size and scale_factor is given, or input has the wrong number of axes.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class UpsamplingBilinear2d(Upsample):
 
 
 class PixelShuffle(Module):
-    """Channels become pixels: x (..., C*r*r, H, W) -> y (..., C, H*r, W*r), r = upscale_factor.
+    """Moves channels into pixels: x (..., C*r*r, H, W) -> y (..., C, H*r, W*r), r = upscale_factor.
 
     Source: W. Shi et al., "Real-Time Single Image and Video Super-Resolution ...", 2016.
 
     Raises:
-        ValueError: the channels are no multiple of r*r.
-        TypeError: x is no Tensor.
+        ValueError: the number of channels is not a multiple of r*r.
+        TypeError: input is not a Tensor.
     """
 
     def __init__(self, upscale_factor: int) -> None:
@@ -112,11 +112,11 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Pixels become channels: x (..., C, H*r, W*r) -> y (..., C*r*r, H, W), r = downscale_factor.
+    """Moves pixels into channels: x (..., C, H*r, W*r) -> y (..., C*r*r, H, W), r = downscale_factor.
 
     Raises:
-        ValueError: height or width is no multiple of r.
-        TypeError: x is no Tensor.
+        ValueError: height or width is not a multiple of r.
+        TypeError: input is not a Tensor.
     """
 
     def __init__(self, downscale_factor: int) -> None:
@@ -131,13 +131,13 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Deals out the channels of x (N, C, *I), which lie in ``groups`` of neighbours.
+    """Interleaves the channels of ``groups`` contiguous groups: x (N, C, *I).
 
     Source: X. Zhang et al., "ShuffleNet", 2017.
 
     Raises:
-        ValueError: the channels are no multiple of groups.
-        TypeError: x is no Tensor.
+        ValueError: the number of channels is not a multiple of groups.
+        TypeError: input is not a Tensor.
     """
 
     def __init__(self, groups: int) -> None:
@@ -152,11 +152,11 @@ class ChannelShuffle(Module):
 
 
 class Unfold(Module):
-    """The windows of images as columns (im2col): x (N, C, H, W) -> y (N, C*R, L); see ``functional.unfold``.
+    """The windows of an image as columns (im2col): x (N, C, H, W) -> y (N, C*R, L); see ``functional.unfold``.
 
     Raises:
         ValueError: a size is out of range, or no window fits.
-        TypeError: x is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
@@ -177,8 +177,8 @@ class Fold(Module):
     ``functional.fold``.
 
     Raises:
-        ValueError: the shape of x or a size does not fit.
-        TypeError: x is no floating-point Tensor.
+        ValueError: the shape of input or a size does not fit.
+        TypeError: input is not a floating-point Tensor.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Masks of dropout that are one for a whole sequence, where the sequence is computed in pieces.
+"""Dropout masks shared by all pieces of a sequence that is computed in pieces.
 
-Without pieces a layer draws its masks in every call. Within ``with masks:`` it finds those again that it drew the first
-time; calls of one module count from the beginning of the block, so that the second call of a piece finds what the
-second call of the first piece drew.
+Otherwise a layer draws its masks in every call. Within ``with masks:`` it reuses those of the first piece; the calls of
+a module are counted from the start of the block, so the second call in a piece reuses the masks of the second call in
+the first piece.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from ..engine.grad_mode import thread
 from ..engine.recompute import Watch
 
-__all__ = ["SequenceMasks", "begun", "masks_of"]
+__all__ = ["SequenceMasks", "masks_of", "start_sequence"]
 
 
 class _Here(threading.local):
@@ -25,11 +25,11 @@ _here = _Here()
 
 
 class SequenceMasks:
-    """What the modules of one sequence drew."""
+    """The masks drawn by the modules for one sequence."""
 
     def __init__(self) -> None:
         self._drawn: dict[tuple[int, int], dict[str, Any]] = {}
-        self._turns: dict[int, int] = {}  # of each module: how many sequences it has begun within the block
+        self._turns: dict[int, int] = {}  # per module: the number of sequences it has started within the block
         self._used: set[tuple[int, int]] = set()  # within the block
         self._outer: SequenceMasks | None = None
 
@@ -48,8 +48,8 @@ class SequenceMasks:
     def of(self, module: object) -> dict[str, Any]:
         if isinstance(thread.mode.watch, Watch):
             raise RuntimeError(
-                f"truncated: {type(module).__name__} drops by one mask for the whole sequence within "
-                "utils.checkpoint, whose second run would not find the mask again; use checkpoint= of the recurrent "
+                f"truncated: {type(module).__name__} uses one dropout mask for the whole sequence within "
+                "utils.checkpoint, which would draw another mask when it recomputes; use checkpoint= of the recurrent "
                 "layer"
             )
         key = id(module), self._turns.get(id(module), 0)
@@ -58,12 +58,12 @@ class SequenceMasks:
 
 
 def masks_of(module: object, own: dict[str, Any]) -> dict[str, Any]:
-    """The masks of the module's sequence, by names: ``own`` of a call outside of pieces."""
+    """The masks of the module's sequence by name; ``own`` outside of a sequence in pieces."""
     return own if _here.masks is None else _here.masks.of(module)
 
 
-def begun(module: object) -> bool:
-    """Whether the masks of a module that begins a sequence last longer than its own call."""
+def start_sequence(module: object) -> bool:
+    """Start a sequence of the module; whether its masks are shared by later pieces."""
     if _here.masks is None:
         return False
     _here.masks.begin(module)

@@ -1,4 +1,4 @@
-"""Walks over a model: loops, since modules may be nested deeper than Python functions may call each other."""
+"""Traversals of a model: loops, since modules may be nested deeper than Python's recursion limit."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ __all__ = ["Tree", "walk"]
 def walk(
     root: Module, children: Callable[[Module], Iterable[tuple[str, Module]]], prefix: str = ""
 ) -> Iterator[tuple[str, Module, bool]]:
-    """(path, module, False) on the way down into root and what ``children`` says, (path, module, True) on the way up.
+    """Yield (path, module, False) on entering root and its ``children``, (path, module, True) on leaving them.
 
     Raises:
-        RecursionError: a module lies in itself.
+        RecursionError: a module contains itself.
     """
     yield prefix, root, False
-    above = {id(root)}
+    ancestors = {id(root)}
     stack = [(prefix, root, iter(children(root)))]
     while stack:
         path, module, rest = stack[-1]
-        found = next(rest, None)
-        if found is None:
+        entry = next(rest, None)
+        if entry is None:
             yield path, module, True
             stack.pop()
-            above.remove(id(module))
+            ancestors.remove(id(module))
             continue
-        name, child = found
+        name, child = entry
         path = f"{path}.{name}" if path else name
-        if id(child) in above:
+        if id(child) in ancestors:
             raise _cycle(path, child)
         yield path, child, False
-        above.add(id(child))
+        ancestors.add(id(child))
         stack.append((path, child, iter(children(child))))
 
 
 def _cycle(path: str, module: Module) -> RecursionError:
-    return RecursionError(f"{type(module).__name__}: the module at {path!r} lies in itself; remove it from there")
+    return RecursionError(f"{type(module).__name__}: the module at {path!r} contains itself; remove it from there")
 
 
 class Tree:
-    """The part of Module that walks over the modules below it, copies them and writes them down."""
+    """The methods of Module that traverse, copy and print the modules below it."""
 
     if TYPE_CHECKING:
         _child_names: dict[str, None]
 
     def _members(self) -> Iterator[tuple[str, Module]]:
-        """(name, child) for every direct child; one with two names comes twice."""
+        """(name, child) for every direct child; one with two names appears twice."""
         return ((name, child) for name in self._child_names if (child := self.__dict__[name]) is not None)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -68,7 +68,7 @@ class Tree:
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """(path, module) for this module ("" is its path) and all below it, parents first."""
+        """(path, module) for this module (its path is "") and all below it, parents first."""
         seen = set() if memo is None else memo
         root = cast("Module", self)
         if root in seen:
@@ -77,7 +77,7 @@ class Tree:
             seen.add(root)
         yield prefix, root
         stack = [(prefix, self.__dict__, iter(self._child_names))]
-        while stack:  # what walk() does, in less time: parameters() of every training step comes here
+        while stack:  # walk(), inlined for speed: parameters() in every training step runs this
             prefix, members, names = stack[-1]
             for name in names:
                 child = members[name]
@@ -86,7 +86,7 @@ class Tree:
                 path = f"{prefix}.{name}" if prefix else name
                 if remove_duplicate:
                     seen.add(child)
-                elif any(child.__dict__ is above for _, above, _ in stack):
+                elif any(child.__dict__ is ancestor for _, ancestor, _ in stack):
                     raise _cycle(path, child)
                 yield path, child
                 if child._child_names:
@@ -103,7 +103,7 @@ class Tree:
         root = cast("Module", self)
 
         def within(module: Module) -> Iterator[tuple[str, Module]]:
-            own = module is root or type(module).apply is Tree.apply  # another apply does as it likes
+            own = module is root or type(module).apply is Tree.apply  # an overridden apply is called instead
             return module.named_children() if own else iter(())
 
         for _, module, left in walk(root, within):
@@ -115,7 +115,7 @@ class Tree:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy, the innermost modules first: the copy of a module then finds those below it in memo."""
+        """A copy, innermost modules first, so that copying a module finds its children in memo."""
         root = cast("Module", self)
         seen = {id(self)}
 
@@ -129,7 +129,7 @@ class Tree:
             if not left or id(module) in memo:
                 continue
             if module is root or type(module).__deepcopy__ is Tree.__deepcopy__:
-                copy._reconstruct(module, memo, *module.__reduce_ex__(4))  # type: ignore[attr-defined]  # puts it there
+                copy._reconstruct(module, memo, *module.__reduce_ex__(4))  # type: ignore[attr-defined]  # stores it in memo
             else:
                 copy.deepcopy(module, memo)
         return memo[id(self)]
@@ -161,7 +161,7 @@ class Tree:
         while waiting:
             depth, label, module = waiting.pop()
             margin = "  " * depth
-            if not _is_written_here(module) and module is not self:
+            if not _has_tree_repr(module) and module is not self:
                 text = label + ("" if module is _END else repr(module))
                 lines.append(margin + text.replace("\n", "\n" + margin))
                 continue
@@ -180,24 +180,24 @@ class Tree:
 _END = object()  # the line after the last entry
 
 
-def _is_written_here(module: Any) -> bool:
+def _has_tree_repr(module: Any) -> bool:
     return isinstance(module, Tree) and type(module).__repr__ is Tree.__repr__
 
 
 def _numbered(root: Module) -> dict[int, int]:
-    """A number for each module by its id, and for None; two have the same number if their reprs are equal."""
+    """{id: number} for each module and for None; modules with equal reprs have the same number."""
     number_of: dict[Any, int] = {}
     numbers = {id(None): -1}
 
     def within(module: Module) -> Iterator[tuple[str, Module]]:
-        return module._members() if module is root or _is_written_here(module) else iter(())
+        return module._members() if module is root or _has_tree_repr(module) else iter(())
 
     for _, module, left in walk(root, within):
         if left and id(module) not in numbers:
-            if module is root or _is_written_here(module):
+            if module is root or _has_tree_repr(module):
                 below = tuple((name, numbers[id(module.__dict__[name])]) for name in module._child_names)
-                what: Any = type(module).__name__, module.extra_repr(), below
+                key: Any = type(module).__name__, module.extra_repr(), below
             else:
-                what = repr(module)
-            numbers[id(module)] = number_of.setdefault(what, len(number_of))
+                key = repr(module)
+            numbers[id(module)] = number_of.setdefault(key, len(number_of))
     return numbers

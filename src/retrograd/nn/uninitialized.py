@@ -1,4 +1,4 @@
-"""Parameters and buffers without a shape yet: what lazy layers hold until their first call."""
+"""Parameters and buffers without a shape yet: those of lazy layers before their first call."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _NO_VALUES = (
     "manipulating UninitializedParameter objects. When using lazy layers call `forward` with a dummy batch to "
     "initialize the parameters before using them."
 )
-_array: Any = vars(Tensor)["array"]  # the slot behind Tensor.array
+_array: Any = vars(Tensor)["array"]  # the slot of Tensor.array
 
 
 class Uninitialized(Tensor):
-    """What both kinds share: a dtype, and neither a shape nor values.
+    """Base of both kinds: a dtype, but neither shape nor values.
 
     Raises:
-        RuntimeError: its shape is asked for.
-        ValueError: its values are.
+        RuntimeError: its shape is read.
+        ValueError: its values are read.
     """
 
     __slots__ = ()
     becomes: ClassVar[type[Tensor]]
 
     def __init__(self, requires_grad: bool, dtype: Any) -> None:
-        Tensor.__init__(self, np.empty(0, as_float_dtype(dtype)))  # not that of Parameter, which wants values
+        Tensor.__init__(self, np.empty(0, as_float_dtype(dtype)))  # not Parameter's, which requires values
         self._requires_grad = requires_grad
 
     @property
@@ -58,7 +58,7 @@ class Uninitialized(Tensor):
         return array.dtype
 
     def materialize(self, shape: Sequence[int], dtype: Any = None) -> None:
-        """Become an ordinary one of this shape, with the values that its memory happens to have.
+        """Become an ordinary parameter or buffer of this shape, with undefined values.
 
         Raises:
             TypeError: dtype is neither float32 nor float64.
@@ -69,11 +69,11 @@ class Uninitialized(Tensor):
         self.array = array
 
     def set_dtype(self, dtype: Any) -> None:
-        """The dtype that it will have."""
+        """Set the dtype to materialize with."""
         self.array = np.empty(0, as_float_dtype(dtype))
 
     def detach(self) -> Self:
-        """Itself: there is no history."""
+        """Itself: it has no graph."""
         return self
 
     def __repr__(self) -> str:
@@ -95,11 +95,11 @@ def _rebuild(kind: Any, requires_grad: bool, dtype: str, grad_req: str) -> Any:
 
 
 class UninitializedParameter(Uninitialized, Parameter):
-    """A Parameter whose shape is not known yet; ``materialize`` makes it an ordinary one.
+    """A Parameter whose shape is not known yet; ``materialize`` turns it into an ordinary one.
 
     Raises:
         TypeError: dtype is neither float32 nor float64.
-        RuntimeError: its shape is asked for.
+        RuntimeError: its shape is read.
         ValueError: it is used.
     """
 
@@ -111,11 +111,11 @@ class UninitializedParameter(Uninitialized, Parameter):
 
 
 class UninitializedBuffer(Uninitialized):
-    """A buffer whose shape is not known yet; ``materialize`` makes it an ordinary Tensor.
+    """A buffer whose shape is not known yet; ``materialize`` turns it into an ordinary Tensor.
 
     Raises:
         TypeError: dtype is neither float32 nor float64.
-        RuntimeError: its shape is asked for.
+        RuntimeError: its shape is read.
         ValueError: it is used.
     """
 

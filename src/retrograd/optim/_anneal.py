@@ -1,4 +1,4 @@
-"""Schedulers that multiply the rate by something in every epoch."""
+"""Schedulers that multiply the rate by a factor in every epoch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LINEAR = {"start_factor": number(above=0, high=1), "end_factor": number(0, 1), 
 class LambdaLR(FunctionScheduler):
     """lr = base * lr_lambda(t)
 
-    lr_lambda: a function of the epoch, or a list of one for each group. The state_dict leaves functions out; of an
-        object that can be called it holds the attributes.
+    lr_lambda: a function of the epoch, or a list of one per group. The state_dict omits functions; for a callable
+        object it holds the attributes.
 
     Raises:
-        ValueError: there are more or fewer functions than groups.
-        TypeError: one of them cannot be called; or as LRScheduler.
+        ValueError: the number of functions is not that of the groups.
+        TypeError: a function is not callable; or as LRScheduler.
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Function | Sequence[Function], last_epoch: int = -1) -> None:
@@ -53,7 +53,7 @@ class StepLR(LRScheduler):
     """lr = base * gamma**(t // step_size)
 
     Raises:
-        ValueError: step_size is no integer of at least 1, or gamma is negative or no number.
+        ValueError: step_size is not an integer of at least 1, or gamma is negative or not a number.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -76,10 +76,10 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """lr = base * gamma**(how many of the milestones are at most t); one that is listed twice counts twice
+    """lr = base * gamma**(number of milestones <= t); one listed twice counts twice
 
     Raises:
-        ValueError: a milestone is no integer of at least 0, or gamma is negative or no number.
+        ValueError: a milestone is not an integer of at least 0, or gamma is negative or not a number.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -88,7 +88,7 @@ class MultiStepLR(LRScheduler):
     ) -> None:
         self.milestones = Counter(milestones)
         for milestone in self.milestones:
-            require_count("MultiStepLR: milestones: one of them", milestone, low=0)
+            require_count("MultiStepLR: milestone", milestone, low=0)
         require_number("MultiStepLR: gamma", gamma)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -102,8 +102,8 @@ class MultiStepLR(LRScheduler):
         return self._scaled(self.gamma ** self.milestones[self.last_epoch])
 
     def _closed_form(self) -> list[float]:
-        passed = sum(times for milestone, times in self.milestones.items() if milestone <= self.last_epoch)
-        return [base * self.gamma**passed for base in self.base_lrs]
+        reached = sum(times for milestone, times in self.milestones.items() if milestone <= self.last_epoch)
+        return [base * self.gamma**reached for base in self.base_lrs]
 
 
 def _milestones(name: str, value: Any) -> Counter[int]:
@@ -114,7 +114,7 @@ class ConstantLR(LRScheduler):
     """lr = base * factor while t < total_iters, then base
 
     Raises:
-        ValueError: factor lies outside (0, 1], or total_iters is no integer of at least 0.
+        ValueError: factor is outside (0, 1], or total_iters is not an integer of at least 0.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -123,7 +123,7 @@ class ConstantLR(LRScheduler):
     ) -> None:
         require_number("ConstantLR: factor", factor, upto=1.0)
         if factor == 0:
-            raise ValueError("ConstantLR: factor=0 is invalid; no factor leads back from 0")
+            raise ValueError("ConstantLR: factor=0 is invalid; the rate could never recover from 0")
         require_count("ConstantLR: total_iters", total_iters, low=0)
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
@@ -145,7 +145,7 @@ class LinearLR(LRScheduler):
     """lr = base * (start_factor + (end_factor - start_factor) * min(t, total_iters) / total_iters)
 
     Raises:
-        ValueError: start_factor lies outside (0, 1], end_factor outside [0, 1], or total_iters is no integer of at
+        ValueError: start_factor is outside (0, 1], end_factor outside [0, 1], or total_iters is not an integer of at
             least 1.
         TypeError, KeyError: as LRScheduler.
     """
@@ -160,7 +160,7 @@ class LinearLR(LRScheduler):
     ) -> None:
         require_number("LinearLR: start_factor", start_factor, upto=1.0)
         if start_factor == 0:
-            raise ValueError("LinearLR: start_factor=0 is invalid; no factor leads back from 0")
+            raise ValueError("LinearLR: start_factor=0 is invalid; the rate could never recover from 0")
         require_number("LinearLR: end_factor", end_factor, upto=1.0)
         require_count("LinearLR: total_iters", total_iters)
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
@@ -188,7 +188,7 @@ class ExponentialLR(LRScheduler):
     """lr = base * gamma**t
 
     Raises:
-        ValueError: gamma is negative or no number.
+        ValueError: gamma is negative or not a number.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -211,7 +211,7 @@ class PolynomialLR(LRScheduler):
     """lr = base * (1 - min(t, total_iters) / total_iters)**power
 
     Raises:
-        ValueError: total_iters is no integer of at least 1, or power is negative or no number.
+        ValueError: total_iters is not an integer of at least 1, or power is negative or not a number.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -241,7 +241,7 @@ class CosineAnnealingLR(LRScheduler):
     Source: Loshchilov and Hutter 2017 (arXiv:1608.03983), without restarts.
 
     Raises:
-        ValueError: T_max is no integer of at least 1, or eta_min is negative or no number.
+        ValueError: T_max is not an integer of at least 1, or eta_min is negative or not a number.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -261,7 +261,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_initial:
             return self._current()
         low = self.eta_min
-        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # up again from where the wave is 0
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # leaving the minimum, where the wave is 0
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [rate + (base - low) * rise for rate, base in zip(self._current(), self.base_lrs, strict=True)]
         ratio = self._wave(self.last_epoch) / self._wave(self.last_epoch - 1)

@@ -1,4 +1,4 @@
-"""Several schedulers on one optimiser: one after the other, or all at once."""
+"""Several schedulers on one optimiser: in sequence, or all at once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ class _Composed(LRScheduler):
     def _check(self, optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> None:
         name = type(self).__name__
         if not isinstance(schedulers, (list, tuple)) or not schedulers:
-            raise ValueError(f"{name}: schedulers={schedulers!r} is invalid; give a list of at least one scheduler")
+            raise ValueError(f"{name}: schedulers={schedulers!r} must be a list of at least one scheduler")
         for position, scheduler in enumerate(schedulers):
             if not isinstance(scheduler, LRScheduler):
-                raise TypeError(f"{name}: schedulers[{position}] is {type(scheduler).__name__}, no LRScheduler")
+                got = type(scheduler).__name__
+                raise TypeError(f"{name}: schedulers[{position}] must be an LRScheduler, got {got}")
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
-                    f"{name}: schedulers[{position}] is ReduceLROnPlateau, whose step needs a metric; step it by itself"
+                    f"{name}: schedulers[{position}] is ReduceLROnPlateau, whose step needs a metric; step it alone"
                 )
             if scheduler.optimizer is not (optimizer or schedulers[0].optimizer):
-                raise ValueError(f"{name}: schedulers[{position}] stands on another optimizer; use one for all of them")
+                raise ValueError(f"{name}: schedulers[{position}] belongs to another optimizer; use one for all")
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
@@ -40,7 +41,7 @@ class _Composed(LRScheduler):
         saved = state.pop("_schedulers")
         if len(saved) != len(self._schedulers):
             raise ValueError(
-                f"{type(self).__name__} state_dict: it is of {len(saved)} schedulers, here are {len(self._schedulers)}"
+                f"{type(self).__name__} state_dict: it has {len(saved)} schedulers, expected {len(self._schedulers)}"
             )
         before = [scheduler.state_dict() for scheduler in self._schedulers]
         try:
@@ -54,14 +55,14 @@ class _Composed(LRScheduler):
 
 
 class SequentialLR(_Composed):
-    """One scheduler after the other: the next one takes over at each milestone and counts from 0 there.
+    """Schedulers in sequence: the next one takes over at each milestone and counts from 0 there.
 
-    schedulers: made on the same optimiser; milestones: one less than schedulers, growing.
+    schedulers: of the same optimiser; milestones: one fewer than schedulers, increasing.
 
     Raises:
-        ValueError: there is no scheduler, one stands on another optimiser or is ReduceLROnPlateau, or milestones are
-            too few, too many, or not growing.
-        TypeError: one of them is no scheduler, or optimizer no Optimizer.
+        ValueError: schedulers is empty, one belongs to another optimiser or is ReduceLROnPlateau, or milestones are too
+            few, too many, or not increasing.
+        TypeError: one of schedulers is not a scheduler, or optimizer is not an Optimizer.
     """
 
     def __init__(
@@ -72,16 +73,16 @@ class SequentialLR(_Composed):
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 f"SequentialLR: {len(milestones)} milestones for {len(schedulers)} schedulers; "
-                "there must be one less, where the next one takes over"
+                "there must be one fewer, where the next one takes over"
             )
         for milestone in milestones:
-            require_count("SequentialLR: milestones: one of them", milestone)
+            require_count("SequentialLR: milestone", milestone)
         if sorted(set(milestones)) != list(milestones):
-            raise ValueError(f"SequentialLR: milestones={milestones} must grow")
+            raise ValueError(f"SequentialLR: milestones={milestones} must increase")
         self._schedulers, self._milestones = list(schedulers), list(milestones)
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # each of them has set the rates of its first epoch when it was made: begin again with the first one
+        # each scheduler set the rates of its first epoch in __init__: restart with the first one
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         for scheduler in _leaves(self):
@@ -90,20 +91,20 @@ class SequentialLR(_Composed):
         self._last_lr = self._schedulers[0].get_last_lr()
 
     def _entries(self) -> dict[str, Check]:
-        return {**super()._entries(), "_milestones": self._growing}
+        return {**super()._entries(), "_milestones": self._increasing}
 
-    def _growing(self, name: str, value: Any) -> list[int]:
+    def _increasing(self, name: str, value: Any) -> list[int]:
         milestones = items(count(1), len(self._schedulers) - 1)(name, value)
         if sorted(set(milestones)) != milestones:
-            raise ValueError(f"{name} is {brief(milestones)}; its numbers must grow")
+            raise ValueError(f"{name} is {brief(milestones)}; its numbers must increase")
         return milestones
 
     def step(self) -> None:
-        """Set the rates of the next epoch, by the scheduler whose turn it is."""
+        """Set the rates of the next epoch with the active scheduler."""
         self.last_epoch += 1
-        place = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[place]
-        if place > 0 and self._milestones[place - 1] == self.last_epoch:
+        active = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[active]
+        if active > 0 and self._milestones[active - 1] == self.last_epoch:
             scheduler._jump(0)
         else:
             scheduler.step()
@@ -119,13 +120,13 @@ def _leaves(scheduler: LRScheduler) -> Iterator[LRScheduler]:
 
 
 class ChainedScheduler(_Composed):
-    """All schedulers at once: each changes what the one before it has left.
+    """All schedulers at once: each changes the rates left by the previous one.
 
-    optimizer: of all schedulers; None takes that of the first one.
+    optimizer: that of all schedulers; None means the first one's.
 
     Raises:
-        ValueError: there is no scheduler, or one stands on another optimiser or is ReduceLROnPlateau.
-        TypeError: one of them is no scheduler.
+        ValueError: schedulers is empty, or one belongs to another optimiser or is ReduceLROnPlateau.
+        TypeError: one of schedulers is not a scheduler.
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:

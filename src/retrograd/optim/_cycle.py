@@ -1,4 +1,4 @@
-"""Schedulers that go up and down: warm restarts, one cycle, many cycles."""
+"""Cyclic schedulers: warm restarts, one cycle, many cycles."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .optimizer import Optimizer, require_flags, require_number
 class CosineAnnealingWarmRestarts(LRScheduler):
     """lr = eta_min + (base - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2
 
-    T_cur counts epochs since the last restart; a restart comes after T_i epochs, which is T_0 at first and T_mult times
-    as many after every restart.
+    T_cur counts epochs since the last restart. The next restart is after T_i epochs; T_i starts as T_0 and grows by the
+    factor T_mult at every restart.
 
     Source: Loshchilov and Hutter 2017 (arXiv:1608.03983).
 
     Raises:
-        ValueError: T_0 or T_mult is no integer of at least 1, or eta_min is negative or no number.
+        ValueError: T_0 or T_mult is not an integer of at least 1, or eta_min is negative or not a number.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -46,7 +46,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         """Set the rates of the next epoch, or of ``epoch``, which may be a fraction: epoch + batch / batches.
 
         Raises:
-            ValueError: epoch is negative or no number.
+            ValueError: epoch is negative or not a number.
         """
         if epoch is None and self.last_epoch < 0:
             epoch = 0
@@ -64,7 +64,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set(self.get_lr())
 
     def _find(self, epoch: float) -> None:
-        """The restart before ``epoch``."""
+        """Set T_i and T_cur for ``epoch``, from the last restart before it."""
         self.T_i, self.T_cur = self.T_0, epoch
         if self.T_mult == 1:
             self.T_cur = epoch % self.T_0
@@ -74,18 +74,18 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """From max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor, once.
+    """One cycle from max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor.
 
-    The way up takes ``pct_start`` of all steps; ``three_phase`` comes down to where it began in as many steps before it
-    goes on to the end. The steps are ``total_steps``, or ``epochs * steps_per_epoch``. With ``cycle_momentum``, the
-    momentum (beta1 of Adam and its kin) goes from max_momentum down to base_momentum and back. ``anneal_strategy``
-    ("cos" or "linear") is how it goes from one to the next. Call ``step()`` after every batch.
+    The rise takes ``pct_start`` of all steps; with ``three_phase`` the rate first falls back to its start in as many
+    steps, then to the end. The steps are ``total_steps``, or ``epochs * steps_per_epoch``. With ``cycle_momentum``, the
+    momentum (beta1 for Adam and its variants) falls from max_momentum to base_momentum and rises again.
+    ``anneal_strategy``, "cos" or "linear", is the interpolation. Call ``step()`` after every batch.
 
     Source: Smith and Topin 2018 (arXiv:1708.07120); the two-phase default is fastai's.
 
     Raises:
-        ValueError: the number of steps is missing or no integer of at least 1, an option is out of range, or a list
-            does not have a number for each group; in ``step``, the cycle is over.
+        ValueError: the number of steps is missing or not an integer of at least 1, an option is out of range, or a list
+            does not have one number per group; in ``step``, the cycle is over.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -110,7 +110,7 @@ class OneCycleLR(LRScheduler):
         if total_steps is not None:
             require_count("OneCycleLR: total_steps", total_steps)
         elif epochs is None or steps_per_epoch is None:
-            raise ValueError("OneCycleLR: how long is the cycle? Give total_steps, or epochs and steps_per_epoch")
+            raise ValueError("OneCycleLR: the length is missing; pass total_steps, or epochs and steps_per_epoch")
         else:
             require_count("OneCycleLR: epochs", epochs)
             require_count("OneCycleLR: steps_per_epoch", steps_per_epoch)
@@ -125,7 +125,7 @@ class OneCycleLR(LRScheduler):
         for option, value in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
             require_number(f"OneCycleLR: {option}", value)
             if value == 0:
-                raise ValueError(f"OneCycleLR: {option}=0 is invalid; a rate is divided by it")
+                raise ValueError(f"OneCycleLR: {option}=0 is invalid; rates are divided by it")
         highest = per_group("OneCycleLR: max_lr", optimizer, max_lr)
         self.total_steps, self.cycle_momentum = total_steps, cycle_momentum
         self._anneal_func_type = anneal_strategy
@@ -165,7 +165,7 @@ class OneCycleLR(LRScheduler):
     def get_lr(self) -> list[float]:
         if self.last_epoch > self.total_steps:
             raise ValueError(
-                f"OneCycleLR: step {self.last_epoch} of {self.total_steps}; the cycle is over, make total_steps larger"
+                f"OneCycleLR: step {self.last_epoch} of {self.total_steps}: the cycle is over; increase total_steps"
             )
         begin, phase = 0.0, self._schedule_phases[-1]
         for phase in self._schedule_phases:
@@ -189,7 +189,7 @@ class OneCycleLR(LRScheduler):
 
 
 def _phases(steps: int, share: float, three: bool) -> list[dict[str, Any]]:
-    """In PyTorch's form: the step at which a phase ends, and which numbers of a group it goes between."""
+    """The phases in PyTorch's form: the step at which each ends, and the entries of a group it interpolates between."""
 
     def phase(end: float, lr: tuple[str, str], momentum: tuple[str, str]) -> dict[str, Any]:
         return {
@@ -208,20 +208,20 @@ def _phases(steps: int, share: float, three: bool) -> list[dict[str, Any]]:
 
 
 class CyclicLR(LRScheduler):
-    """Between base_lr and max_lr, up in ``step_size_up`` steps, down in ``step_size_down`` (None: as many), for ever.
+    """Cycles between base_lr and max_lr: up in ``step_size_up`` steps, down in ``step_size_down`` (None: the same).
 
-    c is the number of the cycle from 1 on, h the height between 0 and 1 in it:
+    c is the number of the cycle, counted from 1, h the height in it, from 0 to 1:
 
         lr = base_lr + (max_lr - base_lr) * h * scale
 
-    mode: "triangular" (scale 1), "triangular2" (scale 1 / 2**(c - 1)) or "exp_range" (scale gamma**t); scale_fn takes
-        its place, a function of c or, with scale_mode "iterations", of t. The state_dict leaves a function out.
-    cycle_momentum: the momentum (beta1 of Adam and its kin) goes from max_momentum down to base_momentum as lr goes up.
+    mode: "triangular" (scale 1), "triangular2" (scale 1 / 2**(c - 1)) or "exp_range" (scale gamma**t); scale_fn
+        replaces it, a function of c or, with scale_mode "iterations", of t. The state_dict omits functions.
+    cycle_momentum: the momentum (beta1 for Adam and its variants) falls from max_momentum to base_momentum as lr rises.
 
     Source: Smith 2017 (arXiv:1506.01186).
 
     Raises:
-        ValueError: an option is out of range, or a list does not have a number for each group.
+        ValueError: an option is out of range, or a list does not have one number per group.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -294,7 +294,7 @@ class CyclicLR(LRScheduler):
         }
 
     def scale_fn(self, x: float) -> float:
-        """How high a cycle is: of its number, or of the epoch."""
+        """The scale of a cycle, from its number or the epoch."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "exp_range":
@@ -314,11 +314,11 @@ class CyclicLR(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         function = self._scale_fn_custom
-        kept = None if function is None or hasattr(function, "__code__") else dict(vars(function))
-        return {**super().state_dict(), "_scale_fn_custom": kept}
+        saved = None if function is None or hasattr(function, "__code__") else dict(vars(function))
+        return {**super().state_dict(), "_scale_fn_custom": saved}
 
     def _load(self, state: dict[str, Any]) -> None:
-        kept, function = state.pop("_scale_fn_custom"), self._scale_fn_custom
-        if kept is not None and function is not None and not hasattr(function, "__code__"):
-            vars(function).update(kept)
+        saved, function = state.pop("_scale_fn_custom"), self._scale_fn_custom
+        if saved is not None and function is not None and not hasattr(function, "__code__"):
+            vars(function).update(saved)
         super()._load(state)

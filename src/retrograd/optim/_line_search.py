@@ -1,7 +1,7 @@
-"""A line search that ends where the strong Wolfe conditions hold.
+"""Line search for the strong Wolfe conditions.
 
 Source: Nocedal and Wright, "Numerical Optimization", 2006, algorithms 3.5 and 3.6, with the safeguards of minFunc
-(M. Schmidt, 2005), which PyTorch has too.
+(M. Schmidt, 2005), as in PyTorch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Point(NamedTuple):
-    """A step t along the direction, the loss there, its gradient, and its slope along the direction."""
+    """A step t along the direction: the loss, gradient and directional slope there."""
 
     t: float
     loss: float
@@ -32,12 +32,12 @@ def strong_wolfe(
     c1: float = 1e-4,
     c2: float = 0.9,
 ) -> tuple[Point, int]:
-    """The point that was found, and how often ``evaluate`` was called.
+    """The point found, and the number of calls of ``evaluate``.
 
-    t: the step that is tried first; longest: the largest absolute value in the direction; most: turns at most.
+    t: the first step to try; longest: the largest absolute value in the direction; most: maximum number of iterations.
     """
 
-    def rises(point: Point) -> bool:  # not as far down as c1 asks
+    def rises(point: Point) -> bool:  # not the sufficient decrease c1 requires
         return point.loss > start.loss + c1 * point.t * start.slope
 
     def is_flat(point: Point) -> bool:
@@ -85,7 +85,7 @@ def strong_wolfe(
 
 
 def _lowest(a: Point, b: Point, least: float, most: float) -> float:
-    """Where the cubic through losses and slopes of two points is lowest, within bounds; their middle if nowhere."""
+    """The minimiser, within bounds, of the cubic through two points' losses and slopes; the midpoint if none exists."""
     if a.t > b.t:
         a, b = b, a
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)

@@ -1,4 +1,4 @@
-"""A scheduler that waits for a metric to get no better."""
+"""A scheduler that reacts to a metric that stops improving."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .optimizer import Optimizer, require_number
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """lr = max(lr * factor, min_lr) when a metric has not got better for more than ``patience`` epochs.
+    """lr = max(lr * factor, min_lr) when a metric has not improved for more than ``patience`` epochs.
 
-    mode: "min" (a loss) or "max" (an accuracy). Better, for "min": below best * (1 - threshold) or, with threshold_mode
-        "abs", best - threshold; for "max" above best * (1 + threshold) or best + threshold. NaN is never better.
+    mode: "min" (a loss) or "max" (an accuracy). "min" improves below best * (1 - threshold) or, with threshold_mode
+        "abs", best - threshold; "max" above best * (1 + threshold) or best + threshold. NaN never improves.
     cooldown: epochs after a reduction that do not count.
-    min_lr: a number, or a list of one for each group.
-    eps: a reduction by no more than this is left out.
+    min_lr: a number, or a list of one per group.
+    eps: a reduction of at most this is skipped.
 
     Raises:
-        ValueError: factor is not below 1, an option is out of range, or min_lr has not a number for each group.
-        TypeError: optimizer is no Optimizer.
+        ValueError: factor is not below 1, an option is out of range, or min_lr does not have one number per group.
+        TypeError: optimizer is not an Optimizer.
     """
 
     def __init__(
@@ -59,22 +59,22 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether the last reduction is so near that epochs do not count."""
+        """Whether epochs do not count because of a recent reduction."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any) -> None:  # type: ignore[override]
-        """Take note of the metric of an epoch: a number or a Tensor of one element.
+        """Record the metric of an epoch, a number or a Tensor of one element, and reduce the rates if due.
 
         Raises:
-            RuntimeError: the optimiser has other groups than those that ``min_lr`` was given for.
+            RuntimeError: the number of the optimiser's groups is not that of ``min_lr``.
         """
         current = float(metrics.item() if hasattr(metrics, "item") else metrics)
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:
                 raise RuntimeError(
-                    f"ReduceLROnPlateau: min_lr holds {len(self.min_lrs)} numbers, the optimizer has {len(groups)} "
-                    "parameter groups now; set scheduler.min_lrs"
+                    f"ReduceLROnPlateau: min_lr holds {len(self.min_lrs)} numbers, but the optimizer now has "
+                    f"{len(groups)} parameter groups; set scheduler.min_lrs"
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         self.last_epoch += 1
@@ -122,7 +122,7 @@ class ReduceLROnPlateau(LRScheduler):
         }
 
     def _checked(self, state_dict: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-        # PyTorch saves where ``best`` starts as well
+        # PyTorch also saves the initial value of ``best``
         state = super()._checked({key: value for key, value in state_dict.items() if key != "mode_worse"}, own)
         if state["best"] is None:
             state["best"] = inf if state["mode"] == "min" else -inf
@@ -130,5 +130,5 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 def _best(name: str, value: Any) -> float | None:
-    """A metric; None or infinity where there was none yet."""
+    """A metric; None or infinity before the first one."""
     return value if value in (None, inf, -inf) else number()(name, value)

@@ -1,4 +1,4 @@
-"""LRScheduler: what all schedulers share."""
+"""LRScheduler: the base class of all schedulers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .optimizer import Group, Optimizer, require_number
 
 __all__ = ["LRScheduler"]
 
-_PEERS_OWN = {"_get_lr_called_within_step", "verbose"}  # in PyTorch's state_dicts, of no use here
+_PEERS_OWN = {"_get_lr_called_within_step", "verbose"}  # in PyTorch's state_dicts, unused here
 
 
 class LRScheduler:
-    """Sets the learning rates of an optimiser's groups, epoch by epoch. A subclass gives them with ``get_lr``.
+    """Sets the learning rates of an optimiser's groups, epoch by epoch. A subclass computes them in ``get_lr``.
 
-    last_epoch: -1 begins anew; another number resumes behind that epoch, for an optimiser whose groups have
-        "initial_lr" (its state_dict was loaded). ``load_state_dict`` is the safer way.
+    last_epoch: -1 starts anew; another number resumes after that epoch, for an optimiser whose groups have "initial_lr"
+        (its state_dict was loaded). ``load_state_dict`` is safer.
 
     Raises:
-        TypeError: optimizer is no Optimizer, or last_epoch no integer.
+        TypeError: optimizer is not an Optimizer, or last_epoch is not an integer.
         KeyError: last_epoch is not -1 and a group has no "initial_lr".
     """
 
@@ -37,7 +37,7 @@ class LRScheduler:
             elif "initial_lr" not in group:
                 raise KeyError(
                     f'{name}: last_epoch={last_epoch}, but param_groups[{position}] has no "initial_lr"; '
-                    "load the optimizer's state_dict first, or begin anew with last_epoch=-1"
+                    "load the optimizer's state_dict first, or start anew with last_epoch=-1"
                 )
         self.optimizer = optimizer
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
@@ -45,18 +45,18 @@ class LRScheduler:
         self._begin()
 
     def _begin(self) -> None:
-        """The rates of the first epoch."""
+        """Set the rates of the first epoch."""
         self._step_count = 0
         self._is_initial = True
         self.step()
         self._is_initial = False
 
     def get_last_lr(self) -> list[float]:
-        """The rates that this scheduler has set last, one for each group."""
+        """The rates this scheduler last set, one per group."""
         return self._last_lr
 
     def get_lr(self) -> list[float]:
-        """The rates of epoch ``last_epoch``, one for each group."""
+        """The rates of epoch ``last_epoch``, one per group."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
     def step(self) -> None:
@@ -66,7 +66,7 @@ class LRScheduler:
         self._set(self.get_lr())
 
     def _jump(self, epoch: int) -> None:
-        """Set the rates of ``epoch``, in closed form where there is one."""
+        """Set the rates of ``epoch``, in closed form if possible."""
         self.last_epoch = epoch
         self._set(self._closed_form())
 
@@ -77,8 +77,8 @@ class LRScheduler:
         groups = self.optimizer.param_groups
         if len(rates) != len(groups):
             raise ValueError(
-                f"{type(self).__name__}: it has rates for {len(rates)} parameter groups, the optimizer has now "
-                f"{len(groups)}; make the scheduler after the last add_param_group"
+                f"{type(self).__name__}: it has rates for {len(rates)} parameter groups, but the optimizer now has "
+                f"{len(groups)}; create the scheduler after the last add_param_group"
             )
         for group, rate in zip(groups, rates, strict=True):
             group["lr"] = rate
@@ -97,10 +97,10 @@ class LRScheduler:
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over the state of a scheduler of the same class. (The rates themselves are the optimiser's state.)
+        """Load the state of a scheduler of the same class. (The rates themselves are in the optimiser's state.)
 
         Raises:
-            ValueError: entries are missing or unknown, or they are for another number of groups; nothing is changed.
+            ValueError: entries are missing or unknown, or the number of groups differs; nothing is changed.
         """
         self._load(self._checked(state_dict, self.state_dict()))
 
@@ -108,7 +108,7 @@ class LRScheduler:
         self.__dict__.update(state)
 
     def _entries(self) -> dict[str, Check]:
-        """What the entries of a state_dict must be; a subclass adds its own. Others are taken as they come."""
+        """Checks of a state_dict's entries; a subclass adds its own. Other entries are not checked."""
         rates = items(number(), len(self.optimizer.param_groups))
         return {
             "base_lrs": rates,
@@ -140,7 +140,7 @@ class LRScheduler:
 
 
 class FunctionScheduler(LRScheduler):
-    """A scheduler with a function for each group, which its state leaves out; of an object, its attributes are kept."""
+    """A scheduler with a function per group; its state omits functions and holds the attributes of callable objects."""
 
     lr_lambdas: list[Callable[[int], float]]
 
@@ -158,7 +158,7 @@ class FunctionScheduler(LRScheduler):
             raise ValueError(f"{name}: lr_lambda holds {len(functions)} functions for {groups} parameter groups")
         for function in functions:
             if not callable(function):
-                raise TypeError(f"{name}: lr_lambda={function!r} is no function; give one, or one for each group")
+                raise TypeError(f"{name}: lr_lambda={function!r} is not a function; pass one, or one per group")
         self.lr_lambdas = functions
         super().__init__(optimizer, last_epoch)
 
@@ -173,27 +173,27 @@ class FunctionScheduler(LRScheduler):
         return {**super()._entries(), "lr_lambdas": items(optional(attributes), len(self.lr_lambdas))}
 
     def _load(self, state: dict[str, Any]) -> None:
-        for function, kept in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
-            if kept is not None and not _is_function(function):
-                vars(function).update(kept)
+        for function, saved in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
+            if saved is not None and not _is_function(function):
+                vars(function).update(saved)
         super()._load(state)
 
 
 def attributes(name: str, value: Any) -> dict[str, Any]:
-    """What a state_dict says of an object that can be called."""
-    return {text(name, key): kept for key, kept in check_table(name, value).items()}
+    """The attributes of a callable object in a state_dict."""
+    return {text(name, key): entry for key, entry in check_table(name, value).items()}
 
 
 def _is_function(function: Any) -> bool:
     return not hasattr(function, "__dict__") or hasattr(function, "__code__")
 
 
-# ---------------------------------------------------------------- checks that schedulers share
+# ---------------------------------------------------------------- checks shared by schedulers
 
 
 def require_optimizer(name: str, optimizer: Any) -> None:
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"{name}: optimizer is {type(optimizer).__name__}, expected an Optimizer of retrograd.optim")
+        raise TypeError(f"{name}: optimizer must be an Optimizer of retrograd.optim, got {type(optimizer).__name__}")
 
 
 def require_count(name: str, value: Any, low: int = 1) -> None:
@@ -203,10 +203,10 @@ def require_count(name: str, value: Any, low: int = 1) -> None:
 
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
-    """A number for each group, from one number or a list of them.
+    """One number per group, from one number or a list.
 
     Raises:
-        ValueError: there are more or fewer numbers than groups, or one is negative or no number.
+        ValueError: the length of the list is not the number of groups, or a value is negative or not a number.
     """
     groups = len(optimizer.param_groups)
     values = list(value) if isinstance(value, (list, tuple)) else [value] * groups
@@ -218,10 +218,10 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
 
 
 def has_momentum(name: str, optimizer: Optimizer) -> bool:
-    """Whether beta1 plays the part of momentum in this optimiser.
+    """Whether beta1 is the momentum of this optimiser.
 
     Raises:
-        ValueError: it has neither of them.
+        ValueError: it has neither momentum nor betas.
     """
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ValueError(

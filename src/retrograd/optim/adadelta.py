@@ -19,12 +19,12 @@ class Adadelta(Optimizer):
         a = rho * a + (1 - rho) * u**2      (acc_delta)
         p = p - lr * u
 
-    maximize: climb instead, as if the gradient had the other sign.
+    maximize: maximise, as if the gradient had the opposite sign.
 
     Source: Zeiler 2012 (arXiv:1212.5701).
 
     Raises:
-        ValueError: lr, rho, eps or weight_decay is negative or no number, rho is above 1, or maximize is no bool.
+        ValueError: lr, rho, eps or weight_decay is negative or not a number, rho is above 1, or maximize is not a bool.
         TypeError, ValueError: for params, see Optimizer.
     """
 

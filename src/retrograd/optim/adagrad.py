@@ -20,13 +20,13 @@ class Adagrad(Optimizer):
         s = s + g**2                        (sum; it starts as initial_accumulator_value)
         p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
 
-    maximize: climb instead, as if the gradient had the other sign. The state is there from the beginning.
+    maximize: maximise, as if the gradient had the opposite sign. The state is created in __init__.
 
     Source: Duchi, Hazan and Singer 2011, "Adaptive subgradient methods".
 
     Raises:
-        ValueError: lr, lr_decay, weight_decay, initial_accumulator_value or eps is negative or no number, or maximize
-            is no bool.
+        ValueError: lr, lr_decay, weight_decay, initial_accumulator_value or eps is negative or not a number, or
+            maximize is not a bool.
         TypeError, ValueError: for params, see Optimizer.
     """
 

@@ -1,4 +1,4 @@
-"""Adam, AdamW and their AMSGrad form."""
+"""Adam and AdamW, with AMSGrad."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ class Adam(Optimizer):
         v = b2 * v + (1 - b2) * g**2        (exp_avg_sq)
         p = p - lr * (m / (1 - b1**t)) / (sqrt(v / (1 - b2**t)) + eps)
 
-    amsgrad: v's largest value so far (max_exp_avg_sq) takes its place in the last line.
-    maximize: climb instead, as if the gradient had the other sign.
+    amsgrad: use the maximum of v so far (max_exp_avg_sq) in the last line.
+    maximize: maximise, as if the gradient had the opposite sign.
 
     Source: Kingma and Ba 2015 (arXiv:1412.6980), algorithm 1; Reddi et al. 2018 (arXiv:1904.09237) for amsgrad;
     weight_decay as in PyTorch's Adam.
 
     Raises:
-        ValueError: lr, eps or weight_decay is negative or no number, a beta lies outside [0, 1), or a flag is no bool.
+        ValueError: lr, eps or weight_decay is negative or not a number, a beta is outside [0, 1), or a flag is
+            not a bool.
         TypeError, ValueError: for params, see Optimizer.
     """
 
@@ -80,7 +81,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: p = p - lr * weight_decay * p before Adam's step, and nothing added to g.
+    """Adam with decoupled weight decay: p = p - lr * weight_decay * p before Adam's step, with nothing added to g.
 
     Source: Loshchilov and Hutter 2019 (arXiv:1711.05101).
 

@@ -18,12 +18,13 @@ class Adamax(Optimizer):
         u = max(b2 * u, abs(g) + eps)       (exp_inf)
         p = p - lr / (1 - b1**t) * m / u
 
-    maximize: climb instead, as if the gradient had the other sign.
+    maximize: maximise, as if the gradient had the opposite sign.
 
     Source: Kingma and Ba 2015 (arXiv:1412.6980), section 7.1, with eps where PyTorch has it.
 
     Raises:
-        ValueError: lr, eps or weight_decay is negative or no number, a beta lies outside [0, 1), or maximize no bool.
+        ValueError: lr, eps or weight_decay is negative or not a number, a beta is outside [0, 1), or maximize
+            is not a bool.
         TypeError, ValueError: for params, see Optimizer.
     """
 

@@ -1,4 +1,4 @@
-"""What one launch of an optimiser step works on, found once and used again while nothing but gradients changes."""
+"""The arguments of one kernel launch of an optimiser step, cached while only the gradients change."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
 class Batch:
     """Parameters of one dtype that take the same step, with their arrays, states and buffers.
 
-    ``columns`` holds, for each buffer that the kernel takes, a list of arrays, empty where it is not in use.
-    ``keep`` belongs to the kernel. ``fresh`` says that the states were made for this very step.
+    ``columns`` holds a list of arrays for each buffer of the kernel, empty if it is not used. ``keep`` belongs to the
+    kernel. ``fresh`` says whether the states were created for this step.
 
-    A batch is used again in the next step if ``holds`` finds every object in its place. It keeps parameters, arrays
-    and states alive, so that no other object can have their identity, but no gradient.
+    The next step reuses a batch if ``holds`` finds all objects unchanged. A batch keeps parameters, arrays and states
+    alive, so that their ids are not reused, but not gradients.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Batch:
     ) -> None:
         self.parameters, self.fresh = list(parameters), fresh
         self._counters = tuple(counters)
-        self.states = list(states) if used or self._counters else []  # without both there is nothing to remember
+        self.states = list(states) if used or self._counters else []  # without both there is no state
         self.arrays: list[np.ndarray] = list(map(array_of, parameters))
         self.used = tuple(used)
         self.columns = [_column(states, name) if name in self.used else [] for name in buffers]
@@ -50,17 +50,17 @@ class Batch:
     def holds(
         self, parameters: Sequence[Tensor], states: Mapping[Tensor, State], buffers: Sequence[str], used: Sequence[str]
     ) -> bool:
-        """Whether these are its parameters, with the same arrays and buffers as before, still at one step."""
+        """Whether these are its parameters, with the same arrays and buffers, all at the same step."""
         if len(parameters) != len(self.parameters) or tuple(used) != self.used:
             return False
         try:
-            found = [states[parameter] for parameter in parameters] if self.states else []
-            columns = [_column(found, name) if name in self.used else [] for name in buffers]
-            same = all(len({state[name] for state in found}) == 1 for name in self._counters)
+            current = [states[parameter] for parameter in parameters] if self.states else []
+            columns = [_column(current, name) if name in self.used else [] for name in buffers]
+            same = all(len({state[name] for state in current}) == 1 for name in self._counters)
         except (KeyError, AttributeError):
             return False
         # map, chain and is_ stay within the interpreter's C code: this runs in every step
-        objects = chain(parameters, map(array_of, parameters), found, *columns)
+        objects = chain(parameters, map(array_of, parameters), current, *columns)
         return same and all(map(is_, objects, self._objects))
 
     def takes(self, gradients: Sequence[np.ndarray]) -> bool:

@@ -20,22 +20,22 @@ from .optimizer import Group, Optimizer, State, array_like, checked_number, requ
 __all__ = ["LBFGS"]
 
 _VECTORS, _HISTORY = ("d", "prev_flat_grad"), ("old_dirs", "old_stps")
-_NEEDED = ("d", "t", "prev_flat_grad", "H_diag", "ro")  # for the next step, once there was one
+_NEEDED = ("d", "t", "prev_flat_grad", "H_diag", "ro")  # after the first step
 
 
 class LBFGS(Optimizer):
-    """The quasi-Newton method with a memory of ``history_size`` steps; every ``step(closure)`` takes up to max_iter.
+    """The quasi-Newton method with a memory of ``history_size`` steps; each ``step(closure)`` does up to max_iter.
 
     The closure clears the gradients, computes the loss, calls backward() and returns the loss; it is called several
     times in a step.
 
-    max_eval: calls of it in one step, at most; None means max_iter * 5 // 4.
-    tolerance_grad: it stops where no element of the gradient is larger.
-    tolerance_change: it stops where neither loss nor parameters change by more.
-    line_search_fn: None takes steps of lr; "strong_wolfe" searches along each direction, beginning with lr.
+    max_eval: maximum calls of closure per step; None means max_iter * 5 // 4.
+    tolerance_grad: stop when no element of the gradient is larger.
+    tolerance_change: stop when neither loss nor parameters change by more.
+    line_search_fn: None takes steps of lr; "strong_wolfe" searches along each direction, starting with lr.
 
-    The direction is that of the two-loop recursion. All parameters are in one group, have one dtype, and are seen as
-    one vector; the state is kept with the first of them. A step that fails leaves everything as it was.
+    The direction is that of the two-loop recursion. All parameters are in one group, have one dtype, and form one
+    vector; the state is stored under the first of them. A failed step changes nothing.
 
     Source: Nocedal and Wright, "Numerical Optimization", 2006, algorithms 7.4 and 7.5.
 
@@ -71,7 +71,7 @@ class LBFGS(Optimizer):
 
     def add_param_group(self, param_group: Group) -> None:
         if self.param_groups:
-            raise ValueError("LBFGS: it has one parameter group only; give all parameters in one list")
+            raise ValueError("LBFGS: only one parameter group is allowed; pass all parameters in one list")
         super().add_param_group(param_group)
         dtypes = sorted({str(parameter.dtype) for parameter in self.param_groups[0]["params"]})
         if len(dtypes) > 1:
@@ -89,11 +89,11 @@ class LBFGS(Optimizer):
             )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take up to max_iter steps; the loss before the first of them.
+        """Take up to max_iter steps; return the loss before the first one.
 
         Raises:
             TypeError: closure is missing.
-            RuntimeError: a gradient has another shape or dtype than its parameter; everything is as it was.
+            RuntimeError: shape or dtype of a gradient is not that of its parameter; nothing is changed.
         """
         if closure is None:
             raise TypeError("LBFGS: closure is missing; step(closure) computes the loss several times")
@@ -136,7 +136,7 @@ class LBFGS(Optimizer):
             last = loss
             if group["line_search_fn"] is None:
                 self._move(t, d)
-                if turn < group["max_iter"]:  # with other data next time, the last one would be for nothing
+                if turn < group["max_iter"]:  # the last evaluation would be wasted: the next step may have other data
                     result, g = evaluate()
                     loss, calls = _number(result), calls + 1
             else:
@@ -149,10 +149,10 @@ class LBFGS(Optimizer):
                         np.copyto(parameter.array, array)
                     return Point(t, _number(result), gradient, _dot(gradient, d))
 
-                found, count = strong_wolfe(
+                point, count = strong_wolfe(
                     along, Point(0.0, loss, g, slope), t, longest, group["max_eval"] - calls, tolerance
                 )
-                loss, g, t, calls = found.loss, found.gradient, found.t, calls + count
+                loss, g, t, calls = point.loss, point.gradient, point.t, calls + count
                 state["t"] = t
                 self._move(t, d)
             if calls >= group["max_eval"] or longest * abs(t) <= tolerance or abs(loss - last) < tolerance:
@@ -180,7 +180,7 @@ class LBFGS(Optimizer):
         mark(map(array_of, self.param_groups[0]["params"]), "LBFGS.step")
 
     def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
-        """A copy of entries, whose vectors have an element for each of all parameters."""
+        """A copy of entries, checking that vectors have one element per element of all parameters."""
         where = f"optimizer state_dict: state of parameter {number}"
         size = sum(each.array.size for each in self.param_groups[0]["params"])
         checked: State = {}
@@ -196,19 +196,19 @@ class LBFGS(Optimizer):
                 return Tensor(array.astype(parameter.array.dtype))
 
         for name, value in entries.items():
-            of_it = f"{where}: {brief(name)}"
+            label = f"{where}: {brief(name)}"
             if name in _VECTORS:
                 checked[name] = vector(name, value)
             elif name in _HISTORY:
                 checked[name] = items(vector)(name, value)
             elif name == "ro":
-                checked[name] = [checked_number(of_it, each, False) for each in items(anything)(of_it, value)]
+                checked[name] = [checked_number(label, each, False) for each in items(anything)(label, value)]
             elif name in ("func_evals", "n_iter"):
-                checked[name] = checked_number(of_it, value, True)
+                checked[name] = checked_number(label, value, True)
             elif name in ("t", "H_diag", "prev_loss"):
-                checked[name] = checked_number(of_it, value, False)
+                checked[name] = checked_number(label, value, False)
             elif name != "al":  # PyTorch's scratch memory
-                raise ValueError(f"{where} has the entry {brief(name)}, which LBFGS does not know")
+                raise ValueError(f"{where} has the entry {brief(name)}, which LBFGS does not use")
         lengths = {len(checked.get(name, ())) for name in (*_HISTORY, "ro")}
         if len(lengths) != 1:
             raise ValueError(f"{where}: old_dirs, old_stps and ro have different lengths")
@@ -216,12 +216,12 @@ class LBFGS(Optimizer):
             raise ValueError(f"{where}: it has {max(lengths)} old_dirs, more than history_size={group['history_size']}")
         missing = [name for name in (*_NEEDED, *_HISTORY) if name not in checked]
         if checked.get("n_iter") and missing:
-            raise ValueError(f"{where}: after {checked['n_iter']} iterations there must be {missing[0]!r}")
+            raise ValueError(f"{where}: after {checked['n_iter']} iterations it must have {missing[0]!r}")
         return checked
 
 
 def _direction(state: State, g: np.ndarray, history: int) -> np.ndarray:
-    """The direction for the gradient g; takes what the last step has shown into the memory."""
+    """The direction for the gradient g; adds the last step to the memory."""
     if state["n_iter"] == 1:
         state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
         return -g
@@ -248,7 +248,7 @@ def _direction(state: State, g: np.ndarray, history: int) -> np.ndarray:
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    # the kernels: NumPy's own product may differ with its number of threads
+    # kernels, because NumPy's dot product may depend on its number of threads
     return float(kernels.sum(kernels.mul(a, b), (0,), False))
 
 

@@ -1,12 +1,12 @@
-"""Learning rates that change during training.
+"""Learning rate schedulers.
 
-A scheduler stands on an optimiser and sets ``group["lr"]`` of its groups: first when it is made, then with every
-``step()``, which follows the ``optimizer.step()`` of an epoch (or of a batch, as you count). Its ``last_epoch`` is the
-number of steps so far, t below; base is the group's rate before any scheduler, kept as ``group["initial_lr"]``.
+A scheduler sets ``group["lr"]`` in the groups of its optimiser: when it is created, and with every ``step()``, called
+after the ``optimizer.step()`` of an epoch (or of a batch). Its ``last_epoch`` is the number of steps so far, t below;
+base is the group's rate before any scheduler, stored as ``group["initial_lr"]``.
 
-As in PyTorch most of them go on from the rate that is there (the "chainable form"), so that several of them, or you,
-may act on one optimiser; the closed form is what comes out if nobody else does. Differences: ``step`` takes no epoch
-(but for CosineAnnealingWarmRestarts), ``get_lr`` may be called at any time, and a ``step()`` before the first
+As in PyTorch, most of them start from the current rate (the "chainable form"), so several schedulers, or you, may
+change the rates of one optimiser; if nothing else does, the result is the closed form. Differences: ``step`` takes no
+epoch (except in CosineAnnealingWarmRestarts), ``get_lr`` may be called at any time, and a ``step()`` before the first
 ``optimizer.step()`` does not warn.
 """
 

@@ -20,13 +20,13 @@ class NAdam(Optimizer):
         n = mu(t+1) * m / (1 - P(t+1)) + (1 - mu(t)) * g / (1 - P(t))
         p = p - lr * n / (sqrt(v / (1 - b2**t)) + eps)
 
-    maximize: climb instead, as if the gradient had the other sign.
+    maximize: maximise, as if the gradient had the opposite sign.
 
     Source: Dozat 2016, "Incorporating Nesterov momentum into Adam".
 
     Raises:
-        ValueError: lr, eps, weight_decay or momentum_decay is negative or no number, a beta lies outside [0, 1), or a
-            flag is no bool.
+        ValueError: lr, eps, weight_decay or momentum_decay is negative or not a number, a beta is outside [0, 1), or a
+            flag is not a bool.
         TypeError, ValueError: for params, see Optimizer.
     """
 

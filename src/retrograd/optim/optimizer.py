@@ -1,4 +1,4 @@
-"""Optimizer: parameter groups, state and their saving; what all optimisers share."""
+"""Optimizer, the base class: parameter groups, state, and saving them."""
 
 from __future__ import annotations
 
@@ -22,63 +22,63 @@ __all__ = ["Optimizer"]
 Group = dict[str, Any]
 State = dict[str, Any]
 
-# what schedulers note in a group
+# entries that schedulers add to a group
 NOTES = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
-# options of PyTorch's that choose how a step is computed, not what: a state_dict from there may hold them
+# PyTorch's options that choose an implementation, not a result: its state_dicts may hold them
 _FORMS = ("foreach", "fused", "capturable", "differentiable")
 
 
-_MOST_STEPS = 2**53  # what a float64 counts exactly
+_MOST_STEPS = 2**53  # the largest count exact in float64
 
 
 class Optimizer:
-    """Updates parameters, in groups that may have options of their own.
+    """Updates parameters, in groups that may have their own options.
 
     params: an iterable of leaf Tensors, or of dicts ``{"params": tensors, option: value, ...}``.
-    defaults: the options of a group that does not set them; a Tensor of one element stands for its number.
+    defaults: the options of groups that do not set them; a Tensor of one element counts as a number.
 
     ``param_groups`` is a list of dicts as in PyTorch; options such as ``group["lr"]`` may be changed between
     steps. ``state`` maps a parameter to its dict of counters and buffers, which keep the parameter's memory order.
 
-    A subclass names the ``kernel`` of both kernel sets that does its step for many tensors at once, the buffers that
-    it takes in that order and the counters it starts with, and gives the numbers of a step with ``settings``; or it
-    has a ``step`` of its own.
+    A subclass names the ``kernel``, present in both kernel sets, that steps many tensors at once, its buffers in order
+    and its counters with their initial values, and computes the numbers of a step in ``settings``; or it overrides
+    ``step``.
 
     Raises:
-        TypeError: params is one Tensor, a set, or holds something that is no floating point Tensor.
-        ValueError: params is empty, or a Tensor is no leaf or comes twice, or an option is out of range.
+        TypeError: params is one Tensor, a set, or holds anything but floating-point Tensors.
+        ValueError: params is empty, or a Tensor is not a leaf or is listed twice, or an option is out of range.
     """
 
     kernel = ""
-    buffer_names: tuple[str, ...] = ()  # arrays like the parameter in its state, as the kernel takes them
-    counters: dict[str, float] = {"step": 0}  # numbers in the state of every parameter, as they start
+    buffer_names: tuple[str, ...] = ()  # arrays shaped like the parameter, in the kernel's order
+    counters: dict[str, float] = {"step": 0}  # numbers in the state of every parameter, with initial values
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.state: dict[Tensor, State] = {}
         self.param_groups: list[Group] = []
-        self._batches: dict[int, Batch] = {}  # by the place of the group
+        self._batches: dict[int, Batch] = {}  # by position of the group
         if isinstance(params, Tensor):
-            raise TypeError("params is one Tensor; give an iterable such as [tensor] or model.parameters()")
+            raise TypeError("params is one Tensor; pass an iterable such as [tensor] or model.parameters()")
         groups = list(params)
         if not groups:
-            raise ValueError(f"{type(self).__name__}: params is empty; give model.parameters() or a list")
+            raise ValueError(f"{type(self).__name__}: params is empty; pass model.parameters() or a list")
         if not isinstance(groups[0], dict):
             groups = [{"params": params if isinstance(params, (set, frozenset)) else groups}]
         for group in groups:
             self.add_param_group(group)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_batches": {}}  # they hold addresses
+        return {**self.__dict__, "_batches": {}}  # batches hold addresses
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add ``{"params": tensors, option: value, ...}``, for instance layers that are unfrozen later.
+        """Add ``{"params": tensors, option: value, ...}``, for instance layers unfrozen later.
 
         Raises: as the class.
         """
         name = type(self).__name__
         if not isinstance(param_group, dict) or "params" not in param_group:
-            raise TypeError(f'{name}: a param group is a dict with "params", got {param_group!r}')
+            raise TypeError(f'{name}: a param group must be a dict with "params", got {param_group!r}')
         params = param_group["params"]
         if isinstance(params, (set, frozenset)):
             raise TypeError(f"{name}: params is a set, whose order changes from run to run; use a list")
@@ -87,16 +87,16 @@ class Optimizer:
         group = {**{option: as_number(value) for option, value in options.items()}, "params": parameters}
         unknown = [option for option in group if option not in (*self.defaults, *NOTES, "params")]
         if unknown:
-            raise ValueError(f"{name}: there is no option {unknown[0]!r}; a group has {list(self.defaults)}")
+            raise ValueError(f"{name}: unknown option {unknown[0]!r}; a group has {list(self.defaults)}")
         known = {id(parameter) for existing in self.param_groups for parameter in existing["params"]}
         for position, parameter in enumerate(parameters):
             which = f"{name}: params[{position}]"
             if not isinstance(parameter, Tensor):
-                raise TypeError(f"{which} is no Tensor but {type(parameter).__name__}")
-            if parameter.dtype.kind != "f":  # of a lazy layer's parameter it is all there is
+                raise TypeError(f"{which} must be a Tensor, got {type(parameter).__name__}")
+            if parameter.dtype.kind != "f":  # all that a lazy layer's parameter has
                 raise TypeError(f"{which} has dtype {parameter.dtype}; only floats can be trained")
             if not parameter.is_leaf:
-                raise ValueError(f"{which} is no leaf but the result of an operation; use tensor.detach()")
+                raise ValueError(f"{which} is not a leaf but the result of an operation; use tensor.detach()")
             if id(parameter) in known:
                 raise ValueError(f"{which} of shape {parameter.shape} is listed more than once")
             known.add(id(parameter))
@@ -107,10 +107,10 @@ class Optimizer:
         """Raise ValueError if an option of group is out of range."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or make them zero."""
+        """Set the gradients of all parameters to None or zero."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is not None:  # a fresh zero: the old array may be shared
+                if parameter.grad is not None:  # a new zero array: the old one may be shared
                     parameter.grad = None if set_to_none else Tensor(np.zeros_like(parameter.grad.array))
                     if getattr(parameter, "grad_sample", None) is not None:
                         parameter.grad_sample = None
@@ -118,14 +118,14 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, except those whose grad_req is "null".
 
-        closure: computes the loss again (zero_grad, forward, backward); its result is returned.
+        closure: recomputes the loss (zero_grad, forward, backward); its result is returned.
 
         Raises:
-            RuntimeError: a gradient has another shape or dtype than its parameter, or a buffer another shape; nothing
-                was updated.
+            RuntimeError: shape or dtype of a gradient, or shape of a buffer, is not that of its parameter; nothing is
+                updated.
         """
         if not self.kernel:
-            raise NotImplementedError(f"{type(self).__name__} has no kernel; give it one, or a step of its own")
+            raise NotImplementedError(f"{type(self).__name__} has no kernel; set one, or override step")
         loss = None
         if closure is not None:
             with enable_grad():
@@ -142,30 +142,30 @@ class Optimizer:
             for state in batch.states:
                 state.update(counters)
             changed += batch.arrays
-        mark(changed, f"{type(self).__name__}.step")  # a graph that needs the old values refuses to run
+        mark(changed, f"{type(self).__name__}.step")  # backward through a graph that needs the old values is refused
         return loss
 
     def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
-        """The kernel's keyword arguments with the options of group, for a step with these counters.
+        """The kernel's keyword arguments for the options of group and these counters.
 
-        fresh: it is the first step of these parameters.
+        fresh: whether this is the first step of these parameters.
         """
         raise NotImplementedError(f"{type(self).__name__} has a kernel, but no settings(group, counters, fresh)")
 
     def count(self, group: Group, state: State) -> dict[str, Any]:
-        """The counters of the step that is about to be taken."""
+        """The counters of the next step."""
         return {name: state[name] + 1 for name in self.counters}
 
     def buffers_for(self, group: Group) -> tuple[str, ...]:
-        """Those of ``buffer_names`` that a step with the options of group uses."""
+        """The entries of ``buffer_names`` that a step with the options of group uses."""
         return self.buffer_names
 
     def start_of(self, parameter: Tensor, group: Group) -> Tensor:
-        """What a buffer of parameter starts as."""
+        """The initial value of a buffer of parameter."""
         return zeros_like(parameter)
 
     def _collect(self, place: int, group: Group) -> list[tuple[Batch, list[np.ndarray]]]:
-        """The parameters of group that take part in this step, as batches with their gradients."""
+        """The parameters of group to update in this step, as batches with their gradients."""
         trained = [
             parameter
             for parameter in group["params"]
@@ -175,10 +175,10 @@ class Optimizer:
             return []
         gradients = [parameter._grad.array for parameter in trained]
         used = self.buffers_for(group)
-        kept = self._batches.get(place)
-        if kept is not None and kept.takes(gradients) and kept.holds(trained, self.state, self.buffer_names, used):
-            kept.fresh = False
-            return [(kept, gradients)]
+        last = self._batches.get(place)
+        if last is not None and last.takes(gradients) and last.holds(trained, self.state, self.buffer_names, used):
+            last.fresh = False
+            return [(last, gradients)]
         self._check_gradients(trained, gradients)
         kinds: dict[tuple[Any, ...], list[int]] = {}
         states = []
@@ -187,27 +187,27 @@ class Optimizer:
             states.append(state)
             kind = (parameter.array.dtype.char, fresh, *(state[name] for name in self.counters))
             kinds.setdefault(kind, []).append(number)
-        found = []
+        batches = []
         for (_, fresh, *_), numbers in kinds.items():
             batch = Batch(
                 [trained[n] for n in numbers], [states[n] for n in numbers],
                 self.buffer_names, used, self.counters, fresh,
             )  # fmt: skip
-            found.append((batch, [gradients[n] for n in numbers]))
-        if len(found) == 1:
+            batches.append((batch, [gradients[n] for n in numbers]))
+        if len(batches) == 1:
             self._batches[place] = batch
-        return found
+        return batches
 
     def _check_gradients(self, parameters: list[Tensor], gradients: list[np.ndarray]) -> None:
         for array, values in zip(map(array_of, parameters), gradients, strict=True):
             if array.shape != values.shape or array.dtype != values.dtype:
                 raise RuntimeError(
                     f"{type(self).__name__}: a parameter has shape {array.shape} and dtype {array.dtype}, "
-                    f"but its grad has {values.shape} and {values.dtype}; set grad to None or one that fits"
+                    f"but its grad has {values.shape} and {values.dtype}; set grad to None or to one that fits"
                 )
 
     def _state_of(self, parameter: Tensor, group: Group, used: tuple[str, ...]) -> tuple[State, bool]:
-        """Counters and buffers of parameter, and whether a buffer was made just now."""
+        """Counters and buffers of parameter, and whether a buffer was just created."""
         state = self.state.get(parameter)
         if state is None:
             state = self.state[parameter] = dict(self.counters)
@@ -220,7 +220,7 @@ class Optimizer:
             if buffer.shape != array.shape:
                 raise RuntimeError(
                     f"{type(self).__name__}: a parameter has shape {array.shape}, but its {name} has {buffer.shape}; "
-                    "it was changed after earlier steps: make a new optimizer"
+                    "the parameter was changed after earlier steps; create a new optimizer"
                 )
             if buffer.dtype != array.dtype:  # the parameter was converted
                 state[name] = zeros_like(parameter)
@@ -230,7 +230,7 @@ class Optimizer:
     # ------------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {index: buffers}, "param_groups": [options and indices]}, as PyTorch's.
+        """{"state": {index: buffers}, "param_groups": [options and indices]}, as in PyTorch.
 
         Parameters are numbered through all groups. Buffers are the optimiser's own Tensors, not copies.
         """
@@ -245,12 +245,12 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over options and buffers (copied) of a state_dict of an optimiser over the same parameters.
+        """Load options and buffers (copied) from the state_dict of an optimiser of the same parameters.
 
-        Everything is checked first: a call that fails has changed nothing.
+        Everything is checked first: a failed call changes nothing.
 
         Raises:
-            ValueError: groups, their sizes or options, or the state of a parameter do not fit; says which.
+            ValueError: groups, their sizes or options, or the state of a parameter do not fit; the message says which.
         """
         if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= state_dict.keys():
             raise ValueError('optimizer state_dict: expected a dict with "state" and "param_groups"')
@@ -272,7 +272,7 @@ class Optimizer:
                     f"this optimizer's holds {len(group['params'])}"
                 )
             if len({*parameters, *numbers}) != len(parameters) + len(numbers):
-                raise ValueError(f"optimizer state_dict: group {position} holds a parameter that comes twice")
+                raise ValueError(f"optimizer state_dict: group {position} lists a parameter twice")
             options = self._checked_options(position, saved)
             parameters.update(zip(numbers, group["params"], strict=True))
             groups.append({**options, "params": group["params"]})
@@ -289,10 +289,10 @@ class Optimizer:
         self._batches.clear()
 
     def _checked_options(self, position: int, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a saved group. One that is off by default may be missing: it is younger than the file."""
-        younger = {option: False for option, value in self.defaults.items() if value is False}
+        """The options of a saved group. Options that default to False may be missing from older files."""
+        optional = {option: False for option, value in self.defaults.items() if value is False}
         options = {option: value for option, value in saved.items() if option not in (*_FORMS, "params")}
-        options = {**{name: value for name, value in younger.items() if name not in options}, **options}
+        options = {**{name: value for name, value in optional.items() if name not in options}, **options}
         if options.keys() - set(NOTES) != self.defaults.keys():
             raise ValueError(
                 f"optimizer state_dict: group {position} has the options "
@@ -327,7 +327,7 @@ class Optimizer:
                     f"the parameter has shape {parameter.array.shape} and dtype {parameter.array.dtype}"
                 )
             checked[name] = zeros_like(parameter)
-            with np.errstate(over="ignore"):  # a float64 beyond float32 is infinite there
+            with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes infinite
                 checked[name].array[...] = array
         return checked
 
@@ -348,7 +348,7 @@ def array_like(name: str, value: Any) -> np.ndarray:
     """The array of a buffer from a state_dict.
 
     Raises:
-        ValueError: the value is none.
+        ValueError: the value is not an array.
     """
     if isinstance(value, Tensor):
         return value.array
@@ -358,23 +358,23 @@ def array_like(name: str, value: Any) -> np.ndarray:
 
 
 def checked_number(name: str, value: Any, integer: bool) -> Any:
-    """The number of a state_dict, which may stand in a Tensor.
+    """A number of a state_dict, which may be in a Tensor.
 
     Raises:
-        ValueError: it is none, or not finite; or integer is asked for, and it is none of at least 0.
+        ValueError: value is not a finite number, or with ``integer`` not an integer of at least 0.
     """
     number = array_like(name, value)
     if number.size != 1 or number.dtype.kind not in "iuf" or not math.isfinite(number.item()):
-        raise ValueError(f"{name}={brief(value)} is no {'count' if integer else 'finite number'}")
+        raise ValueError(f"{name}={brief(value)} is not a {'count' if integer else 'finite number'}")
     if not integer:
         return float(number.item())
     if not 0 <= number.item() <= _MOST_STEPS or number.item() % 1:
-        raise ValueError(f"{name}={brief(value)} is no count; expected an integer >= 0")
+        raise ValueError(f"{name}={brief(value)} is not a count; expected an integer >= 0")
     return int(number.item())
 
 
 def as_number(option: Any) -> Any:
-    """The number that an option holds as a Tensor of one element, or some of several; anything else as it is."""
+    """An option with Tensors of one element, alone or in a list, converted to numbers; anything else unchanged."""
     if isinstance(option, Tensor) and option.array.size == 1:
         return option.item()
     return tuple(map(as_number, option)) if isinstance(option, (tuple, list)) else option
@@ -382,14 +382,14 @@ def as_number(option: Any) -> Any:
 
 def _key(name: str, value: Any) -> int | str:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"{name} is {brief(value)}; it must be the number of a parameter")
+        raise ValueError(f"{name} is {brief(value)}; it must be the index of a parameter")
     return value
 
 
 def require_number(
     name: str, value: Any, low: float = 0.0, below: float = math.inf, upto: float = sys.float_info.max
 ) -> None:
-    """Raise ValueError unless value is a number with low <= value < below and value <= upto (NaN is none)."""
+    """Raise ValueError unless value is a number with low <= value < below and value <= upto (not NaN)."""
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, float, np.number))

@@ -12,8 +12,7 @@ __all__ = ["RAdam"]
 
 
 class RAdam(Optimizer):
-    """Adam that trusts the variance as far as it is known. For every parameter p with gradient g, in its t-th step
-    (betas = (b1, b2)):
+    """Adam with a rectified variance. For every parameter p with gradient g, in its t-th step (betas = (b1, b2)):
 
         g = g + weight_decay * p            or, with decoupled_weight_decay, p = p - lr * weight_decay * p
         m = b1 * m + (1 - b1) * g           (exp_avg)
@@ -23,12 +22,13 @@ class RAdam(Optimizer):
                    p = p - lr * m / (1 - b1**t) * r * sqrt(1 - b2**t) / (sqrt(v) + eps)
         else:      p = p - lr * m / (1 - b1**t)
 
-    maximize: climb instead, as if the gradient had the other sign.
+    maximize: maximise, as if the gradient had the opposite sign.
 
     Source: Liu et al. 2020 (arXiv:1908.03265), algorithm 2.
 
     Raises:
-        ValueError: lr, eps or weight_decay is negative or no number, a beta lies outside [0, 1), or a flag is no bool.
+        ValueError: lr, eps or weight_decay is negative or not a number, a beta is outside [0, 1), or a flag is
+            not a bool.
         TypeError, ValueError: for params, see Optimizer.
     """
 

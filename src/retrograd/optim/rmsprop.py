@@ -20,13 +20,13 @@ class RMSprop(Optimizer):
         m = momentum * m + u;  u = m                    (momentum_buffer, only with momentum)
         p = p - lr * u
 
-    maximize: climb instead, as if the gradient had the other sign.
-    PyTorch has no max(..., 0): where rounding makes v - a**2 negative, it gets NaN.
+    maximize: maximise, as if the gradient had the opposite sign.
+    PyTorch lacks max(..., 0): if rounding makes v - a**2 negative, it returns NaN.
 
     Source: Tieleman and Hinton 2012, lecture 6.5; centered: Graves 2013 (arXiv:1308.0850).
 
     Raises:
-        ValueError: lr, alpha, eps, weight_decay or momentum is negative or no number, alpha is above 1, or a flag is
+        ValueError: lr, alpha, eps, weight_decay or momentum is negative or not a number, alpha is above 1, or a flag is
             no bool.
         TypeError, ValueError: for params, see Optimizer.
     """

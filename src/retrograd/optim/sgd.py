@@ -18,13 +18,13 @@ class SGD(Optimizer):
         d = m, or with nesterov d + momentum * m
         p = p - lr * d
 
-    maximize: climb instead, as if the gradient had the other sign.
+    maximize: maximise, as if the gradient had the opposite sign.
 
     Source: Sutskever et al. 2013, in PyTorch's form, where lr multiplies the momentum.
 
     Raises:
-        ValueError: lr, momentum or weight_decay is negative or no number, dampening is no number, a flag is no bool,
-            or nesterov comes without momentum or with dampening.
+        ValueError: lr, momentum or weight_decay is negative or not a number, dampening is not a number, a flag is not a
+            bool, or nesterov comes without momentum or with dampening.
         TypeError, ValueError: for params, see Optimizer.
     """
 

@@ -37,7 +37,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
     """average = decay * average + (1 - decay) * value, for lists of Tensors, in place.
 
     Raises:
-        ValueError: decay lies outside [0, 1].
+        ValueError: decay is outside [0, 1].
     """
     require_number("get_ema_multi_avg_fn: decay", decay, upto=1.0)
 
@@ -60,7 +60,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
     """decay * average + (1 - decay) * value
 
     Raises:
-        ValueError: decay lies outside [0, 1].
+        ValueError: decay is outside [0, 1].
     """
     require_number("get_ema_avg_fn: decay", decay, upto=1.0)
 
@@ -80,36 +80,36 @@ def get_swa_avg_fn() -> Average:
 
 
 def _move(averages: Sequence[Tensor], values: Sequence[Tensor], weight: float) -> None:
-    """average = average + weight * (value - average); one launch for all of a dtype, integers are cut."""
+    """average = average + weight * (value - average); one launch per dtype; integers are truncated."""
     kinds: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {}
     for average, value in zip(averages, values, strict=True):
         arrays = kinds.setdefault(average.array.dtype.char, ([], []))
         arrays[0].append(average.array)
         arrays[1].append(value.array.astype(average.array.dtype, copy=False))
-    for kind, (into, new) in kinds.items():
+    for kind, (targets, new) in kinds.items():
         if kind in "fd":
-            kernels.average_step(into, new, weight=weight)
+            kernels.average_step(targets, new, weight=weight)
         else:
-            for array, other in zip(into, new, strict=True):
+            for array, other in zip(targets, new, strict=True):
                 array[...] = array * (1 - weight) + other * weight
 
 
 class AveragedModel(Module):
     """A copy of ``model``, in ``module``, whose parameters are averages of the model's over training.
 
-    avg_fn: ``avg_fn(average, value, n_averaged)`` gives the new average of one parameter.
-    multi_avg_fn: ``multi_avg_fn(averages, values, n_averaged)`` changes a list of them in place. Without both, all
-        models count equally (SWA); ``get_ema_multi_avg_fn(decay)`` makes exponential averages.
-    use_buffers: average the buffers as well; else they are those of the model.
+    avg_fn: ``avg_fn(average, value, n_averaged)`` returns the new average of one parameter.
+    multi_avg_fn: ``multi_avg_fn(averages, values, n_averaged)`` updates a list of averages in place. With neither, all
+        models count equally (SWA); ``get_ema_multi_avg_fn(decay)`` gives exponential averages.
+    use_buffers: average the buffers too; otherwise they are copied from the model.
 
-    ``n_averaged`` counts the models; the first one is copied. Shapes: those of the model. The functions are not part
-    of the state_dict, whose keys are "n_averaged" and "module.…".
+    ``n_averaged`` counts the models; the first one is copied. Shapes are the model's. The functions are not part of the
+    state_dict, whose keys are "n_averaged" and "module.…".
 
     Source: Izmailov et al. 2018 (arXiv:1803.05407); Polyak and Juditsky 1992.
 
     Raises:
-        ValueError: both functions are given.
-        TypeError: model is no Module.
+        ValueError: both functions are passed.
+        TypeError: model is not a Module.
     """
 
     n_averaged: Tensor
@@ -124,9 +124,9 @@ class AveragedModel(Module):
     ) -> None:
         super().__init__()
         if not isinstance(model, Module):
-            raise TypeError(f"AveragedModel: model is {type(model).__name__}, expected a Module")
+            raise TypeError(f"AveragedModel: model must be a Module, got {type(model).__name__}")
         if avg_fn is not None and multi_avg_fn is not None:
-            raise ValueError("AveragedModel: avg_fn and multi_avg_fn are both given; choose one of them")
+            raise ValueError("AveragedModel: pass either avg_fn or multi_avg_fn, not both")
         self.module = deepcopy(model)
         self.register_buffer("n_averaged", Tensor(np.array(0)))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
@@ -135,10 +135,10 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the model as it is now into the average.
+        """Add the model's current parameters to the average.
 
         Raises:
-            ValueError: its parameters or buffers have other shapes than those of the average; nothing is changed.
+            ValueError: the shapes of its parameters or buffers differ from the average's; nothing is changed.
         """
         averages = self._pairs(self.module.parameters(), model.parameters(), "parameters")
         buffers = self._pairs(self.module.buffers(), model.buffers(), "buffers")
@@ -154,8 +154,7 @@ class AveragedModel(Module):
                     result = self.avg_fn(average.detach(), value.detach(), self.n_averaged)
                     np.copyto(average.array, result.array, casting="unsafe")
             else:
-                ours, theirs = [a.detach() for a, _ in averages], [b.detach() for _, b in averages]
-                self._average_all(ours, theirs)
+                self._average_all([a.detach() for a, _ in averages], [b.detach() for _, b in averages])
         for average, value in copied:
             np.copyto(average.array, value.array, casting="same_kind")
         self.n_averaged.array[...] = count + 1
@@ -163,26 +162,26 @@ class AveragedModel(Module):
 
     def _average_all(self, averages: list[Tensor], values: list[Tensor]) -> None:
         function = self.multi_avg_fn or get_swa_multi_avg_fn()
-        for kind in dict.fromkeys(average.dtype for average in averages):  # lists of one dtype, as PyTorch gives them
-            chosen = [place for place, average in enumerate(averages) if average.dtype == kind]
-            function([averages[n] for n in chosen], [values[n] for n in chosen], self.n_averaged)
+        for kind in dict.fromkeys(average.dtype for average in averages):  # lists of one dtype, as in PyTorch
+            same = [n for n, average in enumerate(averages) if average.dtype == kind]
+            function([averages[n] for n in same], [values[n] for n in same], self.n_averaged)
 
     @staticmethod
-    def _pairs(own: Iterable[Tensor], other: Iterable[Tensor], what: str) -> list[tuple[Tensor, Tensor]]:
-        ours, theirs = list(own), list(other)
-        shapes, others = [tensor.shape for tensor in ours], [tensor.shape for tensor in theirs]
-        if shapes != others:
+    def _pairs(averages: Iterable[Tensor], values: Iterable[Tensor], kind: str) -> list[tuple[Tensor, Tensor]]:
+        averages, values = list(averages), list(values)
+        shapes, new_shapes = [tensor.shape for tensor in averages], [tensor.shape for tensor in values]
+        if shapes != new_shapes:
             raise ValueError(
-                f"update_parameters: the {what} of the model have the shapes {others}, those of the average {shapes}"
+                f"update_parameters: the {kind} of the model have the shapes {new_shapes}, the average's {shapes}"
             )
-        return list(zip(ours, theirs, strict=True))
+        return list(zip(averages, values, strict=True))
 
 
 def update_bn(loader: Iterable[Any], model: Module) -> None:
-    """Measure the running statistics of all batch norm layers of ``model`` again, over the batches of ``loader``.
+    """Recompute the running statistics of all batch norm layers of ``model`` over the batches of ``loader``.
 
-    loader: batches that the model takes, or lists and tuples whose first entry is one. Without a batch norm layer the
-        loader is not touched. Modes and momenta of the layers are as before when it returns.
+    loader: batches for the model, or lists and tuples whose first entry is one. Without a batch norm layer the loader
+        is not used. Modes and momenta of the layers are restored.
     """
     layers = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not layers:
@@ -204,15 +203,15 @@ def update_bn(loader: Iterable[Any], model: Module) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the rate that is there to ``swa_lr`` in ``anneal_epochs`` epochs, and then that.
+    """Anneals the current rate to ``swa_lr`` in ``anneal_epochs`` epochs, then keeps it constant.
 
-    swa_lr: a number, or a list of one for each group.
+    swa_lr: a number, or a list of one per group.
     anneal_strategy: "cos" or "linear".
 
     Source: Izmailov et al. 2018 (arXiv:1803.05407).
 
     Raises:
-        ValueError: an option is out of range, or swa_lr has not a number for each group.
+        ValueError: an option is out of range, or swa_lr does not have one number per group.
         TypeError, KeyError: as LRScheduler.
     """
 
@@ -239,7 +238,7 @@ class SWALR(LRScheduler):
         return {**super()._entries(), **checks}
 
     def _share(self, step: int) -> float:
-        """How much of the way is done."""
+        """The fraction of the annealing done by a step."""
         done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return (1 - math.cos(math.pi * done)) / 2 if self._anneal_strategy == "cos" else done
 

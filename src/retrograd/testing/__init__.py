@@ -1,4 +1,4 @@
-"""Whether an operator or a layer, ours or yours, keeps what all of ours keep: ``check_op`` and ``check_layer``."""
+"""Conformance checks for your own operators and layers, as for ours: ``check_op`` and ``check_layer``."""
 
 from .layer import check_layer
 from .operator import Refusal, check_op

@@ -1,4 +1,4 @@
-"""One call of the function under test: its arrays can be replaced, all the rest of its arguments stays."""
+"""One call of the function under test, with replaceable arrays and fixed other arguments."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Arrays = list[np.ndarray]
 
 
 class Call:
-    """``function(*args, **kwargs)`` as a function of the arrays among the arguments, also inside lists and tuples.
+    """``function(*args, **kwargs)`` as a function of the arrays in the arguments, including those in lists and tuples.
 
-    Arrays are given to the function as Tensors; those of floating point are the ones that are differentiated.
-    random: the same random numbers are drawn in every call.
+    Arrays are passed to the function as Tensors; floating-point ones are differentiated.
+
+    random: draw the same random numbers in every call.
     """
 
     def __init__(
@@ -33,14 +34,14 @@ class Call:
     def _take(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
             self.arrays.append(value.astype(np.float64) if value.dtype.kind == "f" else value.copy())
-            self.arrays[-1].flags.writeable = False  # one check must not spoil the next
-            return _Place(len(self.arrays) - 1)
+            self.arrays[-1].flags.writeable = False  # one check must not affect the next
+            return _Slot(len(self.arrays) - 1)
         if type(value) in (list, tuple):
             return type(value)(self._take(item) for item in value)
         return value
 
     def of(self, values: Sequence[Any], function: Callable[..., Any] | None = None) -> Any:
-        """What the function (or another one) returns with these values in the places of the arrays."""
+        """The result of the function (or another one) with these values instead of the arrays."""
         args = [_put(arg, values) for arg in self._args]
         kwargs = {key: _put(value, values) for key, value in self._kwargs.items()}
         if not self.random:
@@ -53,7 +54,7 @@ class Call:
             set_rng_state(state)
 
     def outputs(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The Tensors that the function returns."""
+        """The Tensors the function returns."""
         return outputs_of(self.of(tensors))
 
     def tensors(self, arrays: Arrays, dtype: Any = np.float64, requires_grad: bool = False) -> list[Tensor]:
@@ -72,26 +73,26 @@ class Call:
     def gradients(
         self, outputs: Sequence[Tensor], tensors: Sequence[Tensor], between: Callable[[], object] = lambda: None
     ) -> Arrays:
-        """The gradients of all floating-point tensors for random upstream gradients; before that, ``between()``."""
+        """The gradients of all floating-point tensors for random upstream gradients, after calling ``between()``."""
         roots = [y for y in outputs if y.requires_grad]
         if not roots:
             return []
         upstream = [Tensor(numbers(y.shape, 5 + k).astype(y.dtype)) for k, y in enumerate(roots)]
         wanted = [tensors[k] for k in self.floating]
         between()
-        found = grad(roots, wanted, upstream, allow_unused=True)
-        return [np.zeros_like(t.array) if g is None else g.array for t, g in zip(wanted, found, strict=True)]
+        gradients = grad(roots, wanted, upstream, allow_unused=True)
+        return [np.zeros_like(t.array) if g is None else g.array for t, g in zip(wanted, gradients, strict=True)]
 
 
-class _Place:
-    """Where an array stood among the arguments."""
+class _Slot:
+    """The position of an array in the arguments."""
 
     def __init__(self, index: int) -> None:
         self.index = index
 
 
 def _put(value: Any, values: Sequence[Any]) -> Any:
-    if isinstance(value, _Place):
+    if isinstance(value, _Slot):
         return values[value.index]
     if type(value) in (list, tuple):
         return type(value)(_put(item, values) for item in value)
@@ -99,14 +100,14 @@ def _put(value: Any, values: Sequence[Any]) -> Any:
 
 
 def outputs_of(result: Any) -> tuple[Tensor, ...]:
-    """The Tensors of a result: one, or those of a tuple or list, also of those inside it.
+    """The Tensors of a result: one, or those in nested tuples and lists.
 
     Raises:
-        TypeError: there is none.
+        TypeError: result holds no Tensor.
     """
     outputs = tuple(_flat(result))
     if not outputs:
-        raise TypeError(f"the function returned {type(result).__name__}, expected a Tensor or a tuple of them")
+        raise TypeError(f"the function returned {type(result).__name__}, expected a Tensor or a tuple of Tensors")
     return outputs
 
 
@@ -119,5 +120,5 @@ def _flat(result: Any) -> Iterator[Tensor]:
 
 
 def numbers(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Standard normal numbers, always the same ones."""
+    """Standard normal numbers, the same in every call."""
     return np.asarray(np.random.default_rng((seed, *shape)).standard_normal(shape))

@@ -1,4 +1,4 @@
-"""check_layer: a layer as a function of its input and parameters, and what else a Module promises."""
+"""check_layer: checks a layer as a function of its inputs and parameters, and as a Module."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def check_layer(make: Callable[[], Module], *args: Any, train: bool = True, **op
     """Check the layer that ``make()`` returns on the inputs ``args``; see ``check_op`` for them and for the options.
 
     The layer is checked as an operator of its inputs and parameters, and as a Module: its state_dict loads into a
-    second layer, which then gives the same; a copy is independent of it; ``float64`` follows ``to``; a frozen
-    parameter gets no gradient; its repr names its class. An oracle gets the inputs, then the parameters in the order
-    of ``named_parameters()``, as arrays. Parameters are random, also where the layer starts with zeros or ones.
+    second layer, whose output is then the same; a copy is independent of it; ``to`` converts it; a frozen parameter
+    gets no gradient; its repr names its class. An oracle gets the inputs, then the parameters in the order of
+    ``named_parameters()``, as arrays. Parameters are random, even if the layer initialises them to zeros or ones.
 
     Args:
         make: returns a new layer; called several times.
         args: inputs.
-        train: in training mode, otherwise in eval mode.
-        options: those of ``check_op``; ``large`` holds inputs only.
+        train: training mode, otherwise eval mode.
+        options: those of ``check_op``; ``large`` holds only inputs.
 
     Returns:
-        The report, which lists the checks that passed.
+        The report, which lists the passed checks.
 
     Raises:
-        ConformanceError: a check failed; its text is the report.
+        ConformanceError: a check failed; its message is the report.
 
     >>> import numpy as np, retrograd
     >>> report = retrograd.testing.check_layer(lambda: retrograd.nn.Linear(3, 2), np.ones((4, 3)), linear=True)
@@ -63,10 +63,10 @@ def check_layer(make: Callable[[], Module], *args: Any, train: bool = True, **op
     }
     report = run(name, checks)
     try:
-        found = check_op(function, *args, *parameters, name=name, **options)
+        operator = check_op(function, *args, *parameters, name=name, **options)
     except ConformanceError as error:
-        found = error.report
-    report = ConformanceReport(name, found.passed + report.passed, found.faults + report.faults)
+        operator = error.report
+    report = ConformanceReport(name, operator.passed + report.passed, operator.faults + report.faults)
     if report.faults:
         raise ConformanceError(report)
     return report
@@ -81,7 +81,7 @@ class _Layer:
         self.args = args
 
     def new(self, seed: int) -> Module:
-        """A layer in float64 whose parameters are random numbers near those it started with."""
+        """A layer in float64 whose parameters are randomly perturbed initial values."""
         state = get_rng_state()
         manual_seed(seed)
         try:
@@ -94,12 +94,12 @@ class _Layer:
         return module
 
     def applied(self, inputs: Sequence[Any], parameters: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """The layer's result as a function of its parameters too; its buffers stay as they are."""
+        """The layer's result as a function of inputs and parameters; its buffers do not change."""
         module = copy.deepcopy(self.module)
         modules = dict(module.named_modules())
         for key, value in zip(self.names, parameters, strict=True):
             if not isinstance(value, Tensor):
-                raise TypeError(f"{key} is {type(value).__name__}, a parameter is a Tensor")
+                raise TypeError(f"{key} must be a Tensor, got {type(value).__name__}")
             path, _, name = key.rpartition(".")
             modules[path].__dict__[name] = value
         first = next((t for t in inputs if isinstance(t, Tensor) and t.dtype == np.float32), None)

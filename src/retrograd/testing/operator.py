@@ -1,4 +1,4 @@
-"""check_op: everything that holds of each of our operators, checked of one of them."""
+"""check_op: checks an operator for everything that holds for ours."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..ops.kernel_set import kernel_setting, use_kernels
 from .call import Arrays, Call, outputs_of
 from .report import Check, ConformanceError, ConformanceReport, run
 
-_EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # a difference of a linear function has no error but rounding
-_SHAPES = [((3, 1, 2), (4, 1)), ((), (2, 3)), ((1,), (3, 2)), ((0, 3), (3,))]  # of operands that are broadcast
+_EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # differences of a linear function have only rounding errors
+_SHAPES = [((3, 1, 2), (4, 1)), ((), (2, 3)), ((1,), (3, 2)), ((0, 3), (3,))]  # of broadcast operands
 
 
 class Refusal:
@@ -47,35 +47,34 @@ def check_op(
     rounding: float = 0.0,
     name: str = "",
 ) -> ConformanceReport:
-    """Check one call, ``function(*args, **kwargs)``, and what follows from it; arrays are given as Tensors.
+    """Check a call, ``function(*args, **kwargs)``, and variants of it; arrays are passed as Tensors.
 
-    Checked are: values against the oracle; float32 and float64; other strides; that no input is changed; the first and
-    second derivatives with irregular upstream gradients (gradcheck); the contract of ``grad_req``; that a gradient
-    stays the same when other arrays are assigned to the tensors after forward; an empty batch; broadcasting; that the
-    two kernel sets agree; the same bits with 1 and 2 threads; error messages.
+    Checks: values against the oracle; float32 and float64; other strides; unchanged inputs; first and second
+    derivatives with irregular upstream gradients (gradcheck); ``grad_req``; gradients that do not change when other
+    arrays are assigned to the tensors after forward; an empty batch; broadcasting; agreement of the two kernel sets;
+    the same bits with 1 and 2 threads; error messages.
 
     Args:
-        function: returns a Tensor or a tuple of them.
-        args: arrays (floating-point ones are differentiated, and should have few elements), lists of arrays, and
-            anything else, which is handed on as it is.
+        function: returns a Tensor or a tuple of Tensors.
+        args: arrays (floating-point ones are differentiated and should be small), lists of arrays, and anything else,
+            which is passed on unchanged.
         kwargs: options.
-        oracle: the same call in NumPy; gets float64 arrays, returns an array or a tuple of them.
+        oracle: the same call in NumPy; gets float64 arrays, returns an array or a tuple of arrays.
         order: derivatives to check: 0, 1 or 2.
-        linear: the function is linear in each input: differences are exact.
-        batch: which arrays have the batch as their first axis; with 0 in it, the result follows the oracle, too.
-            Empty: there is no such axis, or the function refuses an empty one.
-        broadcast: the two arrays that are broadcast to each other, if they are.
-        large: other arguments, with more elements than one task of a kernel, for the comparison of kernel sets and
-            threads (default: args).
-        integers: int64 arrays in the places of floating-point ones are accepted (True), refused (False), or either
-            (None): then what is accepted is computed as of float64 numbers, with fractions cut off where it is int64.
-        random: the function draws from retrograd's generator; it is seeded before each call.
+        linear: the function is linear in each input, so differences are exact.
+        batch: indices of the arrays whose first axis is the batch; if 0 is among them, the result is compared with the
+            oracle's. Empty: there is no batch axis, or the function refuses an empty batch.
+        broadcast: indices of the two arrays that broadcast with each other, if any.
+        large: other arguments, larger than one task of a kernel, to compare kernel sets and threads (default: args).
+        integers: int64 arrays instead of floating-point ones are accepted (True), refused (False), or either (None):
+            accepted ones must give the result for float64, truncated if it is int64.
+        random: the function draws from retrograd's generator, which is seeded before each call.
         layouts: the values do not depend on strides.
-        arrays: an ndarray in the place of a Tensor is accepted.
+        arrays: an ndarray is accepted instead of a Tensor.
         errors: calls that must fail, and how.
         rtol, single: tolerance of values in float64 and float32, relative to the largest value of the result.
-        rounding: relative change allowed where other gradients are asked for (a fused kernel is then replaced).
-        name: what the report calls the function.
+        rounding: relative change allowed when other gradients are requested (which may replace a fused kernel).
+        name: the name of the function in the report.
 
     Returns:
         The report, which lists the checks that passed.
@@ -127,7 +126,7 @@ def check_op(
 
 
 class _Operator:
-    """The checks; each yields what is wrong."""
+    """The checks; each yields its faults."""
 
     def __init__(
         self,
@@ -194,11 +193,11 @@ class _Operator:
                 values[k] = tensor
             return outputs_of(call.of(values))
 
-        checker(of, wanted, **tolerances)  # raises, with a report that names the fault
+        checker(of, wanted, **tolerances)  # raises with a report
         return iter(())
 
     def requests(self) -> Iterator[str]:
-        """add(previous) = previous + write; null neither computes nor touches, and changes no other gradient."""
+        """add(previous) = previous + write; null neither computes nor touches, and does not change other gradients."""
         every = len(self.call.floating)
         previous = [np.sin(3.0 * np.arange(self.call.arrays[k].size)) for k in self.call.floating]
         written = self._delivered(["write"] * every, previous)
@@ -215,10 +214,10 @@ class _Operator:
                     yield f'input {k} with grad_req="null" of input {null}: another gradient'
 
     def replaced(self) -> Iterator[str]:
-        """What is assigned to the data of inputs and outputs after forward does not reach the backward."""
+        """Assigning arrays to inputs and outputs after forward does not affect the backward."""
         leaves = self.call.tensors(self.call.arrays, requires_grad=True)
         wanted = self.call.gradients(self.call.outputs(leaves), leaves)
-        # a leaf that is replaced by another shape could not take its gradient
+        # a leaf of another shape could not accumulate its gradient
         inputs = [t.clone() if t.requires_grad else Tensor(t.array.copy()) for t in leaves]
         outputs = self.call.outputs(inputs)
 
@@ -235,7 +234,7 @@ class _Operator:
             tensors[k].grad_req = wish
             tensors[k].grad = Tensor(start.reshape(tensors[k].shape).copy())
         roots = [y for y in self.call.outputs(tensors) if y.requires_grad]
-        if roots:  # one sweep: a second one would write over what the first one wrote
+        if roots:  # one sweep: a second one would overwrite the first
             backward(roots, [Tensor(np.cos(np.arange(y.array.size) + 1.0).reshape(y.shape)) for y in roots])
         delivered = [tensors[k].grad for k in self.call.floating]
         return [np.zeros(0) if g is None else g.array.reshape(-1) for g in delivered]
@@ -249,7 +248,7 @@ class _Operator:
             if g.shape != arrays[k].shape:
                 yield f"input {k}: the gradient has shape {g.shape}, the input {arrays[k].shape}"
             if k not in batch and g.any() and not any(y.size for y in found):
-                yield f"input {k}: a gradient that is not 0 without any output"
+                yield f"input {k}: the gradient is not 0, but there is no output"
 
     def broadcasting(self, pair: Sequence[int], tolerances: dict[str, Any]) -> Iterator[str]:
         first, second = pair
@@ -323,7 +322,7 @@ class _Operator:
             call.of(values)
         except error as raised:
             if not re.search(re.escape(message), str(raised)):
-                yield f"{label}: the message {str(raised)!r} does not say {message!r}"
+                yield f"{label}: the message {str(raised)!r} does not contain {message!r}"
         except Exception as raised:
             yield f"{label}: {type(raised).__name__} ({raised}) instead of {error.__name__}"
         else:
@@ -333,7 +332,7 @@ class _Operator:
 def differences(
     found: Arrays, wanted: Arrays, rtol: float, one: str, other: str, kind: str = "value", types: bool = True
 ) -> Iterator[str]:
-    """Where arrays differ in shape, kind of element, or by more than ``rtol`` times the largest finite number."""
+    """The differences of arrays in shape, kind of dtype, or by more than ``rtol`` times the largest finite number."""
     if len(found) != len(wanted):
         yield f"{one} has {len(found)} outputs, {other} {len(wanted)}"
         return

@@ -1,4 +1,4 @@
-"""What the checks found: faults, the report that lists them, and the error that carries the report."""
+"""The report of the checks, and the error that carries it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Check = Callable[[], Iterable[str]]
 
 @dataclass
 class ConformanceReport:
-    """The names of the checks that passed, and the faults of those that failed; true if there is none."""
+    """The names of passed checks and the faults of failed ones; true if there are no faults."""
 
     name: str
     passed: list[str] = field(default_factory=list)
@@ -34,14 +34,14 @@ class ConformanceError(AssertionError):
 
 
 def run(name: str, checks: Mapping[str, Check]) -> ConformanceReport:
-    """Run all checks; what one of them raises is a fault like any other, and the rest still runs."""
+    """Run all checks; an exception counts as a fault, and the other checks still run."""
     report = ConformanceReport(name)
     for label, check in checks.items():
         try:
-            found = list(check())
+            faults = list(check())
         except Exception as error:
-            found = [f"{type(error).__name__}: {error}"]
-        report.faults += [f"{label}: {fault}" for fault in found]
-        if not found:
+            faults = [f"{type(error).__name__}: {error}"]
+        report.faults += [f"{label}: {fault}" for fault in faults]
+        if not faults:
             report.passed.append(label)
     return report

@@ -1,4 +1,4 @@
-"""Changing a whole batch of images (N, C, H, W) at random before a step, by NumPy; drawn from retrograd's generator."""
+"""Random augmentation of a batch of images (N, C, H, W) in NumPy, drawn from retrograd's generator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["flipped", "shifted", "warped"]
 
 
 def shifted(images: np.ndarray, most: int = 1) -> np.ndarray:
-    """Each image moved by -most to most pixels along both axes; zeros come in at the edges."""
+    """Each image shifted by -most to most pixels along both axes; zeros fill the edges."""
     count, _, height, width = images.shape
     padded = np.pad(images, ((0, 0), (0, 0), (most, most), (most, most)))
     down, right = default_generator.integers(0, 2 * most + 1, (2, count))
@@ -22,23 +22,23 @@ def shifted(images: np.ndarray, most: int = 1) -> np.ndarray:
 
 
 def flipped(images: np.ndarray) -> np.ndarray:
-    """Left and right change places in a random half of the images."""
-    chosen = default_generator.random(len(images)) < 0.5
-    return np.where(chosen[:, None, None, None], images[..., ::-1], images)
+    """Each image mirrored left to right with probability 1/2."""
+    mirrored = default_generator.random(len(images)) < 0.5
+    return np.where(mirrored[:, None, None, None], images[..., ::-1], images)
 
 
 def warped(images: np.ndarray, degrees: float, scale: float, shift: float) -> np.ndarray:
-    """Each image turned, sheared, made larger or smaller along both axes and moved; zeros come in at the edges.
+    """Each image rotated, sheared, scaled along both axes and shifted; zeros fill the edges.
 
-    degrees: turns and shears by up to this angle.
-    scale: factors from 1 - scale to 1 + scale.
-    shift: pixels, in fractions too; what lies between pixels is found bilinearly.
+    degrees: maximum angle of rotation and shear.
+    scale: factors are from 1 - scale to 1 + scale.
+    shift: maximum shift in pixels, with bilinear interpolation for fractions.
     """
     count, channels, height, width = images.shape
     turn, shear = np.deg2rad(default_generator.uniform(-degrees, degrees, (2, count)))
     tall, wide = default_generator.uniform(1 - scale, 1 + scale, (2, count))
     down, right = default_generator.uniform(-shift, shift, (2, count))
-    # where in the image each pixel of the result comes from, measured from the middle
+    # source position of each pixel of the result, relative to the centre
     y, x = np.meshgrid(np.arange(height) - (height - 1) / 2, np.arange(width) - (width - 1) / 2, indexing="ij")
     y, x = y[None].astype(np.float32), x[None].astype(np.float32)
 
@@ -48,7 +48,7 @@ def warped(images: np.ndarray, degrees: float, scale: float, shift: float) -> np
     rows = each(np.cos(turn) / tall) * y + each(np.sin(turn) / tall) * x + each((height - 1) / 2 - down)
     columns = each(np.tan(shear) - np.sin(turn) / wide) * y + each(np.cos(turn) / wide) * x
     columns = columns + each((width - 1) / 2 - right)
-    # around the image there are zeros, one pixel before and two after it, on which everything outside falls
+    # zeros around the image, one pixel before and two after, to which all outside positions are clipped
     rows, columns = np.clip(rows + 1, 0, height + 1), np.clip(columns + 1, 0, width + 1)
     padded = np.pad(images.swapaxes(0, 1), ((0, 0), (0, 0), (1, 2), (1, 2)))
     line = width + 3

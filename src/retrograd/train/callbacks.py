@@ -1,4 +1,4 @@
-"""What can take part in a training: callbacks that fit() and the trainer call between its steps."""
+"""Callbacks: objects that fit() and the trainer call between steps."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ Record = dict[str, Any]
 
 
 class Callback:
-    """Override what is needed. ``fit`` is the training under way: its model, optimizer, epoch, steps, history, and
+    """Override the methods you need. ``fit`` is the running training: its model, optimizer, epoch, steps, history, and
     ``fit.stop(why)``, which ends it."""
 
     def on_start(self, fit: Fit) -> None:
-        """Training begins, or goes on."""
+        """Training starts or resumes."""
 
     def on_step_start(self, fit: Fit) -> None:
-        """A step is about to be made; ``fit.steps`` counts it already."""
+        """A step is about to start; ``fit.steps`` already counts it."""
 
     def on_step_end(self, fit: Fit, samples: int) -> None:
-        """A step on so many samples is done."""
+        """A step on this many samples is done."""
 
     def on_epoch_end(self, fit: Fit, record: Record) -> None:
         """An epoch is done and its record is the last of ``fit.history``."""
 
     def on_end(self, fit: Fit) -> None:
-        """Training is done, or was stopped by ``fit.stop``."""
+        """Training is done or was stopped by ``fit.stop``."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What ``load_state_dict`` needs to go on after a restart: what a checkpoint can hold."""
+        """The state to resume from with ``load_state_dict``; must be storable in a checkpoint."""
         return {}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Stand where the state says.
+        """Restore a state.
 
         Raises:
-            ValueError: it is no such state; nothing is changed.
+            ValueError: state_dict is invalid; nothing is changed.
         """
 
 
 class CosineSchedule(Callback):
-    """The learning rate rises evenly to ``lr`` and then falls to 0 along half a cosine, by the step's number alone.
+    """The learning rate rises linearly to ``lr``, then falls to 0 along half a cosine; it depends only on the step.
 
     lr: the highest learning rate.
-    warmup: the share of all steps in which it rises; 0 begins with lr.
+    warmup: the fraction of all steps in which it rises; 0 starts at lr.
 
     Raises:
         ValueError: lr is not positive, or warmup is not from 0 to less than 1.
@@ -83,15 +83,14 @@ class CosineSchedule(Callback):
 
 
 class LRScheduler(Callback):
-    """Calls ``step()`` of a scheduler of the optimiser.
+    """Calls ``step()`` of a learning rate scheduler.
 
     scheduler: an object with ``step()``.
     every: "epoch" or "step".
-    monitor: name of the record's entry that ``step`` is given, for a scheduler that waits for a plateau; None gives it
-        nothing.
+    monitor: name of the record's entry to pass to ``step``, for ReduceLROnPlateau; None passes nothing.
 
     Raises:
-        ValueError: every is neither, or a step has no record to monitor.
+        ValueError: every is not one of these, or monitor is set with every="step", which has no record.
     """
 
     def __init__(self, scheduler: Any, every: str = "epoch", monitor: str | None = None) -> None:
@@ -118,7 +117,7 @@ class LRScheduler(Callback):
 
 
 class _Watch(Callback):
-    """Notes which epoch was the best."""
+    """Tracks the best epoch."""
 
     def __init__(self, monitor: str, mode: str | None) -> None:
         if mode is None:
@@ -130,7 +129,7 @@ class _Watch(Callback):
         self.best_epoch = 0
 
     def improved(self, record: Record, by: float = 0.0) -> bool:
-        """Whether this epoch is the best so far, by more than ``by``; notes it."""
+        """Whether this epoch is the best so far, by more than ``by``; records it if so."""
         value = float(_entry(self, record, self.monitor))
         if self.best is not None and (self.best - value if self.mode == "min" else value - self.best) <= by:
             return False
@@ -141,7 +140,7 @@ class _Watch(Callback):
         return {"best": self.best, "best_epoch": self.best_epoch}
 
     def _entries(self) -> dict[str, Check]:
-        """What the entries of a state must be."""
+        """Checks of the entries of a state."""
         return {"best": optional(number()), "best_epoch": count()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -150,13 +149,13 @@ class _Watch(Callback):
 
 
 class BestWeights(_Watch):
-    """At the end of the training, gives the model the weights of its best epoch.
+    """Restores the weights of the best epoch at the end of training.
 
-    monitor: name of the record's entry that decides: "held_out_loss", "held_out_accuracy", "loss", "accuracy".
+    monitor: name of the record's entry to compare: "held_out_loss", "held_out_accuracy", "loss", "accuracy".
     mode: "min" or "max"; None means "max" for an accuracy and "min" for anything else.
 
     Raises:
-        ValueError: mode is another one.
+        ValueError: mode is none of these.
         KeyError: an epoch's record has no such entry.
     """
 
@@ -180,12 +179,12 @@ class BestWeights(_Watch):
 
 
 class EarlyStopping(BestWeights):
-    """Stops when nothing has improved for some epochs.
+    """Stops when a metric has not improved for some epochs.
 
     monitor, mode: as for BestWeights.
-    patience: epochs without improvement that are allowed.
-    min_delta: what counts as an improvement is greater than this.
-    restore_best: give the model the weights of its best epoch at the end.
+    patience: number of epochs without improvement to allow.
+    min_delta: an improvement must be greater than this.
+    restore_best: restore the weights of the best epoch at the end.
 
     Raises:
         ValueError: patience or min_delta is negative, or mode is neither "min" nor "max".
@@ -221,9 +220,9 @@ class EarlyStopping(BestWeights):
 class ModelCheckpoint(_Watch):
     """Writes the model's weights to a file after an epoch; ``load_checkpoint(path)["model"]`` reads them.
 
-    path: the file, which is replaced in one move.
+    path: the file, replaced atomically.
     monitor, mode: as for BestWeights.
-    save_best_only: write only after an epoch that is the best so far, else after each.
+    save_best_only: write only after an epoch that is the best so far, otherwise after each.
 
     Raises:
         ValueError: mode is neither "min" nor "max".
@@ -247,17 +246,17 @@ class ModelCheckpoint(_Watch):
 
 
 def _weights(name: str, value: Any) -> dict[str, np.ndarray]:
-    found = check_table(name, value)
-    for key, array in found.items():
+    arrays = check_table(name, value)
+    for key, array in arrays.items():
         if not isinstance(array, np.ndarray):
             raise ValueError(f"{name}[{brief(key)}] is {brief(array)}; it must be an array")
-    return dict(found)
+    return dict(arrays)
 
 
 def _entry(callback: Callback, record: Record, name: str) -> Any:
     if name not in record:
         raise KeyError(
-            f"{type(callback).__name__}: there is no {name!r} in an epoch's record; it has {', '.join(record)}"
-            + ("; give fit() held_out data" if name.startswith("held_out") else "")
+            f"{type(callback).__name__}: no {name!r} in an epoch's record; it has {', '.join(record)}"
+            + ("; pass held_out data to fit()" if name.startswith("held_out") else "")
         )
     return record[name]

@@ -1,10 +1,10 @@
-"""Checkpoints: everything a run needs to go on, in one file that a crash cannot damage.
+"""Checkpoints: everything a run needs to resume, in one file that a crash cannot damage.
 
 A checkpoint is an uncompressed .npz: ``numpy.load(path, allow_pickle=False)`` opens it. Its entry ``metadata`` is JSON
-text (as bytes) with the format's name, its version and the tree of values; the arrays in the tree are entries of their
-own; ``sha256`` is the digest of all other entries. Nothing in it is ever unpickled.
+text (as bytes) with the format's name, its version and the tree of values; the arrays in the tree are separate entries;
+``sha256`` is the digest of all other entries. Nothing in it is ever unpickled.
 
-It is written beside its place and moved there when it is safe on the disk (retrograd.atomic).
+It is written to a temporary file and renamed once it is safe on disk (retrograd.atomic).
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from ..outside import STRICT_JSON, open_outside
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
 
 _FORMAT, _VERSION = "retrograd checkpoint", 1
-_ARRAY, _ITEMS = "__array__", "__items__"  # marks in the JSON tree
+_ARRAY, _ITEMS = "__array__", "__items__"  # markers in the JSON tree
 _Entries = dict[str, np.ndarray]
 _MOST = 64 * 1024**3  # bytes of a checkpoint
-_MOST_TEXT = 64 * 1024**2  # bytes of its metadata, which take twenty times as many as Python's objects
-_DEEPEST = 100  # dicts and lists in each other
-# what write_array writes before the numbers of an array
+_MOST_TEXT = 64 * 1024**2  # bytes of its metadata, twenty times as many in memory as Python objects
+_DEEPEST = 100  # nested dicts and lists
+# the header that write_array writes before an array's data
 _HEADER = re.compile(rb"\{'descr': '([<>|][A-Za-z][0-9]*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n")
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint could not be written, or a file is none that can be used; the message says which and why."""
+    """A checkpoint could not be written or cannot be used; the message says which and why."""
 
 
 def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
-    """Write ``state`` to ``path``, atomically: the file that was there stays until the new one is safe on the disk.
+    """Write ``state`` to ``path`` atomically: an existing file is kept until the new one is safe on disk.
 
-    state: dicts (keys str or int), lists, Tensors, arrays, numbers, strings and None, nested as you like.
+    state: nested dicts (keys str or int) and lists of Tensors, arrays, numbers, strings and None.
 
     Raises:
-        CheckpointError: the disk is full or the file cannot be written; what was at ``path`` is unchanged.
-        TypeError: the state holds something else.
-        ValueError: a number is not finite, the state is nested more than 100 deep, or there are more than 64 MiB of it
-            besides the arrays.
+        CheckpointError: the disk is full or the file cannot be written; an existing file is unchanged.
+        TypeError: the state holds anything else.
+        ValueError: a number is not finite, the state is nested more than 100 deep, or it has more than 64 MiB besides
+            the arrays.
     """
     path = Path(path)
     entries: _Entries = {}
@@ -60,7 +60,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     content = json.dumps({"format": _FORMAT, "version": _VERSION, "state": tree}, allow_nan=False)
     entries["metadata"] = np.frombuffer(content.encode(), np.uint8)
     if entries["metadata"].size > _MOST_TEXT:
-        raise ValueError(f"save_checkpoint: {len(content):,} bytes besides the arrays; many numbers belong into arrays")
+        raise ValueError(f"save_checkpoint: {len(content):,} bytes besides the arrays; store many numbers in arrays")
     entries["sha256"] = np.frombuffer(_digest(entries), np.uint8)
     try:
         write_atomically(path, lambda file: _write_entries(file, entries))
@@ -69,13 +69,13 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The state that ``save_checkpoint`` wrote, with arrays in the place of Tensors; checked before any of it is used.
+    """The state that ``save_checkpoint`` wrote, with arrays instead of Tensors; the file's integrity is checked first.
 
-    What the state says is not known to be true: whoever takes it over checks its entries (retrograd.entries).
+    The state itself is not trusted: whoever loads it checks its entries (retrograd.entries).
 
     Raises:
-        CheckpointError: there is no such file; it is no regular file, too large, no checkpoint, cut off, changed, or of
-            another version.
+        CheckpointError: there is no such file, or it is not a regular file, too large, not a checkpoint, truncated,
+            changed, or of another version.
     """
     path = Path(path)
     try:
@@ -92,47 +92,47 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         state = _unpack(metadata["state"], entries)
         if not isinstance(state, dict):
-            raise ValueError("the state is no dict")
+            raise ValueError("the state is not a dict")
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path} is no checkpoint: its metadata does not match its arrays ({reason(error)})"
+            f"{path} is not a checkpoint: its metadata does not match its arrays ({reason(error)})"
         ) from error
     return state
 
 
 def _entries_of(path: Path, file: BinaryIO) -> _Entries:
     if file.read(4) != b"PK\x03\x04":
-        raise CheckpointError(f"{path} is no checkpoint: it is not a .npz file")
+        raise CheckpointError(f"{path} is not a checkpoint: it is not a .npz file")
     try:
         return _read_entries(file)
     except MemoryError:
-        raise CheckpointError(f"{path} needs more memory than there is") from None
-    except Exception as error:  # whatever the zip reader raises about a file from outside
+        raise CheckpointError(f"{path} needs more memory than is available") from None
+    except Exception as error:  # whatever the zip reader raises for an untrusted file
         raise CheckpointError(f"{path} is cut off or damaged: {reason(error)}; use an earlier checkpoint") from error
 
 
 def _metadata(path: Path, entries: _Entries) -> Any:
-    found = None
+    metadata = None
     if "metadata" in entries and entries["metadata"].size <= _MOST_TEXT:
         with suppress(ValueError, RecursionError):
-            found = json.loads(entries["metadata"].tobytes().decode(), **STRICT_JSON)
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise CheckpointError(f"{path} is no checkpoint: it has no metadata of one")
-    if found.get("version") != _VERSION:
+            metadata = json.loads(entries["metadata"].tobytes().decode(), **STRICT_JSON)
+    if not isinstance(metadata, dict) or metadata.get("format") != _FORMAT:
+        raise CheckpointError(f"{path} is not a checkpoint: it lacks the metadata of one")
+    if metadata.get("version") != _VERSION:
         raise CheckpointError(
-            f"{path} is a checkpoint of version {brief(found.get('version'))}, this retrograd reads version "
+            f"{path} is a checkpoint of version {brief(metadata.get('version'))}, this retrograd reads version "
             f"{_VERSION}; use the retrograd that wrote it"
         )
-    return found
+    return metadata
 
 
 # ---- the tree ----------------------------------------------------------------------------------------------------
 
 
 def _pack(value: Any, path: str, entries: _Entries, depth: int = 0) -> Any:
-    """The JSON form of value; its arrays go into ``entries`` under names that say where they belong."""
+    """The JSON form of value; its arrays are added to ``entries``, named after their path."""
     if depth > _DEEPEST:
-        raise ValueError(f"save_checkpoint: the state is nested more than {_DEEPEST} deep, or holds itself")
+        raise ValueError(f"save_checkpoint: the state is nested more than {_DEEPEST} deep, or contains itself")
     if isinstance(value, Tensor):
         value = value.array
     if isinstance(value, np.ndarray):
@@ -158,7 +158,7 @@ def _pack(value: Any, path: str, entries: _Entries, depth: int = 0) -> Any:
         if all(isinstance(key, (str, int)) for key in value):
             return {_ITEMS: items}
     raise TypeError(
-        f"save_checkpoint: {path or 'state'} is {type(value).__name__}; a state is made of dicts with str or int keys, "
+        f"save_checkpoint: {path or 'state'} is {type(value).__name__}; a state may hold dicts with str or int keys, "
         "lists, Tensors, arrays, numbers, strings and None"
     )
 
@@ -173,12 +173,12 @@ def _unpack(tree: Any, entries: _Entries, depth: int = 0) -> Any:
     if tree.keys() == {_ARRAY}:
         return entries[text("an array's name", tree[_ARRAY])]
     if tree.keys() == {_ITEMS}:
-        found = {}
+        items = {}
         for key, item in tree[_ITEMS]:
-            if isinstance(key, bool) or not isinstance(key, (str, int)) or key in found:
-                raise ValueError(f"the key {brief(key)} is no string or int, or comes twice")
-            found[key] = _unpack(item, entries, depth + 1)
-        return found
+            if isinstance(key, bool) or not isinstance(key, (str, int)) or key in items:
+                raise ValueError(f"the key {brief(key)} is not a string or int, or is repeated")
+            items[key] = _unpack(item, entries, depth + 1)
+        return items
     return {key: _unpack(item, entries, depth + 1) for key, item in tree.items()}
 
 
@@ -202,21 +202,21 @@ def _write_entries(file: BinaryIO, entries: _Entries) -> None:
 
 
 def _read_entries(file: BinaryIO) -> _Entries:
-    """Every array of the file. What a header claims is compared with what is there before memory is set aside."""
+    """Every array of the file. Sizes in headers are checked against the file before memory is allocated."""
     entries: _Entries = {}
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         for member in members:
             if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
-                raise ValueError(f"its entry {member.filename!r} is none of a checkpoint")
+                raise ValueError(f"its entry {member.filename!r} does not belong to a checkpoint")
         if sum(max(member.file_size, member.compress_size) for member in members) > size:
-            raise ValueError("its entries claim to be larger than the file")  # or lie over each other
+            raise ValueError("its entries claim to be larger than the file")  # or overlap
         for member in members:
             name = member.filename.removesuffix(".npy")
             if name in entries:
-                raise ValueError(f"its entry {name!r} comes twice")
-            entries[name] = _array(name, archive.read(member))  # compares the entry's CRC
+                raise ValueError(f"its entry {name!r} is repeated")
+            entries[name] = _array(name, archive.read(member))  # checks the entry's CRC
     return entries
 
 
@@ -225,11 +225,11 @@ def _array(name: str, content: bytes) -> np.ndarray:
     begin = 10 + int.from_bytes(content[8:10], "little")
     header = _HEADER.fullmatch(content[10:begin])
     if content[:8] != b"\x93NUMPY\1\0" or header is None:
-        raise ValueError(f"its entry {name!r} is no array of a checkpoint")
+        raise ValueError(f"its entry {name!r} is not an array of a checkpoint")
     dtype = np.dtype(header[1].decode())
     if dtype.kind not in "fiub":
         raise ValueError(f"its entry {name!r} holds {dtype}, expected numbers")
     shape = tuple(int(extent) for extent in header[2].decode().split(",") if extent.strip())
     if math.prod(shape) * dtype.itemsize != len(content) - begin:
-        raise ValueError(f"its entry {name!r} does not hold as many numbers as its shape says")
+        raise ValueError(f"its entry {name!r} does not have the size of its shape")
     return checked_bools(name, np.frombuffer(content, dtype, offset=begin).reshape(shape))

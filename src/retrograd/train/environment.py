@@ -1,4 +1,4 @@
-"""What a run ran on: versions and the machine."""
+"""The environment of a run: versions and the machine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["machine", "versions"]
 
 
 def versions() -> dict[str, str]:
-    """Names and versions of retrograd and what it runs on; "not installed" for what is missing."""
+    """Versions of retrograd, Python and packages by name; "not installed" for missing ones."""
     from .. import __version__
 
-    found = {"retrograd": __version__, "Python": platform.python_version()}
+    installed = {"retrograd": __version__, "Python": platform.python_version()}
     for name, package in (
         ("NumPy", "numpy"),
         ("Numba", "numba"),
@@ -25,14 +25,14 @@ def versions() -> dict[str, str]:
         ("safetensors", "safetensors"),
     ):
         try:
-            found[name] = version(package)
+            installed[name] = version(package)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            installed[name] = "not installed"
+    return installed
 
 
 def machine() -> dict[str, str]:
-    """The CPU, as the system names it and as kernels are compiled for it, the threads, and the system."""
+    """The CPU as the system names it, the target of compiled kernels, the threads, and the system."""
     from ..kernels.launch import get_num_threads
     from ..kernels.target import cpu, vector_bytes
 

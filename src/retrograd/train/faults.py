@@ -1,4 +1,4 @@
-"""Finding out, and saying in one sentence, what is wrong with data or numbers."""
+"""Diagnosing, in one sentence, what is wrong with data or numbers."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ __all__ = ["TrainingError", "bad_parameter", "first_not_finite"]
 
 
 class TrainingError(RuntimeError):
-    """Training cannot go on; the message says where and why, and what is left on the disk."""
+    """Training cannot continue; the message says where and why, and what is on disk."""
 
 
 def first_not_finite(model: Module, x: Tensor) -> str:
-    """Where NaN or infinity enters when ``model`` is given ``x``: one clause for a message."""
+    """Where NaN or infinity first appears in ``model(x)``, as a clause for a message."""
     if not np.isfinite(x.array).all():
         return "the batch itself holds NaN or infinity"
-    if found := bad_parameter(model):
-        return found
-    found_in: list[str] = []
+    if clause := bad_parameter(model):
+        return clause
+    clauses: list[str] = []
 
     def wrap(path: str, module: Module, forward: Forward) -> Forward:
         def checked(*args: Any, **kwargs: Any) -> Any:
             output = forward(*args, **kwargs)
             if not all(np.isfinite(tensor.array).all() for tensor in tensors_in(output)):
-                found_in.append(f"the first output that holds NaN or infinity is that of {path!r}, {module.describe()}")
+                clauses.append(f"the first output that holds NaN or infinity is that of {path!r}, {module.describe()}")
             return output
 
         return checked
 
     with unchanged(model), wrapped_forwards(model, wrap), no_grad(), np.errstate(all="ignore"):
         model(x)
-    return found_in[0] if found_in else "all layers' outputs are finite, only the loss is not"
+    return clauses[0] if clauses else "all layers' outputs are finite, only the loss is not"
 
 
 def bad_parameter(model: Module) -> str | None:
-    """Which parameter or buffer holds NaN or infinity, as a clause for a message; None if none does."""
+    """The parameter or buffer that holds NaN or infinity, as a clause for a message; None if none does."""
     for name, tensor in model.state_dict().items():
         if tensor.array.dtype.kind == "f" and not np.isfinite(tensor.array).all():
-            return f"{name} holds NaN or infinity since the step before"
+            return f"{name} holds NaN or infinity since the previous step"
     return None

@@ -1,4 +1,4 @@
-"""fit(): the training loop. The trainer behind the command line is this loop with checkpoints and a task around it."""
+"""fit(): the training loop. The trainer of the command line adds a task and checkpoints to it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SUMS = {"loss": 0.0, "correct": 0, "samples": 0, "seconds": 0.0}
 
 
 class History(list[dict[str, Any]]):
-    """One record per epoch: epoch, step, loss, lr, seconds; accuracy, if the targets are classes; and held_out_loss and
-    held_out_accuracy, if there is held-out data."""
+    """One record per epoch: epoch, step, loss, lr, seconds; accuracy if the targets are classes; held_out_loss and
+    held_out_accuracy if there is held-out data."""
 
     def column(self, name: str) -> list[Any]:
-        """One entry of all records, over the epochs."""
+        """One entry of all records, by epoch."""
         return [record[name] for record in self]
 
 
@@ -49,31 +49,31 @@ def fit(
     callbacks: Iterable[Callback] = (),
     progress: Progress | bool = True,
 ) -> History:
-    """Train ``model`` and return what happened, one record per epoch.
+    """Train ``model`` and return its history, one record per epoch.
 
     data: a DataLoader, a Dataset of pairs (x, target), or a pair of arrays or Tensors (x, target), each of N samples.
-    epochs: how often every sample is seen.
-    batch_size: samples per step, unless data is a DataLoader; the order is drawn anew for each epoch.
+    epochs: number of passes over the data.
+    batch_size: samples per step, unless data is a DataLoader; the order is random in each epoch.
     loss: of the model's output and the target, a mean over the batch.
-    optimizer: over the model's parameters; None takes Adam with its default learning rate.
-    held_out: data (as above) that each epoch ends with, in eval mode; or the share of data, between 0 and 1, that is
-        set aside for it at random.
-    augment: makes of a batch of x, an array, what the model is trained on.
+    optimizer: over the model's parameters; None means Adam with its default learning rate.
+    held_out: data (as above) to evaluate after each epoch, in eval mode; or the fraction of data, between 0 and 1, to
+        hold out at random.
+    augment: changes a batch of x, an array, before each step.
     callbacks: see retrograd.train.callbacks; called in this order.
     progress: True shows a bar or lines on stderr, False nothing.
 
     Raises:
         TypeError: data or held_out is none of these.
-        ValueError: epochs is not positive, or a share is not between 0 and 1 or leaves nothing on one side.
-        TrainingError: the loss is NaN or infinite; says where it began.
+        ValueError: epochs is not positive, or held_out is not between 0 and 1 or leaves one side empty.
+        TrainingError: the loss is NaN or infinite; the message says where that started.
     """
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ValueError(f"fit: epochs={epochs!r} must be a positive int")
     if isinstance(held_out, (int, float)):
         if not 0 < held_out < 1:
-            raise ValueError(f"fit: held_out={held_out!r} must be data, or a share between 0 and 1")
+            raise ValueError(f"fit: held_out={held_out!r} must be data, or a fraction between 0 and 1")
         if isinstance(data, (DataLoader, IterableDataset)):
-            raise TypeError("fit: held_out as a share needs data that can be split: a Dataset or a pair of arrays")
+            raise TypeError("fit: held_out as a fraction needs data that can be split: a Dataset or a pair of arrays")
         data, held_out = random_split(_dataset("data", data), [1 - held_out, held_out])
         if not len(data) or not len(held_out):
             raise ValueError(f"fit: held_out leaves {len(data)} samples to train on and {len(held_out)} held out")
@@ -92,16 +92,16 @@ def fit(
 
 
 class Fit:
-    """A training under way, as callbacks see it.
+    """A running training, as seen by callbacks.
 
-    model: what is trained.
+    model: the model to train.
     loader: the batches of an epoch, pairs (x, target).
     optimizer, loss, augment: as for ``fit``.
-    held_out: the batches that each epoch ends with, or None.
+    held_out: the batches to evaluate after each epoch, or None.
     callbacks: called in this order.
-    progress: what is shown.
+    progress: the progress display.
 
-    ``epoch`` counts the epochs that are done, ``steps`` the steps, ``history`` has a record per epoch.
+    ``epoch`` counts the finished epochs, ``steps`` the steps; ``history`` has one record per epoch.
     """
 
     def __init__(
@@ -121,41 +121,41 @@ class Fit:
         self.epochs = 0
         self.epoch = 0
         self.steps = 0
-        self.seconds = 0.0  # spent on the training steps of finished epochs
-        self.sums: dict[str, Any] = dict(_SUMS)  # of the epoch under way
+        self.seconds = 0.0  # in training steps of finished epochs
+        self.sums: dict[str, Any] = dict(_SUMS)  # of the current epoch
         self.history = History()
         self.stopped: str | None = None
 
     def train(self, epochs: int) -> None:
-        """Train from where this stands until ``epochs`` epochs are done or a callback stops it.
+        """Train from the current state until ``epochs`` epochs are done or a callback stops it.
 
         Raises:
-            TrainingError: the loss is NaN or infinite; says where it began.
+            TrainingError: the loss is NaN or infinite; the message says where that started.
         """
         self.epochs = epochs
         samples = getattr(self.loader.dataset, "__len__", int)()
         try:
-            # numbers that are not finite end in an error of our own, not in NumPy's warnings
+            # non-finite numbers raise our own error instead of NumPy's warnings
             with np.errstate(all="ignore"):
-                self._tell("on_start")
+                self._notify("on_start")
                 self.progress.start(epochs, samples, self.epoch * samples + self.sums["samples"])
                 while self.epoch < epochs and self.stopped is None:
                     for x, target in self.loader:
                         self._step(x, target)
-                        self._tell("on_step_end", len(target))
+                        self._notify("on_step_end", len(target))
                     self._end_epoch()
-                self._tell("on_end")
+                self._notify("on_end")
         finally:
             self.progress.close()
 
     def stop(self, why: str) -> None:
-        """End the training after the epoch under way."""
+        """End training after the current epoch."""
         self.stopped = why
 
     def _step(self, x: Tensor, target: Tensor) -> None:
         start = perf_counter()
         self.steps += 1
-        self._tell("on_step_start")
+        self._notify("on_step_start")
         if self.augment is not None:
             x = Tensor(self.augment(x.array))
         self.model.train()
@@ -173,7 +173,7 @@ class Fit:
 
     def _end_epoch(self) -> None:
         if not self.sums["samples"]:
-            raise TrainingError("an epoch without any batch: the data is empty, or drop_last leaves nothing of it")
+            raise TrainingError("an epoch without batches: the data is empty, or drop_last drops all of it")
         loss, accuracy = _means(self.sums)
         record = {"epoch": self.epoch + 1, "step": self.steps, "loss": loss}
         record |= {} if accuracy is None else {"accuracy": accuracy}
@@ -185,10 +185,10 @@ class Fit:
         self.history.append(record)
         self.sums = dict(_SUMS)
         self.progress.epoch(record)
-        self._tell("on_epoch_end", record)
+        self._notify("on_epoch_end", record)
 
     def evaluate(self, batches: Iterable[Any]) -> dict[str, float]:
-        """The mean loss and, if targets are classes, the share of right answers, in eval mode.
+        """The mean loss and, if targets are classes, the accuracy, in eval mode.
 
         Raises:
             TrainingError: the loss is NaN or infinite.
@@ -206,16 +206,16 @@ class Fit:
         loss, accuracy = _means(sums)
         return {"loss": loss} if accuracy is None else {"loss": loss, "accuracy": accuracy}
 
-    def fail(self, what: str, x: Tensor) -> None:
-        """Raise TrainingError: what happened, where it began, and what may help."""
+    def fail(self, problem: str, x: Tensor) -> None:
+        """Raise TrainingError with the problem, where it started, and a remedy."""
         why = first_not_finite(self.model, x)
-        raise TrainingError(f"{what} at epoch {self.epoch + 1}, step {self.steps}: {why}{self.remedy()}")
+        raise TrainingError(f"{problem} at epoch {self.epoch + 1}, step {self.steps}: {why}{self.remedy()}")
 
     def remedy(self) -> str:
-        """The end of an error message."""
-        return "; a smaller learning rate may help, or the data is at fault"
+        """A remedy, to end an error message."""
+        return "; try a smaller learning rate, or check the data"
 
-    def _tell(self, event: str, *arguments: Any) -> None:
+    def _notify(self, event: str, *arguments: Any) -> None:
         for callback in self.callbacks:
             getattr(callback, event)(self, *arguments)
 
@@ -242,7 +242,7 @@ def _dataset(name: str, data: Any) -> Any:
     if isinstance(data, (tuple, list)) and len(data) == 2:
         return TensorDataset(*data)
     raise TypeError(
-        f"fit: {name} is {type(data).__name__}; expected a DataLoader, a Dataset, or a pair of arrays or Tensors"
+        f"fit: {name} must be a DataLoader, a Dataset, or a pair of arrays or Tensors, got {type(data).__name__}"
     )
 
 

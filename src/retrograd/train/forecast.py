@@ -1,6 +1,6 @@
-"""Forecasts without a network, the season before and an autoregression: what a network for series is measured against.
+"""Baseline forecasts to compare a network for series with: seasonal naive and an autoregression.
 
-A forecast from the origin s knows values[:s] and says values[s : s + horizon]; the result has a row for each origin.
+A forecast from origin s uses values[:s] to predict values[s : s + horizon]; the result has one row per origin.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ _LEAST_CORRELATION = 0.1
 
 
 def seasonal_naive(values: np.ndarray, origins: np.ndarray, horizon: int, period: int) -> np.ndarray:
-    """Every value is what it was a period before, or as many periods as it takes to be known: (len(origins), horizon).
+    """Predicts the value one period earlier, or as many periods as needed to be known: (len(origins), horizon).
 
     Each origin must be at least one period into the series.
     """
-    back = period - np.arange(horizon) % period
-    return np.asarray(values[np.asarray(origins)[:, None] - back])
+    lag = period - np.arange(horizon) % period
+    return np.asarray(values[np.asarray(origins)[:, None] - lag])
 
 
 class Autoregression:
     """x[t] = constant + sum over i = 1 ... p of a[i] x[t - i], fitted to ``values`` by least squares.
 
-    most: the greatest order p that is tried; p is chosen by Akaike's criterion n log(RSS / n) + 2 (p + 2), for which
-        all orders predict the same n values.
+    most: the greatest order p to try; p minimises Akaike's criterion n log(RSS / n) + 2 (p + 2), in which all orders
+        predict the same n values.
 
-    ``order`` is p, ``constant`` and ``coefficients`` (p,) what was fitted, to all values that have p before them.
+    ``order`` is p; ``constant`` and ``coefficients`` (p,) are fitted to all values with p predecessors.
 
     Raises:
         ValueError: there are too few values for so many coefficients.
@@ -41,15 +41,15 @@ class Autoregression:
         q, r = np.linalg.qr(_design(values, most))
         explained = np.cumsum((q.T @ values[most:]) ** 2)  # by the constant and the first 0, 1, ... lags
         count = len(values) - most
-        left = np.maximum(np.square(values[most:]).sum() - explained[1:], np.finfo(np.float64).tiny)
-        criterion = count * np.log(left / count) + 2 * (np.arange(1, most + 1) + 2)
+        residual = np.maximum(np.square(values[most:]).sum() - explained[1:], np.finfo(np.float64).tiny)
+        criterion = count * np.log(residual / count) + 2 * (np.arange(1, most + 1) + 2)
         self.order = int(criterion.argmin()) + 1
         fitted, *_ = np.linalg.lstsq(_design(values, self.order), values[self.order :], rcond=None)
         self.constant, self.coefficients = float(fitted[0]), fitted[1:]
 
     def forecast(self, values: np.ndarray, origins: np.ndarray, horizon: int) -> np.ndarray:
-        """Step by step, each forecast the last known value of the next: (len(origins), horizon)."""
-        known = values[np.asarray(origins)[:, None] - 1 - np.arange(self.order)]  # the latest first
+        """Forecasts step by step, each from the previous ones: (len(origins), horizon)."""
+        known = values[np.asarray(origins)[:, None] - 1 - np.arange(self.order)]  # latest first
         result = np.empty((len(known), horizon))
         for step in range(horizon):
             result[:, step] = self.constant + known @ self.coefficients
@@ -64,10 +64,9 @@ def _design(values: np.ndarray, order: int) -> np.ndarray:
 
 
 def period_of(values: np.ndarray) -> int | None:
-    """The distance at which the series is most like itself, up to a quarter of its length, without its straight trend;
-    None if it is like itself at no distance.
+    """The period of the series, up to a quarter of its length, after removing the linear trend; None if it has none.
 
-    The distance is that of the highest autocorrelation behind the first one below 0.
+    It is the lag of the highest autocorrelation after the first negative one.
     """
     time = np.arange(len(values), dtype=np.float64)
     rest = values - np.polynomial.Polynomial.fit(time, values, 1)(time)
@@ -81,6 +80,6 @@ def period_of(values: np.ndarray) -> int | None:
 
 
 def errors(forecast: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-    """The mean absolute error, and the root of the mean squared one."""
-    off = forecast - truth
-    return float(np.abs(off).mean()), float(np.sqrt(np.square(off).mean()))
+    """The mean absolute and the root mean square error."""
+    error = forecast - truth
+    return float(np.abs(error).mean()), float(np.sqrt(np.square(error).mean()))

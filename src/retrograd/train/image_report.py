@@ -1,4 +1,4 @@
-"""What the report says of a run on images: how often each class was taken for another, filters, and what went wrong."""
+"""The report of a run on images: confusion matrix, filters, and wrong answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_WRONG = 100
 
 
 def image_page(task: ImageTask, trainer: Trainer) -> Page:
-    """Classifies the held-out images."""
+    """The page, from a classification of the held-out images."""
     history, scores = trainer.history, trainer.scores()
     truth = task.held_out.tensors[-1].array
     answers = scores.argmax(1)
@@ -71,8 +71,8 @@ def _confusion(labels: np.ndarray, answers: np.ndarray, classes: Sequence[str]) 
         for answer, count in enumerate(row):
             kind = "none" if not count else "hit" if answer == true else "miss"
             share = f' style="--share:{count / row.sum():.2f}"' if kind == "hit" else ""
-            says = f"{count} x {classes[true]}, answered {classes[answer]}"
-            cells.append(f'<td class="{kind}"{share} title="{escape(says)}">{count or "·"}</td>')
+            title = f"{count} x {classes[true]}, answered {classes[answer]}"
+            cells.append(f'<td class="{kind}"{share} title="{escape(title)}">{count or "·"}</td>')
         lines.append(f'<tr><th scope="row">{escape(classes[true])}</th>{"".join(cells)}</tr>')
     return f'<table class="confusion"><tr><td></td>{head}</tr>{"".join(lines)}</table>'
 
@@ -102,7 +102,7 @@ def _wrong(task: ImageTask, scores: np.ndarray, wrong: np.ndarray) -> str:
 
 
 def _filters(model: Module) -> tuple[str, str]:
-    """Pictures of the first layer's weights that have two axes of extent, and a sentence about them."""
+    """Pictures of the weights of the first layer with 2-d kernels, and a sentence about them."""
     for path, module in leaves(model):
         weight = getattr(module, "weight", None)
         if weight is None or weight.ndim != 4:

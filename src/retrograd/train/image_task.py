@@ -1,4 +1,4 @@
-"""Tasks whose samples are images of classes."""
+"""Image classification tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ByteImages", "ImageTask", "check_dataset"]
 
 
 class ByteImages(TensorDataset):
-    """Images that stay in memory as bytes, a quarter of what floats take; samples are floats from 0 to 1.
+    """Images stored in memory as bytes, a quarter of the size of floats; samples are floats from 0 to 1.
 
     pixels: uint8 (N, C, H, W).
     labels: int64 (N,).
@@ -48,10 +48,10 @@ def _floats(pixels: np.ndarray) -> np.ndarray:
 
 @dataclass(kw_only=True)
 class ImageTask(Task):
-    """A network with the images it learns to name.
+    """A network with the images it learns to classify.
 
     classes: their names; label i, the target of a sample, means classes[i].
-    image: {"size": ..., "channels": ...}, what an image of the user's own is made into.
+    image: {"size": ..., "channels": ...}, to which a user's image is converted.
     """
 
     samples = "images"
@@ -64,12 +64,12 @@ class ImageTask(Task):
         check_dataset("held-out data", self.held_out, len(self.classes))
 
     def identity(self) -> dict[str, Any]:
-        of_all = super().identity()
+        identity = super().identity()
         return {
             "classes": list(self.classes),
-            "network": of_all["network"],
+            "network": identity["network"],
             "image": dict(self.image),
-            "options": of_all["options"],
+            "options": identity["options"],
         }
 
     def result(self, trainer: Trainer) -> str:
@@ -84,10 +84,11 @@ class ImageTask(Task):
 
 
 def check_dataset(name: str, dataset: TensorDataset, classes: int) -> None:
-    """Check images (floats of shape (N, ...)) and labels (int64 of shape (N,)) before any time is spent on them.
+    """Check images (floats of shape (N, ...)) and labels (int64 of shape (N,)) before training.
 
     Raises:
-        TrainingError: there are no samples, an image holds NaN or infinity, or a label is no class; says which.
+        TrainingError: there are no samples, an image holds NaN or infinity, or a label is not a class; the message says
+            which.
     """
     arrays = [tensor.array for tensor in dataset.tensors]
     if isinstance(dataset, ByteImages):

@@ -1,4 +1,4 @@
-"""Ctrl-C and kill: stop after the step under way instead of in its middle."""
+"""Ctrl-C and kill: stop after the current step instead of in the middle of it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ class Stopped(Exception):  # noqa: N818  not an error: the user asked for it
 
 
 class StopRequest:
-    """While the block runs, the first SIGINT or SIGTERM is noted in ``number``; a second Ctrl-C interrupts at once."""
+    """Within the block, the first SIGINT or SIGTERM is stored in ``number``; a second Ctrl-C interrupts at once."""
 
     number: int | None = None
 
     def __enter__(self) -> StopRequest:
         self._before: dict[int, Any] = {}
-        if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
+        if threading.current_thread() is threading.main_thread():  # the only thread that may set handlers
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+                self._before[number] = signal.signal(number, self._record)
         return self
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.number = number
-        # not print(): the signal may have come in the middle of one
+        # not print(): the signal may have interrupted one
         os.write(2, b"\nstopping after this step; Ctrl-C again stops at once\n")
 
     def __exit__(

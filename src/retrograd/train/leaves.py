@@ -1,4 +1,4 @@
-"""Looking into the layers of a model while it runs."""
+"""Inspecting the layers of a model while it runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Forward = Callable[..., Any]
 
 
 def leaves(model: Module) -> list[tuple[str, Module]]:
-    """(path, module) of every module without children, in the model's order."""
+    """(path, module) of every module without children, in order."""
     return [(path, module) for path, module in model.named_modules() if next(module.children(), None) is None]
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """The Tensors in what a module was given or returned: itself, or those in nested tuples and lists."""
+    """The Tensors in a module's arguments or result: itself, or those in nested tuples and lists."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
@@ -33,7 +33,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 @contextmanager
 def wrapped_forwards(model: Module, wrap: Callable[[str, Module, Forward], Forward]) -> Iterator[None]:
-    """Until the block ends, every leaf module's forward is ``wrap(path, module, forward)``."""
+    """Within the block, every leaf module's forward is ``wrap(path, module, forward)``."""
     before = [(module, module.__dict__.get("forward")) for _, module in leaves(model)]
     try:
         for path, module in leaves(model):
@@ -49,7 +49,7 @@ def wrapped_forwards(model: Module, wrap: Callable[[str, Module, Forward], Forwa
 
 @contextmanager
 def unchanged(model: Module) -> Iterator[None]:
-    """Put parameters, buffers, gradients, modes and the random generator back at the end of the block."""
+    """Restore parameters, buffers, gradients, modes and the random generator after the block."""
     state = {name: np.copy(tensor.array) for name, tensor in model.state_dict().items()}
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
     modes = [(module, module.training) for module in model.modules()]

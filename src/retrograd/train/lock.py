@@ -1,4 +1,4 @@
-"""One run at a time in a folder."""
+"""A lock that allows one run at a time in a folder."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _HOLDER = re.compile(rb"process \d{1,10} on [\w.-]{1,100}\n")
 
 
 class InUseError(CheckpointError):
-    """Another run has the folder."""
+    """Another run uses the folder."""
 
 
 class RunLock:
-    """Keeps other runs out of ``folder`` until ``close``, or until this process ends, in whatever way.
+    """Keeps other runs out of ``folder`` until ``close`` or until this process ends in any way.
 
-    The system holds the lock and gives it back; its file, ``run.lock``, says for the error message of others who has
-    it. ``close`` removes it, and the folder if it was made for it and nothing came into it. On a file system without
-    locks this does nothing.
+    The operating system holds and releases the lock; the file ``run.lock`` names its holder for the error message of
+    other runs. ``close`` removes the file, and the folder if it was created for it and is empty. On a file system
+    without locks this does nothing.
 
     Raises:
-        InUseError: another run has the folder; says which process.
-        CheckpointError: the lock's file cannot be made.
+        InUseError: another run uses the folder; the message says which process.
+        CheckpointError: the lock file cannot be created.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self._path = self.folder / _NAME
-        self._made = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
+        self._created = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
         self._handle: int | None = None
         try:
             self._take()
@@ -58,7 +58,7 @@ class RunLock:
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
                 handle = os.open(self._path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
-            except FileNotFoundError:  # another run removed the folder that it had made
+            except FileNotFoundError:  # another run removed the folder it had created
                 continue
             try:
                 if not _lock(handle):
@@ -68,8 +68,8 @@ class RunLock:
                     )
                 status = os.fstat(handle)
                 if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-                    raise OSError("it is no file, or has another name elsewhere")
-                if self._is_there(handle):
+                    raise OSError("it is not a regular file, or has another hard link")
+                if self._is_current(handle):
                     self._handle = handle
             finally:
                 if self._handle is None:
@@ -78,30 +78,30 @@ class RunLock:
             os.ftruncate(self._handle, 0)
             os.write(self._handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
-    def _is_there(self, handle: int) -> bool:
-        """Whether the locked file is still the one with the name: who ends takes the name away."""
+    def _is_current(self, handle: int) -> bool:
+        """Whether the path is still the locked file: a run that ends removes the path."""
         try:
             return os.path.samestat(os.fstat(handle), os.stat(self._path))
         except FileNotFoundError:
             return False
 
     def close(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         handle, self._handle = self._handle, None
         if handle is not None:
             with suppress(OSError):
-                if self._is_there(handle):
+                if self._is_current(handle):
                     self._path.unlink()
             os.close(handle)
-        for each in self._made:
-            with suppress(OSError):  # it is not empty
+        for each in self._created:
+            with suppress(OSError):  # not empty
                 each.rmdir()
 
     def abandon(self) -> None:
-        """In a forked child: the lock is the parent's."""
+        """Drop the handle in a forked child: the lock is the parent's."""
         if self._handle is not None:
             os.close(self._handle)
-        self._handle, self._made = None, []
+        self._handle, self._created = None, []
 
     def __enter__(self) -> RunLock:
         return self
@@ -115,7 +115,7 @@ class RunLock:
 def _lock(handle: int) -> bool:
     try:
         return lock(handle)
-    except OSError:  # there are no locks here
+    except OSError:  # locks are not supported here
         return True
 
 

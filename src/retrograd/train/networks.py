@@ -1,4 +1,4 @@
-"""The networks that the command line trains, by name, so that a checkpoint can say how to build its own again."""
+"""The networks of the command line, by name, so that a checkpoint can describe how to rebuild its network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["build_network", "digits_network", "image_network", "image_of", "mnis
 def digits_network() -> nn.Sequential:
     """Images (N, 1, 8, 8) -> scores (N, 10); 9,978 parameters, drawn from ``retrograd``'s generator.
 
-    The convolutions have no bias: the batch norm behind each has one.
+    The convolutions have no bias: the batch norm after each has one.
     """
     return nn.Sequential(
         nn.Conv2d(1, 16, kernel_size=3, padding=1, bias=False),
@@ -37,7 +37,7 @@ def digits_network() -> nn.Sequential:
 def mnist_network() -> nn.Sequential:
     """Images (N, 1, 28, 28) -> scores (N, 10); 64,058 parameters, drawn from ``retrograd``'s generator.
 
-    Pooling comes before batch norm and ReLU, which then have a quarter of the work.
+    Pooling comes before batch norm and ReLU, to quarter their work.
     """
     return nn.Sequential(
         *_block(1, 16, pool=True),
@@ -53,7 +53,7 @@ def mnist_network() -> nn.Sequential:
 def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
     """Images (N, channels, size, size) -> scores (N, classes), drawn from ``retrograd``'s generator.
 
-    Convolutions with a batch norm, each followed by a pooling that halves the image, until it is at most 7 pixels wide.
+    Convolutions with batch norm, each followed by pooling that halves the image, until it is at most 7 pixels wide.
 
     Raises:
         ValueError: channels is neither 1 nor 3, size is not from 8 to 256, or there are fewer than two classes or more
@@ -88,11 +88,11 @@ def _text_numbers(
 
 @dataclass(frozen=True)
 class _Network:
-    """How a network is built.
+    """How to build a network.
 
-    takes: what it is for.
-    arguments: what each must be.
-    numbers: how many numbers its arrays hold at least, from the arguments.
+    takes: the kind of its input.
+    arguments: a check for each.
+    numbers: the least number of elements of its arrays, from the arguments.
     optional: arguments that may be missing.
     """
 
@@ -137,7 +137,7 @@ def build_network(description: Any) -> nn.Module:
     """The network that {"name": ..., "arguments": {...}} describes.
 
     Raises:
-        ValueError: there is no such network, or it has no such arguments.
+        ValueError: there is no such network, or its arguments differ.
     """
     network, arguments = _described(description)
     return network.build(**arguments)
@@ -146,40 +146,41 @@ def build_network(description: Any) -> nn.Module:
 def saved_network(state: Mapping[str, Any], takes: str) -> nn.Module:
     """The network for ``takes`` that the state of a checkpoint describes, with its weights.
 
-    No memory is set aside for a network that is larger than what the state holds of it.
+    No memory is allocated for a network larger than the arrays in the state.
 
     Raises:
-        ValueError, RuntimeError: the state has none, or its description and its arrays do not fit; says why.
+        ValueError, RuntimeError: the state has no network, or its description does not fit its arrays; the message says
+            why.
     """
     network, arguments = _described(state.get("network"))
     if network.takes != takes:
-        raise ValueError(f"its network is not one for {takes}")
+        raise ValueError(f"its network is not for {takes}")
     arrays = check_table("model", state.get("model"))
     for key, array in arrays.items():
         if not isinstance(array, np.ndarray):
             raise ValueError(f"model[{brief(key)}] is {brief(array)}; it must be an array")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"model[{brief(key)}] holds NaN or infinity")
-    there, needed = sum(array.size for array in arrays.values()), network.numbers(**arguments)
-    if there < needed:
-        raise ValueError(f"its network has at least {brief(needed)} numbers, but it holds {there} of them")
+    stored, needed = sum(array.size for array in arrays.values()), network.numbers(**arguments)
+    if stored < needed:
+        raise ValueError(f"its network has at least {brief(needed)} numbers, but only {stored} are stored")
     model = network.build(**arguments)
     model.load_state_dict(arrays)
     return model
 
 
 def image_of(description: Any) -> dict[str, int]:
-    """The size and channels of the images that the network described takes.
+    """The size and channels of the images that a network takes.
 
     Raises:
-        ValueError: it takes none, or there is no such network.
+        ValueError: the network does not take images, or there is no such network.
     """
     network, arguments = _described(description)
     if network.takes != "images":
-        raise ValueError("its network is not one for images")
+        raise ValueError("its network is not for images")
     known = {"digits": {"size": 8, "channels": 1}, "mnist": {"size": 28, "channels": 1}}
-    found = known.get(description["name"], arguments)
-    return {name: found[name] for name in ("size", "channels")}
+    image = known.get(description["name"], arguments)
+    return {name: image[name] for name in ("size", "channels")}
 
 
 def _described(description: Any) -> tuple[_Network, dict[str, Any]]:
@@ -187,7 +188,7 @@ def _described(description: Any) -> tuple[_Network, dict[str, Any]]:
         raise ValueError(f"it does not say how to build its network: {brief(description)}")
     name, arguments = description["name"], description["arguments"]
     if not isinstance(name, str) or name not in _NETWORKS or not isinstance(arguments, Mapping):
-        raise ValueError(f"there is no network {brief(name)} here; the networks are {', '.join(_NETWORKS)}")
+        raise ValueError(f"there is no network {brief(name)}; the networks are {', '.join(_NETWORKS)}")
     network = _NETWORKS[name]
     checks = {key: check for key, check in network.arguments.items() if key in arguments or key not in network.optional}
     try:

@@ -1,4 +1,4 @@
-"""How well the last few characters alone predict the next one: what a network for text is measured against."""
+"""n-gram models of characters: the baseline for text networks."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ __all__ = ["bits", "witten_bell"]
 
 
 def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int = 6) -> np.ndarray:
-    """The probabilities (order, M) that n-gram models of ``train`` give each character of ``test``, after those before.
+    """The probabilities (order, M) that n-gram models of ``train`` give each character of ``test``, given its context.
 
     train, test: codes from 0 to characters - 1, int64 (N,) and (M,).
-    order: the greatest n. Row n - 1 of the result predicts from the n - 1 characters before, or from fewer where a text
-        begins.
+    order: the greatest n. Row n - 1 of the result predicts from the previous n - 1 characters, or fewer at the start of
+        a text.
 
-    Of a context h, c(h) is how often it has a next character in train, c(h, w) how often that is w, and t(h) how many
-    different ones there are. Witten and Bell leave a share t / (c + t) to the context that is one character shorter:
+    For a context h, c(h) counts its occurrences with a next character in train, c(h, w) those where it is w, and t(h)
+    the different next characters. Witten and Bell give a share t / (c + t) to the context one character shorter:
 
         P(w | h) = (c(h, w) + t(h) P(w | h')) / (c(h) + t(h)),
 
-    and to all characters alike below the context of length 0. A context that train does not have is passed over.
+    and to the uniform distribution below the context of length 0. A context that is not in train is skipped.
 
     Raises:
         ValueError: order is not positive.
@@ -30,7 +30,7 @@ def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int
     if order < 1:
         raise ValueError(f"witten_bell: order={order!r} must be at least 1")
     codes, size = np.concatenate([train, test]), len(train)
-    since = np.concatenate([np.arange(size), np.arange(len(test))])  # how many characters stand before each
+    since = np.concatenate([np.arange(size), np.arange(len(test))])  # number of characters before each
     context = np.zeros(len(codes), np.int64)  # equal numbers for equal contexts
     result = np.empty((order + 1, len(test)))
     result[0] = 1.0 / characters
@@ -52,5 +52,5 @@ def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int
 
 
 def bits(probabilities: np.ndarray) -> float:
-    """The mean number of bits that it takes to say which character came, if these were their probabilities."""
+    """The mean number of bits per character under these probabilities."""
     return float(-np.log2(probabilities).mean())

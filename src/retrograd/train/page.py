@@ -1,4 +1,4 @@
-"""What a report says of a run, and the pieces of HTML that pages of all tasks are made of."""
+"""The parts of a report, and the HTML shared by the pages of all tasks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Page", "bars_table", "definitions", "facts_tiles", "filled", "times_
 class Page:
     """The parts of a report that a task fills in.
 
-    headline: the figure that stands in the title.
-    subtitle: what was trained on how much.
-    facts: figures with their names, in large letters.
-    curves: HTML of one or more ``<div>`` beside each other, below the facts.
-    body: HTML of what comes next.
-    style: CSS that only this kind of page needs.
+    headline: the figure in the title.
+    subtitle: the amount of data and training.
+    facts: figures by name, in large print.
+    curves: HTML of one or more ``<div>`` side by side, below the facts.
+    body: HTML of the rest.
+    style: CSS for this kind of page only.
     """
 
     headline: str
@@ -35,7 +35,7 @@ class Page:
 
 
 def filled(name: str, **parts: str) -> str:
-    """The template of this name beside this file, with its gaps filled."""
+    """The template of this name in files/, filled in."""
     text = resources.files(__package__).joinpath("files", name).read_text(encoding="utf-8")
     return Template(text).substitute(parts)
 
@@ -81,7 +81,7 @@ def times_table(rows: Sequence[LayerTime]) -> str:
 
 
 def bars_table(values: Mapping[str, float], form: str, unit: str) -> str:
-    """A row for each value: its name, a bar as long as it is great, and the value."""
+    """A row for each value: its name, the value, and a bar of proportional length."""
     longest = max(values.values()) or 1.0
     lines = "".join(
         f'<tr><td>{escape(name)}</td><td class="n">{form.format(value)}</td>'

@@ -1,4 +1,4 @@
-"""Pictures for a page that loads nothing from elsewhere: curves as inline SVG, pixels as PNG in a data URI."""
+"""Pictures for a self-contained page: curves as inline SVG, pixels as PNG in a data URI."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import numpy as np
 
 __all__ = ["PicturesMissing", "colour", "curves", "diverging", "forecasts", "grey", "png_uri"]
 
-# Matplotlib is told these colours; in the page they become CSS variables, which follow light and dark.
+# placeholder colours for Matplotlib, replaced by CSS variables, which follow light and dark mode
 _THEME = {"#010101": "var(--ink)", "#020202": "var(--muted)", "#030303": "var(--line)"}
 _SERIES = {"#040404": "var(--first)", "#050505": "var(--second)"}
 
 
-class PicturesMissing(RuntimeError):  # noqa: N818  the message is about what is missing, not about a fault
+class PicturesMissing(RuntimeError):  # noqa: N818  a missing package, not a fault
     """Matplotlib is not installed."""
 
 
@@ -30,7 +30,7 @@ def curves(
 ) -> str:
     """An ``<svg>`` with one line (at most two) per entry over the epochs 1, 2, ...; colours and fonts are the page's.
 
-    level: the name and height of a dashed line, what the others are to be compared with.
+    level: the name and height of a dashed line to compare with.
 
     Raises:
         PicturesMissing: Matplotlib is not installed.
@@ -53,9 +53,9 @@ def curves(
 def forecasts(
     title: str, values: Sequence[float], pieces: Mapping[str, Sequence[tuple[int, Sequence[float]]]], label: Any
 ) -> str:
-    """An ``<svg>`` of a series, and over it lines that were forecast: of each name pieces (first position, values).
+    """An ``<svg>`` of a series, overlaid with forecasts: for each name, pieces (first position, values).
 
-    label: gives the text below the axis for a position.
+    label: returns the text below the axis for a position.
 
     Raises:
         PicturesMissing: Matplotlib is not installed.
@@ -109,7 +109,7 @@ def _svg(axes: Any, title: str) -> str:
 
 
 def _inline(document: str, title: str) -> str:
-    """The ``<svg>`` element of an SVG document, as wide as its place, in the page's colours and font."""
+    """The ``<svg>`` element of an SVG document, of full width, in the page's colours and font."""
     svg = document[document.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     head, body = svg.split(">", 1)
@@ -140,7 +140,7 @@ def png_uri(pixels: np.ndarray) -> str:
 
 
 def grey(image: np.ndarray) -> np.ndarray:
-    """An image (C, H, W) as grey pixels: its smallest value white, its largest black, channels averaged."""
+    """An image (C, H, W) as grey pixels: channels averaged, the smallest value white, the largest black."""
     plane = image.mean(0)
     low, high = float(plane.min()), float(plane.max())
     return np.round(255 * (1 - (plane - low) / ((high - low) or 1.0))).astype(np.uint8)
@@ -152,7 +152,7 @@ def colour(image: np.ndarray) -> np.ndarray:
 
 
 def diverging(values: np.ndarray, limit: float) -> np.ndarray:
-    """Values (H, W) as pixels: blue above 0, orange below, more opaque nearer to ``limit``; 0 is see-through."""
+    """Values (H, W) as pixels: blue above 0, orange below, more opaque towards ``limit``; 0 is transparent."""
     pixels = np.empty((*values.shape, 4), np.uint8)
     pixels[values >= 0, :3] = (37, 99, 235)
     pixels[values < 0, :3] = (234, 88, 12)

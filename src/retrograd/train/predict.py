@@ -20,15 +20,14 @@ __all__ = ["Predictor"]
 
 
 class Predictor:
-    """The network of a checkpoint of ``retrograd train``, in eval mode, and what it needs to know of images.
+    """The network of a checkpoint of ``retrograd train``, in eval mode.
 
     path: the checkpoint, or the folder of the run.
 
-    ``classes`` are their names, ``size`` and ``channels`` what an image is made into.
+    ``classes`` are the class names, ``size`` and ``channels`` those of the images it takes.
 
     Raises:
-        CheckpointError: there is no such checkpoint, it is damaged, or it is of something that is no task of this
-            retrograd.
+        CheckpointError: there is no such checkpoint, it is damaged, or its network does not classify images.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -52,19 +51,19 @@ class Predictor:
             self.classes = tuple(classes)
             probe = np.zeros((1, self.channels, self.size, self.size), np.uint8)
             if self.probabilities(probe).shape[1] != len(classes):
-                raise ValueError(f"its network has another number of outputs than the {len(classes)} classes")
+                raise ValueError(f"its network does not have one output for each of the {len(classes)} classes")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(
-                f"{path} is no checkpoint that images can be classified with: {reason(error)}"
+                f"{path} is not a checkpoint that classifies images: {reason(error)}"
             ) from error
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
-        """A PNG or JPEG file as the network saw its images: uint8 (channels, size, size).
+        """A PNG or JPEG file, prepared as in training: uint8 (channels, size, size).
 
-        invert: dark and bright change places.
+        invert: swap dark and bright.
 
         Raises:
-            ImageError: it cannot be used; says why, without the file's name.
+            ImageError: the file cannot be used; the message says why, without its name.
             ImportError: Pillow is not installed.
         """
         image = np.moveaxis(read_image(path, self.channels, self.size), -1, 0)
@@ -74,11 +73,11 @@ class Predictor:
         """The probability of each class (N, classes) for images uint8 (N, channels, size, size).
 
         Raises:
-            CheckpointError: they are NaN, since the network's weights are too large.
+            CheckpointError: they are NaN because the network's weights are too large.
         """
         batch: Any = np.asarray(images).astype(np.float32) / np.float32(255)
         with no_grad(), np.errstate(all="ignore"):
-            found = softmax(self.model(Tensor(batch)), 1).numpy()
-        if not np.isfinite(found).all():
+            result = softmax(self.model(Tensor(batch)), 1).numpy()
+        if not np.isfinite(result).all():
             raise CheckpointError(f"{self._path}: the network's weights are too large, its outputs are not finite")
-        return found
+        return result

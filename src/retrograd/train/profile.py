@@ -31,7 +31,7 @@ class LayerTime:
     parameters: int
     forward: float
     backward: float
-    operators: dict[str, float] = field(default_factory=dict)  # backward of each operator in it
+    operators: dict[str, float] = field(default_factory=dict)  # backward time of each operator in it
 
 
 def profile(
@@ -41,11 +41,11 @@ def profile(
     repeats: int = 10,
     loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
 ) -> list[LayerTime]:
-    """Times of every leaf module of ``model`` in a training step on this batch, in the order they run; the last row
-    holds the loss and whatever happens outside of layers.
+    """Times of every leaf module of ``model`` in a training step on this batch, in order of execution; the last row is
+    the loss and everything else outside of layers.
 
-    Each layer's forward is timed as a whole, its backward operator by operator in the real sweep. Parameters, buffers,
-    gradients and the random generator are as before when it returns.
+    Each layer's forward is timed as a whole, its backward operator by operator in the actual sweep. Parameters,
+    buffers, gradients and the random generator are restored.
 
     Raises:
         ValueError: repeats is not positive.
@@ -54,7 +54,7 @@ def profile(
         raise ValueError(f"profile: repeats={repeats} must be at least 1")
     with unchanged(model):
         model.train()
-        runs = [_run(model, x, target, loss) for _ in range(repeats + 1)][1:]  # the first one compiles and warms up
+        runs = [_run(model, x, target, loss) for _ in range(repeats + 1)][1:]  # the first compiles and warms up
     rows = []
     for position, first in enumerate(runs[0]):
         same = [run[position] for run in runs]
@@ -76,8 +76,8 @@ def _run(
     model: Module, x: Tensor, target: Tensor, loss_of: Callable[[Tensor, Tensor], Tensor]
 ) -> list[LayerTime]:
     rows: list[LayerTime] = []
-    owner: dict[int, LayerTime] = {}  # order of a node -> the layer that made it
-    bookkeeping = [0.0, 0.0]  # seconds that this function itself spends inside forward and backward
+    owner: dict[int, LayerTime] = {}  # order of a node -> the layer that created it
+    bookkeeping = [0.0, 0.0]  # seconds of this function's own work within forward and backward
 
     def wrap(path: str, module: Module, forward: Forward) -> Forward:
         description = module.describe()
@@ -123,19 +123,19 @@ def _run(
 
 
 def _nodes(tensor: Tensor, known: set[int]) -> Iterator[Node]:
-    """The nodes that ``tensor`` was computed by, back to those whose order is ``known``."""
+    """The nodes that computed ``tensor``, back to those whose order is ``known``."""
     seen, stack = set(known), [tensor.grad_fn]
     while stack:
         node = stack.pop()
         if node is not None and node.order not in seen:
             seen.add(node.order)
-            stack += [below for below, _ in node.next_functions]
+            stack += [parent for parent, _ in node.next_functions]
             yield node
 
 
 @contextmanager
 def _timed_backwards(functions: set[type[Function]], note: Any) -> Iterator[None]:
-    """Until the block ends, ``note(node, start)`` hears of every backward of these Functions, just after it ran."""
+    """Within the block, call ``note(node, start)`` after every backward of these Functions."""
 
     def timed(backward: Any) -> Any:
         def run(ctx: Node, *grads: Any) -> Any:

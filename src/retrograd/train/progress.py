@@ -1,4 +1,4 @@
-"""How training is shown while it runs: a live bar on a terminal, plain lines elsewhere."""
+"""The progress display of training: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ Record = dict[str, Any]  # one epoch, see Trainer.history
 
 
 class Progress:
-    """What the trainer reports to; this one shows nothing.
+    """Receives the trainer's progress; this base class shows nothing.
 
-    unit: what is counted.
+    unit: the name of the samples.
     """
 
     unit = "images"
 
     def start(self, epochs: int, per_epoch: int, done: int) -> None:
-        """Training begins, or goes on after ``done`` samples."""
+        """Training starts, or resumes after ``done`` samples."""
 
     def step(self, epoch: int, samples: int, loss: float, accuracy: float | None) -> None:
-        """A step on so many samples is done; loss and accuracy are the means of the epoch so far.
+        """A step on this many samples is done; loss and accuracy are the means of the epoch so far.
 
-        accuracy: None where the targets are no classes.
+        accuracy: None if the targets are not classes.
         """
 
     def epoch(self, record: Record) -> None:
         """An epoch is done and the held-out samples were evaluated."""
 
     def say(self, text: str) -> None:
-        """A line for the user."""
+        """Show a line to the user."""
 
     def close(self) -> None:
-        """Training is over or has stopped."""
+        """Training has ended or stopped."""
 
 
 class LineProgress(Progress):
@@ -87,7 +87,7 @@ class BarProgress(Progress):
         self.epochs, self.total, self.done, self.held_out = epochs, epochs * per_epoch, done, ""
 
     def step(self, epoch: int, samples: int, loss: float, accuracy: float | None) -> None:
-        if self.bar is None:  # only now: the first step may have compiled kernels, which says nothing about the rate
+        if self.bar is None:  # after the first step, which may have compiled kernels and would distort the rate
             self.bar = self._new_bar(f"epoch {epoch}/{self.epochs}")
         text = f"epoch {epoch}/{self.epochs}  {_figures(loss, accuracy)}{self.held_out}"
         self.bar.set_description_str(text, refresh=False)
@@ -133,7 +133,7 @@ def make_progress(stream: TextIO | None = None) -> Progress:
 
 
 def _is_screen(stream: TextIO) -> bool:
-    """A terminal with a size; build services have some without, on which tqdm would show nothing."""
+    """Whether stream is a terminal with a size; some CI terminals have none, and tqdm would show nothing there."""
     try:
         return stream.isatty() and min(os.get_terminal_size(stream.fileno())) > 0
     except (OSError, ValueError):
@@ -141,7 +141,7 @@ def _is_screen(stream: TextIO) -> bool:
 
 
 def summary(record: Record) -> str:
-    """One epoch in words."""
+    """One epoch as text."""
     text = _figures(record["loss"], record.get("accuracy"))
     if "held_out_loss" in record:
         text += f"  held out: {_figures(record['held_out_loss'], record.get('held_out_accuracy'))}"
@@ -161,6 +161,6 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, noun: str) -> str:
     """1 epoch, 2 epochs."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,4 +1,4 @@
-"""report.html: one page about one run that loads nothing from elsewhere."""
+"""report.html: one self-contained page about a run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MOST_TIMED = 256
 
 
 class ReportError(RuntimeError):
-    """The report could not be written; the checkpoint is not touched by that."""
+    """The report could not be written; the checkpoint is not affected."""
 
 
 def write_report(trainer: Trainer) -> Path:
-    """Evaluate the held-out samples, time the layers, write ``report.html`` beside the checkpoint, and return its path.
+    """Evaluate held-out samples, time the layers, write ``report.html`` next to the checkpoint, and return its path.
 
     Raises:
         PicturesMissing: Matplotlib is not installed.
@@ -41,7 +41,7 @@ def write_report(trainer: Trainer) -> Path:
 
 
 def report_page(trainer: Trainer) -> str:
-    """The page as text; the trainer has finished at least one epoch."""
+    """The page as text; the trainer must have finished at least one epoch."""
     task, settings = trainer.task, trainer.settings
     with use_kernels(settings.kernels):
         page = task.page(trainer)

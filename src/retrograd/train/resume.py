@@ -1,4 +1,4 @@
-"""What the checkpoint of a trainer must say: every entry's type and range, and that they agree with each other."""
+"""Checks of a trainer's checkpoint: every entry's type and range, and their consistency."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ __all__ = ["check_state"]
 
 
 def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Whether ``trainer`` can go on from ``state``; nothing is changed.
+    """Check that ``trainer`` can resume from ``state``; nothing is changed.
 
-    That the model's arrays fit, and the random generators' states are any, is checked where they are taken over.
+    The model's arrays and the states of random generators are checked where they are loaded.
 
-    identity: what is trained on what, and how, as the state must say it too.
+    identity: the task, data and settings, which must equal those in the state.
 
     Raises:
-        ValueError: an entry is missing, is not what it must be, or does not agree with the others; says which.
+        ValueError: an entry is missing, invalid or inconsistent with others; the message says which.
     """
     missing = trainer.state_dict().keys() - check_table("the state", state).keys()
     if missing:
         raise ValueError(f"it lacks {', '.join(sorted(missing))}")
     for name, own in identity.items():
-        there = state[name]
-        if name == "options" and isinstance(there, Mapping) and not same(there.get("sha256"), own.get("sha256")):
+        saved = state[name]
+        if name == "options" and isinstance(saved, Mapping) and not same(saved.get("sha256"), own.get("sha256")):
             raise ValueError(
-                f"its {trainer.task.samples} are others: they had the SHA-256 {brief(there.get('sha256'))}"
+                f"its {trainer.task.samples} differ: they had the SHA-256 {brief(saved.get('sha256'))}"
             )
-        if not same(there, own):
-            raise ValueError(f"its {name} is {brief(there)}, this run's is {brief(own)}")
+        if not same(saved, own):
+            raise ValueError(f"its {name} is {brief(saved)}, this run's is {brief(own)}")
     epoch = count(0, trainer.settings.epochs)("epoch", state["epoch"])
     steps = _check_place(trainer, epoch, state)
     _check_optimizer(trainer, steps, state["optimizer"])
@@ -46,7 +46,7 @@ def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[st
 
 
 def _check_place(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
-    """The number of steps, with which the loader's position, the sums and the history must agree."""
+    """The number of steps; the loader's position, the sums and the history must be consistent with it."""
     batches, total = len(trainer.loader), len(trainer.task.train)
     position = count(0, batches)("loader['position']", check_table("loader", state["loader"]).get("position"))
     done = epoch * batches + position
@@ -74,7 +74,7 @@ def _check_place(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
 
 
 def _record(place: int, batches: int, counts: bool) -> dict[str, Check]:
-    """What the history says of an epoch; accuracies only where the targets are classes."""
+    """Checks of an epoch's record in the history; accuracies only if the targets are classes."""
     shares = {"accuracy": number(0, 1), "held_out_accuracy": number(0, 1)}
     return {
         "epoch": count(place, place),
@@ -88,13 +88,13 @@ def _record(place: int, batches: int, counts: bool) -> dict[str, Check]:
 
 
 def _check_optimizer(trainer: Trainer, steps: int, state: Any) -> None:
-    """The options must be this run's, but for the learning rate, which the schedule sets; counters cannot be ahead."""
+    """Options must equal this run's, except the learning rate, which the schedule sets; counters cannot be ahead."""
     groups = items(check_table)("optimizer['param_groups']", check_table("optimizer", state).get("param_groups"))
     for place, (group, own) in enumerate(zip(groups, trainer.optimizer.state_dict()["param_groups"], strict=False)):
         for option, value in own.items():
             if option != "lr" and not same(group.get(option), value):
-                there = brief(group.get(option))
-                raise ValueError(f"optimizer: {option} of group {place} is {there}, this run's is {brief(value)}")
+                saved = brief(group.get(option))
+                raise ValueError(f"optimizer: {option} of group {place} is {saved}, this run's is {brief(value)}")
     for key, entries in check_table("optimizer['state']", state.get("state")).items():
         name = f"optimizer['state'][{brief(key)}]"
         count(0, steps)(f"{name}['step']", check_table(name, entries).get("step"))

@@ -1,4 +1,4 @@
-"""Text that a network writes, character by character."""
+"""Sampling text from a network, character by character."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MOST = 10**8  # characters of a text
 def sampled(
     model: TextNetwork, prompt: np.ndarray, length: int, temperature: float, random: np.random.Generator
 ) -> np.ndarray:
-    """The codes (length,) that the network writes after those of ``prompt`` (at least one).
+    """The codes (length,) that the network samples after those of ``prompt`` (at least one).
+
+    Each is drawn from softmax(scores / temperature): a lower temperature favours likely characters.
 
     Raises:
-        CheckpointError: its scores are not finite.
-
-    Each is drawn with the probabilities softmax(scores / temperature): the lower the temperature, the less is dared.
+        CheckpointError: the network's scores are not finite.
     """
     training = model.training
     model.eval()
@@ -42,7 +42,7 @@ def sampled(
                 if not np.isfinite(last).all():
                     raise CheckpointError("the network's weights are too large, its scores are not finite")
                 chances = np.exp((last - last.max()) / temperature)
-                below = np.cumsum(chances / chances.sum())[:-1]  # what is left to 1 is the last one's
+                below = np.cumsum(chances / chances.sum())[:-1]  # the rest up to 1 belongs to the last character
                 written[place] = int(np.searchsorted(below, random.random(), side="right"))
                 codes = written[place : place + 1]
     finally:
@@ -51,7 +51,7 @@ def sampled(
 
 
 def beginning(alphabet: str) -> str:
-    """What a text is begun with where nothing else is said: a new line, if there are lines."""
+    """The default prompt: a newline if the alphabet has one, otherwise its first character."""
     return "\n" if "\n" in alphabet else alphabet[0]
 
 
@@ -61,7 +61,7 @@ class Writer:
     path: the checkpoint, or the folder of the run.
 
     Raises:
-        CheckpointError: there is no such checkpoint, it is damaged, or it is of another task.
+        CheckpointError: there is no such checkpoint, it is damaged, or of another task.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -76,17 +76,17 @@ class Writer:
             alphabet, model = text("alphabet", state["alphabet"]), saved_network(state, "text")
             assert isinstance(model, TextNetwork)
             if len(alphabet) != model.embedding.num_embeddings or len(set(alphabet)) != len(alphabet):
-                raise ValueError(f"its network knows {model.embedding.num_embeddings} characters, not {len(alphabet)}")
+                raise ValueError(f"its network has {model.embedding.num_embeddings} characters, not {len(alphabet)}")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(f"{path} is no checkpoint that writes text: {reason(error)}") from error
+            raise CheckpointError(f"{path} is not a checkpoint that writes text: {reason(error)}") from error
         self.model, self.alphabet = model, alphabet
 
     def write(self, length: int, temperature: float = 0.8, seed: int = 0, prompt: str | None = None) -> str:
-        """The prompt (by default a new line) and ``length`` characters after it, the same for the same seed.
+        """The prompt (by default a newline) and ``length`` more characters, determined by the seed.
 
         Raises:
             ValueError: length is below 1 or above 10**8, temperature is not positive, or the prompt is empty.
-            TextError: the prompt has a character that the network does not know.
+            TextError: the prompt has a character that is not in the network's alphabet.
         """
         if not 1 <= length <= _MOST:
             raise ValueError(f"length={length} must be at least 1 and at most {_MOST}")
@@ -97,7 +97,7 @@ class Writer:
         if prompt is None:
             prompt = beginning(self.alphabet)
         if not prompt:
-            raise ValueError("prompt is empty; give it at least one character")
+            raise ValueError("prompt is empty; it needs at least one character")
         codes = encoded(prompt, self.alphabet)
         random = np.random.Generator(np.random.PCG64(seed))
         return prompt + decoded(sampled(self.model, codes, length, temperature, random), self.alphabet)

@@ -1,4 +1,4 @@
-"""The recurrent networks that the command line trains: one for text, one for series."""
+"""The recurrent networks of the command line: one for text, one for series."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..engine.tensor import Tensor
 
 __all__ = ["RECURRENT_KERNELS", "SeriesNetwork", "TextNetwork"]
 
-# what both run in training
+# the kernels both run in training
 RECURRENT_KERNELS = (
     "recurrent.forward",
     "recurrent.backward",
@@ -26,15 +26,14 @@ States = tuple[Tensor, Tensor]
 
 
 class TextNetwork(nn.Module):
-    """Characters -> scores of the character that comes after each; an LSTM that reads on from batch to batch.
+    """Characters -> scores of the next character after each; an LSTM whose state carries over between batches.
 
-    characters: how many different ones there are.
-    streams: how many texts are read beside each other in training.
+    characters: number of different characters.
+    streams: number of texts read in parallel in training.
     width, hidden, layers, dropout: of the embedding and the LSTM.
 
-    In training the states that a batch ended with are kept in the buffers ``h`` and ``c``, so that a checkpoint holds
-    them; in eval mode they are kept apart from those. No gradient flows from one batch into the one before:
-    backpropagation through time is truncated there.
+    In training, the final states of a batch are stored in the buffers ``h`` and ``c``, so that a checkpoint holds them;
+    in eval mode they are stored separately. Backpropagation through time is truncated at batch boundaries.
     """
 
     h: Tensor
@@ -50,37 +49,37 @@ class TextNetwork(nn.Module):
         self.head = nn.Linear(hidden, characters)
         for name in ("h", "c"):
             self.register_buffer(name, Tensor(np.zeros((layers, streams, hidden), np.float32)))
-        self._read: tuple[np.ndarray, np.ndarray] | None = None
+        self._eval_states: tuple[np.ndarray, np.ndarray] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """x int64 (N, 1 + T): in front whether the row goes on where row n of the batch before ended (1) or begins anew
-        (0), then the codes of T characters -> scores (T * N, characters), step by step."""
-        kept = (self.h.array, self.c.array) if self.training else self._read
-        goes_on = x.array[:, :1].astype(np.float32)
-        if kept is None or kept[0].shape[1] < len(goes_on):
-            kept = (np.zeros((self.h.shape[0], len(goes_on), self.h.shape[2]), np.float32),) * 2
-        h, c = (Tensor(state[:, : len(goes_on)] * goes_on) for state in kept)
+        """x int64 (N, 1 + T): first 1 if the row continues row n of the previous batch and 0 if it starts anew, then
+        the codes of T characters -> scores (T * N, characters), step by step."""
+        previous = (self.h.array, self.c.array) if self.training else self._eval_states
+        continues = x.array[:, :1].astype(np.float32)
+        if previous is None or previous[0].shape[1] < len(continues):
+            previous = (np.zeros((self.h.shape[0], len(continues), self.h.shape[2]), np.float32),) * 2
+        h, c = (Tensor(state[:, : len(continues)] * continues) for state in previous)
         scores, (h, c) = self.step(Tensor(x.array[:, 1:].T), (h, c))
         if self.training:
             for buffer, state in ((self.h, h), (self.c, c)):
-                buffer.array[:, : len(goes_on)] = state.array
+                buffer.array[:, : len(continues)] = state.array
         else:
-            self._read = h.array, c.array
+            self._eval_states = h.array, c.array
         return scores
 
     def step(self, codes: Tensor, states: States | None) -> tuple[Tensor, States]:
-        """codes int64 (T, N) -> scores (T * N, characters), and the states behind them."""
+        """codes int64 (T, N) -> scores (T * N, characters), and the states after them."""
         y, states = self.lstm(self.embedding(codes), states)
         return self.head(self.dropout(y.reshape(-1, y.shape[2]))), states
 
 
 class SeriesNetwork(nn.Module):
-    """The last values of a series -> the next ones; a GRU reads the former one by one.
+    """The last values of a series -> the next ones, by a GRU.
 
-    horizon: how many it says.
+    horizon: number of values to predict.
     hidden: units of the GRU.
 
-    What the network adds up to the last value is learned, so that it begins with the forecast that nothing changes.
+    The network predicts changes from the last value, so it starts near the forecast that nothing changes.
     """
 
     def __init__(self, horizon: int, hidden: int = 32) -> None:

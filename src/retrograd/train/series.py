@@ -1,4 +1,4 @@
-"""``retrograd train series``: a network learns to say what comes next in a series of numbers."""
+"""``retrograd train series``: a network learns to forecast a series of numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SeriesOptions", "SeriesTask", "series_task"]
 
-_PERIODS = 3  # that the network looks back
+_PERIODS = 3  # in the network's input window
 _LEAST_PERIODS = 4
 _HELD_OUT = 0.2
 _SUNSPOTS = 132  # months: eleven years
@@ -45,14 +45,14 @@ _KERNELS = (
 
 @dataclass(frozen=True)
 class SeriesOptions:
-    """What is made of a series.
+    """Options of a series task.
 
     column: of the file; None for the sunspots.
-    period: after how many values it begins to repeat itself; None finds out.
-    horizon: how many values are forecast at once.
+    period: number of values after which the series repeats; None detects it.
+    horizon: number of values to forecast at once.
 
     Raises:
-        ValueError: a value is out of range; names the command's option.
+        ValueError: a value is out of range; the message names the command's option.
     """
 
     column: str | None = None
@@ -71,11 +71,11 @@ class SeriesOptions:
 class SeriesTask(Task):
     """A network with the series it learns from.
 
-    A sample is a window of three periods, standardised by mean and deviation of the training part; its target are the
-    ``horizon`` values that follow. Targets of held-out samples lie in the last fifth of the series; no others do.
+    A sample is a window of three periods, standardised by mean and deviation of the training part; its target is the
+    next ``horizon`` values. The targets of held-out samples, and only these, are in the last fifth of the series.
 
-    series: the numbers; ``first`` is the position of the first that is held out.
-    period, horizon: as SeriesOptions says.
+    series: the numbers; ``first`` is the position of the first held-out one.
+    period, horizon: see SeriesOptions.
     mean, deviation: of the training part.
     """
 
@@ -93,17 +93,17 @@ class SeriesTask(Task):
 
     @cached_property
     def origins(self) -> np.ndarray:
-        """Where the targets of the held-out samples begin."""
+        """The first positions of the held-out targets."""
         return np.arange(self.first, len(self.series.values) - self.horizon + 1)
 
     @cached_property
     def truth(self) -> np.ndarray:
-        """The values that are to be forecast from each origin, (origins, horizon)."""
+        """The values to forecast from each origin, (origins, horizon)."""
         return self.series.values[self.origins[:, np.newaxis] + np.arange(self.horizon)]
 
     @cached_property
     def baselines(self) -> Mapping[str, np.ndarray]:
-        """Forecasts without a network from each origin, by their names."""
+        """Baseline forecasts from each origin, by name."""
         values = self.series.values
         regression = Autoregression(values[: self.first], min(2 * self.period, (self.first - 1) // 3))
         return {
@@ -112,11 +112,11 @@ class SeriesTask(Task):
         }
 
     def forecasts(self, trainer: Trainer) -> np.ndarray:
-        """What the network says from each origin, (origins, horizon)."""
+        """The network's forecasts from each origin, (origins, horizon)."""
         return trainer.scores().astype(np.float64) * self.deviation + self.mean
 
     def result(self, trainer: Trainer) -> str:
-        others = "; ".join(f"{name} {errors(found, self.truth)[0]:.4g}" for name, found in self.baselines.items())
+        others = "; ".join(f"{name} {errors(forecast, self.truth)[0]:.4g}" for name, forecast in self.baselines.items())
         return (
             f"mean absolute error {errors(self.forecasts(trainer), self.truth)[0]:.4g} over the next {self.horizon} "
             f"values of the held-out part, after {counted(trainer.epoch, 'epoch')}; {others}"
@@ -129,11 +129,11 @@ class SeriesTask(Task):
 
 
 def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
-    """A GRU and a series: a column of a CSV file, or if path is None the sunspots that come with the package.
+    """A GRU and a series: a column of a CSV file, or the bundled sunspots if path is None.
 
     Raises:
-        TrainingError: the file cannot be used, or the series is constant, too short, or like itself at no distance.
-        RuntimeError: the data file of the package is missing or damaged.
+        TrainingError: the file cannot be used, or the series is constant, too short, or has no period.
+        RuntimeError: the bundled data file is missing or damaged.
     """
     try:
         series = load_sunspots() if path is None else read_series(path, options.column or "")
@@ -144,7 +144,7 @@ def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
     first = len(values) - int(len(values) * _HELD_OUT)
     if values[:first].min() == values[:first].max():
         raise TrainingError(f"{name}: the first {first:,} values are all {values[0]:g}; there is nothing to learn")
-    period = options.period or (_SUNSPOTS if path is None else _found_period(name, values[:first]))
+    period = options.period or (_SUNSPOTS if path is None else _detected_period(name, values[:first]))
     _check_length(name, len(values), first, period, options.horizon)
     mean, deviation = float(values[:first].mean()), float(values[:first].std())
     scaled = ((values - mean) / deviation).astype(np.float32)
@@ -164,32 +164,32 @@ def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
         mean=mean,
         deviation=deviation,
         kernels=_KERNELS,
-        source=f"{name}{', files/ATTRIBUTION.txt says whose' if path is None else ''}",
+        source=f"{name}{', see files/ATTRIBUTION.txt' if path is None else ''}",
         network=network,
         options={**used, "sha256": hashlib.sha256(values.astype("<f8").tobytes()).hexdigest()},
         warmup=0.05,
     )
 
 
-def _found_period(name: str, values: np.ndarray) -> int:
-    found = period_of(values)
-    if found is None:
+def _detected_period(name: str, values: np.ndarray) -> int:
+    period = period_of(values)
+    if period is None:
         raise TrainingError(
-            f"{name}: the {len(values):,} values to train on are like themselves at no distance, so no period was "
-            "found; give one with --period, or a longer series"
+            f"{name}: no period found in the {len(values):,} values to train on; pass one with --period, or a longer "
+            "series"
         )
-    return max(found, 2)
+    return max(period, 2)
 
 
 def _check_length(name: str, size: int, first: int, period: int, horizon: int) -> None:
     if size < _LEAST_PERIODS * period:
         raise TrainingError(
-            f"{name}: {size:,} values are fewer than {_LEAST_PERIODS} periods of {period}; give a longer series, or a "
+            f"{name}: {size:,} values are fewer than {_LEAST_PERIODS} periods of {period}; pass a longer series, or a "
             "shorter --period"
         )
     spare = min(first - _PERIODS * period, size - first)
     if spare < horizon:
-        remedy = f"choose a --horizon of {spare} at most" if spare > 0 else "give a longer one, or a shorter --period"
+        remedy = f"choose a --horizon of at most {spare}" if spare > 0 else "pass a longer one, or a shorter --period"
         raise TrainingError(
             f"{name}: {size:,} values, of which {first:,} are trained on, are too few for windows of {_PERIODS} "
             f"periods of {period} and the {horizon} values after them; {remedy}"
@@ -197,6 +197,6 @@ def _check_length(name: str, size: int, first: int, period: int, horizon: int) -
 
 
 def _windows(values: np.ndarray, look: int, horizon: int, start: int, stop: int) -> TensorDataset:
-    """The samples whose targets lie in values[start:stop]: x (look,), the target (horizon,)."""
+    """The samples whose targets are in values[start:stop]: x (look,), target (horizon,)."""
     both = np.lib.stride_tricks.sliding_window_view(values, look + horizon)[start - look : stop - look - horizon + 1]
     return TensorDataset(np.ascontiguousarray(both[:, :look]), np.ascontiguousarray(both[:, look:]))

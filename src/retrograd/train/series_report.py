@@ -1,4 +1,4 @@
-"""What the report says of a run on a series: forecasts beside the truth, and their errors beside simpler ones."""
+"""The report of a run on a series: forecasts compared with the truth, and errors with baselines."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ _STYLE = """.errors td, .errors th { padding: .4rem .6rem .4rem 0; border-bottom
 
 
 def series_page(task: SeriesTask, trainer: Trainer) -> Page:
-    """Forecasts from every position of the held-out part."""
+    """The page, from forecasts at every position of the held-out part."""
     history, values = trainer.history, task.series.values
-    found = {"the network": task.forecasts(trainer), **task.baselines}
-    off = {name: errors(forecast, task.truth) for name, forecast in found.items()}
+    by_method = {"the network": task.forecasts(trainer), **task.baselines}
+    error_of = {name: errors(forecast, task.truth) for name, forecast in by_method.items()}
     regression, season = task.baselines
     lines = {"training": [r["loss"] for r in history], "held out": [r["held_out_loss"] for r in history]}
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     return Page(
-        headline=f"mean absolute error {off['the network'][0]:.4g}",
+        headline=f"mean absolute error {error_of['the network'][0]:.4g}",
         subtitle=f"{task.first:,} values to train on, {len(values) - task.first:,} held out, a period of "
         f"{task.period}, {counted(len(history), 'epoch')}, seed {trainer.settings.seed}",
         facts={
-            f"mean absolute error, next {task.horizon}": f"{off['the network'][0]:.4g}",
-            regression: f"{off[regression][0]:.4g}",
-            season: f"{off[season][0]:.4g}",
+            f"mean absolute error, next {task.horizon}": f"{error_of['the network'][0]:.4g}",
+            regression: f"{error_of[regression][0]:.4g}",
+            season: f"{error_of[season][0]:.4g}",
             "training time": duration(trainer.seconds),
             "parameters": f"{parameters:,}",
         },
         curves=f"<div>{curves('Mean squared error, standardised', lines)}</div>"
-        f"<div><h2>Errors on the held-out part</h2>{_errors(off)}</div>",
+        f"<div><h2>Errors on the held-out part</h2>{_errors(error_of)}</div>",
         body=filled(
             "report_series.html",
-            picture=_picture(task, found["the network"]),
+            picture=_picture(task, by_method["the network"]),
             horizon=str(task.horizon),
-            steps=_steps(task, found),
+            steps=_steps(task, by_method),
         ),
         style=_STYLE,
     )
 
 
-def _picture(task: SeriesTask, found: np.ndarray) -> str:
-    """The last part of the series, with the forecasts that follow each other without overlapping."""
-    values, shown = task.series.values, min(task.period, task.first)
-    start = task.first - shown
+def _picture(task: SeriesTask, forecast: np.ndarray) -> str:
+    """The last part of the series, with consecutive forecasts that do not overlap."""
+    values = task.series.values
+    start = task.first - min(task.period, task.first)
     pieces = [
-        (int(task.origins[row]) - start, [float(value) for value in found[row]])
-        for row in range(0, len(found), task.horizon)
+        (int(task.origins[row]) - start, [float(value) for value in forecast[row]])
+        for row in range(0, len(forecast), task.horizon)
     ]
 
     def label(place: int) -> str:
@@ -74,8 +74,8 @@ def _picture(task: SeriesTask, found: np.ndarray) -> str:
     return forecasts("Held-out part", values[start:].tolist(), {name: pieces}, label)
 
 
-def _errors(off: dict[str, tuple[float, float]]) -> str:
-    best = [min(error[column] for error in off.values()) for column in (0, 1)]
+def _errors(error_of: dict[str, tuple[float, float]]) -> str:
+    best = [min(error[column] for error in error_of.values()) for column in (0, 1)]
     lines = "".join(
         f"<tr><td>{escape(name)}</td>"
         + "".join(
@@ -83,14 +83,14 @@ def _errors(off: dict[str, tuple[float, float]]) -> str:
             for error, least in zip(row, best, strict=True)
         )
         + "</tr>"
-        for name, row in off.items()
+        for name, row in error_of.items()
     )
     head = "<tr><th>forecast by</th><th>mean absolute</th><th>root mean square</th></tr>"
     return f'<table class="errors">{head}{lines}</table>'
 
 
-def _steps(task: SeriesTask, found: dict[str, np.ndarray]) -> str:
-    """Mean absolute errors by how far ahead was forecast."""
+def _steps(task: SeriesTask, by_method: dict[str, np.ndarray]) -> str:
+    """Mean absolute errors by number of steps ahead."""
     horizon = task.horizon
     ahead = sorted({1, max(1, horizon // 4), max(1, horizon // 2), max(1, 3 * horizon // 4), horizon})
     head = "".join(f"<th>{step}</th>" for step in ahead)
@@ -98,6 +98,6 @@ def _steps(task: SeriesTask, found: dict[str, np.ndarray]) -> str:
         f"<tr><td>{escape(name)}</td>"
         + "".join(f"<td>{errors(forecast[:, step - 1], task.truth[:, step - 1])[0]:.4g}</td>" for step in ahead)
         + "</tr>"
-        for name, forecast in found.items()
+        for name, forecast in by_method.items()
     )
     return f'<table class="errors"><tr><th>values ahead</th>{head}</tr>{lines}</table>'

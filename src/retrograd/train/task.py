@@ -1,4 +1,4 @@
-"""What is trained (Task) and how (Settings)."""
+"""What to train (Task) and how (Settings)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["Settings", "Task"]
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides the final weights, besides the data and the network; part of every checkpoint.
+    """Everything that determines the final weights besides the data and the network; part of every checkpoint.
 
     lr: Adam's learning rate at the first step; it falls to 0 along half a cosine.
     kernels: "compiled" or "textbook".
 
     Raises:
-        ValueError: a value is out of range; names the command's option.
+        ValueError: a value is out of range; the message names the command's option.
     """
 
     epochs: int = 20
@@ -45,7 +45,7 @@ class Settings:
             kind: Any = {"lr": (int, float), "kernels": str}.get(option.name, int)
             if isinstance(value, bool) or not isinstance(value, kind):
                 name = option.name.replace("_", "-")
-                raise ValueError(f"{name}={brief(value)} is a {type(value).__name__}, which it cannot be")
+                raise ValueError(f"{name}={brief(value)} cannot be a {type(value).__name__}")
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs={self.epochs} and batch-size={self.batch_size} must be at least 1")
         for name, value, most in (("epochs", self.epochs, 10**6), ("batch-size", self.batch_size, 10**9)):
@@ -63,7 +63,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """The settings that ``as_dict`` gave.
+        """The settings from the result of ``as_dict``.
 
         Raises:
             ValueError: a value is missing, unknown or out of range.
@@ -76,18 +76,18 @@ class Settings:
 
 @dataclass(kw_only=True)
 class Task:
-    """A network with the data it learns from. What is special to a kind of data is in a subclass.
+    """A network with the data it learns from; a subclass for each kind of data.
 
     train, held_out: samples (x, target); the network never learns from the held-out ones.
     augment: changes a batch of x (N, ...) before each step, drawing from ``retrograd``'s generator.
-    source: where the data come from, for the report.
-    kernels: compiled kernels that training runs, so that all cores can compile them before the first step.
-    network: {"name": ..., "arguments": {...}}, from which networks.py builds the model again.
-    options: what else decides which data there are; a run that goes on must have the same.
-    warmup: the share of all steps in which the learning rate rises.
+    source: the origin of the data, for the report.
+    kernels: the compiled kernels of training, so that all cores can compile them before the first step.
+    network: {"name": ..., "arguments": {...}}, from which networks.py rebuilds the model.
+    options: anything else that determines the data; a resumed run must have the same.
+    warmup: the fraction of all steps in which the learning rate rises.
 
-    Of a subclass, ``samples`` is what its samples are called; ``shuffle`` whether they come in a new order each epoch;
-    ``held_out_batch`` how many held-out ones are computed at once.
+    Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch;
+    ``held_out_batch``, the batch size of held-out samples.
     """
 
     samples: ClassVar[str]
@@ -111,20 +111,20 @@ class Task:
         return cross_entropy(output, target)
 
     def check(self) -> None:
-        """Look at the data before any time is spent on them.
+        """Check the data before training.
 
         Raises:
-            TrainingError: they cannot be trained on; says why.
+            TrainingError: the data cannot be trained on; the message says why.
         """
 
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint says of the task, and must say when a run goes on."""
+        """The entries of a checkpoint that must be the same when a run resumes."""
         return {"network": dict(self.network), "options": dict(self.options)}
 
     def result(self, trainer: Trainer) -> str:
-        """How a finished run went, in a line."""
+        """The result of a finished run, in one line."""
         raise NotImplementedError(f"{type(self).__name__} must define result(trainer)")
 
     def page(self, trainer: Trainer) -> Page:
-        """What the report says of a run."""
+        """The report of a run."""
         raise NotImplementedError(f"{type(self).__name__} must define page(trainer)")

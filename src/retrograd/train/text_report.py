@@ -1,4 +1,4 @@
-"""What the report says of a run on text: bits per character beside n-grams, what surprised the network, and samples."""
+"""The report of a run on text: bits per character compared with n-grams, surprising characters, and samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["text_page"]
 
 _TEMPERATURES = (0.5, 0.8, 1.0)
 _SAMPLE = 600
-_SHOWN = 900  # characters of the text whose surprise is shown
+_SHOWN = 900  # characters of the surprise plot
 _STYLE = """pre { margin: .75rem 0 0; white-space: pre-wrap; overflow-wrap: anywhere; }
 pre { font: .8rem/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
 .heat span { background: rgb(var(--bad) / var(--b)); border-radius: 2px; }
@@ -33,10 +33,10 @@ pre { font: .8rem/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
 
 
 def text_page(task: TextTask, trainer: Trainer) -> Page:
-    """Reads the last part of the text, and writes some."""
-    history, found, grams = trainer.history, task.bits(trainer), task.baselines
+    """The page, from an evaluation on the last part of the text and samples."""
+    history, result, grams = trainer.history, task.bits(trainer), task.baselines
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    best, behind = task.best_grams, task.shortfall(trainer, found).removeprefix(". ")
+    best, shortfall = task.best_grams, task.shortfall(trainer, result).removeprefix(". ")
     level = f"{best}-grams, held out", task.held_out_baseline()
     lines = {
         "training": [record["loss"] / math.log(2) for record in history],
@@ -44,33 +44,33 @@ def text_page(task: TextTask, trainer: Trainer) -> Page:
     }
     rows = {"all characters alike": math.log2(len(task.corpus.alphabet))}
     rows |= {f"{n}-grams" if n > 1 else "characters by how frequent they are": b for n, b in enumerate(grams, 1)}
-    rows |= {"the network": found}
+    rows |= {"the network": result}
     return Page(
-        headline=f"{found:.3f} bits per character",
+        headline=f"{result:.3f} bits per character",
         subtitle=f"{len(task.corpus.codes):,} characters, {len(task.corpus.alphabet)} different ones, "
         f"{counted(len(history), 'epoch')}, seed {trainer.settings.seed}",
         facts={
-            "bits per character": f"{found:.3f}",
+            "bits per character": f"{result:.3f}",
             f"with {best}-grams": f"{grams[best - 1]:.3f}",
             "training time": duration(trainer.seconds),
             "parameters": f"{parameters:,}",
         },
         curves=f"<div>{curves('Bits per character', lines, level=level)}</div>"
         f"<div><h2>The last 5 % of the text</h2>{bars_table(rows, '{:.3f}', 'bits')}"
-        f"{f'<p>{escape(behind)}.</p>' if behind else ''}</div>",
+        f"{f'<p>{escape(shortfall)}.</p>' if shortfall else ''}</div>",
         body=filled("report_text.html", surprise=_surprise(task, trainer), samples=_samples(task, trainer)),
         style=_STYLE,
     )
 
 
 def _surprise(task: TextTask, trainer: Trainer) -> str:
-    """The beginning of the first stream of the last part, each character the darker the more bits it took."""
+    """The start of the first stream of the last part, each character darker the more bits it took."""
     codes, surprise = [], []
     with no_grad():
         trainer.model.eval()
         for x, target in task.tests():
-            first = x.shape[0]  # scores stand step by step: those of the first stream are every so many
-            scores = trainer.model(x).array[::first].astype(np.float64)
+            streams = x.shape[0]  # scores are ordered by step, then stream
+            scores = trainer.model(x).array[::streams].astype(np.float64)
             scores -= scores.max(1, keepdims=True)
             truth = target.array[0]
             log = scores[np.arange(len(truth)), truth] - np.log(np.exp(scores).sum(1))

@@ -1,4 +1,4 @@
-"""Trainer: fit()'s loop for a task, which can be stopped at any moment and goes on as if nothing had happened."""
+"""Trainer: fit()'s loop for a task, which can be stopped at any time and resumed exactly."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ CHECKPOINT = "checkpoint.npz"
 
 
 class Trainer(Fit):
-    """Trains ``task.model`` with Adam as ``settings`` say.
+    """Trains ``task.model`` with Adam and ``settings``.
 
-    output: the folder that gets ``checkpoint.npz``.
+    output: the folder for ``checkpoint.npz``.
     checkpoint_every: steps between checkpoints; None writes one after every epoch. There is always one before the first
         step and one after the last.
-    lock: the lock of ``output``, if the caller has it; else ``run`` takes it.
+    lock: the lock of ``output``, if the caller holds it; otherwise ``run`` acquires it.
 
-    ``run()`` trains until the last epoch is done, ``load_checkpoint()`` before it takes up a run that was stopped or
-    killed: the weights it ends with are bit for bit those of a run that was not. ``history`` has one dict per epoch.
+    ``run()`` trains to the last epoch. Call ``load_checkpoint()`` first to resume a run that was stopped or killed: the
+    final weights are bitwise those of an uninterrupted run. ``history`` has one dict per epoch.
 
     Raises:
         ValueError: checkpoint_every is not positive.
@@ -70,39 +70,39 @@ class Trainer(Fit):
         self.stop_request = StopRequest()
 
     def run(self) -> None:
-        """Train from where the trainer stands to the last epoch, writing checkpoints on the way.
+        """Train from the current state to the last epoch, writing checkpoints.
 
         Raises:
-            TrainingError: bad data, or a loss that is NaN or infinite; says where. No checkpoint holds such numbers.
-            CheckpointError: a checkpoint could not be written, the earlier one is unchanged; or another run is under
-                way in this folder.
-            Stopped: on Ctrl-C or SIGTERM, after the step under way and with a checkpoint.
+            TrainingError: bad data, or a loss that is NaN or infinite; the message says where. No checkpoint holds such
+                numbers.
+            CheckpointError: a checkpoint could not be written (the earlier one is unchanged), or another run uses this
+                folder.
+            Stopped: on Ctrl-C or SIGTERM, after the current step and with a checkpoint.
         """
         self.task.check()
         with RunLock(self.output) if self.lock is None else nullcontext(), use_kernels(self.settings.kernels):
-            compile_ahead(self.task.kernels)  # there is nothing to save yet: Ctrl-C ends it at once
+            compile_ahead(self.task.kernels)  # nothing to save yet, so Ctrl-C stops at once
             with StopRequest() as self.stop_request:
                 self.train(self.settings.epochs)
 
     def remedy(self) -> str:
         return (
-            f". {self.path} still holds the last checkpoint; a smaller lr than {self.settings.lr} may help, or the "
-            "data is at fault"
+            f". {self.path} still holds the last checkpoint; try an lr below {self.settings.lr}, or check the data"
         )
 
     def scores(self) -> np.ndarray:
-        """The network's outputs for the held-out samples, in eval mode, one below the other."""
+        """The network's outputs for the held-out samples, in eval mode, concatenated."""
         self.model.eval()
         with no_grad():
-            found = [self.model(x).array for x, _ in DataLoader(self.task.held_out, self.task.held_out_batch)]
+            outputs = [self.model(x).array for x, _ in DataLoader(self.task.held_out, self.task.held_out_batch)]
         self.model.train()
-        return np.concatenate(found)
+        return np.concatenate(outputs)
 
     # ---- checkpoints ---------------------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path:
-        """Where the checkpoint is."""
+        """The path of the checkpoint."""
         return self.output / CHECKPOINT
 
     @property
@@ -110,24 +110,24 @@ class Trainer(Fit):
         return self.epoch >= self.settings.epochs
 
     def save_checkpoint(self) -> None:
-        """Replace the checkpoint by where the trainer stands now.
+        """Write the current state to the checkpoint.
 
         Raises:
-            TrainingError: a parameter holds NaN or infinity; the earlier checkpoint is worth more.
+            TrainingError: a parameter holds NaN or infinity; the earlier checkpoint is kept.
             CheckpointError: it could not be written; the earlier one is unchanged.
         """
         if bad := bad_parameter(self.model):
             raise TrainingError(
                 f"after step {self.steps}, {bad}; {self.path} still holds the last checkpoint; "
-                f"a smaller lr than {self.settings.lr} may help"
+                f"try an lr below {self.settings.lr}"
             )
         save_checkpoint(self.path, self.state_dict())
 
     def load_checkpoint(self) -> None:
-        """Stand where the checkpoint says. Everything is checked first: a call that fails has changed nothing.
+        """Restore the state of the checkpoint. Everything is checked first: a failed call changes nothing.
 
         Raises:
-            CheckpointError: there is none; it is damaged; or it is of another task, other settings or another network.
+            CheckpointError: there is no checkpoint, it is damaged, or its task, settings or network differ.
         """
         state = load_checkpoint(self.path)
         try:
@@ -135,14 +135,14 @@ class Trainer(Fit):
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"{self.path} does not fit this run: {error}") from error
 
-    def _what(self) -> dict[str, Any]:
-        """What is trained on what, and how; must be the same when a run goes on."""
+    def _identity(self) -> dict[str, Any]:
+        """The task, data and settings, which must be the same when a run resumes."""
         return {"task": self.task.name, "settings": self.settings.as_dict(), **self.task.identity()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the trainer stands; arrays are shared with the model and the optimiser."""
+        """The trainer's state; arrays are shared with the model and the optimiser."""
         return {
-            **self._what(),
+            **self._identity(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "loader": self.loader.state_dict(),
@@ -155,21 +155,21 @@ class Trainer(Fit):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Stand where ``state`` says; if it does not fit, everything stays as it was.
+        """Restore ``state``; if it does not fit, nothing is changed.
 
         Raises:
-            ValueError, TypeError, KeyError, RuntimeError: a part is missing or does not fit; says which.
+            ValueError, TypeError, KeyError, RuntimeError: a part is missing or does not fit; the message says which.
         """
-        check_state(self, self._what(), state)
+        check_state(self, self._identity(), state)
         before = self.state_dict()
         before["model"] = {name: tensor.array.copy() for name, tensor in before["model"].items()}
         try:
-            self._take_over(state)
+            self._restore(state)
         except Exception:
-            self._take_over(before)
+            self._restore(before)
             raise
 
-    def _take_over(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: Mapping[str, Any]) -> None:
         self.loader.load_state_dict(state["loader"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.model.load_state_dict(state["model"])
@@ -179,7 +179,7 @@ class Trainer(Fit):
 
 
 class _Checkpoints(Callback):
-    """Writes the trainer's checkpoints, and stops it after a step when a signal asks for that."""
+    """Writes the trainer's checkpoints, and stops it after a step if a signal requests it."""
 
     def __init__(self, trainer: Trainer, every: int | None) -> None:
         self.trainer, self.every = trainer, every
@@ -189,21 +189,21 @@ class _Checkpoints(Callback):
             self.trainer.save_checkpoint()
 
     def on_step_end(self, fit: Fit, samples: int) -> None:
-        self._stop_if_asked()
+        self._stop_if_requested()
         if self.every and fit.steps % self.every == 0:
             self.trainer.save_checkpoint()
 
     def on_epoch_end(self, fit: Fit, record: dict[str, Any]) -> None:
         self.trainer.save_checkpoint()
         if not self.trainer.finished:
-            self._stop_if_asked()
+            self._stop_if_requested()
 
-    def _stop_if_asked(self) -> None:
+    def _stop_if_requested(self) -> None:
         trainer = self.trainer
         if trainer.stop_request.number is not None:
             trainer.save_checkpoint()
             raise Stopped(
                 f"stopped after step {trainer.steps} of {trainer.epochs * len(trainer.loader)}; "
-                f"{trainer.path} holds everything to go on",
+                f"{trainer.path} holds everything to resume",
                 trainer.stop_request.number,
             )

@@ -1,4 +1,4 @@
-"""PyTorch's paths to the data tools, ``retrograd.utils.data``, and to recomputation, ``retrograd.utils.checkpoint``."""
+"""PyTorch's import paths: ``retrograd.utils.data`` and ``retrograd.utils.checkpoint``."""
 
 from . import checkpoint, data
 

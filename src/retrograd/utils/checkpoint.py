@@ -1,4 +1,4 @@
-"""Checkpointing: saved tensors are dropped in forward and computed again in backward. ``torch.utils.checkpoint``."""
+"""Checkpointing: saved tensors are dropped in forward and recomputed in backward. ``torch.utils.checkpoint``."""
 
 from __future__ import annotations
 
@@ -20,32 +20,31 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """function(*args, **kwargs), keeping only the arguments: a backward runs the function again, as far as it must.
+    """function(*args, **kwargs), keeping only the arguments: backward runs the function again, as far as necessary.
 
-    Calls may be nested, gradients flow to arguments and parameters alike, and derivatives of any order work. The
-    function must do the same in every run; what it changes besides, such as the running statistics of BatchNorm, it
-    changes twice.
+    Calls may be nested, gradients flow to arguments and parameters, and derivatives of any order work. The function
+    must do the same in every run; its side effects, such as updates of BatchNorm's running statistics, happen twice.
 
     Args:
         function: a Module or any other function of Tensors.
-        use_reentrant: only False exists.
-        preserve_rng_state: let the second run draw the random numbers of the first.
+        use_reentrant: only False is supported.
+        preserve_rng_state: draw the same random numbers in the second run.
 
     Raises:
         ValueError: use_reentrant is True.
-        RuntimeError: in the backward, if the second run differs from the first.
+        RuntimeError: in backward, if the second run differs from the first.
     """
     if use_reentrant:
         raise ValueError(
-            "checkpoint: use_reentrant=True is not supported; leave it out, the other way gives the same gradients"
+            "checkpoint: use_reentrant=True is not supported; leave it out, the gradients are the same"
         )
     if not is_grad_enabled():
         return function(*args, **kwargs)
-    around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext
     if preserve_rng_state:
         state = get_rng_state()
-        around = lambda: _random_numbers_from(state)  # noqa: E731
-    return Region(function, args, kwargs, around).run()
+        context = lambda: _random_numbers_from(state)  # noqa: E731
+    return Region(function, args, kwargs, context).run()
 
 
 def checkpoint_sequential(
@@ -55,7 +54,7 @@ def checkpoint_sequential(
     use_reentrant: bool = False,
     preserve_rng_state: bool = True,
 ) -> Any:
-    """The functions one after the other, in ``segments`` parts of about equal length, all but the last checkpointed.
+    """The functions in sequence, in ``segments`` parts of about equal length, all but the last checkpointed.
 
     Args:
         functions: a Sequential, or a list of modules or functions of one argument.
@@ -87,9 +86,9 @@ def checkpoint_sequential(
 
 @contextmanager
 def _random_numbers_from(state: dict[str, Any]) -> Iterator[None]:
-    found = get_rng_state()
+    before = get_rng_state()
     set_rng_state(state)
     try:
         yield
     finally:
-        set_rng_state(found)
+        set_rng_state(before)

@@ -1,4 +1,4 @@
-"""``retrograd.data`` under the path that PyTorch scripts import."""
+"""``retrograd.data`` under PyTorch's import path."""
 
 from ..absent import attach_to_module
 from ..data import (

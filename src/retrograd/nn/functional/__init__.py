@@ -1,7 +1,7 @@
-"""Layers as functions: PyTorch's ``torch.nn.functional``, its names, argument order and defaults.
+"""Layers as functions, with the names, argument order and defaults of ``torch.nn.functional``.
 
-N batch, Ci/Co channels, I/R/O extents of input, kernel and output. A function stands with its operator in ``ops``; here
-are those that exist once for each number of axes.
+N batch, Ci/Co channels, I/R/O extents of input, kernel and output. Most functions are defined in ``ops``; this package
+defines those with one version per number of axes.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Convolution over 1, 2 or 3 axes of positions, from one code, and its transpose; x may come without its batch axis."""
+"""Convolution and transposed convolution over 1, 2 or 3 axes, from one implementation; the batch axis is optional."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ def conv2d(
 
     padding: an int, one per axis, a pair (low, high) per axis, or a word:
         "valid"                none
-        "same", "same_upper"   just enough for O = I/stride, rounded up; an odd one goes to the high side
-        "same_lower"           the same, an odd one goes to the low side
-        "causal"               dilation*(R-1) low: output o reads nothing behind o*stride; O = I/stride, rounded up
-    padding_mode: what stands there: "zeros"; "reflect", x mirrored at its first and last position; "replicate", these
-        repeated; "circular", x once more.
-    algorithm: how it is computed, in both directions, which ``conv_plan`` prints: "auto" chooses by a model of the
-        shapes, "exact" does so without transforms (as within ``exact_convolution``), "direct" is the one without
-        transforms, and "depthwise", "pointwise" and "winograd" are refused where a convolution has not what they need.
-        "singa", "mxnet", "pytorch" and "numpy_ml" are of the textbook set, see ``use_kernels``.
-    workspace: MB (of 1024*1024 bytes) of temporary memory that an algorithm may use, in every pass; None without limit.
-        Where the one chosen does not fit, another one is taken; the same one makes the same bits, whatever the limit.
+        "same", "same_upper"   just enough for O = I/stride, rounded up; the odd element on the high side
+        "same_lower"           the same, the odd element on the low side
+        "causal"               dilation*(R-1) low: output o reads nothing after o*stride; O = I/stride, rounded up
+    padding_mode: the values there: "zeros"; "reflect", input mirrored at its first and last position; "replicate",
+        these repeated; "circular", input wrapped around.
+    algorithm: of the forward and backward passes; ``conv_plan`` prints it. "auto" chooses from the shapes by a cost
+        model, "exact" does so without transforms (as within ``exact_convolution``), "direct" is the one without
+        transforms; "depthwise", "pointwise" and "winograd" are refused for convolutions they cannot compute. "singa",
+        "mxnet", "pytorch" and "numpy_ml" are in the textbook set, see ``use_kernels``.
+    workspace: limit in MB (1024*1024 bytes) on an algorithm's temporary memory in every pass; None means no limit. If
+        the chosen algorithm does not fit, another is used; the result of each is bitwise the same under any limit.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ; a size is no integer.
+        TypeError: an operand is not a floating-point Tensor, or their dtypes differ; a size is not an integer.
         ValueError: the shapes do not fit each other, the groups or the window; an option is out of range; the algorithm
-            cannot compute this convolution; the workspace is too little.
+            cannot compute this convolution; workspace is too small.
     """
     return conv_nd(
         "conv2d", 2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
@@ -139,19 +139,19 @@ def conv_transpose2d(
 
     padding: an int, one per axis, a pair (low, high) per axis, or a word:
         "valid"                none
-        "same", "same_upper"   O = I*stride, as in TensorFlow; an odd number is cut off at the high side
-        "same_lower"           O = I*stride, an odd number is cut off at the low side
-        "causal"               O = I*stride, all is cut off at the high side: y[o] depends on x[i], i*stride <= o, only
-    padding_mode: what stands before and behind x. "zeros", or, what PyTorch does not have, "reflect", "replicate" and
-        "circular": y[o] is then the sum over all integers i and all r with i*stride + r*dilation - low = o, and x goes
-        on as ``pad`` continues it. So a circular one with O = I*stride is the gradient of a circular convolution.
-    output_size: the extents *O wanted, or the whole shape, where the stride leaves a choice; instead of output_padding.
-    adj: MXNet's name of output_padding.
-    target_shape: MXNet's way to say *O: padding is what is too much, an odd one larger at the low side.
+        "same", "same_upper"   O = I*stride, as in TensorFlow; the odd element is cropped on the high side
+        "same_lower"           O = I*stride, the odd element is cropped on the low side
+        "causal"               O = I*stride, all cropped on the high side: y[o] depends only on x[i], i*stride <= o
+    padding_mode: the values before and after x: "zeros", or, unlike PyTorch, "reflect", "replicate" and "circular":
+        y[o] is then the sum over all integers i and all r with i*stride + r*dilation - low = o, with x continued as by
+        ``pad``. So a circular one with O = I*stride is the gradient of a circular convolution.
+    output_size: the extents *O, or the whole shape, where the stride allows several; instead of output_padding.
+    adj: MXNet's name for output_padding.
+    target_shape: MXNet's argument for *O: padding is the excess, the odd element on the low side.
     algorithm, workspace: as in ``conv2d``.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ; a size is no integer.
+        TypeError: an operand is not a floating-point Tensor, or their dtypes differ; a size is not an integer.
         ValueError: the shapes do not fit each other, the groups or the window; an option is out of range, or two of
             padding, output_padding, output_size, adj and target_shape contradict each other.
     """

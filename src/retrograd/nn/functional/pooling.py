@@ -1,4 +1,4 @@
-"""Pooling over 1, 2 or 3 axes of positions, from one code; x may come without its batch axis."""
+"""Pooling over 1, 2 or 3 axes, from one implementation; the batch axis is optional."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window; padding is never chosen, NaN always, of equal ones the first.
+    """The largest element of each window (the first of equal ones); padding is never it, NaN always is.
 
-    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat places in *I)
+    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
     to kernel_size.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: input does not fit the window.
     """
     return max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -93,11 +93,11 @@ def avg_pool2d(
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
     O = (I + padding on both sides - R)//stride + 1, rounded up with ``ceil_mode``; stride defaults to kernel_size.
 
-    count_include_pad: padding counts as zeros in the mean, but not what ``ceil_mode`` adds behind it.
+    count_include_pad: padding counts as zeros in the mean, except for positions that ``ceil_mode`` adds after it.
     divisor_override: divide the sum by this instead.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: input does not fit the window, or divisor_override is 0.
     """
     return avg_pool_nd(
@@ -121,14 +121,14 @@ def avg_pool3d(
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean of windows that share the input out evenly, O of them per axis.
+    """The mean of O windows per axis that divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
-    ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None stands for I.
+    ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
 
     Raises:
-        TypeError: input is no floating-point Tensor, or output_size holds something else than integers and None.
-        ValueError: input or output_size has another number of axes, or an extent is less than 1.
+        TypeError: input is not a floating-point Tensor, or output_size holds anything but integers and None.
+        ValueError: input or output_size has the wrong number of axes, or an extent is less than 1.
     """
     return adaptive_avg_pool_nd("adaptive_avg_pool2d", 2, input, output_size)
 
@@ -144,11 +144,11 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest element of windows that share the input out evenly, O of them per axis.
+    """The largest element of O windows per axis that divide the input evenly.
 
-    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat places in *I)
+    input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
 
-    Windows, output_size and what is raised are those of ``adaptive_avg_pool2d``; of equal elements the first counts.
+    Windows, output_size and errors are those of ``adaptive_avg_pool2d``; the first of equal elements counts.
     """
     return adaptive_max_pool_nd("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
@@ -166,13 +166,13 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The norm (sum of input**p)**(1/p) of each window, p = norm_type; an infinite p gives the largest |input|.
+    """The norm (sum of input**p)**(1/p) of each window, p = norm_type; p = inf gives the largest |input|.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
-    window that is then cut off counts as if it were whole and of the same mean. Where a norm is 0, so is its gradient.
+    truncated window counts as if it were whole with the same mean. Where a norm is 0, so is its gradient.
 
     Raises:
-        TypeError: input is no floating-point Tensor, or norm_type no number.
+        TypeError: input is not a floating-point Tensor, or norm_type is not a number.
         ValueError: input does not fit the window, or norm_type is 0 or NaN.
     """
     return lp_pool_nd("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
@@ -196,15 +196,15 @@ def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Zeros with the elements of input at the places they were taken from by ``max_pool2d(..., return_indices=True)``.
+    """Zeros with the elements of input at the positions ``max_pool2d(..., return_indices=True)`` took them from.
 
     input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
-    every axis. output_size: another I, less than a stride away (pooling forgets the rest of a division); its shape may
-    be given with N and C. Where places meet, the last element counts.
+    every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it may
+    include N and C. Where indices coincide, the last element counts.
 
     Raises:
-        TypeError: input is no floating-point Tensor or indices no int64 Tensor.
-        ValueError: shapes do not fit, or an index lies outside of the output.
+        TypeError: input is not a floating-point Tensor, or indices is not an int64 Tensor.
+        ValueError: shapes do not fit, or an index is outside the output.
     """
     return max_unpool_nd("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
 
@@ -213,7 +213,7 @@ def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """What ``max_pool1d`` took, put back. See ``max_unpool2d``."""
+    """The partial inverse of ``max_pool1d``. See ``max_unpool2d``."""
     return max_unpool_nd("max_unpool1d", 1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -221,5 +221,5 @@ def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """What ``max_pool3d`` took, put back. See ``max_unpool2d``."""
+    """The partial inverse of ``max_pool3d``. See ``max_unpool2d``."""
     return max_unpool_nd("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)

@@ -1,4 +1,4 @@
-"""MXNet's RNN operator: a stack of recurrent layers whose parameters lie in one vector."""
+"""MXNet's RNN operator: a stack of recurrent layers with all parameters in one vector."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def rnn(
     lstm_state_clip_min: float | None = None, lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool = False, training: bool = True,
 ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
-    """MXNet's RNN operator: y, or with state_outputs (y, hn), of an LSTM (y, hn, cn).
+    """MXNet's RNN operator: y, or with state_outputs (y, hn), for an LSTM (y, hn, cn).
 
     T steps, N sequences, I inputs, H state_size, O projection_size or H, L layers, D directions:
     data (T, N, I), state (L*D, N, O), state_cell (L*D, N, H) -> y (T, N, D*O), hn (L*D, N, O), cn (L*D, N, H)
 
-    parameters: one vector: the weights of all layers and directions, W_ih, W_hh and W_hr of each, then all biases, b_ih
-        and b_hh of each; its length is (I+O+2)*H*G*D + (L-1)*(D*O+O+2)*H*G*D + O*H*L*D, the last term with a
-        projection only. G: 1, LSTM 4 (i, f, g, o), GRU 3 (r, z, n).
-    sequence_length: (N,), 1 to T, what MXNet takes with use_sequence_length=True.
+    parameters: one vector: the weights W_ih, W_hh and W_hr of every layer and direction, then their biases b_ih and
+        b_hh; its length is (I+O+2)*H*G*D + (L-1)*(D*O+O+2)*H*G*D + O*H*L*D, the last term only with a
+        projection. G: 1, LSTM 4 (i, f, g, o), GRU 3 (r, z, n).
+    sequence_length: (N,), from 1 to T, as in MXNet with use_sequence_length=True.
     mode: "rnn_relu", "rnn_tanh", "lstm" or "gru".
-    p: probability with which what a layer puts out is dropped, of each but the last.
-    lstm_state_clip_min, lstm_state_clip_max: the range that holds the cell state after every step.
+    p: probability of dropping an output, in every layer but the last.
+    lstm_state_clip_min, lstm_state_clip_max: the range to which the cell state is clipped after every step.
     lstm_state_clip_nan: a NaN in the cell state becomes lstm_state_clip_max.
-    training: whether p drops; MXNet asks its global mode.
+    training: whether to apply p; MXNet uses its global mode.
 
     Source: MXNet 1.9.1, src/operator/rnn-inl.h.
 
     Raises:
-        TypeError: an input is no floating-point Tensor, or they differ in type.
-        ValueError: a shape or the length of parameters does not fit, or an option makes no sense.
+        TypeError: an input is not a floating-point Tensor, or their dtypes differ.
+        ValueError: a shape or the length of parameters does not fit, or an option is invalid.
     """
     require_float("rnn", data, "data")
     if data.array.ndim != 3:
@@ -52,7 +52,7 @@ def rnn(
     for label, flag in {**flags, "lstm_state_clip_nan": lstm_state_clip_nan}.items():
         as_flag("rnn", label, flag)
     if not 0 <= p < 1:
-        raise ValueError(f"rnn: p={p} is a probability of dropout and must be 0 <= p < 1")
+        raise ValueError(f"rnn: p={p} must be a probability, 0 <= p < 1")
     clip = (lstm_state_clip_min, lstm_state_clip_max)
     layers = packed_stack(
         "rnn", mode, data.array.shape[2], state_size, num_layers, bidirectional, projection_size,
@@ -61,13 +61,13 @@ def rnn(
     weights = _unpacked(parameters, layers)
     lstm = mode == "lstm"
     if state_cell is not None and not lstm:
-        raise ValueError(f"rnn: state_cell is given, and mode {mode!r} has no cell state; leave it out")
+        raise ValueError(f"rnn: mode {mode!r} has no cell state; leave state_cell out")
     if lstm and state_cell is None:
-        raise ValueError("rnn: state_cell is missing, and mode 'lstm' has a cell state; give one, (L*D, N, H)")
+        raise ValueError("rnn: mode 'lstm' needs state_cell, (L*D, N, H)")
     h0 = _by_layer("state", state, layers, data, layers[0].output)
     c0 = _by_layer("state_cell", state_cell, layers, data, state_size) if lstm else [None] * num_layers
-    how = Run("rnn", training, p)
-    y, hn, cn, _ = run(how, layers, weights, data, h0, c0, _whole(sequence_length))
+    options = Run("rnn", training, p)
+    y, hn, cn, _ = run(options, layers, weights, data, h0, c0, _whole(sequence_length))
     if not state_outputs:
         return y
     return (y, cat(hn, 0), cat(cn, 0)) if lstm else (y, cat(hn, 0))
@@ -77,10 +77,10 @@ def packed_stack(
     name: str, mode: str, input_size: int, state_size: int, num_layers: int, bidirectional: bool,
     projection_size: int | None, **options: Any,
 ) -> tuple[Recurrence, ...]:  # fmt: skip
-    """The layers of MXNet's operator.
+    """The specs of the layers of MXNet's operator.
 
     Raises:
-        ValueError: a size is not an int of at least 1, or the options do not go together.
+        ValueError: a size is not an int of at least 1, or the options contradict each other.
     """
     check_number(name, "state_size", state_size)
     check_number(name, "num_layers", num_layers)
@@ -91,17 +91,17 @@ def packed_stack(
 
 
 def check_packed(name: str, label: str, shape: tuple[int, ...], layers: tuple[Recurrence, ...]) -> int:
-    """The length that the packed vector must have.
+    """The length of the packed vector.
 
     Raises:
-        ValueError: it has another one.
+        ValueError: shape is not that of a vector of this length.
     """
     size = packed_layout(layers)[-1].end
     if shape != (size,):
-        what, directions = layers[0], layers[0].directions
+        spec, directions = layers[0], layers[0].directions
         raise ValueError(
-            f"{name}: {label}.shape={shape}, needs ({size},): mode {what.mode!r}, input size {what.input}, state size "
-            f"{what.hidden}, {len(layers)} layers, {directions} directions, projection {what.projection or None}"
+            f"{name}: {label}.shape={shape}, needs ({size},): mode {spec.mode!r}, input size {spec.input}, state size "
+            f"{spec.hidden}, {len(layers)} layers, {directions} directions, projection {spec.projection or None}"
         )
     return size
 
@@ -110,12 +110,12 @@ def _unpacked(parameters: Tensor, layers: tuple[Recurrence, ...]) -> list[list[W
     """Views of the vector, by layer and direction."""
     require_float("rnn", parameters, "parameters")
     check_packed("rnn", "parameters", parameters.array.shape, layers)
-    found = [[Weights(None, None) for _ in what.reverse] for what in layers]
+    weights = [[Weights(None, None) for _ in spec.reverse] for spec in layers]
     for piece in packed_layout(layers):
         view = reshape(parameters[piece.begin : piece.end], *piece.shape)
-        own = found[piece.layer]
+        own = weights[piece.layer]
         own[piece.direction] = own[piece.direction]._replace(**{piece.name: view})
-    return found
+    return weights
 
 
 def _by_layer(label: str, state: Any, layers: tuple[Recurrence, ...], data: Tensor, width: int) -> list[Any]:
@@ -131,7 +131,7 @@ def _by_layer(label: str, state: Any, layers: tuple[Recurrence, ...], data: Tens
 
 
 def _whole(lengths: Any) -> Any:
-    """The lengths as int64; MXNet gives them in any type."""
+    """The lengths as integers; MXNet takes them in any dtype."""
     if lengths is None:
         return None
     array = np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)

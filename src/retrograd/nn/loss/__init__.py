@@ -1,4 +1,4 @@
-"""Losses as layers: each holds the options of the function of ``nn.functional`` that it calls."""
+"""Losses as layers: each stores the options of the ``nn.functional`` function it calls."""
 
 from . import classification, ctc, distance, likelihood, ranking, regression
 from .classification import *

@@ -1,4 +1,4 @@
-"""What the layers of losses share."""
+"""Base class of losses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..module import Module
 
 
 class Loss(Module):
-    """Holds the reduction: "mean", "sum" or "none"."""
+    """Stores the reduction: "mean", "sum" or "none"."""
 
     def __init__(self, reduction: str, *more: str) -> None:
         super().__init__()

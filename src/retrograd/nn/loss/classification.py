@@ -1,4 +1,4 @@
-"""Layers of losses of classes and labels."""
+"""Classification losses as layers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = [
 
 
 class CrossEntropyLoss(Loss):
-    """The cross entropy of softmax(x) against a target: -weight[t] * log(softmax(x))[t] per element.
+    """Cross entropy of softmax(x) and the target: -weight[t] * log(softmax(x))[t] per element.
 
     x (N, C, *D) or (C,); target int64 class indices (N, *D) or (), or probabilities of x's shape.
 
-    weight: (C,) one factor per class. Targets equal to ignore_index do not count. label_smoothing e mixes
-    e of the uniform distribution into every target. reduction: "mean" (over the targets that count, by their
-    weights), "sum" or "none".
+    weight: (C,), one factor per class. Targets equal to ignore_index do not count. label_smoothing: share of the
+    uniform distribution mixed into every target. reduction: "mean" (over the targets that count, by their weights),
+    "sum" or "none".
 
     Raises:
         ValueError: an argument is out of range, or the shapes do not fit.
         TypeError: a dtype is wrong.
-        IndexError: a label is no class; says which.
+        IndexError: a label is not a class; the message says which.
     """
 
     weight: Tensor | None
@@ -87,7 +87,7 @@ class NLLLoss(Loss):
 class BCELoss(Loss):
     """Binary cross entropy of probabilities; see ``binary_cross_entropy``.
 
-    input, target of one shape; weight: factors of the losses, broadcast. reduction: "mean", "sum" or "none".
+    input and target of equal shape; weight: factors of the losses, broadcast. reduction: "mean", "sum" or "none".
 
     Raises:
         ValueError: the reduction is unknown.
@@ -106,8 +106,8 @@ class BCELoss(Loss):
 class BCEWithLogitsLoss(Loss):
     """Binary cross entropy of logits; see ``binary_cross_entropy_with_logits``.
 
-    input, target of one shape; weight: factors of the losses; pos_weight: factors of the part of what is positive; both
-    are broadcast. reduction: "mean", "sum" or "none".
+    input and target of equal shape; weight: factors of the losses; pos_weight: factors of the positive terms; both are
+    broadcast. reduction: "mean", "sum" or "none".
 
     Raises:
         ValueError: the reduction is unknown.

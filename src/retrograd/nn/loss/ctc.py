@@ -1,4 +1,4 @@
-"""The layer of connectionist temporal classification."""
+"""Connectionist temporal classification as a layer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["CTCLoss"]
 
 
 class CTCLoss(Loss):
-    """-log of the probability that a path, its repetitions and then its blanks left out, is the target; see
+    """-log of the probability that a path gives the target once repetitions and then blanks are removed; see
     ``ctc_loss``.
 
-    blank: the class that stands for no label. reduction: "mean" (each loss over its target's length), "sum" or "none".
-    zero_infinity: a target that no path can give has the loss 0 and no gradient, instead of inf and NaN.
+    blank: the class for no label. reduction: "mean" (each loss over its target's length), "sum" or "none".
+    zero_infinity: a target that no path can give has loss 0 and no gradient, instead of inf and NaN.
 
     Raises:
         ValueError: the reduction is unknown.

@@ -1,4 +1,4 @@
-"""Layers of distances and similarities, on which losses stand."""
+"""Distances and similarities as layers."""
 
 from __future__ import annotations
 

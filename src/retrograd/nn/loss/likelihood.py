@@ -1,4 +1,4 @@
-"""Layers of likelihoods and divergences."""
+"""Likelihood and divergence losses as layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["GaussianNLLLoss", "KLDivLoss", "PoissonNLLLoss"]
 class KLDivLoss(Loss):
     """target (log(target) - input); see ``kl_div``.
 
-    log_target: the target holds logarithms. reduction: "batchmean" (as it is defined), "mean" (over all elements),
+    log_target: the target holds logarithms. reduction: "batchmean" (the definition), "mean" (over all elements),
     "sum" or "none".
 
     Raises:

@@ -1,4 +1,4 @@
-"""Layers of losses of distances, similarities and order."""
+"""Ranking and embedding losses as layers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class TripletMarginLoss(Loss):
 
 
 class TripletMarginWithDistanceLoss(Loss):
-    """As TripletMarginLoss, with any function of two tensors as the distance (default: ``pairwise_distance``).
+    """TripletMarginLoss with any function of two tensors as the distance (default: ``pairwise_distance``).
 
     reduction: "mean", "sum" or "none".
 

@@ -1,4 +1,4 @@
-"""Layers of losses of numbers."""
+"""Regression losses as layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["HuberLoss", "L1Loss", "MSELoss", "SmoothL1Loss"]
 class MSELoss(Loss):
     """(input - target)^2; see ``mse_loss``.
 
-    input, target of one shape. reduction: "mean", "sum" or "none".
+    input and target of equal shape. reduction: "mean", "sum" or "none".
 
     Raises:
         ValueError: the reduction is unknown.
@@ -28,7 +28,7 @@ class MSELoss(Loss):
 class L1Loss(Loss):
     """|input - target|; see ``l1_loss``.
 
-    input, target of one shape. reduction: "mean", "sum" or "none".
+    input and target of equal shape. reduction: "mean", "sum" or "none".
 
     Raises:
         ValueError: the reduction is unknown.

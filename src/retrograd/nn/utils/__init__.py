@@ -1,4 +1,4 @@
-"""Gradients that are cut or taken of every sample, parameters as one vector or computed, and packed sequences."""
+"""Gradient clipping, per-sample gradients, parameters as one vector, parametrizations and packed sequences."""
 
 from ...absent import attach_to_module
 from . import parametrizations, parametrize, rnn

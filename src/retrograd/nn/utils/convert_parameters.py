@@ -13,13 +13,13 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """A copy of all elements of the parameters, one after the other in logical order: shape (sum of their sizes,).
+    """A copy of the elements of all parameters in logical order, concatenated: shape (sum of their sizes,).
 
-    The vector has no graph behind it, where PyTorch's has one.
+    Unlike PyTorch's, the vector is detached from the graph.
 
     Raises:
-        ValueError: there are no parameters, or they have several dtypes.
-        TypeError: one of them is no Tensor.
+        ValueError: there are no parameters, or their dtypes differ.
+        TypeError: one of the parameters is not a Tensor.
     """
     tensors = _tensors("parameters_to_vector", parameters)
     return Tensor(np.concatenate([tensor.array.ravel() for tensor in tensors]))
@@ -28,20 +28,20 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Write the elements of vec (shape (sum of the sizes,)) into the parameters, in place.
 
-    In PyTorch the parameters become views of vec; here they keep their own memory, and its order.
+    In PyTorch the parameters become views of vec; here they keep their own memory and its order.
 
     Raises:
-        TypeError: vec or one of the parameters is no Tensor.
-        ValueError: vec has another length than the parameters together, or they have several dtypes; nothing changes.
+        TypeError: vec or one of the parameters is not a Tensor.
+        ValueError: vec does not have the length of all parameters, or their dtypes differ; nothing is changed.
     """
     if not isinstance(vec, Tensor):
-        raise TypeError(f"vector_to_parameters: vec is {type(vec).__name__}, expected a Tensor")
+        raise TypeError(f"vector_to_parameters: vec must be a Tensor, got {type(vec).__name__}")
     tensors = _tensors("vector_to_parameters", parameters)
     size = sum(tensor.array.size for tensor in tensors)
     if vec.array.shape != (size,):
         raise ValueError(
-            f"vector_to_parameters: vec has shape {vec.array.shape}, the parameters need ({size},), one entry for each "
-            "element"
+            f"vector_to_parameters: vec has shape {vec.array.shape}, but must be ({size},), one entry per element of "
+            "the parameters"
         )
     begin = 0
     for tensor in tensors:
@@ -55,12 +55,12 @@ def _tensors(name: str, parameters: Iterable[Tensor]) -> list[Tensor]:
     tensors = list(parameters)
     for position, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name}: parameters[{position}] is {type(tensor).__name__}, expected a Tensor")
+            raise TypeError(f"{name}: parameters[{position}] must be a Tensor, got {type(tensor).__name__}")
     dtypes = sorted({str(tensor.dtype) for tensor in tensors})
     if len(dtypes) != 1:
         raise ValueError(
             f"{name}: parameters have the dtypes {' and '.join(dtypes)}; convert them to one"
             if dtypes
-            else f"{name}: there are no parameters"
+            else f"{name}: parameters is empty"
         )
     return tensors

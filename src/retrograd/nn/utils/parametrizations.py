@@ -1,4 +1,4 @@
-"""Weights that are a direction times a length, or divided by their largest singular value."""
+"""Weight normalisation and spectral normalisation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["spectral_norm", "weight_norm"]
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """w = g * v / |v|: original0 is the length g of each slice of the weight along axis ``dim``, original1 is v.
 
-    dim None (or -1) means one length for all of it. Source: T. Salimans, D. Kingma, "Weight Normalization", 2016
+    dim None (or -1): one length for the whole weight. Source: T. Salimans, D. Kingma, "Weight Normalization", 2016
     (arXiv:1602.07868).
 
     Raises:
-        ValueError: the module has no such parameter, or it has a parametrization already.
+        ValueError: the module has no such parameter, or it already has a parametrization.
         IndexError: the parameter has no axis ``dim``.
     """
     return register_parametrization(module, name, _WeightNorm(dim))
@@ -33,10 +33,10 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """w = original / sigma, sigma the largest singular value of original as a matrix with axis ``dim`` in front.
+    """w = original / sigma, sigma the largest singular value of original as a matrix with axis ``dim`` first.
 
-    It is estimated by the power method, ``n_power_iterations`` steps at each use in training, from two vectors that
-    are kept as buffers (_u, _v). dim is 0, but 1 for transposed convolutions. A vector is divided by its length.
+    It is estimated by power iteration, ``n_power_iterations`` steps at each use in training, from two vectors stored
+    as buffers (_u, _v). dim defaults to 0, and to 1 for transposed convolutions. A vector is divided by its length.
     Source: T. Miyato et al., "Spectral Normalization for Generative Adversarial Networks", 2018 (arXiv:1802.05957).
 
     Raises:
@@ -52,7 +52,7 @@ def spectral_norm(
 
 
 def lengths(weight: Tensor, dim: int | None) -> Tensor:
-    """The length of each slice along axis ``dim``, other axes kept with extent 1; of all (shape ()) if None or -1.
+    """The length of each slice along axis ``dim``, other axes kept with extent 1; of the whole weight if None or -1.
 
     Raises:
         IndexError: there is no such axis.
@@ -105,7 +105,7 @@ class _SpectralNorm(Module):
         matrix = self._matrix(weight)
         if self.training:
             self._power_method(matrix.array, self.n_power_iterations)
-        u, v = Tensor(self._u.array.copy()), Tensor(self._v.array.copy())  # they move before the sweep
+        u, v = Tensor(self._u.array.copy()), Tensor(self._v.array.copy())  # the buffers may change before backward
         return weight / matmul(u, matmul(matrix, v))
 
     def _matrix(self, weight: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class _SpectralNorm(Module):
         return weight.permute(self.dim, *others).flatten(1)
 
     def _power_method(self, matrix: np.ndarray, steps: int) -> None:
-        """u and v move towards the left and right vectors of the largest singular value."""
+        """Power iteration: move u and v towards the singular vectors of the largest singular value."""
         u, v = self._u.array, self._v.array
         with no_grad():
             for _ in range(steps):

@@ -1,7 +1,6 @@
-"""Parameters that are computed from others whenever they are used: ``torch.nn.utils.parametrize``.
+"""Parameters computed from others at every use: ``torch.nn.utils.parametrize``.
 
-The module's class is replaced by a subclass with a property in the place of the parameter, so that its forward needs to
-know nothing of it.
+The module's class is replaced by a subclass in which the parameter is a property, so forward needs no change.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["ParametrizationList", "is_parametrized", "register_parametrization",
 
 
 class ParametrizationList(Module):
-    """What a parameter is computed from: ``original``, or ``original0``, ``original1``, ..., by the Module ``0``."""
+    """The originals of a parameter (``original``, or ``original0``, ``original1``, ...) and its Module ``0``."""
 
     def __init__(self, parametrization: Module, originals: tuple[Tensor, ...], requires_grad: bool) -> None:
         super().__init__()
@@ -32,19 +31,19 @@ class ParametrizationList(Module):
 
 
 class _Parametrizations(Module):
-    """A ParametrizationList for each parameter that is computed, under its name."""
+    """A ParametrizationList for each computed parameter, under its name."""
 
 
 def register_parametrization(module: Module, tensor_name: str, parametrization: Module) -> Module:
     """Compute ``module.<tensor_name>`` as ``parametrization(original)`` from now on, and train ``original``.
 
-    original starts as the parameter's value X, or as ``parametrization.right_inverse(X)`` where there is such a method;
-    this may return several tensors, which forward gets as arguments: original0, original1, ... They stand under
-    ``parametrizations.<tensor_name>`` in the state_dict. Each use of the parameter computes it anew.
+    original starts as the parameter's value X, or as ``parametrization.right_inverse(X)`` if that method exists; it may
+    return several tensors, which forward gets as arguments: original0, original1, ... They are stored under
+    ``parametrizations.<tensor_name>`` in the state_dict. Each use of the parameter recomputes it.
 
     Raises:
-        ValueError: the module has no such parameter, it has a parametrization already (write one Module that does
-            both), or the parametrization gives another shape or type.
+        ValueError: the module has no such parameter, it already has a parametrization (write one Module that does
+            both), or the parametrization changes the shape or dtype.
 
     >>> import retrograd
     >>> from retrograd import nn
@@ -57,7 +56,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     """
     if is_parametrized(module, tensor_name):
         raise ValueError(
-            f"register_parametrization: {tensor_name!r} of {type(module).__name__} has a parametrization already; "
+            f"register_parametrization: {tensor_name!r} of {type(module).__name__} already has a parametrization; "
             f"write one Module that does both, or remove it first"
         )
     parameter = _parameter("register_parametrization", module, tensor_name)
@@ -77,11 +76,11 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make ``module.<tensor_name>`` a parameter again: of its computed value, or, if not ``leave_parametrized``, of
-    the original one.
+    """Make ``module.<tensor_name>`` a parameter again, with its computed value, or with the original one if not
+    ``leave_parametrized``.
 
     Raises:
-        ValueError: there is no parametrization, or the original consists of several tensors.
+        ValueError: there is no parametrization, or there are several originals.
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(
@@ -109,28 +108,28 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether the module computes a parameter, or that one, by a parametrization."""
-    found = module.__dict__.get("parametrizations")
-    if not isinstance(found, _Parametrizations):
+    lists = module.__dict__.get("parametrizations")
+    if not isinstance(lists, _Parametrizations):
         return False
-    return bool(found._child_names) if tensor_name is None else tensor_name in found._child_names
+    return bool(lists._child_names) if tensor_name is None else tensor_name in lists._child_names
 
 
 def compute(module: Module, name: str, function: Callable[[Any], Tensor], prefix: str = "") -> None:
-    """Let ``module.<name>``, which is no member any more, be function(module)."""
+    """Define ``module.<name>``, no longer a member, as function(module)."""
     kind = type(module)
     before: _Computed = kind.__dict__.get("_computed") or _Computed(kind, prefix, {})
     _reclass(module, _Computed(before.kind, before.prefix or prefix, {**before.functions, name: function}))
 
 
 def stop_computing(module: Module, name: str) -> None:
-    """The opposite of ``compute``: the name is free again."""
+    """Undo ``compute``: free the name."""
     before: _Computed = type(module)._computed  # type: ignore[attr-defined]
     functions = {other: function for other, function in before.functions.items() if other != name}
     _reclass(module, before._replace(functions=functions))
 
 
 class _Computed(NamedTuple):
-    """What a module's class became: its own class, what precedes its name, and the functions that are properties."""
+    """A module's original class, the prefix of the new class's name, and the functions that became properties."""
 
     kind: type[Module]
     prefix: str
@@ -138,7 +137,7 @@ class _Computed(NamedTuple):
 
 
 def _reclass(module: Module, computed: _Computed) -> None:
-    """Give the module a class of its own; copies of it share theirs, so no class is ever changed."""
+    """Give the module a new class; an existing one is never modified, since copies share it."""
     kind = computed.kind
     if computed.functions:
         names = {name: property(function) for name, function in computed.functions.items()}
@@ -148,10 +147,10 @@ def _reclass(module: Module, computed: _Computed) -> None:
 
 
 def _parameter(caller: str, module: Module, name: str) -> Parameter:
-    found = module.__dict__.get(name)
-    if not isinstance(found, Parameter):
+    parameter = module.__dict__.get(name)
+    if not isinstance(parameter, Parameter):
         raise ValueError(f"{caller}: {type(module).__name__} has no parameter {name!r}")
-    return found
+    return parameter
 
 
 def _without_change(computed: ParametrizationList, parameter: Parameter, name: str) -> None:

@@ -1,8 +1,8 @@
-"""Per-sample gradients: the gradient of every sample's own loss to every parameter, by one forward and one sweep.
+"""Per-sample gradients: the gradient of each sample's own loss to every parameter, in one forward and one backward.
 
-The sweep brings the gradient g of the summed losses to each layer's output. A hook there runs the layer's rule
-(``per_sample_rules``), which makes a gradient for each row of the batch from g and the layer's input. They are summed
-over the calls of a layer and returned, or left in ``grad_sample`` of the parameters beside their ``grad``.
+Backward computes the gradient g of the summed losses to each layer's output. A hook there runs the layer's rule
+(``per_sample_rules``), which computes a gradient for each row of the batch from g and the layer's input. They are
+summed over the calls of a layer and returned, or stored in ``grad_sample`` of the parameters along with ``grad``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ..module import Module
 from ..parameter import Parameter
-from .per_sample_recurrent import apart, is_recurrent, tensors_in
+from .per_sample_recurrent import is_recurrent, separated, tensors_in
 from .per_sample_rules import Call, Prepare, Rule, register_per_sample_rule, rule_of
 
 __all__ = ["per_sample_gradients", "register_per_sample_rule"]
@@ -40,7 +40,7 @@ def per_sample_gradients(
 def per_sample_gradients(
     module: Module, losses: Callable[[], Tensor] | None = None, *, loss_reduction: str = "sum"
 ) -> GradSamples | dict[str, Tensor]:
-    """The gradient of every sample's own loss to every parameter: by a context manager, or returned.
+    """The gradient of each sample's own loss to every parameter: from a context manager, or returned.
 
         with per_sample_gradients(model):
             cross_entropy(model(x), labels, reduction="sum").backward()
@@ -48,28 +48,27 @@ def per_sample_gradients(
 
         grads = per_sample_gradients(model, lambda: cross_entropy(model(x), labels, reduction="none"))
 
-    The second form returns {path of the parameter: Tensor (N, *shape)} and touches no ``grad``; a parameter that no
-    loss depends on gives zeros.
+    The second form returns {path of the parameter: Tensor (N, *shape)} and leaves ``grad`` alone; a parameter on which
+    no loss depends gets zeros.
 
-    In the first form ``grad_sample`` follows ``grad``: where a backward adds to ``grad`` it adds to ``grad_sample``, so
-    that there is one row for each sample as long as the batches have the same size; where it writes (``grad`` was None,
-    or grad_req is "write") it writes; "null" leaves both alone; ``zero_grad`` drops both. A parameter whose layer has
-    no rule gets ``grad`` alone. ``autograd.grad`` delivers nothing.
+    In the first form ``grad_sample`` follows ``grad``: backward adds to both (all batches must then have the same
+    size), or overwrites both if ``grad`` was None or grad_req is "write"; "null" leaves both alone; ``zero_grad`` drops
+    both. A parameter whose layer has no rule gets only ``grad``. ``autograd.grad`` sets neither.
 
-    The samples must stay apart: axis 0 of what goes into a layer is the batch (of a recurrent layer the axis that it
-    has for it), nothing in the model mixes its rows, and a parameter is used by the forward of its own layer alone.
+    Samples must stay separate: axis 0 of each layer's input is the batch (for a recurrent layer, its batch axis),
+    nothing in the model mixes rows, and a parameter is used only by the forward of its own layer.
     Layers with a rule are Linear, convolutions, normalisations (BatchNorm in eval mode only), Embedding, and recurrent
-    layers and cells; others by ``register_per_sample_rule``.
+    layers and cells; add others with ``register_per_sample_rule``.
 
     Args:
-        losses: a function that runs the module and returns the loss of every sample, a Tensor of shape (N,).
-        loss_reduction: of the loss in the first form: "sum", or "mean", whose rows are multiplied by N, so that they
-            are those of the samples' own losses.
+        losses: a function that runs the module and returns the loss of each sample, a Tensor of shape (N,).
+        loss_reduction: of the loss in the first form: "sum", or "mean", which multiplies rows by N to make them the
+            gradients of the samples' own losses.
 
     Raises:
-        ValueError: a layer mixes the samples (BatchNorm in training), axis 0 is not the same number of samples in all
-            layers; in the second form, also parameters without a rule, and a loss_reduction, which is for the first.
-        TypeError: losses does not return a Tensor of shape (N,), or grad recording is off.
+        ValueError: a layer mixes the samples (BatchNorm in training), axis 0 differs between layers; in the second
+            form, also if a parameter has no rule, or loss_reduction is passed.
+        TypeError: losses does not return a Tensor of shape (N,), or gradients are disabled.
         RuntimeError: no loss depends on a parameter; a parameter is in two such contexts.
 
     Source: the names grad_sample and loss_reduction are those of Opacus and torch.nn.utils.
@@ -80,23 +79,23 @@ def per_sample_gradients(
         return GradSamples(module, loss_reduction)
     if loss_reduction != "sum":
         raise ValueError(
-            "per_sample_gradients: loss_reduction is for the context manager; the losses of a function are not reduced"
+            "per_sample_gradients: loss_reduction is for the context manager; losses must return unreduced losses"
         )
     return _returned(module, losses)
 
 
 class _Watch:
-    """Hooks on the layers of a module that own parameters, and on the outputs of each of their calls."""
+    """Hooks on the layers of a module that own parameters, and on the outputs of their calls."""
 
     def __init__(self, module: Module, every: bool) -> None:
-        """every: refuse a layer without a rule, rather than leave it out."""
+        """every: refuse layers without a rule instead of skipping them."""
         self.module, self.every = module, every
         self.outputs: list[Tensor] = []  # of all calls
         self.count: int | None = None  # of samples
         self._handles: list[Any] = []
 
     def start(self) -> None:
-        """Watch the calls from now on."""
+        """Start watching calls."""
         for path, layer in self.module.named_modules():
             if not own_parameters(layer):
                 continue
@@ -107,8 +106,8 @@ class _Watch:
                 self.stop()
                 raise ValueError(
                     f"per_sample_gradients: no rule for the parameters {list(own_parameters(layer))} of "
-                    f"{path or 'the module itself'} ({type(layer).__name__}); add one by register_per_sample_rule, or "
-                    "freeze them: requires_grad_(False)"
+                    f"{path or 'the module itself'} ({type(layer).__name__}); add one with register_per_sample_rule, "
+                    "or freeze them: requires_grad_(False)"
                 )
 
     def stop(self) -> None:
@@ -116,12 +115,12 @@ class _Watch:
             handle.remove()
         self._handles.clear()
 
-    def listens(self) -> bool:
-        """Whether the gradients of this sweep are wanted."""
+    def is_active(self) -> bool:
+        """Whether to use the gradients of this sweep."""
         raise NotImplementedError
 
     def receive(self, path: str, parameter: Parameter, rows: Tensor) -> None:
-        """Take what one call of a layer contributes."""
+        """Accept the contribution of one call of a layer."""
         raise NotImplementedError
 
     def _called(
@@ -134,23 +133,23 @@ class _Watch:
         output: Any,
     ) -> Any:
         if is_recurrent(layer):
-            # one output may be made of another, as y of the last state: each must get its own gradient only
-            output = apart(output)
+            # one output may be computed from another, such as y from the last state: separate their gradients
+            output = separated(output)
         outputs = [output] if isinstance(output, Tensor) else tensors_in(output) if is_recurrent(layer) else []
         if args and hasattr(args[0], "batch_sizes"):
             raise ValueError(
                 f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) was called with a PackedSequence, "
-                "which has no axis for the samples; call it with x, lengths = pad_packed_sequence(..), lengths=lengths"
+                "which has no batch axis; call it with x, lengths = pad_packed_sequence(..), lengths=lengths"
             )
         if not (args and isinstance(args[0], Tensor) and outputs):
             raise ValueError(
                 f"per_sample_gradients: {path or 'the module'} ({layer.describe()}) must be called with its input "
                 "as the first positional argument and return one Tensor"
             )
-        for place, one in enumerate(outputs):
-            if one.requires_grad:
+        for place, y in enumerate(outputs):
+            if y.requires_grad:
                 # An alias: the model may change the output in place afterwards.
-                call = Call(layer, args[0], _result(one.array, one._edge), args=args, kwargs=kwargs, place=place)
+                call = Call(layer, args[0], _result(y.array, y._edge), args=args, kwargs=kwargs, place=place)
                 self._watched_output(path, rule, call)
         return output
 
@@ -158,14 +157,14 @@ class _Watch:
         call.saved = rule[1](call) if rule[1] else None
         y, data = call.y, call.y.array
         node, *rest = y._edge  # type: ignore[misc]  # it requires a gradient
-        call.y = wrap(data)  # the hook must not hold the node that holds it
+        call.y = wrap(data)  # no reference cycle between the hook and its node
         y.register_hook(partial(self._arrived, path, call, rule[0], weakref.ref(node), rest))
         if self.every:
             self.outputs.append(y)
 
     def _arrived(self, path: str, call: Call, rule: Rule, node: Any, rest: list[Any], g: Tensor) -> None:
-        """The gradient of a call's output has come."""
-        if self.listens():
+        """Handle the gradient g of a call's output."""
+        if self.is_active():
             bare = call.y
             call.y = _result(bare.array, (node(), *rest))
             try:
@@ -180,42 +179,42 @@ class _Watch:
             if not tensor.array.ndim or tensor.array.shape[axis] != self.count:
                 raise ValueError(
                     f"per_sample_gradients: the {side} of {path or 'the module'} ({call.layer.describe()}) has "
-                    f"shape {tensor.array.shape}, axis {axis} must be the {self.count} samples"
+                    f"shape {tensor.array.shape}, axis {axis} must hold the {self.count} samples"
                 )
-        check(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # that the input was not changed since
+        check(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # the input must not have changed since
         wanted = own_parameters(call.layer)
         with no_grad():
             for name, rows in rule(call, g).items():
-                if any(np.may_share_memory(rows.array, given.array) for given in (g, call.x)):
+                if any(np.may_share_memory(rows.array, tensor.array) for tensor in (g, call.x)):
                     rows = wrap(rows.array.copy(order="K"))
                 if name in wanted:
                     self.receive(f"{path}.{name}" if path else name, wanted[name], rows)
 
 
 def _result(data: np.ndarray, edge: Any) -> Tensor:
-    """A tensor at a place of the graph."""
+    """A tensor at an edge of the graph."""
     y = wrap(data)
     y._edge, y._requires_grad = edge, True
     return y
 
 
 def own_parameters(layer: Module) -> dict[str, Parameter]:
-    """The parameters that a layer has itself, and that ask for a gradient."""
+    """The layer's own parameters that require a gradient."""
     return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad and p.grad_req != "null"}
 
 
-# ---- gradients that are returned -----------------------------------------------------------------------------
+# ---- returned gradients --------------------------------------------------------------------------------------
 
 
 class _Returned(_Watch):
-    """Sums by parameter."""
+    """Sums per parameter."""
 
     def __init__(self, module: Module) -> None:
         super().__init__(module, every=True)
         self.sums: dict[int, Tensor] = {}
         self._sweeping = False
 
-    def listens(self) -> bool:
+    def is_active(self) -> bool:
         return self._sweeping
 
     def receive(self, path: str, parameter: Parameter, rows: Tensor) -> None:
@@ -227,12 +226,12 @@ class _Returned(_Watch):
             grad(values, self.outputs, wrap(np.ones_like(values.array)), allow_unused=True)
         finally:
             self._sweeping = False
-            self.outputs.clear()  # the graph's hooks lead here
+            self.outputs.clear()  # break the cycle through the graph's hooks
 
 
 def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]:
     if not is_grad_enabled():
-        raise TypeError("per_sample_gradients: recording is off; call it outside of no_grad")
+        raise TypeError("per_sample_gradients: gradients are disabled; call it outside of no_grad")
     watch = _Returned(module)
     watch.start()
     try:
@@ -240,16 +239,16 @@ def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]
     finally:
         watch.stop()
     if not isinstance(values, Tensor) or values.array.ndim != 1:
-        found = f"a Tensor of shape {values.shape}" if isinstance(values, Tensor) else type(values).__name__
+        got = f"a Tensor of shape {values.shape}" if isinstance(values, Tensor) else type(values).__name__
         raise TypeError(
-            f"per_sample_gradients: losses returned {found}, expected the loss of every sample, of shape (N,); "
-            'use reduction="none" and sum over everything but the batch'
+            f"per_sample_gradients: losses returned {got}, expected one loss per sample, of shape (N,); "
+            'use reduction="none" and sum over all axes but the batch'
         )
     if not watch.outputs or not values.requires_grad:
-        raise RuntimeError("per_sample_gradients: the losses depend on no parameter of the module")
+        raise RuntimeError("per_sample_gradients: the losses do not depend on any parameter of the module")
     watch.sweep(values)
     results: dict[str, Tensor] = {}
-    for path, parameter in module.named_parameters():  # a shared one stands under its first path
+    for path, parameter in module.named_parameters():  # a shared one only under its first path
         if parameter.requires_grad and parameter.grad_req != "null":
             data = parameter.array
             rows = watch.sums.get(id(parameter))
@@ -258,31 +257,31 @@ def _returned(module: Module, losses: Callable[[], Tensor]) -> dict[str, Tensor]
 
 
 def add(sums: dict[int, Tensor], parameter: Parameter, rows: Tensor) -> None:
-    """Add to the sum of a parameter."""
+    """Add rows to the sum of a parameter."""
     total = sums.get(id(parameter))
     sums[id(parameter)] = rows if total is None else wrap(total.array + rows.array)
 
 
-# ---- gradients beside grad -----------------------------------------------------------------------------------
+# ---- grad_sample along with grad -----------------------------------------------------------------------------------
 
 
 class GradSamples(_Watch):
-    """The context manager that ``per_sample_gradients(module)`` returns; it may be entered again."""
+    """The context manager that ``per_sample_gradients(module)`` returns; it is reusable."""
 
-    _watched: set[int] = set()  # ids of the parameters that are in a context now
+    _watched: set[int] = set()  # ids of parameters in an active context
 
     def __init__(self, module: Module, loss_reduction: str) -> None:
         super().__init__(module, every=False)
         self._mean = loss_reduction == "mean"
         self._own: set[int] = set()
-        self._sweep: object = None  # the backward that the rest is about
+        self._sweep: object = None  # the backward that _sums and _fresh belong to
         self._sums: dict[int, Tensor] = {}
         self._fresh: set[int] = set()
 
     def __enter__(self) -> Self:
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         if any(id(p) in self._watched for p in parameters):
-            raise RuntimeError("per_sample_gradients: a parameter of the module is in such a context already")
+            raise RuntimeError("per_sample_gradients: a parameter of the module is already in such a context")
         self.start()
         self._own = set(map(id, parameters))
         self._watched |= self._own
@@ -301,11 +300,11 @@ class GradSamples(_Watch):
         self._sums.clear()
         self._fresh.clear()
 
-    def listens(self) -> bool:
+    def is_active(self) -> bool:
         sweep = thread.mode.delivery
         if sweep is None or not self._handles:  # autograd.grad, or the block has ended
             return False
-        if sweep is not self._sweep:  # whatever an earlier one has left behind, which failed
+        if sweep is not self._sweep:  # drop the remains of an earlier one that failed
             self._forget(sweep)
         return True
 
@@ -316,9 +315,8 @@ class GradSamples(_Watch):
                 self._fresh.add(id(parameter))
             elif before.array.shape[0] != self.count:
                 raise ValueError(
-                    f"per_sample_gradients: grad_sample of {path} holds {before.array.shape[0]} samples, to which "
-                    f"{self.count} others cannot be added; call zero_grad() between batches of different size, or set "
-                    'grad_req="write"'
+                    f"per_sample_gradients: grad_sample of {path} holds {before.array.shape[0]} samples, this batch "
+                    f"{self.count}; call zero_grad() between batches of different sizes, or set grad_req=\"write\""
                 )
         add(self._sums, parameter, rows)
 

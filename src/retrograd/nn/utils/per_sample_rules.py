@@ -1,7 +1,7 @@
-"""How the layers' per-sample gradients are made: a rule for each kind of layer.
+"""The rules that compute per-sample gradients, one for each kind of layer.
 
-Where a layer treats the samples of a batch one by one, row n of the gradient g of its output belongs to sample n alone,
-and a rule makes the gradients of the parameters from it and from the layer's input:
+If a layer does not mix the samples of a batch, row n of the gradient g of its output belongs to sample n alone, and a
+rule computes the gradients of the parameters from it and the layer's input:
 
     Linear        gw[n] = g[n]T x[n]
     convolution   gw[n] = conv_weight_grad(x[n], g[n]), deformable ones too, with their offsets and mask
@@ -32,11 +32,11 @@ __all__ = ["Call", "Prepare", "Rule", "register_named_rule", "register_per_sampl
 
 @dataclass
 class Call:
-    """One call of a layer, as a rule sees it; axis 0 of x and y counts the samples.
+    """One call of a layer, as passed to a rule; axis 0 of x and y is the batch.
 
-    x: the first positional argument; y: the output; saved: what ``prepare`` of the rule returned.
-    args, kwargs: all arguments. place: which Tensor of the output y is, if it has several; each is a call by itself.
-    axes: the axes of x and y that count the samples.
+    x: the first positional argument; y: the output; saved: the result of the rule's ``prepare``.
+    args, kwargs: all arguments. place: the position of y in an output of several Tensors; each gets its own Call.
+    axes: the batch axes of x and y.
     """
 
     layer: Any
@@ -62,24 +62,24 @@ def register_per_sample_rule(layer: type[Module], rule: Rule, prepare: Prepare |
         layer: a Module class that owns parameters.
         rule: rule(call, g) -> {parameter name: gradient of shape (N, \\*parameter shape)}, where call.x is the layer's
             input, g the gradient of its output, and call.layer the layer.
-        prepare: prepare(call) runs at the end of the layer's forward; call.saved keeps its result for the rule. It may
-            raise ValueError where the layer's settings mix the samples.
+        prepare: prepare(call) runs at the end of the layer's forward; call.saved holds its result for the rule. It may
+            raise ValueError if the layer's settings mix the samples.
 
     Raises:
-        TypeError: layer is no Module class.
+        TypeError: layer is not a Module class.
     """
     if not (isinstance(layer, type) and issubclass(layer, Module)):
-        raise TypeError(f"register_per_sample_rule: layer is {layer!r}, expected a class derived from Module")
+        raise TypeError(f"register_per_sample_rule: layer must be a subclass of Module, got {layer!r}")
     _RULES[layer] = rule, prepare
 
 
 def register_named_rule(name: str, rule: Rule, prepare: Prepare | None) -> None:
-    """``register_per_sample_rule`` for a class of this package by its name, so that it need not be imported."""
+    """``register_per_sample_rule`` for a class of this package by name, which avoids importing it."""
     _RULES[name] = rule, prepare
 
 
 def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
-    """The rule of a layer's class or of the nearest one that it is derived from."""
+    """The rule of a layer's class or its nearest base class."""
     for kind in type(layer).__mro__:
         if kind in _RULES:
             return _RULES[kind]
@@ -97,7 +97,7 @@ def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
 
 
 def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
-    """From what the operator saw, which padding may have made larger than the layer's input."""
+    """From the operator's input, which padding may have made larger than the layer's."""
     node: Any = call.y.grad_fn
     x = node.saved_tensors[0]
     read, made = (g, x) if node.function is ConvInputGrad else (x, g)
@@ -113,7 +113,7 @@ def _deformable(call: Call, g: Tensor) -> dict[str, Tensor]:
 
 
 def _prepare_convolution(call: Call) -> None:
-    """Let ``call.y`` be the output of the operator, behind which the layer may have an activation."""
+    """Set ``call.y`` to the output of the operator, before the layer's activation."""
     layer, last = call.layer, call.y.grad_fn
     if call.x.array.ndim != layer.weight.array.ndim:
         raise ValueError(
@@ -128,13 +128,13 @@ def _prepare_convolution(call: Call) -> None:
 
 
 def _operator_of(layer: Any, last: Any) -> Any:
-    """The node of the layer's own convolution, at or behind the node ``last``."""
+    """The node of the layer's convolution: ``last`` or an ancestor of it."""
     waiting = [last]
     for node in waiting:
         own = node.function in (Conv, ConvInputGrad, DeformConv)
         if own and any(edge is p for edge in node.edges for p in layer.parameters()):
             return node
-        waiting += [behind for behind, _ in node.next_functions if behind is not None and behind not in waiting]
+        waiting += [parent for parent, _ in node.next_functions if parent is not None and parent not in waiting]
     raise ValueError(f"per_sample_gradients: the activation of {layer.describe()} does not depend on the convolution")
 
 
@@ -145,26 +145,26 @@ def _prepare_norm(call: Call) -> Any:
         layer.training or layer.running_mean is None
     ):
         raise ValueError(
-            f"per_sample_gradients: {layer.describe()} takes its statistics over the batch, which mixes the samples; "
+            f"per_sample_gradients: {layer.describe()} normalises over the batch, which mixes the samples; "
             "call eval() on it, or use GroupNorm"
         )
     members = layer.__dict__
-    kept = {name: members[name] for name in ("weight", "bias", "running_mean", "running_var") if name in members}
+    originals = {name: members[name] for name in ("weight", "bias", "running_mean", "running_var") if name in members}
     try:
         for name, value in (("weight", 1), ("bias", 0)):
-            if kept.get(name) is not None:
-                members[name] = wrap(np.full_like(kept[name].array, value))
-        for name in ("running_mean", "running_var"):  # instance norm in training would move them a second time
-            if kept.get(name) is not None:
-                members[name] = wrap(kept[name].array.copy())
+            if originals.get(name) is not None:
+                members[name] = wrap(np.full_like(originals[name].array, value))
+        for name in ("running_mean", "running_var"):  # instance norm in training would update them twice
+            if originals.get(name) is not None:
+                members[name] = wrap(originals[name].array.copy())
         with no_grad():
             return layer.forward(call.x)
     finally:
-        members.update(kept)
+        members.update(originals)
 
 
 def _norm(call: Call, g: Tensor) -> dict[str, Tensor]:
-    """Weights of the last axes (LayerNorm, RMSNorm), or of axis 1."""
+    """Weights over the last axes (LayerNorm, RMSNorm) or axis 1."""
     ndim, shape = g.array.ndim, call.layer.weight.array.shape
     axes = tuple(range(1, ndim - len(shape))) if hasattr(call.layer, "normalized_shape") else tuple(range(2, ndim))
     gw = np.asarray((g.array * call.saved.array).sum(axes))

@@ -1,4 +1,4 @@
-"""Weight normalization under the names of older PyTorch programs: weight_g and weight_v in the module itself."""
+"""Weight normalization with older PyTorch's names: weight_g and weight_v in the module itself."""
 
 from __future__ import annotations
 
