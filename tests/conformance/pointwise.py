@@ -51,7 +51,7 @@ OPERATORS = [
         oracle=np.power,
         large=(LARGE_FAR[0], 1.7),
         errors=[
-            Refusal(TypeError, "pow: other is str, needs a Tensor or a number", X, "2"),
+            Refusal(TypeError, "pow: exponent is str, needs a Tensor or a number", X, "2"),
             Refusal(ValueError, "pow: an integer has no negative integer power", WHOLE[0], -1),
             Refusal(TypeError, "pow: input and exponent are bool", MASK, MASK),
         ],

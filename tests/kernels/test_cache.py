@@ -56,7 +56,7 @@ def own(tmp_path: Path, place: Callable[[Path], Path]) -> Path:
 
 def test_it_is_filled_used_and_repaired(tmp_path: Path) -> None:
     assert "compiling kernels for this CPU" in _run(tmp_path)
-    one, other = (next(tmp_path.rglob(name)) for name in ("activation_relu_f", "elementwise_sqrt_f"))
+    one, other = (next(tmp_path.rglob(name)) for name in ("pointwise_relu_f", "pointwise_sqrt_f"))
     content = bytearray(other.read_bytes())
     content[-50] ^= 1
     damaged = {one: one.read_bytes()[:-100], other: bytes(content)}
@@ -200,8 +200,8 @@ def test_private_folder_is_shared_with_helpers_and_removed(tmp_path: Path) -> No
     (tmp_path / f"retrograd-{os.geteuid()}").write_text("nor here")
     code = """
 from retrograd.kernels import cache, precompile
-precompile._start().communicate("elementwise.sqrt f\\n")
-assert cache.read("elementwise_sqrt_f")
+precompile._start().communicate("pointwise.sqrt f\\n")
+assert cache.read("pointwise_sqrt_f")
 """
     _run(tmp_path / "file", code, TMPDIR=str(tmp_path))
     assert len(list(tmp_path.iterdir())) == 2
@@ -254,9 +254,9 @@ _SYMBOL = "elementwise_power_f"
 
 
 def test_what_was_compiled_is_sound(code: bytes) -> None:
-    launch.Kernel("elementwise.sqrt")["f"]  # names from outside are known once there is an engine
+    launch.Kernel("pointwise.sqrt")["f"]  # names from outside are known once there is an engine
     assert is_sound(code, _SYMBOL) and not is_sound(code, "elementwise_powe") and not is_sound(code, "memset")
-    for path in ("transcendental.exp", "elementwise.pow", "pooling.avg_pool", "planar.weight_grad"):
+    for path in ("pointwise.exp", "pointwise.pow", "pooling.avg_pool", "planar.weight_grad"):
         handle = Kernel(path)
         assert is_sound(handle.compile("d").partition(b"\n")[2], handle.symbol("d"))
 
@@ -312,8 +312,8 @@ def test_malformed_object_with_a_right_digest_is_compiled_again(tmp_path: Path) 
     plant = """
 from retrograd.kernels import cache
 broken = {
-    "activation_relu_f": lambda code: code[:60] + b"\\xff" + code[61:],
-    "elementwise_sqrt_f": lambda code: code[:-1],
+    "pointwise_relu_f": lambda code: code[:60] + b"\\xff" + code[61:],
+    "pointwise_sqrt_f": lambda code: code[:-1],
     "pool_launch": lambda code: bytes(range(256)) * 9,
 }
 for name, damage in broken.items():
@@ -330,7 +330,7 @@ import os, random, sys
 from retrograd.kernels import launch
 from retrograd.kernels.object_file import is_sound
 seed, count = map(int, sys.argv[1:])
-kernels = [launch.Kernel(path) for path in ("elementwise.power", "transcendental.exp", "matmul.multiply", "moves.copy")]
+kernels = [launch.Kernel(path) for path in ("elementwise.power", "pointwise.exp", "matmul.multiply", "moves.copy")]
 objects = [(kernel.symbol("f"), kernel.compile("f").partition(b"\\n")[2]) for kernel in kernels]
 engine, random, accepted = launch._Engine(), random.Random(seed), 0
 for name, code in objects:

@@ -12,7 +12,7 @@ import pytest
 from retrograd.kernels import cache, launch, precompile, warmup
 from retrograd.kernels.launch import Kernel
 
-PATHS = ("elementwise.sqrt", "elementwise.add", "elementwise.scale", "activation.relu")
+PATHS = ("pointwise.sqrt", "elementwise.add", "elementwise.scale", "pointwise.relu")
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def test_all_are_compiled_and_only_once(folder: Path, helpers: list[subprocess.P
 def test_helper_process_compiles(folder: Path) -> None:
     helper = precompile._start()
     assert helper is not None
-    answer, _ = helper.communicate("elementwise.sqrt f\nelementwise.add f\n", timeout=120)
-    assert (answer, helper.returncode) == ("elementwise.sqrt\nelementwise.add\n", 0)
-    assert _stored(folder) == {"elementwise_sqrt_f", "elementwise_add_f"}
+    answer, _ = helper.communicate("pointwise.sqrt f\nelementwise.add f\n", timeout=120)
+    assert (answer, helper.returncode) == ("pointwise.sqrt\nelementwise.add\n", 0)
+    assert _stored(folder) == {"pointwise_sqrt_f", "elementwise_add_f"}
 
 
 @pytest.mark.parametrize("end", ["exit()", "import sys; sys.stdin.readline(); exit(1)"], ids=["at once", "at work"])
@@ -114,4 +114,4 @@ def test_warmup_loads_what_it_compiled(folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(precompile, "registered", lambda: handles)
     assert warmup("f") == 2
     assert [list(handle) for handle in handles] == [["f"], ["f"]]
-    assert _stored(folder) >= {"elementwise_sqrt_f", "elementwise_add_f"}
+    assert _stored(folder) >= {"pointwise_sqrt_f", "elementwise_add_f"}

@@ -40,7 +40,7 @@ def check(kernels: Any, rng: np.random.Generator, x: np.ndarray, axis: int, coun
 
 
 @examples(60)
-@given(shape=shapes(), source=sources, counts=st.lists(st.integers(0, 5), max_size=6), data=st.array())
+@given(shape=shapes(), source=sources, counts=st.lists(st.integers(0, 5), max_size=6), data=st.data())
 def test_csr_product(kernel_set: Any, shape: Any, source: Source, counts: list[int], data: st.DataObject) -> None:
     if not shape:
         return

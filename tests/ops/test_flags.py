@@ -24,7 +24,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for module in MODULES:
         for name in getattr(module, "__all__", dir(module)):
-            value = getattr(module, name)
+            value = getattr(module, name, None)  # names of PyTorch that are not here raise
             if inspect.isfunction(value) and not name.startswith("_") and value not in found.values():
                 found[f"{getattr(module, '__name__', '?').rpartition('.')[2]}.{name}"] = value
     return found
