@@ -34,7 +34,7 @@ test: .venv/.test
 
 nightly: .venv/.test
 	$(BIN)/retrograd warmup
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --maxprocesses 4 -m "nightly or not nightly" $(ARGS)
+	RETROGRAD_DRAW=$$(date +%s) $(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --maxprocesses 4 -m "nightly or not nightly" $(ARGS)
 
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q tests/peers $(ARGS)

@@ -37,12 +37,19 @@ NOT_LAYERS = {
 
 @pytest.mark.parametrize("entry", OPERATORS, ids=lambda entry: entry.name)
 def test_operator(entry: Op) -> None:
-    entry.run()
+    """Every check; the second derivatives along random directions."""
+    entry.run(full=False)
 
 
 @pytest.mark.parametrize("entry", LAYERS, ids=lambda entry: entry.name)
 def test_layer(entry: Layer) -> None:
-    entry.run()
+    entry.run(full=False)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("entry", [*OPERATORS, *LAYERS], ids=lambda entry: entry.name)
+def test_entry_by_entry(entry: Op) -> None:
+    entry.run(full=True)
 
 
 def test_names_are_given_once() -> None:

@@ -23,6 +23,7 @@ def array(dtype: type, *shape: int, layout: str = "contiguous") -> np.ndarray:
     return LAYOUTS[layout](np.random.default_rng(shape).standard_normal(shape).astype(dtype))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last", "every_other"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("inputs", "outputs"), SIZES, ids=str)

@@ -47,6 +47,7 @@ def test_against_the_definition(kernel_set: Any, shape: tuple[int, ...], dtype: 
     check(kernel_set, shape, dtype, causal, kind)
 
 
+@pytest.mark.pairwise
 @textbook_at_night
 @pytest.mark.parametrize("kind", ["none", "per key", "full"])
 @pytest.mark.parametrize("causal", [False, True])

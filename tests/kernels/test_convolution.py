@@ -33,6 +33,7 @@ def plain(window: Window, batch: int, inputs: int, outputs: int, dtype: type, se
     return Case(window, batch, inputs, outputs, False), source
 
 
+@pytest.mark.pairwise
 @textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [7, 16, 19, 33])
@@ -55,6 +56,7 @@ def test_three_taps_per_channel(kernel_set: Any, channels: int, width: int, dtyp
         check(kernel_set, *plain(window, 2, channels, channels, dtype, width))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("inputs", CHANNELS)
 def test_channel_counts(kernel_set: Any, inputs: int, dtype: type) -> None:
@@ -63,6 +65,7 @@ def test_channel_counts(kernel_set: Any, inputs: int, dtype: type) -> None:
         check(kernel_set, *plain(conv_window((5,), (2,), (1,), ((1, 0),), (1,)), 1, inputs, outputs, dtype, outputs))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_row_counts(kernel_set: Any, kernel: int, dtype: type) -> None:
@@ -86,6 +89,7 @@ def test_depthwise(kernel_set: Any, channels: int) -> None:
         check(kernel_set, *plain(window, 1, channels, channels * multiplier, dtype, channels))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 def test_layouts(kernel_set: Any, ndim: int, layout: str) -> None:
@@ -171,6 +175,7 @@ def test_empty_batch(kernel_set: Any, channels: int) -> None:
     assert gw.shape == w.shape and not gw.any()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("groups", [1, 3, 6])
 @pytest.mark.parametrize(("width", "stride"), [(6, 2), (12, 1)])
@@ -230,6 +235,7 @@ def test_packed_records(kernel_set: Any) -> None:
     assert_close(run(kernel_set.conv_weight_grad, x, g, window), weight_grad(x, g, window), 1e-5)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("size", [(9,), (5, 12), (3, 4, 5)])

@@ -52,6 +52,7 @@ def test_every_label(kernel_set: Any, dtype: type) -> None:
         check(kernel_set, x, np.arange(C), g, 0.1)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("shape", [(7, 10), (3, 5, 4, 2), (2, 7, 9), (2, 40, 19, 29), (0, 3, 2), (2, 3, 0)], ids=str)
@@ -108,6 +109,7 @@ def test_certain_and_impossible_labels(kernel_set: Any, columns: bool) -> None:
     assert_equal(gx[0].T if columns else gx, expected)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last", "fortran", "reversed"])
 @pytest.mark.parametrize("shape", [(5, 3), (9, 70), (3000, 7), (2, 5, 4, 3), (2, 33, 40, 70), (0, 4), (3, 0)], ids=str)

@@ -11,6 +11,7 @@ from comparison import assert_close, run
 from strategies import DTYPES, LAYOUTS
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7), (3, 33), (0, 4), (4, 0), (600, 50)], ids=str)

@@ -68,6 +68,7 @@ def test_elementwise_nightly(kernel_set: Any, source: Source, shape: tuple[int, 
     check_all(kernel_set, source, shape, pair)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("name", ARITHMETIC)
 @pytest.mark.parametrize(
     ("x", "y"),
@@ -97,6 +98,7 @@ def test_broadcasting(kernel_set: Any, name: str, x: tuple[int, ...], y: tuple[i
         check_arithmetic(kernel_set, name, numbers(rng, y, dtype), numbers(rng, x, dtype))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("first", sorted(LAYOUTS))
 @pytest.mark.parametrize("second", sorted(LAYOUTS))
 def test_layouts(kernel_set: Any, first: str, second: str) -> None:
@@ -164,6 +166,7 @@ def test_whole_range(kernel_set: Any, name: str, dtype: type) -> None:
     check_function(kernel_set, name, any_bits(dtype))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("exponent", EXPONENTS)
 def test_power(kernel_set: Any, exponent: float, dtype: type) -> None:
@@ -187,6 +190,7 @@ def test_scale(kernel_set: Any, factor: float, dtype: type) -> None:
     assert_ulps(run(kernel_set.scale, x, factor), naive.scale(x, factor), 2)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_arithmetic_on_the_whole_range(kernel_set: Any, name: str, dtype: type) -> None:
@@ -220,6 +224,7 @@ def test_larger_than_one_task(kernel_set: Any, dtype: type) -> None:
     assert_equal(run(kernel_set.relu_grad, x, y), np.where(y <= 0, 0, x))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(
     "shape", [(1,), (5,), (3, 1, 4), (5, 300), (2, 17, 70), (2, 64, 5, 7), (0, 3, 2), (3, 3, 1, 1), (70_000, 2)]
 )

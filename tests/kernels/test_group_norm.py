@@ -147,6 +147,7 @@ def check_layer_norm(kernels: Any, rng: np.random.Generator, shape: tuple[int, .
     assert not zeros.any() and not none.any()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("dtype", DTYPES)

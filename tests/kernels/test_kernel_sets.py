@@ -473,6 +473,7 @@ def differing(first: list[tuple[str, list[bytes]]], second: list[tuple[str, list
     return [name for (name, a), (_, b) in zip(first, second, strict=True) if a != b]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", sorted(FAMILIES))

@@ -211,6 +211,7 @@ def test_ctc_of_nothing(kernel_set: Any) -> None:
 # ---------------------------------------------------------------- margins
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(4, 7), (1, 1), (3, 33), (0, 3), (90, 200)])
 def test_margins(kernel_set: Any, shape: tuple[int, int], dtype: type) -> None:

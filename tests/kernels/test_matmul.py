@@ -56,6 +56,7 @@ def test_row_and_column_counts(kernel_set: Any, dtype: type) -> None:
             check(kernel_set, source, (rows, 3), (3, columns), bias=columns % 2 == 0)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("first", ["contiguous", "fortran", "every_other", "reversed", "inside", "expanded"])
 @pytest.mark.parametrize("second", ["contiguous", "fortran", "every_other", "reversed", "inside", "expanded"])

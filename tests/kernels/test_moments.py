@@ -57,6 +57,7 @@ def check(kernels: Any, x: np.ndarray, axes: tuple[int, ...]) -> None:
     assert_equal(run(kernels.ties, g, x, np.asarray(top)), np.where(x == top, g, 0))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_set_of_axes(kernel_set: Any, layout: str, dtype: type) -> None:

@@ -72,6 +72,7 @@ def test_batch_norm_nightly(kernel_set: Any, source: Source, shape: tuple[int, .
     check(kernel_set, source, shape, eps)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("channels", CHANNELS)
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
@@ -79,6 +80,7 @@ def test_channel_counts(kernel_set: Any, channels: int, layout: str, dtype: type
     check(kernel_set, Source(np.random.default_rng(channels), dtype, (layout, "contiguous")), (3, channels, 2, 3))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("shape", [(5, 9), (4, 3, 7), (2, 17, 3, 5), (2, 3, 2, 3, 4)], ids=len)
@@ -87,6 +89,7 @@ def test_layouts(kernel_set: Any, shape: tuple[int, ...], layout: str, dtype: ty
     check(kernel_set, Source(np.random.default_rng(0), dtype, (layout, "unaligned", "reversed", "contiguous")), shape)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("extent", range(1, 36))
 def test_extents(kernel_set: Any, extent: int, dtype: type) -> None:

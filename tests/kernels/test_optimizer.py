@@ -137,6 +137,7 @@ def test_steps_nightly(
     check(kernel_set, rule, make(rule, shapes, Source(seed, dtype, turns)), **given)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("parameter", WRITABLE)
 @pytest.mark.parametrize("gradient", sorted(LAYOUTS))
@@ -148,6 +149,7 @@ def test_layouts(kernel_set: Any, parameter: str, gradient: str, dtype: type) ->
             check(kernel_set, rule, make(rule, [(3, 2, 2, 3)], source))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @each_rule
 def test_many_tensors_in_one_call(kernel_set: Any, rule: Rule, dtype: type) -> None:
@@ -253,6 +255,7 @@ def test_limit(kernel_set: Any, layout: str) -> None:
     np.testing.assert_array_equal(x, 2 * np.clip(values * 0.5, -0.75, 0.75))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_norm(kernel_set: Any, layout: str, dtype: type) -> None:

@@ -86,6 +86,7 @@ def test_pooling_nightly(kernel_set: Any, case: tuple[Any, Any], source: Source,
     check(kernel_set, case, source, count_include_pad)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("channels", CHANNELS)
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
@@ -94,6 +95,7 @@ def test_channel_counts(kernel_set: Any, channels: int, layout: str, dtype: type
     check(kernel_set, (window, (2, channels)), Source(np.random.default_rng(channels), dtype, (layout,)), True)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 def test_layouts(kernel_set: Any, ndim: int, layout: str) -> None:

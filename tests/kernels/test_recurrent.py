@@ -94,6 +94,7 @@ def threads() -> Iterator[None]:
     kernels.set_num_threads(before)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("mode", "options", "lengths", "states", "cells"), LAYERS, ids=str)
@@ -166,6 +167,7 @@ def test_some_are_cut_into_rows_and_some_into_columns() -> None:
     assert cuts == {(True, False), (False, True)}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("lengths", [False, True], ids=["all steps", "lengths"])
 @pytest.mark.parametrize("options", [{}, {"projection": 150, "reverse": BOTH}], ids=str)
 @pytest.mark.parametrize("shape", LARGE, ids=str)

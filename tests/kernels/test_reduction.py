@@ -75,6 +75,7 @@ def test_sum_nightly(kernel_set: Any, what: tuple[Any, Any], source: Source, kee
     check_sum(kernel_set, *source.arrays(what[0]), what[1], keepdims)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_set_of_axes(kernel_set: Any, layout: str, dtype: type) -> None:
@@ -86,6 +87,7 @@ def test_every_set_of_axes(kernel_set: Any, layout: str, dtype: type) -> None:
                 check_others(kernel_set, *source.arrays(shape), axes)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("shape", "axes"),
@@ -165,6 +167,7 @@ def test_max_nightly(kernel_set: Any, what: tuple[Any, int], source: Source, ste
     check_max(kernel_set, rounded(x, steps), what[1])
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_where_the_maximum_is(kernel_set: Any, axis: int, dtype: type) -> None:

@@ -36,6 +36,7 @@ def check(kernels: Any, x: np.ndarray, factor: np.ndarray, axis: int) -> None:
     assert_close(run(kernels.cumprod, x, axis), scanned(x, factor, axis, False, "prod"), tolerance)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_axis(kernel_set: Any, layout: str, dtype: type) -> None:

@@ -73,6 +73,7 @@ def test_softmax_nightly(kernel_set: Any, what: tuple[Any, int], source: Source,
     check(kernel_set, x if factor == 1 else stretched(x, factor), g, what[1])
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_layouts(kernel_set: Any, layout: str, dtype: type) -> None:

@@ -98,6 +98,7 @@ def test_it_learns_where_to_look(kind: Any) -> None:
     assert losses[-1] < losses[0] / 20
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("activation", [None, "tanh"])
 @pytest.mark.parametrize("kind", [nn.DeformConv2d, *OWN])
 def test_gradients_of_every_sample(kind: Any, activation: Any) -> None:

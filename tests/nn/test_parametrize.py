@@ -22,6 +22,7 @@ def norm_of_slices(w: np.ndarray, dim: int | None) -> np.ndarray:
     return np.sqrt((w * w).sum(tuple(a for a in range(w.ndim) if a != dim), keepdims=True))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dim", [0, 1, None])
 @pytest.mark.parametrize(("make", "names"), [(weight_norm, ("weight_g", "weight_v")),
                                              (parametrizations.weight_norm, ("parametrizations.weight.original0",

@@ -52,6 +52,7 @@ def agree(module: nn.Module, x: Tensor, axis: int) -> None:
         np.testing.assert_allclose(p.grad_sample.array.sum(0), p.grad.array, rtol=1e-8, atol=1e-11)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 def test_layers(kind: str, first: bool) -> None:

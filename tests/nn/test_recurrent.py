@@ -92,6 +92,7 @@ STACKS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("options", STACKS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", ["zeros", "states", "lengths"])

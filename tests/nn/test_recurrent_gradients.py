@@ -127,6 +127,7 @@ OF_OPERATORS = {"RNN": {"zoneout": 0.3}, "LSTM": {"layer_norm": True, "recurrent
                 "GRU": {"reset_after": False, "variational_dropout": 0.4, "dropout": 0.0}}  # fmt: skip
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("options", [{}, OF_OPERATORS], ids=["fused", "composed"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_checkpoint_keeps_values_and_gradients(kind: str, options: dict[str, Any]) -> None:

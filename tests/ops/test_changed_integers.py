@@ -67,6 +67,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("again", [False, True], ids=["fused", "differentiable"])
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_what_forward_saw(name: str, again: bool) -> None:

@@ -131,6 +131,7 @@ def test_modes_of_convolution(ndim: int, seed: int, mode: str) -> None:
     np.testing.assert_allclose(one.array, wanted[1], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("ndim", "seed"), CASES)
 def test_modes_of_transposed_convolution(ndim: int, seed: int, mode: str) -> None:

@@ -82,6 +82,7 @@ def leaf(a: np.ndarray) -> Tensor:
 ORDERS = ["fro", "nuc", np.inf, -np.inf, 1, -1, 2, -2]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("dim", [(0, 1), (-1, 1), (2, 0)])
 def test_matrix_norm(order: Any, dim: tuple[int, int]) -> None:

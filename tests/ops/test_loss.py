@@ -84,6 +84,7 @@ def expected_loss(x, t, weight, ignore, reduction, smoothing):
     return np.sum(losses) / (total if reduction == "mean" else 1)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -118,6 +119,7 @@ def test_second_derivatives() -> None:
     assert gradgradcheck(lambda v: F.nll_loss(v, t, w), [x])
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shape", [(4, 3), (2, 3, 2), (3,)], ids=str)

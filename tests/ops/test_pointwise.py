@@ -231,6 +231,7 @@ def test_inplace_activations_change_their_input() -> None:
         np.testing.assert_allclose(g.array, expected.array)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("low", [3, np.float32(3), np.full((1, 4), 3, np.float32), np.full(4, 3), np.full((3, 1), 3.0)])
 @pytest.mark.parametrize("high", [None, 9, np.float64(9), np.full((3, 4), 9.0), np.full(4, 9, np.float32)])
 @pytest.mark.parametrize("x", [2, np.float32(2), np.full((3, 1), 2), np.full((3, 4), 2, np.float32)])

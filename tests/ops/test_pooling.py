@@ -58,6 +58,7 @@ def test_max_pool(name: str) -> None:
     check(lambda t: max_pool(t, window), (x,), lambda a: pooled(a, window, lambda v: v.max(-1)))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("count_include_pad", [True, False])
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_avg_pool(name: str, count_include_pad: bool) -> None:

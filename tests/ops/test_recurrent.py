@@ -19,6 +19,7 @@ from retrograd.ops.recurrent_composed import composed
 from retrograd.recurrence import GATES, Weights
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("lengths", [None, (2, 4, 1)], ids=["whole", "lengths"])
 @pytest.mark.parametrize("reverse", [FORWARD, BACK, BOTH], ids=["forward", "back", "both"])
 @pytest.mark.parametrize("mode", GATES)

@@ -147,6 +147,7 @@ def test_mxnet_a_sum_of_many_gradients_with_add() -> None:
         close(leaf.grad, 1 + 21 * each.array)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("reverse", [FORWARD, BOTH], ids=["forward", "both"])
 @MODES
 def test_mxnet_every_layer_of_a_stack_has_its_gradients(mode: str, reverse: tuple[bool, ...]) -> None:

@@ -20,6 +20,7 @@ from retrograd.ops.recurrent_composed import draw_masks
 from retrograd.recurrence import Recurrence, Weights
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("masks", [True, False], ids=["training", "evaluation"])
 @pytest.mark.parametrize("options", COMPOSED.values(), ids=COMPOSED)
 def test_values_and_gradients(options: dict[str, Any], masks: bool) -> None:

@@ -15,6 +15,7 @@ from retrograd.engine.tensor import Tensor
 from retrograd.recurrence import GATES
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("every", [1, 2, 5, 9, "auto"])
 @pytest.mark.parametrize(
     "options",

@@ -13,6 +13,7 @@ from retrograd.ops import reduction as r
 DIMS = [None, 0, 1, -1, (0, 2), (0, 1, 2), ()]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("keepdim", [False, True])
 @pytest.mark.parametrize("dim", DIMS, ids=str)
 def test_sum_and_mean(dim, keepdim: bool) -> None:

@@ -24,6 +24,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import codegen, compiler, compiler_machinery, typed_passes, untyped_passes
 from numba.core import types as numba_types
+from numba.core import typing as numba_typing
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AbstractTemplate, infer_global
@@ -66,6 +67,29 @@ class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
 def _context() -> Any:
     """Numba's target, with our way to make code."""
     return cpu_target.target_context.subtarget(_internal_codegen=_Codegen("retrograd"))
+
+
+class _Typing(numba_typing.Context):  # type: ignore[misc]
+    """Numba's typing that asks only once what an operator does with numbers; it would try all of NumPy's each time."""
+
+    _of_numbers: dict[tuple[Any, ...], Any]
+
+    def resolve_function_type(self, function: Any, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        operator = getattr(getattr(function, "typing_key", None), "__module__", None) == "_operator"
+        if not operator or kws or not all(isinstance(arg, (types.Number, types.Boolean)) for arg in args):
+            return super().resolve_function_type(function, args, kws)
+        question = function, args
+        if question not in self._of_numbers:
+            self._of_numbers[question] = super().resolve_function_type(function, args, kws)
+        return self._of_numbers[question]
+
+
+@cache
+def _typing() -> Any:
+    context = object.__new__(_Typing)
+    context.__dict__ = cpu_target.typing_context.__dict__  # what either learns, both know
+    context._of_numbers = {}
+    return context
 
 
 def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]] | None = None) -> Callable[..., Any]:
@@ -124,7 +148,7 @@ class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
 
 def _compile(body: Callable[..., Any], arguments: tuple[Any, ...], result: Any) -> Any:
     return compiler.compile_extra(
-        cpu_target.typing_context, _context(), body, arguments, result, _flags(), {}, pipeline_class=_Compiler
+        _typing(), _context(), body, arguments, result, _flags(), {}, pipeline_class=_Compiler
     )
 
 

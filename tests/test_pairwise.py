@@ -1,0 +1,60 @@
+"""The sample that ``@pytest.mark.pairwise`` runs by day: small, and any two values meet in it."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations, product
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from conftest import Combination, pairwise, pytest_collection_modifyitems
+
+
+def grid(*sizes: int) -> list[Combination]:
+    return [tuple(enumerate(map(str, values))) for values in product(*map(range, sizes))]
+
+
+def pairs(sample: list[Combination]) -> set[Any]:
+    return {pair for each in sample for pair in combinations(each, 2)}
+
+
+@pytest.mark.parametrize("sizes", [(3, 2, 2), (12, 12, 2), (6, 9, 2, 2), (2, 3, 4, 5, 2), (5, 4), (7,), (1, 1, 1)])
+def test_any_two_values_meet(sizes: tuple[int, ...]) -> None:
+    all_of_them = grid(*sizes)
+    sample = pairwise(all_of_them)
+    assert pairs(sample) == pairs(all_of_them) and len(set(sample)) == len(sample)
+    assert {value for each in sample for value in each} == {value for each in all_of_them for value in each}
+    largest, second = sorted([*sizes, 1])[-1:-3:-1]
+    assert largest * second <= len(sample) <= 2 * largest * second
+    assert pairwise(all_of_them) == sample
+
+
+def test_of_a_grid_with_gaps() -> None:
+    some = random.Random(0).sample(grid(4, 3, 3, 2), 40)
+    assert pairs(pairwise(some)) == pairs(some)
+
+
+def test_the_others_run_at_night() -> None:
+    """Not those of a test without the mark; one that does run is never left out for one that does not."""
+
+    class Item(SimpleNamespace):
+        def get_closest_marker(self, name: str) -> bool:
+            return name in self.marks
+
+        def add_marker(self, name: str) -> None:
+            self.marks.add(name)
+
+    def items(function: str, *marks: str) -> list[Any]:
+        each = [SimpleNamespace(_idlist=[value for _, value in one]) for one in grid(4, 3, 2)]
+        return [Item(function=function, callspec=one, marks=set(marks)) for one in each]
+
+    whole, marked, nights = items("one"), items("two", "pairwise"), items("three", "pairwise")
+    for item in nights[:6]:  # all with the first value
+        item.marks.add("nightly")
+    pytest_collection_modifyitems([*whole, *marked, *nights])
+    assert not any(item.marks for item in whole)
+    assert sum("nightly" not in item.marks for item in marked) == 12
+    by_day = [tuple(enumerate(item.callspec._idlist)) for item in nights if "nightly" not in item.marks]
+    assert pairs(by_day) == pairs([one for one in grid(4, 3, 2) if one[0][1] != "0"])
