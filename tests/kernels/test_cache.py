@@ -55,11 +55,6 @@ def own(tmp_path: Path, place: Callable[[Path], Path]) -> Path:
     return place(tmp_path / "cache")
 
 
-<<<<<<< HEAD
-def test_it_is_filled_used_and_repaired(tmp_path: Path) -> None:
-    assert "compiling kernels for this CPU" in _run(tmp_path)
-    one, other = (next(tmp_path.rglob(name)) for name in ("pointwise_relu_f", "pointwise_sqrt_f"))
-=======
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder with what ``_USE`` runs."""
@@ -77,8 +72,7 @@ def filled(compiled: Path, tmp_path: Path) -> Path:
 
 def test_it_is_used_and_repaired(filled: Path, tmp_path: Path) -> None:
     assert _run(tmp_path) == ""
-    one, other = (next(tmp_path.rglob(name)) for name in ("activation_relu_f", "elementwise_sqrt_f"))
->>>>>>> h3
+    one, other = (next(tmp_path.rglob(name)) for name in ("pointwise_relu_f", "pointwise_sqrt_f"))
     content = bytearray(other.read_bytes())
     content[-50] ^= 1
     damaged = {one: one.read_bytes()[:-100], other: bytes(content)}
@@ -361,14 +355,9 @@ import os, random, sys
 from retrograd.kernels import cache, launch
 from retrograd.kernels.object_file import is_sound
 seed, count = map(int, sys.argv[1:])
-<<<<<<< HEAD
 kernels = [launch.Kernel(path) for path in ("elementwise.power", "pointwise.exp", "matmul.multiply", "moves.copy")]
-objects = [(kernel.symbol("f"), kernel.compile("f").partition(b"\\n")[2]) for kernel in kernels]
-=======
-kernels = [launch.Kernel(path) for path in ("elementwise.power", "transcendental.exp", "matmul.multiply", "moves.copy")]
 contents = [(kernel.symbol("f"), cache.read(kernel.symbol("f")) or kernel.compile("f")) for kernel in kernels]
 objects = [(name, content.partition(b"\\n")[2]) for name, content in contents]
->>>>>>> h3
 engine, random, accepted = launch._Engine(), random.Random(seed), 0
 for name, code in objects:
     engine.add(code, name)
