@@ -21,7 +21,7 @@ LABELS, INDICES = np.array([2, 0, 1]), np.random.default_rng(1).integers(0, 20, 
 TARGETS = np.array([[2, 0, -1, 1], [-1, 0, 0, 0], [3, 2, 1, 0]])
 CTC = np.array([[1, 2], [3, 3], [1, 0]]), np.array([5, 4, 3]), np.array([2, 2, 1])
 
-ELEMENTWISE = ("activation", "elementwise", "piecewise", "transcendental")
+ELEMENTWISE = ("activation", "elementwise", "piecewise", "pointwise", "powers", "primitive", "transcendental")
 ONE = (
     *("neg", "sqrt", "rsqrt", "reciprocal", "zeros", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
     *("sigmoid", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),

@@ -76,8 +76,8 @@ def check_op(
         errors: calls that must fail, and how.
         rtol, single: tolerance of values in float64 and float32, relative to the largest value of the result.
         rounding: relative change allowed when other gradients are requested (which may replace a fused kernel).
-        full: check second derivatives entry by entry (``gradgradcheck``); otherwise along random directions, which finds
-            the same faults without saying which entry is wrong, in a fifth of the time.
+        full: check second derivatives entry by entry (``gradgradcheck``); otherwise along random directions, which
+            finds the same faults without saying which entry is wrong, in a fifth of the time.
         name: the name of the function in the report.
 
     Returns:
