@@ -24,6 +24,8 @@ def backward_source(tensor_or_function: Any) -> str:
             session.
     """
     thing = tensor_or_function
+    if not isinstance(thing, (Tensor, Node, type)):
+        thing = getattr(thing, "function", thing)  # an operator that is made of its Function
     if isinstance(thing, Tensor):
         if thing.grad_fn is None:
             raise ValueError(

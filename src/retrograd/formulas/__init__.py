@@ -5,12 +5,27 @@ function object runs on Tensors, where it is recorded and can be differentiated 
 textbook set; and on the registers of a compiled kernel.
 """
 
+from typing import Any
+
 from . import activation, transcendental  # noqa: F401  they enter their formulas into the list
 from .primitive import PRIMITIVES
 from .table import FORMULAS, Arity, arity
 
 # those that have a kernel: all but what other operators are made of
-_WITHOUT = {"absolute", "exp_negative", "normal_cdf", "sqrt", "where"}
+_WITHOUT = {"absolute", "exp_negative", "full_like", "normal_cdf", "sqrt", "where"}
 POINTWISE = {name: function for name, function in PRIMITIVES.items() if name not in _WITHOUT} | FORMULAS
+
+
+
+def __getattr__(name: str) -> Any:
+    """A primitive, a formula or a constant that formulas are written with."""
+    from .text import NAMES
+
+    if name in NAMES:
+        return NAMES[name]
+    if name in FORMULAS:
+        return FORMULAS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["FORMULAS", "POINTWISE", "PRIMITIVES", "Arity", "arity"]

@@ -11,7 +11,9 @@ from ..formulas import POINTWISE
 from .ieee import ieee
 
 
-def _kernel(formula: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+def on_arrays(formula: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The kernel of a formula: the formula itself, in the type of its first operand."""
+
     @ieee
     @wraps(formula)
     def run(x: np.ndarray, *operands: np.ndarray | float) -> np.ndarray:
@@ -20,4 +22,4 @@ def _kernel(formula: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return run
 
 
-KERNELS = {name: _kernel(function) for name, function in POINTWISE.items()}
+KERNELS = {name: on_arrays(function) for name, function in POINTWISE.items()}

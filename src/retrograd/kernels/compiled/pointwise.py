@@ -8,9 +8,9 @@ from typing import Any
 
 from ...formulas import POINTWISE, PRIMITIVES, arity
 from ..compiler import helper, rename
-from ..simd import absolute, select, sqrt
+from ..simd import absolute, full_like, select, sqrt
 from . import error_function, exponential, math, trigonometric
-from .loops import one, one_and_numbers, two, two_and_numbers
+from .loops import one, one_and_numbers, three_and_numbers, two, two_and_numbers
 
 Body = Callable[..., None]
 
@@ -18,6 +18,7 @@ ON_REGISTERS: dict[str, Callable[..., Any]] = {
     "absolute": absolute,
     "sqrt": sqrt,
     "where": select,
+    "full_like": full_like,
     "exp": math.exp,
     "exp_negative": math.exp_negative,
     "exp2": exponential.exp2,
@@ -62,9 +63,11 @@ def register(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def loop(formula: Callable[..., Any]) -> Body:
-    """A kernel that computes a formula of one or two operands and up to three numbers of each element."""
+    """A kernel that computes a formula of one to three operands and up to three numbers of each element."""
     operands, numbers = arity(formula)
     register(formula)
+    if operands == 3:
+        return three_and_numbers(_THREE[operands, numbers](formula))
     if not numbers:
         return one(formula) if operands == 1 else two(formula)
     return (one_and_numbers if operands == 1 else two_and_numbers)(_THREE[operands, numbers](formula))
@@ -89,6 +92,18 @@ def _two_of_two(function: Callable[..., Any]) -> Callable[..., Any]:
     return helper(lambda x, y, p, q, r: function(x, y, p, q))
 
 
+def _none_of_three(function: Callable[..., Any]) -> Callable[..., Any]:
+    return helper(lambda x, y, z, p, q, r: function(x, y, z))
+
+
+def _one_of_three(function: Callable[..., Any]) -> Callable[..., Any]:
+    return helper(lambda x, y, z, p, q, r: function(x, y, z, p))
+
+
+def _two_of_three(function: Callable[..., Any]) -> Callable[..., Any]:
+    return helper(lambda x, y, z, p, q, r: function(x, y, z, p, q))
+
+
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
@@ -100,6 +115,10 @@ _THREE = {
     (2, 1): _two_of_one,
     (2, 2): _two_of_two,
     (2, 3): _as_it_is,
+    (3, 0): _none_of_three,
+    (3, 1): _one_of_three,
+    (3, 2): _two_of_three,
+    (3, 3): _as_it_is,
 }
 
 
