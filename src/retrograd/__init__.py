@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from . import data, interop, linalg, nn, optim, testing, train, utils
     from .engine.source import backward_source
     from .kernels.launch import get_num_threads, set_num_threads
-    from .ops.formula import formula
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
+    from .ops.formula import formula
 
 __version__ = "0.1.0"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .primitive import Operand, exp_negative, where
-from .symbol import Refused, Symbol, Trace
+from .symbol import FormulaError, Symbol, Trace
 from .table import FORMULAS
 from .text import inner
 
@@ -103,5 +103,5 @@ def _pass_on(symbol: Symbol, g: Symbol, give: Callable[[Symbol, Any], None]) -> 
     else:
         rule = rule_of(operation)
         if rule is None:
-            raise Refused(f"no gradient of {operation} is known; declare that of the formula")
+            raise FormulaError(f"no gradient of {operation} is known; declare that of the formula")
         give(arguments[0], rule(g, symbol, *arguments)[0])

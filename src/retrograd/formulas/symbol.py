@@ -19,7 +19,7 @@ _SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="
 _MOST_FACTORS = 16
 
 
-class Refused(ValueError):
+class FormulaError(ValueError):
     """Why a formula cannot be compiled."""
 
 
@@ -74,12 +74,13 @@ class Symbol:
 
     def __pow__(self, power: Any) -> Symbol:
         if isinstance(power, numbers.Real):
-            if power == 0.5:
+            exponent = float(power)
+            if exponent == 0.5:
                 return self.trace.primitive("sqrt", (self,))
-            if power == int(power) and 1 <= abs(power) <= _MOST_FACTORS:
-                product = self.trace.product(self, abs(int(power)))
-                return product if power > 0 else 1.0 / product
-        raise Refused(
+            if exponent.is_integer() and 1 <= abs(exponent) <= _MOST_FACTORS:
+                product: Symbol = self.trace.product(self, abs(int(exponent)))
+                return product if exponent > 0 else 1.0 / product
+        raise FormulaError(
             f"** {power!r}: powers of operands are 0.5 and whole numbers from 1 to {_MOST_FACTORS}, or -1 to "
             f"-{_MOST_FACTORS}; write rg.exp(p * rg.log(x)) for x ** p"
         )
@@ -87,7 +88,7 @@ class Symbol:
     def __rpow__(self, base: Any) -> Symbol:
         if isinstance(base, numbers.Real) and base == 2:
             return self.trace.primitive("exp2", (self,))
-        raise Refused(f"{base!r} ** x: of numbers, 2 has powers here; write rg.exp(x * math.log({base!r}))")
+        raise FormulaError(f"{base!r} ** x: of numbers, 2 has powers here; write rg.exp(x * math.log({base!r}))")
 
     def __lt__(self, other: Any) -> Symbol:
         return self.trace.comparison("<", self, other)
@@ -119,20 +120,20 @@ class Symbol:
     __rand__, __ror__ = __and__, __or__
 
     def __bool__(self) -> bool:
-        raise Refused(
+        raise FormulaError(
             "if, while, and, or, not, min and max ask whether one value is true, and each element has its own answer; "
             "choose with rg.where(condition, x, y), and combine conditions with &, | and ~"
         )
 
     def __float__(self) -> float:
-        raise Refused("float(), int() and the functions of math take one number; use those of retrograd, as rg.exp(x)")
+        raise FormulaError("float, int and the functions of math take one number; use those of retrograd, as rg.exp(x)")
 
-    __int__ = __index__ = __float__  # type: ignore[assignment]
+    __int__ = __index__ = __float__
 
-    def __iter__(self) -> Any:
-        raise Refused("a formula says what becomes of one element: it has no loop over an operand, no index, no length")
+    def __iter__(self, *place: Any) -> Any:
+        raise FormulaError("a formula says what becomes of one element: no loop over an operand, no index, no length")
 
-    __len__ = __getitem__ = __iter__  # type: ignore[assignment]
+    __len__ = __getitem__ = __iter__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *values: Any, **options: Any) -> Any:
         """A NumPy number on the left side of an operator."""
@@ -142,17 +143,18 @@ class Symbol:
             return self.trace.arithmetic(sign, *values)
         if method == "__call__" and name in _SIGNS:
             return self.trace.comparison(_SIGNS[name], *values)
-        raise Refused(f"np.{name} is a function of arrays; use those of retrograd, as rg.exp(x)")
+        raise FormulaError(f"np.{name} is a function of arrays; use those of retrograd, as rg.exp(x)")
 
     def __array_function__(self, function: Any, kinds: Any, values: Any, options: Any) -> Any:
-        raise Refused(f"np.{function.__name__} is a function of arrays; use those of retrograd, as rg.where(c, x, y)")
+        raise FormulaError(f"np.{function.__name__} is a function of arrays; use those of retrograd, as rg.where")
 
     def __getattr__(self, name: str) -> Any:
-        if name in PRIMITIVES and name != "where":
-            return lambda: self.trace.primitive(name, (self,))
+        primitive = "absolute" if name == "abs" else name
+        if primitive in PRIMITIVES and primitive not in ("where", "full_like"):
+            return lambda: self.trace.primitive(primitive, (self,))
         if name.startswith("__"):
             raise AttributeError(name)
-        raise Refused(f".{name} is nothing that one element has; of the methods of Tensors there are those of one "
+        raise FormulaError(f".{name} is nothing that one element has; of the methods of Tensors there are those of one "
                       "operand, as x.exp()")
 
 
@@ -177,7 +179,7 @@ class Trace:
         symbol = self._known.get(key)
         if symbol is None:
             if len(self.symbols) >= MOST_OPERATIONS:
-                raise Refused(f"it takes more than {MOST_OPERATIONS} operations; make it shorter")
+                raise FormulaError(f"it takes more than {MOST_OPERATIONS} operations; make it shorter")
             symbol = self._known[key] = Symbol(self, operation, arguments, kind, value)
             self.symbols.append(symbol)
         return symbol
@@ -190,14 +192,14 @@ class Trace:
         """A value of the formula's text as a symbol: a condition becomes 1 or 0."""
         if isinstance(value, Symbol):
             if value.trace is not self:
-                raise Refused("a value of another formula was kept; pass it as an operand")
+                raise FormulaError("a value of another formula was kept; pass it as an operand")
             return self.where(value, 1.0, 0.0) if value.kind == "truth" else value
         if isinstance(value, numbers.Real | np.bool_):
             try:
                 return self.literal(float(value))
             except OverflowError:
-                raise Refused("a constant is larger than any floating-point number; use float('inf')") from None
-        raise Refused(
+                raise FormulaError("a constant is larger than any floating-point number; use math.inf") from None
+        raise FormulaError(
             f"a {type(value).__name__} is no constant of a formula, whose constants are numbers; pass it as an operand"
         )
 
@@ -260,7 +262,7 @@ class Trace:
         """Of conditions."""
         for condition in conditions:
             if not isinstance(condition, Symbol) or condition.kind != "truth":
-                raise Refused("&, | and ~ combine conditions; put each comparison into parentheses: (x > 0) & (x < 1)")
+                raise FormulaError("&, | and ~ combine conditions; put comparisons into parentheses: (x > 0) & (x < 1)")
         return self.make(name, conditions, "truth")
 
     def where(self, condition: Any, left: Any, right: Any) -> Symbol:
@@ -268,7 +270,7 @@ class Trace:
         if isinstance(condition, bool | np.bool_):
             return self.symbol(left if condition else right)
         if not isinstance(condition, Symbol) or condition.kind != "truth":
-            raise Refused("where needs a condition, such as x > 0, before the two values")
+            raise FormulaError("where needs a condition, such as x > 0, before the two values")
         parts = condition.arguments
         if condition.operation == "not":
             return self.where(parts[0], right, left)

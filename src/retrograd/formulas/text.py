@@ -24,7 +24,7 @@ def inner(symbol: Symbol) -> Symbol:
     return symbol
 
 
-def function(name: str, doc: str, trace: Trace, results: list[Symbol]) -> Callable[..., Any]:
+def function(name: str, comment: str, trace: Trace, results: list[Symbol]) -> Callable[..., Any]:
     """The function of a trace's parameters that returns the results.
 
     It has a source text, and ``digest``, which is another one for any other text.
@@ -33,11 +33,11 @@ def function(name: str, doc: str, trace: Trace, results: list[Symbol]) -> Callab
     parameters = [parameter.value for parameter in trace.operands]
     parameters += [f"{parameter.value}: float" for parameter in trace.numbers]
     digest = hashlib.sha256("\n".join((*parameters, *body)).encode()).hexdigest()[:32]
-    lines = [f"def {name}({', '.join(parameters)}):", f'    """{doc}"""', *("    " + line for line in body)]
+    lines = [f"def {name}({', '.join(parameters)}):", f"    # {comment}", *("    " + line for line in body)]
     text = "\n".join(lines) + "\n"
-    file = f"<formula {name} {digest}>"
+    file = f"<formula {name} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"  # other texts have other files
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    scope = {**NAMES, "__name__": __package__}
+    scope: dict[str, Any] = {**NAMES, "__name__": __package__}
     exec(compile(text, file, "exec", dont_inherit=True), scope)
     made: Callable[..., Any] = scope[name]
     made.digest, made.text = digest, text  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from .primitive import PRIMITIVES
-from .symbol import Refused
+from .symbol import FormulaError
 from .text import NAMES
 
 _PACKAGE = __name__.partition(".")[0]
@@ -43,7 +43,7 @@ class Meanings:
 
     def _refusal(self, name: str) -> Callable[..., Any]:
         def refuse(*values: Any, **options: Any) -> Any:
-            raise Refused(f"{name} is no function of single elements that formulas know; these are "
+            raise FormulaError(f"{name} is no function of single elements that formulas know; these are "
                           f"{', '.join(self.names)}")
 
         return refuse
@@ -88,19 +88,19 @@ def run(name: str, function: FunctionType, arguments: list[Any], meanings: Meani
     """What a function of the user makes of symbols.
 
     Raises:
-        Refused: it cannot be run on them; with file, line and reason.
+        FormulaError: it cannot be run on them; with file, line and reason.
     """
     try:
         return meanings.clone(function, {})(*arguments)
     except RecursionError:
-        raise Refused(f"{place(name, function)}: it calls itself without an end") from None
+        raise FormulaError(f"{place(name, function)}: it calls itself without an end") from None
     except Exception as error:
-        if isinstance(error, Refused) and getattr(error, "placed", False):
+        if isinstance(error, FormulaError) and getattr(error, "placed", False):
             raise
-        reason = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, FormulaError) else f"{type(error).__name__}: {error}"
         if isinstance(error, NameError) and error.name in NAMES:
             reason += f"; from {_PACKAGE}.formulas import {error.name}"
-        placed = Refused(f"{_where(name, function, error)}: {reason}")
+        placed = FormulaError(f"{_where(name, function, error)}: {reason}")
         placed.placed = True  # type: ignore[attr-defined]
         raise placed from None
 
@@ -128,11 +128,11 @@ def require_text(name: str, function: FunctionType) -> None:
     """Refuse a function whose text cannot be found.
 
     Raises:
-        Refused: naming the way out.
+        FormulaError: naming the way out.
     """
     try:
         inspect.getsource(function)
     except (OSError, TypeError):
-        raise Refused(
+        raise FormulaError(
             f"{place(name, function)}: its text cannot be found, and a formula is to be read; save it to a file"
         ) from None

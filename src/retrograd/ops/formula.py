@@ -13,7 +13,7 @@ from ..engine.tensor import Tensor, wrap
 from ..formulas import FORMULAS
 from ..formulas.derive import derive, rule_of
 from ..formulas.primitive import PRIMITIVES
-from ..formulas.symbol import Refused, Symbol, Trace
+from ..formulas.symbol import FormulaError, Symbol, Trace
 from ..formulas.text import NAMES, function
 from ..formulas.tracing import Meanings, place, require_text, run
 from . import activation, creation, elementwise, piecewise, powers, rectifier, rounding, transcendental, trigonometry
@@ -85,6 +85,21 @@ def _meanings() -> Meanings:
     return Meanings(known)
 
 
+def _kernel_of(text: Callable[..., Any]) -> Callable[[], Callable[..., Any]]:
+    """What finds the kernel of a text in the active set, quickly."""
+    last: tuple[Any, Any] = None, None
+
+    def find() -> Any:
+        nonlocal last
+        maker, kernel = last
+        if kernels.formula_kernel is not maker:
+            maker = kernels.formula_kernel
+            last = maker, (kernel := maker(text))
+        return kernel
+
+    return find
+
+
 def _run(text: Callable[..., Any], operands: tuple[Tensor, ...], numbers: tuple[float, ...]) -> Tensor:
     """A text of Tensors: recorded operator by operator, or without a record in one kernel."""
     if recording():
@@ -101,6 +116,7 @@ class Formula:
     """
 
     function: type[Function]
+    _gradient: Any
 
     def __init__(self, written: FunctionType) -> None:
         if not isinstance(written, FunctionType):
@@ -109,16 +125,17 @@ class Formula:
         self._written, self._name = written, written.__name__
         require_text(self._name, written)
         self._operands, self._numbers, self._defaults = self._parameters()
+        self._plain = not self._numbers
         self._declared: FunctionType | None = None
         trace = Trace(self._operands, self._numbers)
         self._value = function(self._name, f"{self._name}, as it is compiled", trace, [self._on(trace.parameters)])
         try:
             self._take(*self._derived())
-        except Refused as error:
+        except FormulaError as error:
             self._take_none(str(error))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._numbers or kwargs or len(args) != len(self._operands):
+        if not self._plain or kwargs or len(args) != len(self._operands):
             args = self._arguments(args, kwargs)
         x = args[0]
         if len(self._operands) == 1 and isinstance(x, Tensor) and x.array.dtype.kind == "f":
@@ -128,9 +145,12 @@ class Formula:
     def __repr__(self) -> str:
         return f"<formula {self._name}{inspect.signature(self._written)}>"
 
+    def __reduce__(self) -> str:
+        return self._written.__qualname__  # pickled by its name, as functions are; a copy is itself
+
     @property
     def source(self) -> str:
-        texts = [self._value, *([self._gradient] if self._gradient else [])]
+        texts: list[Any] = [text for text in (self._value, self._gradient) if text is not None]
         names = sorted({name for text in texts for name in text.__code__.co_names if name in NAMES})
         begin = f"from {NAMES['exp'].__module__.rpartition('.')[0]} import {', '.join(names)}\n\n\n" if names else ""
         return begin + "\n\n".join(text.text for text in texts)
@@ -149,7 +169,7 @@ class Formula:
         expected = [self._g, *self._operands, *self._numbers]
         count = len(inspect.signature(written).parameters)
         if count != len(expected):
-            raise Refused(
+            raise FormulaError(
                 f"{place(written.__name__, written)}: a gradient of {self._name} has the parameters "
                 f"{', '.join(expected)}, got {count} of them"
             )
@@ -157,7 +177,7 @@ class Formula:
         trace = Trace([self._g, *self._operands], self._numbers)
         try:
             gradients = [trace.full(each) for each in self._rule(trace.parameters[0], None, *trace.parameters[1:])]
-        except Refused:
+        except FormulaError:
             self._declared = before
             raise
         self._take(trace, gradients)
@@ -175,27 +195,29 @@ class Formula:
         defaults: dict[str, float] = {}
         at = place(self._name, self._written)
         if not self._name.isidentifier():
-            raise Refused(f"{at}: it has no name; write it with def")
+            raise FormulaError(f"{at}: it has no name; write it with def")
         for name, parameter in inspect.signature(self._written).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise Refused(f"{at}: *{name} stands for any number of parameters; name each")
+                raise FormulaError(f"{at}: *{name} stands for any number of parameters; name each")
             if name in NAMES:
-                raise Refused(f"{at}: the parameter {name} hides the function of this name; choose another name")
+                raise FormulaError(f"{at}: the parameter {name} hides the function of this name; choose another name")
             if parameter.annotation in (float, "float"):
                 numbers.append(name)
                 if parameter.default is not parameter.empty:
                     defaults[name] = self._number(name, parameter.default)
             elif parameter.annotation in (int, "int", bool, "bool"):
-                raise Refused(f"{at}: {name} is annotated as {parameter.annotation}; numbers are annotated as float")
+                raise FormulaError(f"{at}: {name} is {parameter.annotation}; numbers are annotated as float")
             elif numbers:
-                raise Refused(f"{at}: the operand {name} stands behind a number; operands come first, numbers, which "
-                              "are annotated as float, behind them")
+                raise FormulaError(
+                    f"{at}: the operand {name} stands behind a number; operands come first, numbers, which are "
+                    "annotated as float, behind them"
+                )
             elif parameter.kind is parameter.KEYWORD_ONLY or parameter.default is not parameter.empty:
-                raise Refused(f"{at}: {name} has a default or no place, and is no number; annotate numbers as float")
+                raise FormulaError(f"{at}: {name} has a default or no place: annotate it as float if it is a number")
             else:
                 operands.append(name)
         if not 1 <= len(operands) <= _MOST_OPERANDS or len(numbers) > _MOST_NUMBERS:
-            raise Refused(
+            raise FormulaError(
                 f"{at}: it has {len(operands)} operands and {len(numbers)} numbers; a formula has one or two operands "
                 f"and up to {_MOST_NUMBERS} numbers, which are annotated as float"
             )
@@ -240,7 +262,7 @@ class Formula:
         symbols = [trace.full(value) for value in args[:count]] + [trace.symbol(value) for value in args[count:]]
         for name, symbol in zip(self._numbers, symbols[count:], strict=True):
             if symbol.kind != "number":
-                raise Refused(f"{self._name}: {name} is one number for all elements and cannot depend on an operand")
+                raise FormulaError(f"{self._name}: {name} is one number for all elements, not one of each")
         result = trace.full(self._on(symbols))
         return result if self._declared is None else trace.call(result, symbols, self._rule)
 
@@ -256,7 +278,7 @@ class Formula:
             return arguments[0].trace.full(result)
         else:
             reason = f"it returns {type(result).__name__ if result is not None else 'nothing'}, expected one value"
-        raise Refused(f"{place(written.__name__, written)}: {reason}")
+        raise FormulaError(f"{place(written.__name__, written)}: {reason}")
 
     def _rule(self, g: Symbol, _: Any, *arguments: Symbol) -> list[Symbol]:
         """The declared gradient on symbols, one for each operand."""
@@ -266,7 +288,7 @@ class Formula:
         if len(self._operands) == 1:
             results = (results,)
         elif not isinstance(results, tuple) or len(results) != len(self._operands):
-            raise Refused(
+            raise FormulaError(
                 f"{place(written.__name__, written)}: it must return a tuple of {len(self._operands)} gradients, "
                 f"of {' and '.join(self._operands)}"
             )
@@ -281,34 +303,42 @@ class Formula:
     def _take(self, trace: Trace, gradients: list[Symbol]) -> None:
         """Let the backward compute these gradients."""
         kind = "as it is compiled" if self._declared else "derived"
-        doc = f"gradient of {self._name}, {kind}; what it calls is in {Symbol.__module__.rpartition('.')[0]}"
+        comment = f"gradient of {self._name}, {kind}; what it calls is in {Symbol.__module__.rpartition('.')[0]}"
         name = f"{self._name}_grad"
-        self._gradient = function(name, doc, trace, gradients)
+        self._gradient = function(name, comment, trace, gradients)
         if len(gradients) == 1:
             parts = [self._gradient]
         else:
             pairs = zip(self._operands, gradients, strict=True)
-            parts = [function(f"{name}_{operand}", doc, trace, [each]) for operand, each in pairs]
+            parts = [function(f"{name}_{operand}", comment, trace, [each]) for operand, each in pairs]
         self._make(parts, self._declared or self._gradient)
 
     def _take_none(self, reason: str) -> None:
         self._gradient = None
 
-        def refuse(*values: Any) -> Any:
-            raise Refused(f"{reason} with @{self._name}.gradient")
+        def refuse() -> Any:
+            raise FormulaError(f"{reason} with @{self._name}.gradient")
 
-        self._make([refuse] * len(self._operands), refuse)
+        self._make([], refuse)
 
     def _make(self, gradients: list[Callable[..., Any]], shown: Callable[..., Any]) -> None:
-        """The Function."""
-        value, count = self._value, len(self._operands)
+        """The Function; without gradients, ``shown`` says why."""
+        count = len(self._operands)
+        compute = _kernel_of(self._value)
+
+        def forward_plain(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            ctx.numbers = ()
+            return wrap(compute()(x.array))
 
         def forward(ctx: Any, *args: Any) -> Tensor:
             operands, ctx.numbers = args[:count], args[count:]
             ctx.save_for_backward(*operands)
-            return wrap(kernels.formula_kernel(value)(*[operand.array for operand in operands], *ctx.numbers))
+            return wrap(compute()(*[operand.array for operand in operands], *ctx.numbers))
 
         def backward(ctx: Any, g: Tensor) -> Gradients:
+            if not gradients:
+                shown()
             values, numbers, needs = (g, *ctx.saved_tensors), ctx.numbers, ctx.needs_input_grad
             return (
                 *[_run(gradients[i], values, numbers) if needs[i] else None for i in range(count)],
@@ -317,7 +347,7 @@ class Formula:
 
         backward.__wrapped__ = shown  # type: ignore[attr-defined]  # the text that backward_source shows
         members = {
-            "forward": staticmethod(forward),
+            "forward": staticmethod(forward_plain if self._plain and count == 1 else forward),
             "backward": staticmethod(backward),
             "__doc__": self.__doc__,
             "__module__": self._written.__module__,
@@ -345,8 +375,12 @@ def formula(function: Callable[..., Any]) -> Formula:
     >>> y = swish(x, beta=0.5)
     >>> y.sum().backward()
     >>> x.grad
-    tensor([0.5000, 0.9277])
+    tensor([0.5   , 0.9277])
     >>> print(rg.backward_source(y), end="")
+    def swish_grad(g, x, beta: float):
+        # gradient of swish, derived; what it calls is in retrograd.formulas
+        t1 = sigmoid(beta * x)
+        return g * t1 + g * x * t1 * (1.0 - t1) * beta
     """
     return Formula(function)  # type: ignore[arg-type]
 
