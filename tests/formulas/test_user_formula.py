@@ -120,6 +120,13 @@ def test_derived_gradients(case: str, kernel_set: str) -> None:
     assert gradgradcheck(lambda *x: formula(*x, *given_numbers), tensors)
 
 
+@pytest.mark.parametrize("case", ["swish", "chosen", "scaled"])
+def test_the_battery_of_operators(case: str) -> None:
+    formula, _, operands, given_numbers = CASES[case]
+    rng = np.random.default_rng(10)
+    rg.testing.check_op(formula, *[rg.Tensor(rng.standard_normal((3, 4))) for _ in range(operands)], *given_numbers)
+
+
 def test_operands_broadcast_and_promote(kernel_set: str) -> None:
     rng = np.random.default_rng(6)
     x, y = rng.standard_normal((4, 1, 3)), rng.standard_normal((5, 1))
