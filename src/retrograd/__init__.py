@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .kernels.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
+    from .ops.formula import formula
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "enable_grad",
     "float32",
     "float64",
+    "formula",
     "get_num_threads",
     "inference_mode",
     "int64",
@@ -66,6 +68,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     if name == "backward_source":
         return autograd.backward_source
+    if name == "formula":
+        return importlib.import_module(".ops.formula", __name__).formula
     if name == "summary":
         return importlib.import_module(".nn.model_summary", __name__).summary
     if name == "per_sample_gradients":

@@ -24,6 +24,8 @@ def backward_source(tensor_or_function: Any) -> str:
             session.
     """
     target = tensor_or_function
+    if not isinstance(target, (Tensor, Node, type)):
+        target = getattr(target, "function", target)  # an operator that is made of its Function
     if isinstance(target, Tensor):
         if target.grad_fn is None:
             raise ValueError(

@@ -5,12 +5,27 @@ function object runs on Tensors, where it is recorded and can be differentiated 
 textbook set; and on the registers of a compiled kernel.
 """
 
-from . import activation, arithmetic, piecewise, powers, transcendental  # noqa: F401  they enter their formulas into the list
+from typing import Any
+
+# they enter their formulas into the list
+from . import activation, arithmetic, piecewise, powers, transcendental  # noqa: F401
 from .primitive import PRIMITIVES
 from .table import FORMULAS, PAIRS, Arity, arity, broadcasts
 
 # those that have a kernel: all but what other operators are made of
-_WITHOUT = {"absolute", "exp_negative", "nearest", "normal_cdf", "where"}
+_WITHOUT = {"absolute", "exp_negative", "full_like", "nearest", "normal_cdf", "where"}
 POINTWISE = {name: function for name, function in PRIMITIVES.items() if name not in _WITHOUT} | FORMULAS
+
+
+def __getattr__(name: str) -> Any:
+    """A primitive, a formula or a constant that formulas are written with."""
+    from .text import NAMES
+
+    if name in NAMES:
+        return NAMES[name]
+    if name in FORMULAS:
+        return FORMULAS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["FORMULAS", "PAIRS", "POINTWISE", "PRIMITIVES", "Arity", "arity", "broadcasts"]

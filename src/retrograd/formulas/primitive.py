@@ -89,6 +89,12 @@ def where(condition: Operand, x: Operand, y: Operand) -> Any:
 
 
 @primitive
+def full_like(x: Operand, number: float) -> Any:
+    """The number in the place of every element of x."""
+    return np.full_like(x, number)
+
+
+@primitive
 def exp(x: Operand) -> Any:
     """e**x"""
     return np.exp(x)

@@ -18,6 +18,7 @@ from .deformable import *
 from .distance import *
 from .elementwise import *
 from .extremes import *
+from .formula import *
 from .group_norm import *
 from .launch import get_num_threads, set_num_threads
 from .loss import *
@@ -52,6 +53,7 @@ _FAMILIES = (
     "loss",
     "margin",
     "extremes",
+    "formula",
     "group_norm",
     "matmul",
     "moments",

@@ -123,14 +123,19 @@ class Kernel(dict[str, Launch]):
         """Name of the machine code, in the cache and in the object file."""
         return f"{self.path.replace('.', '_')}_{dtype}"
 
-    def compile(self, dtype: str) -> bytes:
-        """The kinds of the parameters, as a line, and the object file."""
+    def body(self) -> Callable[..., None]:
+        """What one task does, as a function to be compiled."""
         from importlib import import_module
 
+        module, function = self.path.split(".")
+        body: Callable[..., None] = getattr(import_module(f".compiled.{module}", __package__), function)
+        return body
+
+    def compile(self, dtype: str) -> bytes:
+        """The kinds of the parameters, as a line, and the object file."""
         from .compiler import compile_kernel, parameters
 
-        module, function = self.path.split(".")
-        body = getattr(import_module(f".compiled.{module}", __package__), function)
+        body = self.body()
         return ",".join(parameters(body)).encode() + b"\n" + compile_kernel(body, dtype, self.symbol(dtype))
 
     def _load(self, dtype: str) -> Launch:

@@ -71,6 +71,15 @@ def map_two_numbers(
     return launch(*_in_order_of_last(x, y), p, q, r) if z is None else z
 
 
+def map_three_numbers(
+    function: Kernel, x: np.ndarray, y: np.ndarray, z: np.ndarray, p: float = 0.0, q: float = 0.0, r: float = 0.0
+) -> np.ndarray:
+    """Three operands of the same shape and up to three numbers; the last operand gives the order of the axes."""
+    launch = function[z.dtype.char]
+    u: np.ndarray | None = launch(x, y, z, p, q, r)
+    return launch(*_in_order_of_last(x, y, z), p, q, r) if u is None else u
+
+
 def map_three(function: Kernel, x: np.ndarray, y: np.ndarray, z: np.ndarray, p: float = 0.0) -> np.ndarray:
     """Three operands that broadcast, and a number; what has not the shape of the result is spread out first."""
     launch = function[x.dtype.char]

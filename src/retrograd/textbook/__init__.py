@@ -16,6 +16,7 @@ from .ctc import *
 from .deformable import *
 from .distance import *
 from .elementwise import *
+from .formula import *
 from .group_norm import *
 from .loss import *
 from .margin import *
@@ -50,6 +51,7 @@ _FAMILIES = (
     "normalization",
     "optimizer",
     "piecewise",
+    "formula",
     "group_norm",
     "pick",
     "pooling",

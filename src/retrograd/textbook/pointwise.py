@@ -14,7 +14,9 @@ from .ieee import ieee
 _Formula = Callable[..., np.ndarray]
 
 
-def _kernel(formula: _Formula) -> _Formula:
+def on_arrays(formula: _Formula) -> _Formula:
+    """The kernel of a formula: the formula itself, in the type of its first operand."""
+
     @ieee
     @wraps(formula)
     def run(x: np.ndarray, *operands: np.ndarray | float) -> np.ndarray:
@@ -36,6 +38,6 @@ def _pair(to_x: _Formula, to_y: _Formula) -> Callable[..., tuple[np.ndarray | No
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
-    **{name: _kernel(formula) for name, formula in POINTWISE.items()},
+    **{name: on_arrays(formula) for name, formula in POINTWISE.items()},
     **{name: _pair(*formulas) for name, formulas in PAIRS.items()},
 }

@@ -210,6 +210,33 @@ def two_and_numbers(function: Callable[[Any, Any, float, float, float], Any]) ->
     return body
 
 
+def three_and_numbers(function: Callable[[Any, Any, Any, float, float, float], Any]) -> Body:
+    """u[i] = function(x[i], y[i], z[i], p, q, r) over dense memory."""
+
+    def body(
+        task: int, worker: int, x: Array, y: Array, z: Array, u: Array, n: int, p: float, q: float, r: float
+    ) -> None:
+        i = task * CHUNK
+        last = min(n, i + CHUNK)
+        few = min(last, i + until_aligned(u, i))
+        while i < last:
+            while i < few:
+                m = min(lanes(x), few - i)
+                a, b, c = load_first(x, i, m), load_first(y, i, m), load_first(z, i, m)
+                store_first(u, i, function(a, b, c, p, q, r), m)
+                i += m
+            few = last
+            while i + lanes(x) <= last:
+                ahead(x, i)
+                ahead(y, i)
+                ahead(z, i)
+                ahead(u, i)
+                store(u, i, function(load(x, i), load(y, i), load(z, i), p, q, r))
+                i += lanes(x)
+
+    return body
+
+
 def three(function: Callable[[Any, Any, Any, float], Any]) -> Body:
     """u[i] = function(x[i], y[i], z[i], p) over dense memory."""
 

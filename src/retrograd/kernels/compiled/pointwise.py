@@ -10,7 +10,7 @@ from ...formulas import PAIRS, POINTWISE, PRIMITIVES, arity, broadcasts
 from .. import simd
 from ..compiler import helper, rename
 from . import error_function, exponential, math, powers, trigonometric
-from .loops import one, one_and_numbers, pair, two, two_and_numbers, two_broadcast
+from .loops import one, one_and_numbers, pair, three_and_numbers, two, two_and_numbers, two_broadcast
 
 Body = Callable[..., None]
 
@@ -29,6 +29,7 @@ ON_REGISTERS: dict[str, Callable[..., Any]] = {
     "nearest": simd.nearest,
     "sign": _sign,
     "where": simd.select,
+    "full_like": simd.full_like,
     "exp": math.exp,
     "exp_negative": math.exp_negative,
     "exp2": exponential.exp2,
@@ -75,11 +76,13 @@ def register(formula: Callable[..., Any]) -> Callable[..., Any]:
     return formula
 
 
-def loop(formula: Callable[..., Any]) -> Body:
-    """A kernel that computes a formula of one or two operands and up to three numbers of each element."""
+def loop(formula: Callable[..., Any], broadcast: bool = False) -> Body:
+    """A kernel that computes a formula of one to three operands and up to three numbers of each element."""
     operands, numbers = arity(formula)
     register(formula)
-    if broadcasts(formula):
+    if operands == 3:
+        return three_and_numbers(_THREE[operands, numbers](formula))
+    if broadcast:
         return two_broadcast(formula)
     if not numbers:
         return one(formula) if operands == 1 else two(formula)
@@ -105,6 +108,18 @@ def _two_of_two(function: Callable[..., Any]) -> Callable[..., Any]:
     return helper(lambda x, y, p, q, r: function(x, y, p, q))
 
 
+def _none_of_three(function: Callable[..., Any]) -> Callable[..., Any]:
+    return helper(lambda x, y, z, p, q, r: function(x, y, z))
+
+
+def _one_of_three(function: Callable[..., Any]) -> Callable[..., Any]:
+    return helper(lambda x, y, z, p, q, r: function(x, y, z, p))
+
+
+def _two_of_three(function: Callable[..., Any]) -> Callable[..., Any]:
+    return helper(lambda x, y, z, p, q, r: function(x, y, z, p, q))
+
+
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
@@ -116,6 +131,10 @@ _THREE = {
     (2, 1): _two_of_one,
     (2, 2): _two_of_two,
     (2, 3): _as_it_is,
+    (3, 0): _none_of_three,
+    (3, 1): _one_of_three,
+    (3, 2): _two_of_three,
+    (3, 3): _as_it_is,
 }
 
 
@@ -125,4 +144,4 @@ def __getattr__(name: str) -> Body:
         return pair(*map(register, PAIRS[name]))
     if name not in POINTWISE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return loop(POINTWISE[name])
+    return loop(POINTWISE[name], broadcasts(POINTWISE[name]))
