@@ -252,3 +252,22 @@ def test_where_logit_is_not_defined_its_gradient_is_a_constant() -> None:
     ggx, gg = retrograd.autograd.grad(gx, [x, g], retrograd.ones_like(x))
     np.testing.assert_allclose(ggx.array, [0, -3 * 0.5 / 0.1875**2, 0])
     np.testing.assert_allclose(gg.array, [0, 1 / 0.1875, 0])
+
+
+def test_the_text_of_a_backward_is_what_runs() -> None:
+    """Of an operator that is made of formulas, and of a class that has a backward of its own."""
+    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    assert "def silu_grad(g: Operand, x: Operand)" in retrograd.backward_source(functional.silu(x))
+    silu = functional.silu(x).grad_fn.function
+
+    class Straight(silu):  # type: ignore[valid-type, misc]
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3.0
+
+    y = Straight.apply(x)
+    assert "return g * 3.0" in retrograd.backward_source(y)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.array, [3.0, 3.0])
+    text = retrograd.backward_source(retrograd.hypot(x, x))
+    assert "def hypot_grad_x" in text and "def hypot_grad_y" in text

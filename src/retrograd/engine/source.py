@@ -45,7 +45,8 @@ def backward_source(tensor_or_function: Any) -> str:
     if target.backward is Function.backward:
         raise TypeError(f"backward_source: {target.__name__} defines no backward")
     # an operator that is made of formulas has one gradient, or one to each operand
-    formulas = [text for text in getattr(target, "formulas", ()) if "_grad" in text.__name__]
+    owner = next(each for each in target.__mro__ if "backward" in vars(each))  # a subclass may have its own backward
+    formulas = [text for text in vars(owner).get("formulas", ()) if "_grad" in text.__name__]
     try:
         texts = [textwrap.dedent(inspect.getsource(text)) for text in formulas or [inspect.unwrap(target.backward)]]
         return "\n\n".join(text.removeprefix("@formula\n") for text in texts)
