@@ -87,7 +87,7 @@ def test_folder_that_cannot_be_written(compiled: Path, tmp_path: Path) -> None:
     temporary = tmp_path / f"retrograd-{os.geteuid()}"
     shutil.copytree(compiled, temporary)
     temporary.chmod(0o700)
-    next(temporary.rglob("activation_relu_f")).unlink()
+    next(temporary.rglob("pointwise_relu_f")).unlink()
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     assert f"kept in {temporary})" in _run(blocked, TMPDIR=str(tmp_path))  # the one for temporary files

@@ -504,4 +504,4 @@ def test_the_families_hold_every_kernel() -> None:
         for family in FAMILIES.values()
         for name, _ in family(retrograd.textbook, np.random.default_rng(0), np.float32, "contiguous")
     }
-    assert called == set(NAMES)
+    assert called == set(NAMES) - {"formula_kernel"}  # test_user_formula.py

@@ -16,11 +16,13 @@ from .views import rebase
 
 
 def _backward(
-    x: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
+    self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
 ) -> None:
     """Deliver the gradient of this tensor to the leaves of its graph; see `engine.sweep.backward`."""
-    backward((x,), None if gradient is None else (gradient,), retain_graph, create_graph)
+    backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph)
 
+
+_backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"  # what help and tracebacks show
 
 METHODS: dict[str, Any] = {
     "backward": _backward,
