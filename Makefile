@@ -8,8 +8,11 @@ BIN := .venv/bin
 ARGS ?=
 
 # A process of the tests for each core: what needs several threads asks for them. They find their kernels compiled, where
-# each process would compile the same ones otherwise.
-ONE_THREAD := RETROGRAD_NUM_THREADS=1
+# each process would compile the same ones otherwise. Each has its share of neighbouring tests, which load the same.
+PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
+
+# Hundreds of processes of the tests import the package: but for the first they find it compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help train test nightly peers bench docs lint clean
 .DELETE_ON_ERROR:
@@ -30,11 +33,11 @@ train: .venv/.train
 
 test: .venv/.test
 	$(BIN)/retrograd warmup
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(ARGS)
+	$(PYTEST) $(ARGS)
 
 nightly: .venv/.test
 	$(BIN)/retrograd warmup
-	RETROGRAD_DRAW=$$(date +%s) $(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --maxprocesses 4 -m "nightly or not nightly" $(ARGS)
+	RETROGRAD_DRAW=$$(date +%s) $(PYTEST) -m "nightly or not nightly" $(ARGS)
 
 peers: .venv/.peers
 	$(BIN)/python -m pytest -q tests/peers $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 import sys
@@ -31,6 +32,11 @@ migration = pages.migration
 FAMILIES = pages.families()
 
 
+@functools.cache
+def family_page(page: str) -> str:
+    return pages.family_page(page, FAMILIES[page])
+
+
 def test_every_public_operator_is_on_a_page() -> None:
     """In the list of a page, and as a heading of it."""
     listed = [name for operators in FAMILIES.values() for name in operators]
@@ -38,7 +44,7 @@ def test_every_public_operator_is_on_a_page() -> None:
     constants = {name for name in public if not callable(getattr(retrograd, name, len))}
     assert public - constants <= set(listed)
     for page, operators in FAMILIES.items():
-        headings = re.findall(r"^## (\w+)$", pages.family_page(page, operators), re.MULTILINE)
+        headings = re.findall(r"^## (\w+)$", family_page(page), re.MULTILINE)
         assert headings == sorted(operators)
 
 
@@ -46,7 +52,7 @@ def test_every_public_operator_is_on_a_page() -> None:
 def test_a_page_has_an_example_and_it_runs(page: str) -> None:
     path = pages.example(page)
     assert path.exists(), f"write a session that shows the operators of {page} into docs/examples/{path.name}"
-    faults = pages.run_page(pages.family_page(page, FAMILIES[page]), f"operators/{page}")
+    faults = pages.run_page(family_page(page), f"operators/{page}")
     assert not faults, "\n".join(faults)
 
 
@@ -99,7 +105,7 @@ def test_a_wrong_output_and_an_error_are_faults() -> None:
 
 
 def test_the_source_of_forward_and_backward_is_included() -> None:
-    text = pages.family_page("loss_classification", FAMILIES["loss_classification"])
+    text = family_page("loss_classification")
     included = re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text)
     assert {name for _, name in included} >= {"CrossEntropy", "CrossEntropyGrad", "NegativeLogLikelihood"}
     for file, name in included:
@@ -111,7 +117,7 @@ def test_the_source_of_forward_and_backward_is_included() -> None:
 
 @pytest.mark.parametrize("page", FAMILIES)
 def test_what_is_included_exists(page: str) -> None:
-    text = pages.family_page(page, FAMILIES[page])
+    text = family_page(page)
     for file, name in re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text):
         source = (DOCS / "operators" / file).resolve().read_text(encoding="utf-8")
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import retrograd
+from ops.sets import textbook_at_night
 from retrograd import nn
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
@@ -162,6 +163,7 @@ def test_a_state_that_changes_before_its_second_run() -> None:
         y.sum().backward()
 
 
+@textbook_at_night
 def test_segments_take_memory_like_the_square_root_of_the_steps() -> None:
     layer = nn.ConvLSTM1d(4, 8, 3)
 

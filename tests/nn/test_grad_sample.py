@@ -14,6 +14,7 @@ import pytest
 
 import retrograd as rg
 from nn.test_per_sample import CASES, WEIGHTS, loop, per_row
+from ops.sets import textbook_at_night
 from retrograd import Tensor, nn, optim
 from retrograd.autograd import grad
 from retrograd.utils.checkpoint import checkpoint
@@ -260,6 +261,7 @@ def test_the_end_of_the_block_and_the_next_one() -> None:
         pass
 
 
+@textbook_at_night
 @pytest.mark.parametrize("form", ["context", "function"])
 def test_the_graph_is_freed_without_a_collection(form: str) -> None:
     model, x = network(), images(3)

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+from ops.sets import textbook_at_night
 from retrograd import nn
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.parameter import Parameter
@@ -310,6 +311,7 @@ def nested(depth: int = DEPTH) -> nn.Module:
     return net
 
 
+@textbook_at_night
 def test_modules_nested_deeper_than_functions_may_be() -> None:
     net = nested()
     path = "0." * DEPTH

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from ops.sets import textbook_at_night
 from retrograd.autograd import grad, no_grad
 from retrograd.engine import Function, View, modify
 from retrograd.engine.tensor import Tensor, wrap
@@ -454,6 +455,7 @@ def test_detach_in_place() -> None:
         (x * 1.0)[:1].detach_()
 
 
+@textbook_at_night
 def test_views_of_views_of_views() -> None:
     """More of them than Python functions may call each other; each learns of a change of the base and of the last."""
     x = leaf(3)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from ops.sets import textbook_at_night
 from retrograd import Tensor
 from retrograd.kernels import depthwise, direct, gather_plan
 from retrograd.nn import functional
@@ -29,6 +30,7 @@ def drawn(*shape: int, requires_grad: bool = False) -> Tensor:
     return rg.tensor(np.random.default_rng(len(shape)).standard_normal(shape), requires_grad=requires_grad)
 
 
+@textbook_at_night
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_long_stride(groups: int) -> None:
     """Four windows, far apart: what lies between them is the bias, or has no gradient."""
@@ -116,6 +118,7 @@ def test_a_mean_over_too_many_taps_is_refused() -> None:
         functional.avg_pool3d(drawn(1, 1, 3, 3, 3), 2**22, padding=2**21)
 
 
+@textbook_at_night
 def test_many_pieces() -> None:
     pieces = rg.tensor_split(drawn(5), 3 * 10**5)
     assert len(pieces) == 3 * 10**5 and sum(piece.array.size for piece in pieces) == 5

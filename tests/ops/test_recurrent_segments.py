@@ -10,6 +10,7 @@ import pytest
 
 from ops.battery import numbers
 from ops.recurrents import BOTH, COMPOSED, Case, case, check_second, check_slopes, check_values, described, of, upstream
+from ops.sets import textbook_at_night
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.recurrence import GATES
@@ -126,6 +127,7 @@ MEASURED: dict[str, dict[str, Any]] = {
 }
 
 
+@textbook_at_night
 @pytest.mark.parametrize("options", MEASURED.values(), ids=MEASURED)
 def test_segments_take_memory_like_the_square_root_of_the_steps(options: dict[str, Any]) -> None:
     """Beside y and gx, which are as long as x: four times the steps take about twice the memory."""

@@ -40,7 +40,7 @@ def _read(path) -> tuple[int, int]:
     return state["who"], state["count"]
 
 
-@pytest.mark.parametrize("seconds", [2, pytest.param(120, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(120, marks=pytest.mark.nightly)])
 def test_two_writers_and_a_reader(tmp_path, seconds):
     path = tmp_path / "run" / "checkpoint.npz"
     writers = [_writer(path, who) for who in (1, 2)]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from ops.sets import textbook_at_night
 from retrograd import Tensor, nn
 from retrograd.autograd import Function, grad
 from retrograd.engine.tensor import wrap
@@ -125,6 +126,7 @@ def test_what_is_saved_is_dropped() -> None:
     np.testing.assert_allclose(g.array, 2 * x.array * 6 * x.array)
 
 
+@textbook_at_night
 def test_the_inputs_of_an_inner_part_are_dropped_by_the_outer() -> None:
     x, alive = leaf(3), []
 
