@@ -111,7 +111,7 @@ def test_packed_sequences(kind: str, enforce_sorted: bool) -> None:
     for module, library, tensor in ((mine, ours, retrograd.tensor), (yours, peer, torch.tensor)):
         packed = library.pack_padded_sequence(tensor(arrays[0]), lengths, enforce_sorted=enforce_sorted)
         y, _ = module(packed)
-        (y.array * tensor(normal(*y.array.shape, seed=9))).sum().backward()
+        (y.data * tensor(normal(*y.data.shape, seed=9))).sum().backward()
         compare.append(y)
     compare_gradients(mine, yours)
     for key in ("data", "batch_sizes", "sorted_indices", "unsorted_indices"):

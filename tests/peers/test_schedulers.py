@@ -172,7 +172,7 @@ def test_averaged_model(way: str) -> None:
         for index, (p, q) in enumerate(zip(model.parameters(), peer.parameters(), strict=True)):
             change = normal(*q.shape, seed=10 * step + index)
             p.array[...] += change
-            q.array += torch.tensor(change)
+            q.data += torch.tensor(change)
         x = normal(5, 3, seed=50 + step)
         model(retrograd.tensor(x))
         peer(torch.tensor(x))
