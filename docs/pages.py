@@ -37,7 +37,8 @@ def families() -> dict[str, dict[str, Callable[..., Any]]]:
         for name in package.__all__:
             thing = getattr(package, name)
             if inspect.isfunction(thing) or inspect.isclass(thing):
-                page = thing.__module__.split(".", 2)[2].removeprefix("functional.").replace(".", "_")
+                *folder, file = thing.__module__.split(".")[2:]
+                page = f"{folder[-1]}_{file}" if file == "plan" or folder[-1:] == ["loss"] else file
                 found.setdefault(page, {})[name] = thing
     return {page: dict(sorted(found[page].items())) for page in sorted(found)}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from mutation import bounded
 from retrograd.ops.kernel_set import use_kernels
-from retrograd.ops.random import fork_rng
+from retrograd.ops.random.random import fork_rng
 
 Random = np.random.Generator
 Cases = Mapping[str, Callable[[Any, Random, Path], str]]  # (honest files, random, an empty folder) -> what became of it

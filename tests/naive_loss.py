@@ -17,9 +17,9 @@ def _softplus(a: float) -> float:
     return math.log(1 + math.exp(a)) if a < 30 else a + math.exp(-a)
 
 
-def _distance(x: float, t: float, a: float, b: float, c: float, d: float) -> float:
+def _huber(x: float, t: float, delta: float) -> float:
     z = abs(x - t)
-    return a * z * z if z < b else c * z + d
+    return z * z / 2 if z < delta else delta * z - delta * delta / 2
 
 
 def _hinge(x: float, t: float, margin: float) -> float:
@@ -27,14 +27,17 @@ def _hinge(x: float, t: float, margin: float) -> float:
 
 
 ELEMENTS: dict[str, Callable[..., float]] = {
-    "distance": _distance,
-    "bce": lambda x, t: -t * max(_log(x), -100) - (1 - t) * max(_log(1 - x), -100),
-    "bce_logits": lambda x, t: t * _softplus(-x) + (1 - t) * _softplus(x),
-    "bce_logits_weighted": lambda x, t, w: t * w * _softplus(-x) + (1 - t) * _softplus(x),
-    "kl": lambda x, t: t * (_log(t) - x) if t else 0.0,
-    "kl_log": lambda x, t: math.exp(t) * (t - x),
+    "squared_error": lambda x, t: (x - t) ** 2,
+    "absolute_error": lambda x, t: abs(x - t),
+    "smooth_absolute_error": lambda x, t, beta: _huber(x, t, beta) / beta,
+    "huber": _huber,
+    "binary_cross_entropy": lambda x, t: -t * max(_log(x), -100) - (1 - t) * max(_log(1 - x), -100),
+    "binary_cross_entropy_with_logits": lambda x, t: t * _softplus(-x) + (1 - t) * _softplus(x),
+    "weighted_binary_cross_entropy_with_logits": lambda x, t, w: t * w * _softplus(-x) + (1 - t) * _softplus(x),
+    "kullback_leibler": lambda x, t: t * (_log(t) - x) if t else 0.0,
+    "kullback_leibler_of_logs": lambda x, t: math.exp(t) * (t - x),
     "poisson": lambda x, t, eps: x - t * math.log(x + eps),
-    "poisson_log": lambda x, t: math.exp(x) - t * x,
+    "poisson_of_logs": lambda x, t: math.exp(x) - t * x,
     "gaussian": lambda x, t, w: -math.log(math.exp(-((x - t) ** 2) / (2 * w)) / math.sqrt(w)),
     "soft_margin": lambda x, t: _softplus(-t * x),
     "hinge": _hinge,

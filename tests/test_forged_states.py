@@ -19,7 +19,7 @@ from mutation import array_lies, forged, frozen
 from retrograd import nn, optim
 from retrograd.data import DataLoader, TensorDataset
 from retrograd.ops.kernel_set import use_kernels
-from retrograd.ops.random import default_generator, set_rng_state
+from retrograd.ops.random.random import default_generator, set_rng_state
 from retrograd.optim import lr_scheduler as schedulers
 from retrograd.optim.swa_utils import SWALR, AveragedModel
 from retrograd.train.callbacks import EarlyStopping, LRScheduler
@@ -200,9 +200,7 @@ CASES = cases_of(globals())
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_lie_ends_in_the_documented_error(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lie_ends_in_the_documented_error(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts = run_cases(CASES, name, range(150), None, tmp_path)
     assert counts["refused"], counts
     shown = capsys.readouterr()

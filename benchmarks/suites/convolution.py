@@ -16,7 +16,7 @@ import torch
 
 import retrograd
 from retrograd.geometry import Window, conv_transpose_window, conv_window
-from retrograd.ops.convolution import conv, conv_input_grad, conv_weight_grad
+from retrograd.ops.convolution.convolution import conv, conv_input_grad, conv_weight_grad
 
 from .. import libraries as lib
 from ..harness import Call, Row, Rows

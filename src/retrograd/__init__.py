@@ -22,10 +22,10 @@ from .ops.dtype import float32, float64, int64
 if TYPE_CHECKING:
     from . import data, interop, linalg, nn, optim, testing, train, utils
     from .engine.source import backward_source
-    from .kernels.launch import get_num_threads, set_num_threads
+    from .kernels.machine.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
-    from .ops.formula import formula
+    from .ops.pointwise.formula import formula
 
 __version__ = "0.1.0"
 
@@ -69,13 +69,13 @@ def __getattr__(name: str) -> Any:
     if name == "backward_source":
         return autograd.backward_source
     if name == "formula":
-        return importlib.import_module(".ops.formula", __name__).formula
+        return importlib.import_module(".ops.pointwise.formula", __name__).formula
     if name == "summary":
         return importlib.import_module(".nn.model_summary", __name__).summary
     if name == "per_sample_gradients":
         return importlib.import_module(".nn.utils.per_sample", __name__).per_sample_gradients
     if name in _THREADS:
-        return getattr(importlib.import_module(".kernels.launch", __name__), name)
+        return getattr(importlib.import_module(".kernels.machine.launch", __name__), name)
     raise missing(__name__, name)
 
 

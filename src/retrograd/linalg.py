@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .engine.tensor import Tensor
-from .ops.matrix_norms import matrix_norm_of
-from .ops.norms import vector_norm_of
-from .ops.reduction import Dim
+from .ops.reduce.matrix_norms import matrix_norm_of
+from .ops.reduce.norms import vector_norm_of
+from .ops.reduce.reduction import Dim
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 

@@ -21,16 +21,14 @@ Based Recurrent Neural Network Architectures", 2014, arXiv:1402.1128 (projection
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple
 
-__all__ = ["GATES", "Parameter", "Recurrence", "Weights", "packed_layout", "recurrence"]
+__all__ = ["GATES", "Recurrence", "Weights", "recurrence"]
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
-ALGORITHMS = ("auto", "fused", "composed")
 
 
 class Weights(NamedTuple):
@@ -56,14 +54,13 @@ def _derived() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """A layer in all its directions. Created by ``recurrence``, which checks it.
+    """A layer in all its directions, created and checked by ``recurrence``.
 
     ``reverse``: for each direction, whether it reads the sequence from its end. ``clip``: the range to which the cell
     state is clipped after every step; with ``clip_nan`` a NaN becomes the upper end. ``reset_after``: the GRU's reset
     gate multiplies W_hn h' + b_hn; otherwise it multiplies h' first. ``norm``: the epsilon of layer normalisation of
     W_ih x, W_hh h' and the cell state; 0 for none. ``zoneout``: the probabilities that a unit of the cell and of the
     hidden state keeps its value. ``recurrent_dropout``: dropout of h' before W_hh, with one mask for all steps.
-    ``algorithm``: "fused" kernels, "composed" of operators, or "auto".
     """
 
     mode: str
@@ -80,24 +77,22 @@ class Recurrence:
     norm: float = 0.0
     zoneout: tuple[float, float] = (0.0, 0.0)
     recurrent_dropout: float = 0.0
-    algorithm: str = "auto"
 
     # derived
     gates: int = _derived()  # rows of the weight matrices for each unit
     output: int = _derived()  # width of the hidden state
     directions: int = _derived()
     cells: bool = _derived()  # whether there is a cell state
-    fused: bool = _derived()  # whether fused kernels compute it; otherwise it is composed of operators
+    draws: bool = _derived()  # whether it draws masks in training
     _hash: int = _derived()
 
     def __post_init__(self) -> None:
-        plain = self.norm == 0 and self.zoneout == (0.0, 0.0) and self.recurrent_dropout == 0
         derived = {
             "gates": GATES.get(self.mode, 0) - int(self.coupled),
             "output": self.projection or self.hidden,
             "directions": len(self.reverse),
             "cells": self.mode == "lstm",
-            "fused": plain and self.reset_after and self.algorithm != "composed",
+            "draws": self.zoneout != (0.0, 0.0) or self.recurrent_dropout != 0,
             "_hash": hash(tuple(getattr(self, each.name) for each in fields(self) if each.init)),
         }
         for name, value in derived.items():
@@ -112,7 +107,7 @@ def recurrence(
     name: str, mode: str, input: int, hidden: int, *, projection: int = 0, reverse: tuple[bool, ...] = (False,),
     bias: bool = True, clip: tuple[float | None, float | None] | None = None, clip_nan: bool = False,
     reset_after: bool = True, peephole: bool = False, coupled: bool = False, norm: float = 0.0,
-    zoneout: tuple[float, float] = (0.0, 0.0), recurrent_dropout: float = 0.0, algorithm: str = "auto",
+    zoneout: tuple[float, float] = (0.0, 0.0), recurrent_dropout: float = 0.0,
 ) -> Recurrence:  # fmt: skip
     """The checked spec of a layer; messages start with ``name``, the function or layer that was called.
 
@@ -141,18 +136,10 @@ def recurrence(
     for label, p in chances.items():
         if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p < 1:
             raise ValueError(f"{name}: {label} has probability {p!r}; it must be 0 <= p < 1")
-    if algorithm not in ALGORITHMS:
-        raise ValueError(f"{name}: algorithm={algorithm!r} is unknown; choose one of {', '.join(ALGORITHMS)}")
-    spec = Recurrence(
+    return Recurrence(
         mode, input, hidden, projection, reverse, bias, range_of_cells, clip_nan, reset_after, peephole, coupled, norm,
-        (float(zoneout[0]), float(zoneout[1])), float(recurrent_dropout), algorithm,
+        (float(zoneout[0]), float(zoneout[1])), float(recurrent_dropout),
     )  # fmt: skip
-    if algorithm == "fused" and not spec.fused:
-        raise ValueError(
-            f"{name}: algorithm='fused' does not support layer normalisation, zoneout, recurrent dropout or "
-            "reset_after=False; leave algorithm='auto'"
-        )
-    return spec
 
 
 def _only_lstm(
@@ -178,45 +165,3 @@ def _clip(name: str, clip: tuple[float | None, float | None] | None, clip_nan: b
     if math.isnan(low) or math.isnan(high) or low > high:
         raise ValueError(f"{name}: clip=({low}, {high}) must not have low above high")
     return float(low), float(high)
-
-
-class Parameter(NamedTuple):
-    """A piece of a packed vector of parameters."""
-
-    name: str  # a field of Weights
-    layer: int
-    direction: int
-    begin: int
-    shape: tuple[int, ...]
-
-    @property
-    def end(self) -> int:
-        return self.begin + math.prod(self.shape)
-
-
-def packed_layout(layers: Sequence[Recurrence]) -> list[Parameter]:
-    """MXNet's packed vector: the weights of all layers and directions, then all biases in the same order.
-
-    For each direction ``w_ih`` (G*H, I), ``w_hh`` (G*H, P), with a projection ``w_hr`` (P, H); then ``b_ih`` and
-    ``b_hh`` (G*H,). Its length, for L layers of equal width in D directions, h = P or H:
-    (I + h + 2)*H*G*D + (L - 1)*(D*h + h + 2)*H*G*D + P*H*L*D.
-
-    Source: MXNet 1.9.1, src/operator/rnn-inl.h, GetRnnParamSize.
-    """
-    pieces: list[Parameter] = []
-
-    def add(name: str, layer: int, direction: int, shape: tuple[int, ...]) -> None:
-        pieces.append(Parameter(name, layer, direction, pieces[-1].end if pieces else 0, shape))
-
-    for layer, spec in enumerate(layers):
-        rows = spec.gates * spec.hidden
-        for direction in range(spec.directions):
-            add("w_ih", layer, direction, (rows, spec.input))
-            add("w_hh", layer, direction, (rows, spec.output))
-            if spec.projection:
-                add("w_hr", layer, direction, (spec.projection, spec.hidden))
-    for layer, spec in enumerate(layers):
-        for direction in range(spec.directions):
-            for name in ("b_ih", "b_hh"):
-                add(name, layer, direction, (spec.gates * spec.hidden,))
-    return pieces

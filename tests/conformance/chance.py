@@ -28,7 +28,7 @@ def of_rows(join: Any) -> Any:
     return lambda i, w: bags(i.reshape(-1), w, [k * i.shape[1] for k in range(len(i) + 1)], join)
 
 
-NOT_INT64 = "embedding: input is float64, needs int64"
+NOT_INT64 = "embedding: input is float64, needs an int64 Tensor"
 TABLES = [
     Op(
         "embedding",
@@ -113,7 +113,7 @@ TABLES = [
                 W,
                 np.array([1, 2]),
             ),
-            Refusal(TypeError, "embedding_bag: offsets is float64, needs int64", FLAT, W, normal(2)),
+            Refusal(TypeError, "embedding_bag: offsets is float64, needs an int64 Tensor", FLAT, W, normal(2)),
             Refusal(
                 ValueError,
                 "embedding_bag: per_sample_weights is for mode='sum' and has input's shape (2, 3)",
@@ -143,7 +143,7 @@ TABLES = [
                 ValueError, "one_hot: num_classes=2 must be at least 1 and above all classes, which are 0 to 4", ROWS, 2
             ),
             Refusal(ValueError, "which are -1 to 0", np.array([-1, 0])),
-            Refusal(TypeError, "one_hot: tensor is float64, needs int64", W),
+            Refusal(TypeError, "one_hot: tensor is float64, needs an int64 Tensor", W),
             Refusal(
                 ValueError, "one_hot: an empty tensor does not say how many classes there are", np.zeros(0, np.int64)
             ),
@@ -172,7 +172,7 @@ DRAWS = [
             random=True,
             linear=True,
             errors=[
-                Refusal(ValueError, f"dropout{n}d: input.shape=(4,) must have {n} axes behind the channels", normal(4))
+                Refusal(ValueError, f"dropout{n}d: input.shape=(4,) must have {n} axes after the channels", normal(4))
             ],
         )
         for n, x in ((1, normal(2, 3, 4)), (2, IMAGE), (3, normal(2, 3, 2, 2, 2)))

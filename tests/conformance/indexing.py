@@ -107,7 +107,7 @@ INDICES = [
             Refusal(IndexError, "index_put: index[1]=3 is out of range; axis 0", X, [np.array([0, 3])], 2.0),
             Refusal(
                 ValueError,
-                "index_put: a value of shape (3,) does not broadcast to the places, (3, 4, 2)",
+                "index_put: a value of shape (3,) does not broadcast to the shape (3, 4, 2) of",
                 X,
                 [INDEX],
                 normal(3),

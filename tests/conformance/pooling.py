@@ -176,7 +176,7 @@ OPERATORS += [
             ),
             Refusal(ValueError, "adaptive_max_pool2d: output_size=0 must be at least 1", X, 0),
             Refusal(TypeError, "adaptive_max_pool2d: output_size=2.0 must be an int or None", X, 2.0),
-            Refusal(ValueError, "adaptive_max_pool2d: x has 2 axes, needs 4", X[0, 0], 2),
+            Refusal(ValueError, "adaptive_max_pool2d: input has 2 axes, needs 4", X[0, 0], 2),
             Refusal(ValueError, "adaptive_max_pool2d: an axis of positions is empty", X[:, :, :0], 2),
         ],
     ),

@@ -71,7 +71,7 @@ MATRICES = [
         oracle=lambda a, b: np.array([[product(x, b) for x in row] for row in a]).reshape(*a.shape[:3], 5),
         large=(normal(30, 20, 7), normal(30, 7, 20)),
         errors=[
-            Refusal(ValueError, "matmul: the last axis of input has 3, the axis of other it meets has 4", A, A),
+            Refusal(ValueError, "matmul: the last axis of input has 3, the matching axis of other has 4", A, A),
             Refusal(ValueError, "each needs at least one axis", normal(), A),
         ],
     ),

@@ -153,7 +153,7 @@ OPERATORS = [
     Op("trapezoid: places", retrograd.trapezoid, X, normal(4), kwargs={"dim": 1}, batch=(0,),
        oracle=lambda y, x, dim: ((y[:, 1:] + y[:, :-1]) / 2 * np.diff(x)[:, None]).sum(1),
        errors=[Refusal(ValueError, "x.shape=(3,) must be (4,), or broadcast", X, normal(3), dim=1),
-               Refusal(ValueError, "x and dx both say", X, normal(2), dx=1.0)]),
+               Refusal(ValueError, "x and dx are both given", X, normal(2), dx=1.0)]),
     # ------------------------------------------------------------------------------------------- order
     Op("sort", retrograd.sort, SPREAD, kwargs={"dim": 1}, integers=True,
        oracle=lambda x, dim: (np.sort(x, 1), np.argsort(x, 1))),
@@ -197,7 +197,7 @@ OPERATORS = [
     Op("bincount", retrograd.bincount, np.array([1, 3, 1]), batch=(),
        oracle=lambda x: np.array([0, 2, 0, 1]),
        errors=[Refusal(ValueError, "no negative element", np.array([1, -1])),
-               Refusal(TypeError, "bincount: input is float64, needs int64", COPIES),
+               Refusal(TypeError, "bincount: input is float64, needs an int64 Tensor", COPIES),
                Refusal(ValueError, "weights.shape=(2, 4) must equal", np.array([1, 2]), COPIES),
                Refusal(ValueError, "minlength=-1 must be", np.array([1, 2]), minlength=-1)]),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 
 from retrograd.data import Digits, load_digits
 from retrograd.data import digits as module
+from retrograd.data.compressed import unpacked
 
 
 def test_all_images_and_labels():
@@ -34,9 +35,9 @@ def test_the_split_is_fixed_disjoint_and_keeps_proportions():
 def test_a_damaged_file_is_noticed():
     packed = (resources.files("retrograd.data") / "files" / "digits.csv.gz").read_bytes()
     with pytest.raises(RuntimeError, match="somewhere is damaged.*install retrograd again"):
-        module._parsed(packed[:-1], "somewhere")
+        unpacked(packed[:-1], module._SHA256, "somewhere is damaged", "install retrograd again")
     with pytest.raises(RuntimeError, match="SHA-256"):
-        module._parsed(gzip.compress(b"1,2\n"), "somewhere")
+        unpacked(gzip.compress(b"1,2\n"), module._SHA256, "", "")
 
 
 def test_callers_cannot_change_the_data_for_each_other():

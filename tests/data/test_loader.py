@@ -17,7 +17,7 @@ from retrograd.data import (
     TensorDataset,
     WeightedRandomSampler,
 )
-from retrograd.ops.random import default_generator, manual_seed
+from retrograd.ops.random.random import default_generator, manual_seed
 from retrograd.utils.data import DataLoader as SameLoader
 
 DATA = TensorDataset(np.arange(10))

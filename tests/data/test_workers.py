@@ -26,7 +26,7 @@ from data.loading import (
 )
 from retrograd.data import DataLoader, get_worker_info
 from retrograd.ops.kernel_set import use_kernels
-from retrograd.ops.random import default_generator, manual_seed
+from retrograd.ops.random.random import default_generator, manual_seed
 
 
 def batches(loader):

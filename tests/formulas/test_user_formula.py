@@ -144,7 +144,7 @@ def test_operands_broadcast_and_promote(kernel_set: str) -> None:
 _PLACES = {"acosh": (1.2, 3.0), "log": (0.2, 3.0), "log2": (0.2, 3.0), "log10": (0.2, 3.0), "sqrt": (0.2, 3.0)}
 _PLACES |= {"asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "atanh": (-0.9, 0.9), "log1p": (-0.8, 3.0)}
 _PLACES |= {"exp_negative": (-3.0, -0.1), "absolute": (0.2, 2.0)}
-TWO = ("atan2", "hypot", "pow")
+TWO = ("atan2", "fmod", "hypot", "pow")
 SMOOTH = [name for name in PRIMITIVES if name not in ("where", "full_like", *TWO)]
 
 
@@ -201,6 +201,46 @@ def test_public_operators_mean_themselves(kernel_set: str) -> None:
     assert gradcheck(all_known, rg.tensor([-4.0, -1.1, 0.5, 1.2], dtype=rg.float64, requires_grad=True))
 
 
+@rg.formula
+def more_known(x, y):
+    a = rg.maximum(x, y) + rg.minimum(x, 0.3) + rg.fmax(x, y) + rg.fmin(x, y) + rg.clamp(x, -0.7, 0.8) + rg.clip(y, 0.1)
+    b = rg.clamp(x, max=y) + rg.clamp_min(x, -0.2) + rg.clamp_max(y, 0.4) + rg.floor(x) * y + rg.ceil(x) + rg.trunc(y)
+    c = rg.round(x) + rg.round(x * y, decimals=1) + rg.frac(x * 2) + rg.sgn(y) + rg.absolute(y) + rg.fix(x)
+    d = rg.fmod(x, y) + rg.remainder(x, y) + rg.floor_divide(x, y) + rg.lerp(x, y, 0.3) + rg.lerp(x, y, x)
+    e = rg.addcmul(x, y, y, value=2.0) + rg.addcdiv(x, y, y + 9) + rg.subtract(x, y) + rg.rsqrt(y + 9) + rg.negative(x)
+    f = rg.logaddexp(x, y) + rg.xlogy(x, y + 9) + rg.hypot(x, y) + rg.atan2(x, y) + rg.arcsin(x / 9) + rg.sqrt(x + 9)
+    g = rg.logit(x / 9 + 0.5) + rg.logit(x, eps=0.2) + rg.nan_to_num(x / y, 0.0, 1.0, -1.0) + rg.add(x, y, alpha=2)
+    both = rg.logical_and(rg.gt(x, y), ~rg.isnan(x)) | rg.logical_not(rg.isfinite(y)) | rg.le(x, -1.0)
+    h = F.hardtanh(x) + F.relu6(x * 4) + F.hardsigmoid(x) + F.hardshrink(x) + F.softshrink(y) + F.celu(x, 1.5)
+    return a + b + c + d + e + f + g + h + F.threshold(x, 0.1, 0.2) + rg.where(both, x * y, rg.expm1(x)) + rg.erfc(y)
+
+
+def test_more_public_operators_mean_themselves(kernel_set: str) -> None:
+    """As ``all_known``, with operators that have corners, steps or two operands, at ties and at limits, too."""
+    rng = np.random.default_rng(11)
+    x = np.array([-1.0, 0.8, 0.25, 0.5, -0.7, *rng.uniform(-1.5, 1.5, 30)])
+    y = np.array([-1.0, 0.4, 0.25, -2.0, 0.1, *rng.uniform(-1.5, 1.5, 30)])
+    outcomes = []
+    for call in (more_known, more_known.__wrapped__):
+        leaves = rg.Tensor(x, requires_grad=True), rg.Tensor(y, requires_grad=True)
+        z = call(*leaves)
+        outcomes.append((z.array, *(gradient.array for gradient in rg.autograd.grad(z.sum(), leaves))))
+    for one, other in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(one, other, 1e-11, 1e-11)
+
+
+@rg.formula
+def cautious(x):
+    return rg.where(x > 0, x * rg.log(x) / x + rg.sqrt(x), rg.exp(x))
+
+
+def test_the_branch_not_taken_has_no_part_in_the_gradient(kernel_set: str) -> None:
+    """Its slope is infinite at 0 and NaN below."""
+    x = rg.tensor([-2.0, 0.0, 4.0], dtype=rg.float64, requires_grad=True)
+    cautious(x).sum().backward()
+    np.testing.assert_allclose(x.grad.array, [math.exp(-2), 1.0, 0.25 + 0.25], 1e-12)
+
+
 # ---------------------------------------------------------------- random compositions
 
 _ONE = {"sigmoid": _sigmoid, "tanh": np.tanh, "sin": np.sin, "atan": np.arctan, "asinh": np.arcsinh}
@@ -212,8 +252,13 @@ def _expressions() -> st.SearchStrategy[str]:
     def extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         binary = st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), inner)
         quotient = st.builds("({} / (2.0 + tanh({})))".format, inner, inner)
-        return st.one_of(binary, quotient, st.builds("{}({} * x)".format, st.sampled_from(sorted(_ONE)), inner),
-                         st.builds("where(x > y, {}, {})".format, inner, inner), st.builds("(-{})".format, inner))
+        return st.one_of(
+            binary,
+            quotient,
+            st.builds("{}({} * x)".format, st.sampled_from(sorted(_ONE)), inner),
+            st.builds("where(x > y, {}, {})".format, inner, inner),
+            st.builds("(-{})".format, inner),
+        )
 
     return st.recursive(leaf, extend, max_leaves=12)
 
@@ -226,8 +271,10 @@ def test_random_compositions(tmp_path_factory: pytest.TempPathFactory, expressio
     names = {"where": np.where, **_ONE}
     by_numpy: Any = eval(f"lambda x, y, p: {body}", names)
     file = tmp_path_factory.mktemp("formula") / "written.py"
-    file.write_text(f"from retrograd.formulas import {', '.join([*_ONE, 'where'])}\n"
-                    f"def written(x, y, p: float):\n    return {body}\n")
+    file.write_text(
+        f"from retrograd.formulas import {', '.join([*_ONE, 'where'])}\n"
+        f"def written(x, y, p: float):\n    return {body}\n"
+    )
     scope: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), scope)
     formula = rg.formula(scope["written"])
@@ -350,12 +397,12 @@ def test_the_text_that_is_shown_can_be_pasted(name: str, tmp_path: Any) -> None:
 
 def test_the_gradient_is_shown() -> None:
     x = rg.ones(2, requires_grad=True)
-    want = '''\
+    want = """\
 def swish_grad(g, x, beta: float):
     # gradient of swish, derived; what it calls is in retrograd.formulas
     t1 = sigmoid(beta * x)
     return g * t1 + g * x * t1 * (1.0 - t1) * beta
-'''
+"""
     assert rg.backward_source(swish(x)) == rg.backward_source(swish) == want
 
 
@@ -428,8 +475,10 @@ def test_refused_when_made(tmp_path: Any) -> None:
     with pytest.raises(ValueError, match="calls itself without an end"):
         _written(tmp_path, "def f(x):\n    return f(x)\n\nrg.formula(f)\n")
     with pytest.raises(ValueError, match="number for all elements, not one of each"):
-        _written(tmp_path, "@rg.formula\ndef f(x, p: float):\n    return x * p\n\n"
-                           "@rg.formula\ndef h(x):\n    return f(x, x)\n")
+        _written(
+            tmp_path,
+            "@rg.formula\ndef f(x, p: float):\n    return x * p\n\n@rg.formula\ndef h(x):\n    return f(x, x)\n",
+        )
 
 
 def test_refused_gradients(tmp_path: Any) -> None:

@@ -19,7 +19,7 @@ from conformance.test_conformance import LAYERS, OPERATORS
 from guard import pages
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
-from retrograd.kernels import launch, scratch
+from retrograd.kernels.machine import launch, scratch
 from retrograd.testing.call import Call, numbers
 from retrograd.testing.layer import _Layer
 from retrograd.testing.operator import LAYOUTS

@@ -16,9 +16,9 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-from retrograd.kernels import access, cache, launch
-from retrograd.kernels.launch import Kernel
-from retrograd.kernels.object_file import is_sound
+from retrograd.kernels.machine import access, cache, launch
+from retrograd.kernels.machine.launch import Kernel
+from retrograd.kernels.machine.object_file import is_sound
 
 _USE = """
 import numpy as np
@@ -72,7 +72,7 @@ def filled(compiled: Path, tmp_path: Path) -> Path:
 
 def test_it_is_used_and_repaired(filled: Path, tmp_path: Path) -> None:
     assert _run(tmp_path) == ""
-    one, other = (next(tmp_path.rglob(name)) for name in ("pointwise_relu_f", "pointwise_sqrt_f"))
+    one, other = (next(tmp_path.rglob(name)) for name in ("pointwise_pointwise_relu_f", "pointwise_pointwise_sqrt_f"))
     content = bytearray(other.read_bytes())
     content[-50] ^= 1
     damaged = {one: one.read_bytes()[:-100], other: bytes(content)}
@@ -87,7 +87,7 @@ def test_folder_that_cannot_be_written(compiled: Path, tmp_path: Path) -> None:
     temporary = tmp_path / f"retrograd-{os.geteuid()}"
     shutil.copytree(compiled, temporary)
     temporary.chmod(0o700)
-    next(temporary.rglob("pointwise_relu_f")).unlink()
+    next(temporary.rglob("pointwise_pointwise_relu_f")).unlink()
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     assert f"kept in {temporary})" in _run(blocked, TMPDIR=str(tmp_path))  # the one for temporary files
@@ -104,6 +104,24 @@ def test_user_without_a_home(place: Callable[[Path], Path], tmp_path: Path, monk
     monkeypatch.setattr(Path, "expanduser", none)
     cache._place.cache_clear()
     assert cache.folder().parent == tmp_path / "tmp"
+
+
+@pytest.mark.parametrize("edited", ["kernels/machine/simd.py", "kernels/convolution/direct.py", "formulas/__init__.py"])
+def test_key_depends_on_the_sources(edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = Path(cache.__file__).parents[2]
+    for room in ("kernels", "formulas"):
+        shutil.copytree(package / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    before = cache.key()
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "kernels" / "machine" / "cache.py"))
+    cache.key.cache_clear()
+    try:
+        assert cache.key() == before
+        with open(tmp_path / edited, "a") as file:
+            file.write("# edited\n")
+        cache.key.cache_clear()
+        assert cache.key() != before
+    finally:
+        cache.key.cache_clear()
 
 
 def test_key_depends_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,9 +237,9 @@ def test_private_folder_is_shared_with_helpers_and_removed(tmp_path: Path) -> No
     (tmp_path / "file").write_text("where no folder can be")
     (tmp_path / f"retrograd-{os.geteuid()}").write_text("nor here")
     code = """
-from retrograd.kernels import cache, precompile
-precompile._start().communicate("pointwise.sqrt f\\n")
-assert cache.read("pointwise_sqrt_f")
+from retrograd.kernels.machine import cache, precompile
+precompile._start().communicate("pointwise.pointwise.sqrt f\\n")
+assert cache.read("pointwise_pointwise_sqrt_f")
 """
     _run(tmp_path / "file", code, TMPDIR=str(tmp_path))
     assert len(list(tmp_path.iterdir())) == 2
@@ -267,7 +285,7 @@ def test_file_of_another_kernel_or_key_is_damage(own: Path, monkeypatch: pytest.
 @pytest.fixture(scope="module")
 def code() -> bytes:
     """An object file with a table of constants, a function from outside, and relocations."""
-    return _code(Kernel("elementwise.power"), "f")
+    return _code(Kernel("pointwise.pointwise.power"), "f")
 
 
 def _code(kernel: Kernel, dtype: str) -> bytes:
@@ -275,13 +293,18 @@ def _code(kernel: Kernel, dtype: str) -> bytes:
     return (cache.read(kernel.symbol(dtype)) or kernel.compile(dtype)).partition(b"\n")[2]
 
 
-_SYMBOL = "elementwise_power_f"
+_SYMBOL = "pointwise_pointwise_power_f"
 
 
 def test_what_was_compiled_is_sound(code: bytes) -> None:
-    launch.Kernel("pointwise.sqrt")["f"]  # names from outside are known once there is an engine
+    launch.Kernel("pointwise.pointwise.sqrt")["f"]  # names from outside are known once there is an engine
     assert is_sound(code, _SYMBOL) and not is_sound(code, "elementwise_powe") and not is_sound(code, "memset")
-    for path in ("pointwise.exp", "pointwise.pow", "pooling.avg_pool", "planar.weight_grad"):
+    for path in (
+        "pointwise.pointwise.exp",
+        "pointwise.pointwise.pow",
+        "pooling.pooling.avg_pool",
+        "convolution.planar.weight_grad",
+    ):
         handle = Kernel(path)
         assert is_sound(_code(handle, "d"), handle.symbol("d"))
 
@@ -335,10 +358,10 @@ def test_other_systems(monkeypatch: pytest.MonkeyPatch, triple: str, system: str
 def test_malformed_object_with_a_right_digest_is_compiled_again(tmp_path: Path) -> None:
     """LLVM would end the process."""
     plant = """
-from retrograd.kernels import cache
+from retrograd.kernels.machine import cache
 broken = {
-    "pointwise_relu_f": lambda code: code[:60] + b"\\xff" + code[61:],
-    "pointwise_sqrt_f": lambda code: code[:-1],
+    "pointwise_pointwise_relu_f": lambda code: code[:60] + b"\\xff" + code[61:],
+    "pointwise_pointwise_sqrt_f": lambda code: code[:-1],
     "pool_launch": lambda code: bytes(range(256)) * 9,
 }
 for name, damage in broken.items():
@@ -352,10 +375,11 @@ for name, damage in broken.items():
 
 _MUTATE = """
 import os, random, sys
-from retrograd.kernels import cache, launch
-from retrograd.kernels.object_file import is_sound
+from retrograd.kernels.machine import cache, launch
+from retrograd.kernels.machine.object_file import is_sound
 seed, count = map(int, sys.argv[1:])
-kernels = [launch.Kernel(path) for path in ("elementwise.power", "pointwise.exp", "matmul.multiply", "moves.copy")]
+paths = "pointwise.pointwise.power", "pointwise.pointwise.exp", "matmul.matmul.multiply", "memory.moves.copy"
+kernels = [launch.Kernel(path) for path in paths]
 contents = [(kernel.symbol("f"), cache.read(kernel.symbol("f")) or kernel.compile("f")) for kernel in kernels]
 objects = [(name, content.partition(b"\\n")[2]) for name, content in contents]
 engine, random, accepted = launch._Engine(), random.Random(seed), 0

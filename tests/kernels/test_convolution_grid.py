@@ -37,8 +37,8 @@ from kernels.convolutions import (
 from retrograd import Tensor, get_num_threads, kernels, set_num_threads, textbook, use_kernels
 from retrograd.autograd import grad
 from retrograd.geometry import Window
-from retrograd.kernels.algorithm import costs
-from retrograd.ops.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
+from retrograd.kernels.convolution.algorithm import costs
+from retrograd.ops.convolution.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
 from retrograd.textbook.algorithms import ALGORITHMS
 from strategies import Case, Source, conv_case, conv_cases, evenly, examples, many_examples, numbers, sources
 

@@ -12,7 +12,7 @@ import naive_deformable as naive
 from comparison import assert_close, bits, run
 from retrograd import kernels
 from retrograd.geometry import Window, conv_window
-from retrograd.kernels.launch import get_num_threads, set_num_threads
+from retrograd.kernels.machine.launch import get_num_threads, set_num_threads
 from strategies import DTYPES, LAYOUTS, numbers
 
 CHANNELS = (1, 2, 3, 5, 8, 16, 17, 34)
@@ -148,7 +148,7 @@ def test_the_workspace_changes_no_bit(dtype: type) -> None:
 
 
 def test_the_columns_stay_within_the_workspace() -> None:
-    from retrograd.kernels.deformable_plan import Sizes, forward_plan, grad_plan, weight_grad_plan
+    from retrograd.kernels.convolution.deformable_plan import Sizes, forward_plan, grad_plan, weight_grad_plan
 
     window = replace(large().window, workspace=200_000)
     for threads in (1, 3):

@@ -238,7 +238,11 @@ def test_prelu_grad_in_both_orders_of_memory(kernel_set: Any, shape: tuple[int, 
     for index in np.argwhere(x <= 0):
         channel = index[1] if len(shape) > 1 else index[0]
         expected[tuple(index)] *= weight[0 if shared else channel]
-    np.testing.assert_array_equal(kernel_set.prelu_grad(g, x, weight), expected)
+    weight = weight.reshape(-1, *(1,) * (len(shape) - 2)) if len(shape) > 1 else weight
+    orders = [(g, x)]
     if len(shape) > 2:
-        g, x = (np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1) for a in (g, x))
-        np.testing.assert_array_equal(kernel_set.prelu_grad(g, x, weight), expected)
+        orders.append(tuple(np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1) for a in (g, x)))
+    for g, x in orders:
+        gx, terms = kernel_set.prelu_grad(g, x, weight, True, True)
+        np.testing.assert_array_equal(gx, expected)
+        np.testing.assert_array_equal(terms, np.where(x > 0, 0, g * x))

@@ -13,10 +13,13 @@ import pytest
 import retrograd.kernels
 import retrograd.textbook
 from comparison import bits
+from formula_arguments import KERNELS, arguments
 from kernels.garbage import fill_memory_with_garbage
 from kernels.sets import textbook_at_night
+from retrograd.formulas import UPDATES, Form, form
+from retrograd.formulas.losses import LOSSES
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
-from retrograd.kernels.launch import get_num_threads, set_num_threads
+from retrograd.kernels.machine.launch import get_num_threads, set_num_threads
 from retrograd.recurrence import Weights, recurrence
 from strategies import DTYPES, LAYOUTS, numbers
 
@@ -42,21 +45,8 @@ def test_same_signatures(name: str) -> None:
 
 # ---------------------------------------------------------------- the same bits
 
-Call = Callable[[Any, np.random.Generator, type, str], Any]
-
-
 def _x(rng: np.random.Generator, dtype: type, layout: str, *shape: int) -> np.ndarray:
     return LAYOUTS[layout](numbers(rng, shape, dtype))
-
-
-def _one(name: str) -> Call:
-    return lambda k, rng, dtype, layout: getattr(k, name)(np.abs(_x(rng, dtype, layout, 3, 17, 41, 16)))
-
-
-def _two(name: str) -> Call:
-    return lambda k, rng, dtype, layout: getattr(k, name)(
-        _x(rng, dtype, layout, 3, 17, 41, 16), _x(rng, dtype, "contiguous", 3, 17, 41, 16)
-    )
 
 
 def _trio(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, np.ndarray]]:
@@ -136,25 +126,23 @@ def _losses(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Itera
     x, t = (np.abs(_x(rng, dtype, layout, 4, 17, 41, 40)) / 2 for _ in range(2))
     g = _x(rng, dtype, "contiguous", 4, 17, 41, 40)
     one = np.asarray(0.7, dtype)
-    numbers = {"distance": (1.0, 0.2, 0.3, 0.1), "poisson": (0.1,), "hinge": (0.2,), "ranking": (0.2,)}
-    for name in ("bce", "kl", "kl_log", "poisson_log", "bce_logits", "soft_margin", *numbers):
-        operands, more = ((x, t, x) if name == "ranking" else (x, t)), numbers.get(name, ())
+    numbers = dict.fromkeys(("smooth_absolute_error", "huber", "poisson", "hinge", "ranking"), (0.2,))
+    for name, (term, gradients) in LOSSES.items():
+        operands, more = (x, t, x)[: len(form(term).operands)], numbers.get(name, ())
         for factor, upstream in ((None, g), (0.1, one)):
             yield "element_loss", k.element_loss(name, operands, more, factor)
-            yield "element_loss_grad", k.element_loss_grad(name, upstream, operands, more, factor)
-    for name in ("gaussian", "bce_logits_weighted"):
-        yield "element_loss", k.element_loss(name, (x, t, x), (), 0.1)
-        yield "element_loss_grad", k.element_loss_grad(name, g, (x, t, x), (), None)
-    yield "element_loss_grad", k.element_loss_grad("gaussian_var", g, (x, t, x), (), None)
+            yield "element_loss_grad", k.element_loss_grad(name, 0, upstream, operands, more, factor)
+        for of in range(1, len(gradients)):
+            yield "element_loss_grad", k.element_loss_grad(name, of, g, operands, more, None)
 
 
 def _margins(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
-    x, g, labels = _x(rng, dtype, layout, 700, 50), _x(rng, dtype, layout, 700), rng.integers(0, 50, 700)
+    x, labels = _x(rng, dtype, layout, 700, 50), rng.integers(0, 50, 700)
     targets = np.where(np.arange(50) < 4, rng.integers(0, 50, (700, 50)), -1)
     yield "multi_margin_loss", k.multi_margin_loss(x, labels, 2, 0.5)
-    yield "multi_margin_loss_grad", k.multi_margin_loss_grad(g, x, labels, 2, 0.5)
+    yield "multi_margin_loss_slopes", k.multi_margin_loss_slopes(x, labels, 0.5)
     yield "multilabel_margin_loss", k.multilabel_margin_loss(x, targets)
-    yield "multilabel_margin_loss_grad", k.multilabel_margin_loss_grad(g, x, targets)
+    yield "multilabel_margin_loss_slopes", k.multilabel_margin_loss_slopes(x, targets)
 
 
 def _distances(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
@@ -305,124 +293,45 @@ def _moves(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
 def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     shapes = [(300, 301), (64, 17, 3, 3), (7,), (1,)]
     p, g, m = ([_x(rng, dtype, "contiguous", *shape) for shape in shapes] for _ in range(3))
-    v = [np.abs(x) for x in m]
-    w = [np.abs(x) for x in m]
-    momentum = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "maximize": False}
-    betas = {"step": 2, "lr": 0.1, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01, "maximize": False}
-    k.sgd_step(p, g, m, dampening=0.1, nesterov=False, **momentum)
-    yield "sgd_step", (*p, *m)
-    k.adam_step(p, g, m, v, w, decoupled=False, **betas)
-    yield "adam_step", (*p, *m, *v, *w)
-    k.adamax_step(p, g, m, v, **betas)
-    yield "adamax_step", (*p, *m, *v)
-    k.nadam_step(p, g, m, v, mu=0.8, mu_next=0.85, mu_product=0.7, decoupled=True, **betas)
-    yield "nadam_step", (*p, *m, *v)
-    k.radam_step(p, g, m, v, rectification=0.5, decoupled=True, **betas)
-    yield "radam_step", (*p, *m, *v)
-    k.rmsprop_step(p, g, v, m, w, alpha=0.9, eps=1e-3, **momentum)
-    yield "rmsprop_step", (*p, *m, *v, *w)
-    k.adagrad_step(p, g, v, lr=0.1, eps=1e-3, weight_decay=0.1, maximize=True)
-    yield "adagrad_step", (*p, *v)
-    k.adadelta_step(p, g, v, w, lr=0.1, rho=0.9, eps=1e-3, weight_decay=0.1, maximize=True)
-    yield "adadelta_step", (*p, *v, *w)
-    k.average_step(p, g, weight=0.3)
-    yield "average_step", (*p,)
-    k.limit_step(p, factor=1.7, most=1.0)
-    yield "limit_step", (*p,)
+    states = {"m": m, "v": [np.abs(x) for x in m], "w": [np.abs(x) for x in m]}
+    numbers = {
+        "lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01, "nesterov": False, "maximize": False,
+        "decoupled": True, "step": 2, "beta1": 0.9, "beta2": 0.999, "eps": 1e-3, "mu_product": 0.7,
+        "momentum_decay": 0.004, "rectification": 0.5, "alpha": 0.9, "rho": 0.9, "lr_decay": 0.1, "weight": 0.3,
+        "factor": 1.7, "most": 1.0,
+    }  # fmt: skip
+    columns = dict.fromkeys(("sum", "square_avg", "exp_avg_sq", "exp_inf"), "v")
+    columns |= {"max_exp_avg_sq": "w", "acc_delta": "w"}
+    for formula in UPDATES.values():
+        (_, *operands), names, *_ = form(formula)
+        used = [g, *(states[columns.get(name, "m")] for name in operands[1:])][: len(operands)]
+        k.update(formula, p, *used, **{name: numbers[name] for name in names})
+        yield "update", tuple(array for column in (p, *used[1:]) for array in column)
     yield "norm_of_all", (np.array([k.norm_of_all(p, largest=False), k.norm_of_all(p, largest=True)]),)
 
 
-_ONE = (
-    *(
-        "neg",
-        "sqrt",
-        "rsqrt",
-        "reciprocal",
-        "zeros",
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "sigmoid",
-    ),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc"),
-    *("abs", "sign", "ceil", "floor", "round", "trunc", "frac", "isnan", "isinf", "isfinite"),
-    *("relu", "hardsigmoid", "hardswish", "silu", "mish", "gelu", "gelu_tanh", "log_sigmoid", "softsign", "tanhshrink"),
-    "log1p_of_exp",
-)
-_TWO = (
-    *("add", "sub", "mul", "div", "pow", "hypot", "rsqrt_grad", "reciprocal_grad", "expm1_grad", "log1p_grad"),
-    *("sigmoid_grad", "tanh_grad", "tan_grad", "sin_grad", "cos_grad", "sinh_grad", "cosh_grad"),
-    *("atan2", "logaddexp", "xlogy", "maximum", "minimum", "fmax", "fmin", "fmod", "remainder", "floor_divide"),
-    *("lt", "le", "eq", "ne", "abs_grad", "relu_grad", "prelu_terms", "hardswish_grad", "silu_grad", "mish_grad"),
-    *("gelu_grad", "gelu_tanh_grad", "log_sigmoid_grad", "softsign_grad", "tanhshrink_grad"),
-    *("exp_grad", "exp2_grad", "log_grad", "log2_grad", "log10_grad", "asin_grad", "acos_grad", "atan_grad"),
-    *("asinh_grad", "acosh_grad", "atanh_grad", "erf_grad", "erfc_grad", "sqrt_grad"),
-)
-_BOTH = (
-    *("mul_grad", "div_grad", "hypot_grad", "atan2_grad", "pow_grad", "logaddexp_grad", "xlogy_grad", "maximum_grad"),
-    *("minimum_grad", "fmax_grad", "fmin_grad"),
-)
-# and numbers
-_ONE_NUMBERS: dict[str, tuple[float, ...]] = {
-    "scale": (0.3,),
-    "power": (1.7,),
-    "logit": (0.2, 0.9),
-    "clamp": (0.2, 0.9),
-    "nan_to_num": (0.0, 1.0, 2.0),
-    "leaky_relu": (0.1,),
-    "elu": (1.1, 1.2, 0.9),
-    "threshold": (0.4, 2.0),
-    "hardshrink": (0.4,),
-    "softshrink": (0.4,),
-    "softplus": (1.2, 0.9),
-}
-_TWO_NUMBERS: dict[str, tuple[float, ...]] = {
-    "scaled_mul": (0.3,),
-    "scaled_div": (0.3,),
-    "lerp_number": (0.3,),
-        "logit_grad": (0.2, 0.9),
-    "within_grad": (0.2, 0.9, 0.5),
-    "outside_grad": (0.2, 0.9),
-    "hardtanh_grad": (0.2, 0.9),
-    "leaky_relu_grad": (0.1,),
-    "power_grad": (0.3,),
-    "elu_grad": (1.1, 1.2, 0.9),
-    "softplus_grad": (1.2, 0.9),
-}
+def _formulas(of: Callable[[Form], bool]) -> Callable[..., Iterator[tuple[str, Any]]]:
+    """The kernels of those formulas."""
+
+    def run(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+        for name, formula in KERNELS.items():
+            one = form(formula)
+            if of(one):
+                signed = len(one.operands) == 2 and not one.numbers
+
+                def draw(place: int, signed: bool = signed) -> np.ndarray:
+                    x = _x(rng, dtype, "contiguous" if place else layout, 3, 17, 41, 16)
+                    return x if signed else np.abs(x)
+
+                results = getattr(k, name)(*arguments(name, draw))
+                yield name, results
+
+    return run
 
 
-def _elementwise(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
-    for name in _ONE:
-        yield name, _one(name)(k, rng, dtype, layout)
-    for name in _TWO:
-        yield name, _two(name)(k, rng, dtype, layout)
-
-
-def _numbers(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
-    x, y = (np.abs(_x(rng, dtype, layout, 3, 17, 41, 16)) for _ in range(2))
-    for name, values in _ONE_NUMBERS.items():
-        yield name, getattr(k, name)(x, *values)
-    for name, values in _TWO_NUMBERS.items():
-        yield name, getattr(k, name)(x, y, *values)
-
-
-def _three(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
-    x, y, z = (np.abs(_x(rng, dtype, layout, 3, 17, 41, 16)) for _ in range(3))
-    for name in _BOTH:
-        yield name, getattr(k, name)(x, y, z, True, True)
-    for name in ("fmod_grad", "remainder_grad"):
-        yield name, getattr(k, name)(x, y, z)
-    yield "addcmul", k.addcmul(x, y, z, 0.7)
-    yield "addcdiv", k.addcdiv(x, y, z, 0.7)
-    yield "lerp", k.lerp(x, y, z)
-    yield "where", k.where(x > y, y, z)
-    weight = _x(rng, dtype, "contiguous", 17)
-    yield "prelu", k.prelu(x, weight)
-    yield "prelu_grad", k.prelu_grad(x, y, weight)
+def _channels(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x, z = (np.abs(_x(rng, dtype, layout, 3, 17, 41, 16)) for _ in range(2))
+    yield "prelu", k.prelu(x, _x(rng, dtype, "contiguous", 17, 1, 1))
     yield "glu", k.glu(x, 3)
     yield "glu_grad", k.glu_grad(z[..., :8], x, 3)
 
@@ -432,9 +341,10 @@ FAMILIES = {
     "depthwise": _depthwise,
     "deformable": _deformable,
     "matmul": _products,
-    "elementwise": _elementwise,
-    "elementwise and numbers": _numbers,
-    "elementwise of three": _three,
+    "elementwise": _formulas(lambda one: len(one.operands) == 1),
+    "elementwise of two": _formulas(lambda one: len(one.operands) == 2),
+    "elementwise of more": _formulas(lambda one: len(one.operands) > 2),
+    "channels": _channels,
     "broadcasting": _broadcasts,
     "random": _by_position,
     "reduction": _reductions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import subprocess
 import sys
@@ -18,7 +19,8 @@ import pytest
 
 from retrograd import arange, use_kernels
 from retrograd.geometry import conv_window
-from retrograd.kernels import conv, launch, objects, precompile, relu
+from retrograd.kernels import conv, relu
+from retrograd.kernels.machine import launch, objects, precompile
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +147,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     ],
 )
 def test_wrong_arguments_of_a_launch(arguments: tuple[object, ...], message: str) -> None:
-    add_partials = launch.Kernel("convolution.add_partials")["f"]
+    add_partials = launch.Kernel("convolution.convolution.add_partials")["f"]
     with pytest.raises(TypeError, match=message):
         add_partials(*arguments)
 
@@ -154,13 +156,17 @@ def test_wrong_arguments_of_a_launch(arguments: tuple[object, ...], message: str
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("elementwise.mul", (_array(8),), "expected tasks and 4 arguments"),
-        ("elementwise.mul", (_array(8), _array(8), 1.0), "expected tasks and 4 arguments"),
-        ("elementwise.mul", (_array(8), [1.0]), "expected an ndarray, got another object"),
-        ("elementwise.scale", (_array(8), "two"), "must be real number, not str"),
-        ("elementwise.mul", (np.zeros(8), np.zeros(8)), "elementwise_mul_f: an array has another dtype than expected"),
-        ("elementwise.mul", (_array(8), np.zeros(8)), "an array has another dtype than expected"),
-        ("elementwise.scale", (np.zeros(8, ">f4"), 2.0), "an array has another dtype than expected"),
+        ("pointwise.pointwise.mul", (_array(8),), "expected tasks and 4 arguments"),
+        ("pointwise.pointwise.mul", (_array(8), _array(8), 1.0), "expected tasks and 4 arguments"),
+        ("pointwise.pointwise.mul", (_array(8), [1.0]), "expected an ndarray, got another object"),
+        ("pointwise.pointwise.scale", (_array(8), "two"), "must be real number, not str"),
+        (
+            "pointwise.pointwise.mul",
+            (np.zeros(8), np.zeros(8)),
+            "pointwise_mul_f: an array has another dtype than expected",
+        ),
+        ("pointwise.pointwise.mul", (_array(8), np.zeros(8)), "an array has another dtype than expected"),
+        ("pointwise.pointwise.scale", (np.zeros(8, ">f4"), 2.0), "an array has another dtype than expected"),
     ],
 )
 def test_wrong_arguments_of_an_elementwise_launch(name: str, arguments: tuple[object, ...], message: str) -> None:
@@ -173,12 +179,12 @@ def test_a_dtype_that_is_another_object_is_the_same_dtype() -> None:
     named = np.dtype("f4", metadata={"unit": "m"})
     assert named is not np.dtype("f4")
     x = np.ones(8, named)
-    np.testing.assert_array_equal(launch.Kernel("elementwise.scale")["f"](x, 2.0), np.full(8, 2.0))
+    np.testing.assert_array_equal(launch.Kernel("pointwise.pointwise.scale")["f"](x, 2.0), np.full(8, 2.0))
 
 
 @pytest.mark.usefixtures("way")
 def test_an_elementwise_launch_makes_its_result() -> None:
-    mul = launch.Kernel("elementwise.mul")["f"]
+    mul = launch.Kernel("pointwise.pointwise.mul")["f"]
     x, y = np.asfortranarray(_array(60_000).reshape(200, 300)), np.asfortranarray(_array(60_000).reshape(200, 300) + 1)
     z = mul(x, y)
     np.testing.assert_array_equal(z, x * y)
@@ -192,7 +198,7 @@ def test_an_elementwise_launch_makes_its_result() -> None:
 
 @pytest.mark.usefixtures("way")
 def test_an_elementwise_launch_leaks_nothing() -> None:
-    mul, x, other = launch.Kernel("elementwise.mul")["f"], _array(64), _array(32)
+    mul, x, other = launch.Kernel("pointwise.pointwise.mul")["f"], _array(64), _array(32)
     before = sys.getrefcount(x), sys.getrefcount(None)
     for _ in range(1000):
         mul(x, x)
@@ -261,9 +267,9 @@ def test_a_change_inside_numpy_is_found(
     plant(monkeypatch)
     monkeypatch.setattr(objects, "fault", objects.fault.__wrapped__)
     launch._tell_slow.cache_clear()
-    mul, x = launch.Kernel("elementwise.mul")["f"], _array(100)
+    mul, x = launch.Kernel("pointwise.pointwise.mul")["f"], _array(100)
     np.testing.assert_array_equal(mul(x, x), x * x)
-    launch.Kernel("elementwise.sub")["f"]
+    launch.Kernel("pointwise.pointwise.sub")["f"]
     told = capsys.readouterr().err
     assert told.startswith(f"retrograd: {fault}") and told.count("\n") == 1  # once
     assert f"NumPy {np.__version__}): kernels are started through ctypes, which gives the same results" in told
@@ -280,7 +286,7 @@ def test_a_change_of_what_the_c_interface_makes_is_found(monkeypatch: pytest.Mon
 
 _TRAIN = """
 import retrograd as rg
-from retrograd.kernels import objects
+from retrograd.kernels.machine import objects
 objects._CORES = {cores}
 rg.set_num_threads(2)
 rg.manual_seed(0)
@@ -309,17 +315,17 @@ def test_a_network_trains_through_ctypes_to_the_same_bits() -> None:
 
 def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the versions that are known and the way out; the rest of the library runs on the textbook's kernels."""
-    from retrograd.kernels import compiler
+    from retrograd.kernels.machine import compiler
 
     monkeypatch.delattr(compiler.compiler, "compile_extra")
     monkeypatch.setattr(launch.cache, "read", lambda name: None)
     message = (
-        rf"could not compile elementwise_mul_f with Numba {version('numba')} and llvmlite .*"
+        rf"could not compile pointwise_pointwise_mul_f with Numba {version('numba')} and llvmlite .*"
         r"\(AttributeError: .*compile_extra.*"
         r"install a version of Numba that it knows, 0.63 to 0.68, or call retrograd.use_kernels\('textbook'\)"
     )
-    handle = launch.Kernel("elementwise.mul")
-    for act in (lambda: handle["f"], lambda: precompile.compile_ahead(["elementwise.mul"])):
+    handle = launch.Kernel("pointwise.pointwise.mul")
+    for act in (lambda: handle["f"], lambda: precompile.compile_ahead(["pointwise.pointwise.mul"])):
         with pytest.raises(RuntimeError, match=message):
             act()
     with use_kernels("textbook"):
@@ -327,12 +333,13 @@ def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_module_that_numba_has_no_longer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module("numba.core.compiler_machinery")
     monkeypatch.setitem(sys.modules, "numba.core.compiler_machinery", None)
     monkeypatch.delattr("numba.core.compiler_machinery")
-    monkeypatch.delitem(sys.modules, "retrograd.kernels.compiler", raising=False)
+    monkeypatch.delitem(sys.modules, "retrograd.kernels.machine.compiler", raising=False)
     monkeypatch.setattr(launch.cache, "read", lambda name: None)
     with pytest.raises(RuntimeError, match=r"could not compile .*\(ModuleNotFoundError: .*Numba that it knows"):
-        launch.Kernel("elementwise.mul")["f"]
+        launch.Kernel("pointwise.pointwise.mul")["f"]
 
 
 def test_the_versions_of_numba_that_are_known() -> None:

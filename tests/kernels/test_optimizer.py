@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -15,51 +16,81 @@ from hypothesis import strategies as st
 
 import naive
 from comparison import assert_close, memory
+from retrograd.formulas import UPDATES
+from retrograd.formulas import optimizers as update
 from strategies import DTYPES, LAYOUTS, Source, dtypes, examples, many_examples, seeds, shapes
 
 WRITABLE = tuple(sorted(set(LAYOUTS) - {"read_only", "expanded"}))
-ADAM = {"step": 3, "lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-3, "weight_decay": 0.01, "maximize": False}
-SGD = {"lr": 0.1, "momentum": 0.9, "dampening": 0.2, "weight_decay": 0.01, "nesterov": False, "maximize": False}
-RMSPROP = {"lr": 0.1, "alpha": 0.9, "eps": 1e-3, "weight_decay": 0.01, "momentum": 0.0, "maximize": False}
-LAST = {"lr": 0.1, "eps": 1e-3, "weight_decay": 0.01, "maximize": False}
+PLAIN = {"lr": 0.1, "weight_decay": 0.01, "maximize": False}
+ADAM = {**PLAIN, "step": 3, "beta1": 0.9, "beta2": 0.99, "eps": 1e-3}
+SGD = {**PLAIN, "momentum": 0.9, "dampening": 0.2, "nesterov": False}
+RMSPROP = {**PLAIN, "alpha": 0.9, "eps": 1e-3}
+NADAM = {**ADAM, "mu_product": 0.6, "momentum_decay": 0.3}
+
+
+def nadam_oracle(*values: float, momentum_decay: float, **settings: Any) -> tuple[float, ...]:
+    mu, mu_next = (0.9 * (1 - 0.5 * 0.96 ** ((settings["step"] + n) * momentum_decay)) for n in (0, 1))
+    return naive.nadam_step(*values, mu=mu, mu_next=mu_next, **settings)
+
+
+def rmsprop_oracle(*values: float, centered: bool, momentum: float = 0.0, **settings: Any) -> tuple[float | None, ...]:
+    p, g, v, *states = values
+    a = states.pop(0) if centered else None
+    results = naive.rmsprop_step(p, g, v, a, states[0] if states else None, momentum=momentum, **settings)
+    return tuple(value for value in results if value is not None)
+
+
+def adagrad_oracle(*values: float, step: int, lr: float, lr_decay: float, **settings: Any) -> tuple[float, ...]:
+    return naive.adagrad_step(*values, lr=lr / (1 + (step - 1) * lr_decay), **settings)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A step: its kernel, one letter for each buffer, its settings, and the oracle if it is called otherwise.
+    """An update, one letter for each state, its numbers, and the oracle.
 
-    Buffers: "m" has any sign, "v" is not negative, "-" is an empty list to the kernel and None to the oracle.
+    States: "m" has any sign, "v" is not negative.
     """
 
-    kernel: str
-    buffers: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    formula: Callable[..., Any]
+    states: str
+    settings: dict[str, Any]
+    oracle: Callable[..., tuple[float, ...]]
 
     def __str__(self) -> str:
         flags = [name for name, value in self.settings.items() if value is True]
-        return "-".join([self.kernel, self.buffers, *flags])
+        return "-".join([self.formula.__name__, *flags])
 
 
+COUPLED, DECOUPLED = {"decoupled": False}, {"decoupled": True}
 RULES = [
-    Rule("sgd_step", "-", {**SGD, "momentum": 0.0}),
-    Rule("sgd_step", "m", SGD),
-    Rule("sgd_step", "m", {**SGD, "nesterov": True, "maximize": True, "weight_decay": 0.0}),
-    Rule("adam_step", "mv-", {**ADAM, "decoupled": False}),
-    Rule("adam_step", "mvv", {**ADAM, "decoupled": True, "maximize": True}),
-    Rule("adamax_step", "mv", ADAM),
-    Rule("adamax_step", "mv", {**ADAM, "maximize": True, "step": 1}),
-    Rule("nadam_step", "mv", {**ADAM, "decoupled": False, "mu": 0.8, "mu_next": 0.85, "mu_product": 0.6}),
-    Rule("nadam_step", "mv", {**ADAM, "decoupled": True, "mu": 0.8, "mu_next": 0.85, "mu_product": 0.6}),
-    Rule("radam_step", "mv", {**ADAM, "decoupled": False, "rectification": 0.0}),
-    Rule("radam_step", "mv", {**ADAM, "decoupled": True, "rectification": 0.4}),
-    Rule("rmsprop_step", "v--", RMSPROP),
-    Rule("rmsprop_step", "vm-", {**RMSPROP, "maximize": True}),
-    Rule("rmsprop_step", "v-m", {**RMSPROP, "momentum": 0.7}),
-    Rule("rmsprop_step", "vmm", {**RMSPROP, "momentum": 0.7, "weight_decay": 0.0}),
-    Rule("adagrad_step", "v", LAST),
-    Rule("adadelta_step", "vv", {**LAST, "rho": 0.8, "maximize": True}),
-]
+    Rule(update.sgd, "", PLAIN, lambda p, g, **numbers: naive.sgd_step(p, g, 0.0, momentum=0.0, **numbers)[:1]),
+    Rule(update.sgd_momentum, "m", SGD, naive.sgd_step),
+    Rule(
+        update.sgd_momentum, "m", {**SGD, "nesterov": True, "maximize": True, "weight_decay": 0.0}, naive.sgd_step
+    ),
+    Rule(update.adam, "mv", {**ADAM, **COUPLED}, naive.adam_step),
+    Rule(update.amsgrad, "mvv", {**ADAM, **DECOUPLED, "maximize": True}, naive.adam_step),
+    Rule(update.adamax, "mv", ADAM, naive.adamax_step),
+    Rule(update.adamax, "mv", {**ADAM, "maximize": True, "step": 1}, naive.adamax_step),
+    Rule(update.nadam, "mv", {**NADAM, **COUPLED}, nadam_oracle),
+    Rule(update.nadam, "mv", {**NADAM, **DECOUPLED}, nadam_oracle),
+    Rule(update.radam, "mv", {**ADAM, **COUPLED, "rectification": 0.0}, naive.radam_step),
+    Rule(update.radam, "mv", {**ADAM, **DECOUPLED, "rectification": 0.4}, naive.radam_step),
+    Rule(update.rmsprop, "v", RMSPROP, partial(rmsprop_oracle, centered=False)),
+    Rule(update.rmsprop_centered, "vm", {**RMSPROP, "maximize": True}, partial(rmsprop_oracle, centered=True)),
+    Rule(update.rmsprop_momentum, "vm", {**RMSPROP, "momentum": 0.7}, partial(rmsprop_oracle, centered=False)),
+    Rule(
+        update.rmsprop_centered_momentum, "vmm", {**RMSPROP, "momentum": 0.7, "weight_decay": 0.0},
+        partial(rmsprop_oracle, centered=True),
+    ),
+    Rule(update.adagrad, "v", {**PLAIN, "eps": 1e-3, "step": 3, "lr_decay": 0.2}, adagrad_oracle),
+    Rule(update.adadelta, "vv", {**PLAIN, "eps": 1e-3, "rho": 0.8, "maximize": True}, naive.adadelta_step),
+]  # fmt: skip
 each_rule = pytest.mark.parametrize("rule", RULES, ids=str)
+
+
+def test_every_update_is_a_rule() -> None:
+    assert {rule.formula for rule in RULES} == {*UPDATES.values()} - {update.average, update.limit}
 
 
 def judge(arrays: Sequence[np.ndarray], before: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
@@ -74,23 +105,23 @@ def surroundings(arrays: Sequence[np.ndarray]) -> int:
 
 
 def make(rule: Rule, shapes: Sequence[tuple[int, ...]], source: Source) -> list[list[np.ndarray]]:
-    """Parameters, gradients and buffers; a list is empty where there is no buffer. Layouts go round by column."""
+    """Parameters, gradients and states. Layouts go round by column."""
     turns = source.turns
     columns: list[list[np.ndarray]] = []
-    for kind in "pg" + rule.buffers:
+    for kind in "pg" + rule.states:
         turns = (*turns[1:], turns[0])
-        columns.append([] if kind == "-" else Source(source.rng, source.dtype, turns).arrays(*shapes))
+        columns.append(Source(source.rng, source.dtype, turns).arrays(*shapes))
         if kind == "v":
             for x in columns[-1]:
                 np.multiply(x, x, out=x)
-    if rule.kernel == "rmsprop_step" and columns[3]:  # a variance is no difference of nearly equal numbers
+    if "centered" in str(rule):  # a variance is no difference of nearly equal numbers
         for v in columns[2]:
             v += 1
     return columns
 
 
 def check(kernels: Any, rule: Rule, columns: list[list[np.ndarray]], **given: Any) -> None:
-    changed = [column for place, column in enumerate(columns) if place != 1 and column]
+    changed = columns[:1] + columns[2:]
     old = [[np.array(x, np.float64) for x in column] for column in changed]
     gradients = [x.copy() for x in columns[1]]
     guards = surroundings([x for column in changed for x in column])
@@ -98,14 +129,10 @@ def check(kernels: Any, rule: Rule, columns: list[list[np.ndarray]], **given: An
     settings = {**rule.settings, **given}
     for n, gradient in enumerate(columns[1]):
         for at in product(*map(range, gradient.shape)):
-            values = [float(column[n][at]) if column else None for column in columns]
-            if rule.kernel == "sgd_step" and values[2] is None:
-                values[2] = 0.0
-            results = getattr(naive, rule.kernel)(*values, **settings)
-            written = [value for value, column in zip(results, [columns[0], *columns[2:]], strict=False) if column]
-            for column, value in zip(new, written, strict=True):
+            results = rule.oracle(*(float(column[n][at]) for column in columns), **settings)
+            for column, value in zip(new, results, strict=True):
                 column[n][at] = value
-    assert getattr(kernels, rule.kernel)(*columns, **settings) is None
+    assert kernels.update(rule.formula, *columns, **settings) is None
     for column, before, expected in zip(changed, old, new, strict=True):
         judge(column, before, expected)
     judge(columns[1], gradients, [x.astype(np.float64) for x in gradients])
@@ -165,16 +192,16 @@ def test_more_than_a_task(kernel_set: Any, sizes: tuple[int, ...]) -> None:
     columns = make(rule, [(size,) for size in sizes], Source(np.random.default_rng(0), np.float32, ("contiguous",)))
     places = [(n, at) for n, size in enumerate(sizes) for at in {0, size // 3, size // 2, 16383 % size, size - 1}]
     alone = [[[column[n][at : at + 1].copy()] for column in columns] for n, at in places]
-    getattr(kernel_set, rule.kernel)(*columns, **rule.settings)
+    kernel_set.update(rule.formula, *columns, **rule.settings)
     for (n, at), part in zip(places, alone, strict=True):
-        getattr(kernel_set, rule.kernel)(*part, **rule.settings)
+        kernel_set.update(rule.formula, *part, **rule.settings)
         for column, expected in zip(columns, part, strict=True):
             assert column[n][at] == expected[0][0]
 
 
 @each_rule
 def test_no_tensors(kernel_set: Any, rule: Rule) -> None:
-    getattr(kernel_set, rule.kernel)(*[[] for _ in range(2 + len(rule.buffers))], **rule.settings)
+    kernel_set.update(rule.formula, *[[] for _ in range(2 + len(rule.states))], **rule.settings)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -182,10 +209,9 @@ def test_no_tensors(kernel_set: Any, rule: Rule) -> None:
 def test_nan_and_inf_stay_in_their_places(kernel_set: Any, rule: Rule, value: float) -> None:
     for extent in (1, 17, 40):
         at = extent // 2
-        columns = [[np.full(extent, start, np.float32)] for start in (1, 0.5, *(0,) * len(rule.buffers))]
-        columns = [[] if kind == "-" else column for kind, column in zip("pg" + rule.buffers, columns, strict=True)]
+        columns = [[np.full(extent, start, np.float32)] for start in (1, 0.5, *(0,) * len(rule.states))]
         columns[1][0][at] = value
-        getattr(kernel_set, rule.kernel)(*columns, **rule.settings)
+        kernel_set.update(rule.formula, *columns, **rule.settings)
         p = columns[0][0]
         assert np.isfinite(np.delete(p, at)).all()
         assert not np.isfinite(p[at])
@@ -193,22 +219,21 @@ def test_nan_and_inf_stay_in_their_places(kernel_set: Any, rule: Rule, value: fl
 
 @each_rule
 def test_a_parameter_without_decay_keeps_its_infinity(kernel_set: Any, rule: Rule) -> None:
-    columns = [[np.full(20, start, np.float32)] for start in (np.inf, 0.5, *(0.25,) * len(rule.buffers))]
-    columns = [[] if kind == "-" else column for kind, column in zip("pg" + rule.buffers, columns, strict=True)]
-    getattr(kernel_set, rule.kernel)(*columns, **{**rule.settings, "weight_decay": 0.0})
+    columns = [[np.full(20, start, np.float32)] for start in (np.inf, 0.5, *(0.25,) * len(rule.states))]
+    kernel_set.update(rule.formula, *columns, **{**rule.settings, "weight_decay": 0.0})
     assert np.isinf(columns[0][0]).all()
 
 
 def test_zero_gradient_and_zero_average(kernel_set: Any) -> None:
     """Adam divides 0 by eps."""
     p, g, m, v = (np.full(5, start) for start in (2.0, 0.0, 0.0, 0.0))
-    kernel_set.adam_step([p], [g], [m], [v], [], **{**ADAM, "weight_decay": 0.0, "decoupled": False})
+    kernel_set.update(update.adam, [p], [g], [m], [v], **{**ADAM, **COUPLED, "weight_decay": 0.0})
     assert (p == 2).all() and not m.any() and not v.any()
 
 
 def test_a_variance_that_rounding_made_negative_counts_as_zero(kernel_set: Any) -> None:
     p, g, v, a = (np.full(20, start, np.float32) for start in (1.0, 0.3, 0.0899, 0.3))
-    kernel_set.rmsprop_step([p], [g], [v], [a], [], **{**RMSPROP, "weight_decay": 0.0})
+    kernel_set.update(update.rmsprop_centered, [p], [g], [v], [a], **{**RMSPROP, "weight_decay": 0.0})
     np.testing.assert_allclose(p, 1 - 0.1 * 0.3 / 1e-3, rtol=1e-5)
 
 
@@ -226,8 +251,8 @@ def test_kept_tables_take_other_gradients(kernel_set: Any) -> None:
         gradients = [rng.normal(size=shape) for shape in shapes]
         if turn == 2:  # in another order of memory
             gradients[0] = np.asfortranarray(gradients[0])
-        kernel_set.sgd_step(p, gradients, [], keep=keep, **{**SGD, "momentum": 0.0})
-        kernel_set.sgd_step(q, gradients, [], **{**SGD, "momentum": 0.0})
+        kernel_set.update(update.sgd, p, gradients, keep=keep, **PLAIN)
+        kernel_set.update(update.sgd, q, gradients, **PLAIN)
         for x, y in zip(p, q, strict=True):
             np.testing.assert_array_equal(x, y)
 
@@ -240,7 +265,7 @@ def test_average(kernel_set: Any, dtype: type) -> None:
     source = Source(np.random.default_rng(0), dtype, WRITABLE)
     a, x = source.arrays((7, 5), (), (3, 0), (41,)), source.arrays((7, 5), (), (3, 0), (41,))
     expected = [0.7 * old.astype(np.float64) + 0.3 * new.astype(np.float64) for old, new in zip(a, x, strict=True)]
-    kernel_set.average_step(a, x, weight=0.3)
+    kernel_set.update(update.average, a, x, weight=0.3)
     for array, value in zip(a, expected, strict=True):
         np.testing.assert_allclose(array, value, rtol=4 * np.finfo(dtype).eps, atol=4 * np.finfo(dtype).eps)
 
@@ -249,9 +274,9 @@ def test_average(kernel_set: Any, dtype: type) -> None:
 def test_limit(kernel_set: Any, layout: str) -> None:
     values = np.array([[np.nan, np.inf, -np.inf, 0.0], [3.0, -3.0, 0.5, -0.5], [1.0, 2.0, -1.0, -0.0]])
     x = LAYOUTS[layout](values)
-    kernel_set.limit_step([x], factor=0.5, most=0.75)
+    kernel_set.update(update.limit, [x], factor=0.5, most=0.75)
     np.testing.assert_array_equal(x, np.clip(values * 0.5, -0.75, 0.75))
-    kernel_set.limit_step([x], factor=2.0, most=math.inf)
+    kernel_set.update(update.limit, [x], factor=2.0, most=math.inf)
     np.testing.assert_array_equal(x, 2 * np.clip(values * 0.5, -0.75, 0.75))
 
 

@@ -1,4 +1,4 @@
-"""The threads' protocol, compiled/pool.py, run as plain Python under a scheduler that chooses who goes on.
+"""The threads' protocol, threads_jit.py, run as plain Python under a scheduler that chooses who goes on.
 
 On a machine a thread is seldom put aside at the one place where that does harm. Here it may be before every access to
 the pool's words: each has a priority, the highest runs, and a seed says where its priority changes (Burckhardt and
@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from retrograd.kernels import launch
-from retrograd.kernels.compiled import pool as text
+from retrograd.kernels.machine import launch
+from retrograd.kernels.machine import threads_jit as text
 
 _MOST_STEPS = 50_000  # a few thousand are usual
 
@@ -99,7 +99,7 @@ _current = threading.local()  # .name: the scheduler's name of this thread
 
 
 class Model:
-    """A pool whose threads run the text of compiled/pool.py under a scheduler; a launch is known by its record."""
+    """A pool whose threads run the text of threads_jit.py under a scheduler; a launch is known by its record."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pool = launch._Pool()

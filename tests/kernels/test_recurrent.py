@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from retrograd import kernels, textbook
-from retrograd.kernels.recurrent_plan import COLUMN_BLOCKS, ROW_BLOCKS, recurrent_plan
+from retrograd.kernels.recurrent.plan import LAYER, recurrent_plan
 from retrograd.recurrence import Recurrence, Weights, recurrence
 from strategies import DTYPES
 
@@ -163,7 +163,7 @@ def test_some_are_cut_into_rows_and_some_into_columns() -> None:
     cuts = set()
     for T, N, inputs, H in LARGE:
         words = recurrent_plan(recurrence("test", "lstm", inputs, H), T, N, "d").words
-        cuts.add((bool(words[ROW_BLOCKS] > 1), bool(words[COLUMN_BLOCKS] > 1)))
+        cuts.add((bool(words[LAYER.row_blocks] > 1), bool(words[LAYER.column_blocks] > 1)))
     assert cuts == {(True, False), (False, True)}
 
 

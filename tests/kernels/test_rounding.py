@@ -143,9 +143,9 @@ def _distance(found: np.ndarray, exact: np.ndarray) -> float:
 @given(k=st.integers(1000, 200_000), seed=seeds)
 def test_losses_after_a_relu(k: int, seed: int) -> None:
     x, t = relu(seed, k), relu(seed + 1, k)
-    for name, numbers, exact in (
-        ("distance", (1.0, float("inf"), 0.0, 0.0), np.square(x.astype(np.float64) - t)),
-        ("distance", (0.0, 0.0, 1.0, 0.0), np.abs(x.astype(np.float64) - t)),
+    for name, exact in (
+        ("squared_error", np.square(x.astype(np.float64) - t)),
+        ("absolute_error", np.abs(x.astype(np.float64) - t)),
     ):
-        found: Any = kernels.element_loss(name, (x, t), numbers, 1.0)
+        found: Any = kernels.element_loss(name, (x, t), (), 1.0)
         assert abs(float(found) / exact.sum() - 1) < 8 * ONE

@@ -16,7 +16,7 @@ from comparison import assert_sums
 from kernels.garbage import fill_memory_with_garbage
 from retrograd import kernels
 from retrograd.geometry import conv_window
-from retrograd.kernels import scratch
+from retrograd.kernels.machine import scratch
 from strategies import DTYPES
 
 

@@ -13,7 +13,8 @@ from comparison import bits
 from kernels.convolutions import by_loops, check_trio, operands, trio
 from retrograd import kernels
 from retrograd.geometry import Window, conv_window
-from retrograd.kernels import algorithm, scratch, workspace
+from retrograd.kernels.convolution import algorithm, workspace
+from retrograd.kernels.machine import scratch
 from strategies import Case, Source
 
 TABLES = 64 << 10  # what is not counted: tables, and Python's objects

@@ -333,11 +333,11 @@ def test_arguments_of_transposed_convolution_are_checked() -> None:
 @pytest.mark.parametrize(
     ("x", "kind", "message"),
     [
-        (np.zeros((1, 3, 8, 8), np.float32), ValueError, r"x has 3 channels, w expects 2 x groups 2 = 4"),
-        (np.zeros((1, 4, 8), np.float32), ValueError, r"conv2d: x has 1 channels, w expects"),
-        (np.zeros((8, 8), np.float32), ValueError, r"conv2d: x has 2 axes, needs 4"),
+        (np.zeros((1, 3, 8, 8), np.float32), ValueError, r"input has 3 channels, weight expects 2 x groups 2 = 4"),
+        (np.zeros((1, 4, 8), np.float32), ValueError, r"conv2d: input has 1 channels, weight expects"),
+        (np.zeros((8, 8), np.float32), ValueError, r"conv2d: input has 2 axes, needs 4"),
         (np.zeros((1, 4, 2, 8), np.float32), ValueError, r"no output on axis 0"),
-        (np.zeros((1, 4, 8, 8), np.float64), TypeError, r"conv2d: x is float64, w is float32"),
+        (np.zeros((1, 4, 8, 8), np.float64), TypeError, r"conv2d: input is float64, weight is float32"),
     ],
 )
 def test_inputs_are_checked(x: np.ndarray, kind: type[Exception], message: str) -> None:

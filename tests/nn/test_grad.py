@@ -268,10 +268,10 @@ X, W, G = (2, 4, 9, 9), (6, 2, 3, 3), (2, 6, 7, 7)
         (lambda x, w, g: nn.grad.conv2d_input((2, 4, 9, 8), w, g, groups=2),
          "conv2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 6, 7, 6), the shape of the output of an input "
          "(2, 4, 9, 8) with a weight (6, 2, 3, 3)"),
-        (lambda x, w, g: nn.grad.conv2d_input(X, w, g), "conv2d_input: x has 4 channels, w expects 2 x groups 1 = 2"),
+        (lambda x, w, g: nn.grad.conv2d_input(X, w, g), "conv2d_input: input has 4 channels, weight expects 2 x"),
         (lambda x, w, g: nn.grad.conv2d_input(X[1:], w, g, groups=2), "needs (6, 7, 7), the shape of the output"),
         (lambda x, w, g: nn.grad.conv2d_input((2, 4, -9, 9), w, g), "conv2d_input: input_size=(2, 4, -9, 9) must be"),
-        (lambda x, w, g: nn.grad.conv2d_weight(x, W[1:], g), "conv2d_weight: w has 3 axes, needs 4"),
+        (lambda x, w, g: nn.grad.conv2d_weight(x, W[1:], g), "conv2d_weight: weight has 3 axes, needs 4"),
         (lambda x, w, g: nn.grad.conv2d_weight(x, W, g, dilation=5, groups=2), "= -1 must be at least 1"),
         (lambda x, w, g: nn.grad.conv2d_weight(x[0], W, g[0], groups=2, per_sample=True),
          "conv2d_weight: per_sample=True, but there is no axis of samples in grad_output.shape=(6, 7, 7)"),

@@ -137,7 +137,7 @@ def test_pooling_is_checked(kind: Any) -> None:
         kind(2, padding=-1)
     with pytest.raises(ValueError, match=f"in {name}.*at most half of the kernel"):
         kind(2, padding=2)(Tensor(random(1, 1, 4, 4)))
-    with pytest.raises(ValueError, match=f"in {name}.*x has 2 axes"):
+    with pytest.raises(ValueError, match=f"in {name}.*input has 2 axes"):
         kind(2)(Tensor(random(4, 4)))
     with pytest.raises(TypeError, match=f"in {name}.*needs float32 or float64"):
         kind(2)(Tensor(np.zeros((1, 1, 4, 4), np.bool_)))

@@ -14,8 +14,8 @@ from retrograd import nn
 from retrograd.autograd import gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.utils.rnn import truncated
-from retrograd.ops.recurrent import recurrent_layer
-from retrograd.ops.recurrent_composed import draw_masks
+from retrograd.ops.recurrent.composed import draw_masks
+from retrograd.ops.recurrent.recurrent import recurrent_layer
 from retrograd.recurrence import Weights
 
 LENGTHS = [2, 4, 1]
@@ -71,9 +71,7 @@ def test_cells_are_the_steps_of_a_layer(kind: str, options: dict[str, Any]) -> N
             given = x.transpose(0, 1) if number else x
             z, end = both(given, None, lengths)
             whole = getattr(nn, kind)(3, 4, **options, bidirectional=True, dtype=np.float64)
-            whole.load_state_dict(
-                {f"{k}_l0{r}": v for r in ("", "_reverse") for k, v in cell.state_dict().items()}
-            )
+            whole.load_state_dict({f"{k}_l0{r}": v for r in ("", "_reverse") for k, v in cell.state_dict().items()})
             expected, states = whole(x, None, lengths)
             width = expected.shape[2] // 2
             close(z.transpose(0, 1) if number else z, expected[:, :, width:] if reverse else expected[:, :, :width])

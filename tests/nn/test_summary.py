@@ -84,7 +84,7 @@ def test_the_model_is_as_before() -> None:
 
 def test_a_model_that_fails_is_as_before_too() -> None:
     net = Net().train()
-    with pytest.raises(ValueError, match=r"in features.0 .*x has 3 channels"):
+    with pytest.raises(ValueError, match=r"in features.0 .*input has 3 channels"):
         retrograd.summary(net, (2, 3, 8, 8))
     assert net.training and "forward" not in net.__dict__ and "forward" not in net.features[0].__dict__
 

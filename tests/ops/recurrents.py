@@ -12,9 +12,9 @@ import naive_recurrent
 from ops.battery import numbers
 from retrograd.autograd import grad, gradgradcheck
 from retrograd.engine.tensor import Tensor, wrap
-from retrograd.ops.recurrent import recurrent_layer
-from retrograd.ops.recurrent_arguments import weight_shapes
-from retrograd.ops.recurrent_composed import Masks
+from retrograd.ops.recurrent.arguments import weight_shapes
+from retrograd.ops.recurrent.composed import Masks
+from retrograd.ops.recurrent.recurrent import recurrent_layer
 from retrograd.recurrence import Recurrence, Weights, recurrence
 
 FORWARD, BACK, BOTH = (False,), (True,), (False, True)
@@ -76,6 +76,7 @@ class Case:
     lengths: np.ndarray | None = None
     masks: Masks | None = None
     cells: bool = True
+    algorithm: str = "auto"
 
     @property
     def arrays(self) -> list[np.ndarray]:
@@ -98,6 +99,8 @@ class Case:
     def run(self, leaves: Sequence[Tensor], layer: Callable[..., Any] = recurrent_layer, **options: Any) -> list[Any]:
         """The outputs that there are."""
         x, h0, c0, weights = self.regrouped(leaves)
+        if layer is recurrent_layer:
+            options["algorithm"] = self.algorithm
         found = layer(x, h0, c0, weights, self.what, self.lengths, self.cells, self.masks, **options)
         return [y for y in found if y is not None]
 
@@ -123,7 +126,7 @@ class Case:
 
 def case(
     what: Recurrence, steps: int = 4, batch: int = 3, lengths: Sequence[int] | None = None, states: bool = True,
-    cells: bool = True, seed: int = 0, masks: bool = False,
+    cells: bool = True, seed: int = 0, masks: bool = False, algorithm: str = "auto",
 ) -> Case:  # fmt: skip
     """Small weights, so that no gate is saturated; what is drawn with ``masks`` are those of the options."""
     D, H, out = what.directions, what.hidden, what.output
@@ -149,11 +152,14 @@ def case(
         None if lengths is None else np.array(lengths),
         drawn,
         cells and what.cells,
+        algorithm,
     )
 
 
-def of(options: dict[str, Any], reverse: tuple[bool, ...] = FORWARD, **how: Any) -> Case:
-    return case(described(**{"mode": "lstm", "reverse": reverse, **options}), **how)
+def of(options: dict[str, Any], reverse: tuple[bool, ...] = FORWARD, algorithm: str = "auto", **how: Any) -> Case:
+    """options: of the equations, and an algorithm."""
+    options = {"mode": "lstm", "reverse": reverse, "algorithm": algorithm, **options}
+    return case(algorithm=options.pop("algorithm"), what=described(**options), **how)
 
 
 def upstream(outputs: Sequence[Any], seed: int = 5) -> list[np.ndarray]:

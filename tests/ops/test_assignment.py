@@ -114,7 +114,7 @@ def test_methods_that_change_their_tensor() -> None:
         (0, "a", TypeError, "setitem: the value is str, needs a Tensor or a number"),
         (0, np.zeros(2), TypeError, "setitem: the value is ndarray, needs a Tensor or a number"),
         (0, Tensor(np.zeros((4, 2), np.int64)), TypeError, "setitem: the value is int64, input is float64"),
-        (0, Tensor(np.zeros(3)), ValueError, "setitem: a value of shape (3,) does not broadcast to the places, (4, 2)"),
+        (0, Tensor(np.zeros(3)), ValueError, "setitem: a value of shape (3,) does not broadcast to the shape (4, 2)"),
         ([0, 5], 1.0, IndexError, "setitem: index[1]=5 is out of range"),
         ("a", 1.0, TypeError, "setitem: an index is an int"),
     ],

@@ -9,7 +9,7 @@ from ops.battery import kernels_of_backward, numbers
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.attention import attention_grad
+from retrograd.ops.product.attention import attention_grad
 
 Q, K, V = numbers(2, 4, 5, 6), numbers(2, 2, 7, 6, seed=1), numbers(2, 2, 7, 3, seed=2)
 SEES = np.random.default_rng(0).random((5, 7)) < 0.6

@@ -12,7 +12,7 @@ from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.geometry import Window, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.convolution import conv, conv_input_grad, conv_weight_grad
+from retrograd.ops.convolution.convolution import conv, conv_input_grad, conv_weight_grad
 
 # input, kernel, stride, padding, dilation, groups
 GEOMETRIES = {
@@ -191,14 +191,15 @@ X, W = (1, 6, 9, 9), (8, 4, 3, 3)
         (
             (X, W),
             {"groups": 2},
-            "conv2d: x has 6 channels, w expects 4 x groups 2 = 8; x.shape=(1, 6, 9, 9), w.shape=(8, 4, 3, 3)",
+            "conv2d: input has 6 channels, weight expects 4 x groups 2 = 8; input.shape=(1, 6, 9, 9), "
+            "weight.shape=(8, 4, 3, 3)",
         ),
-        (((1, 6, 9), (7, 2, 3)), {"groups": 3}, "conv1d: w.shape=(7, 2, 3) makes 7 channels, which groups=3 does not"),
-        (((9,), (8, 4, 3)), {}, "conv1d: x has 1 axes, needs 3 (batch, channels, 1 of positions) or 2 (without batch)"),
-        ((X, (8, 4, 3)), {"ndim": 2}, "conv2d: w has 3 axes, needs 4 (two of channels, 2 of taps); w.shape=(8, 4, 3)"),
-        ((X, (8, 6, 3, 3), (7,)), {}, "conv2d: b.shape=(7,), needs (8,), one per channel made; w.shape=(8, 6, 3, 3)"),
+        (((1, 6, 9), (7, 2, 3)), {"groups": 3}, "weight.shape=(7, 2, 3) makes 7 channels, which groups=3 does not"),
+        (((9,), (8, 4, 3)), {}, "input has 1 axes, needs 3 (batch, channels, 1 of positions) or 2 (without batch)"),
+        ((X, (8, 4, 3)), {"ndim": 2}, "conv2d: weight has 3 axes, needs 4 (two of channels, 2 of taps); weight.shape"),
+        ((X, (8, 6, 3, 3), (7,)), {}, "bias.shape=(7,), needs (8,), one per output channel; weight.shape=(8, 6, 3, 3)"),
         ((X, (8, 6, 3, 3)), {"groups": 0}, "conv2d: groups=0 must be an int of at least 1"),
-        ((X, (8, 6, 3, 3)), {"stride": 0}, "conv2d: stride=0 must be at least 1; x.shape=(1, 6, 9, 9)"),
+        ((X, (8, 6, 3, 3)), {"stride": 0}, "conv2d: stride=0 must be at least 1; input.shape=(1, 6, 9, 9)"),
         ((X, (8, 6, 3, 3)), {"stride": (1, 2, 3)}, "conv2d: stride=(1, 2, 3) has 3 entries"),
         ((X, (8, 6, 3, 3)), {"padding": "full"}, "conv2d: padding='full' must be numbers or one of 'valid', 'same', "),
         ((X, (8, 6, 3, 3)), {"padding": -1}, "conv2d: padding=-1 must be at least 0"),
@@ -216,9 +217,9 @@ def test_messages_of_conv(shapes, options: dict[str, Any], message: str) -> None
 @pytest.mark.parametrize(
     ("shapes", "options", "message"),
     [
-        ((X, (5, 4, 3, 3)), {}, "conv_transpose2d: x has 6 channels, w expects 5; x.shape=(1, 6, 9, 9)"),
-        ((X, (6, 4, 3, 3)), {"groups": 4}, "conv_transpose2d: x has 6 channels, which groups=4 does not divide"),
-        ((X, (6, 4, 3, 3), (4,)), {"groups": 2}, "conv_transpose2d: b.shape=(4,), needs (8,)"),
+        ((X, (5, 4, 3, 3)), {}, "conv_transpose2d: input has 6 channels, weight expects 5; input.shape=(1, 6, 9, 9)"),
+        ((X, (6, 4, 3, 3)), {"groups": 4}, "conv_transpose2d: input has 6 channels, which groups=4 does not divide"),
+        ((X, (6, 4, 3, 3), (4,)), {"groups": 2}, "conv_transpose2d: bias.shape=(4,), needs (8,)"),
         ((X, (6, 4, 3, 3)), {"output_padding": 1}, "conv_transpose2d: output_padding=1 on axis 0 must be less than"),
         ((X, (6, 4, 3, 3)), {"padding": "full"}, "conv_transpose2d: padding='full' must be numbers or one of 'valid',"),
         ((X, (6, 4, 1, 1)), {"padding": 5}, "conv_transpose2d: no output on axis 0"),
@@ -232,12 +233,12 @@ def test_messages_of_conv_transpose(shapes, options: dict[str, Any], message: st
 def test_messages_about_types() -> None:
     x, w = Tensor(np.zeros((1, 2, 5), np.float32)), Tensor(np.zeros((3, 2, 3), np.float32))
     for call, message in (
-        (lambda: F.conv1d(x, w.double()), "conv1d: x is float32, w is float64; both must be float32, both float64"),
-        (lambda: F.conv1d(x, w, Tensor(np.zeros(3))), "conv1d: w is float32, b is float64"),
-        (lambda: F.conv1d(x.bool(), w.bool()), "conv1d: x is bool, w is bool; both must be float32, both float64 or"),
-        (lambda: F.conv1d(x.array, w), "conv1d: x is ndarray, needs a Tensor; make one with retrograd.tensor(x)"),
+        (lambda: F.conv1d(x, w.double()), "conv1d: input is float32, weight is float64; both must be float32, both"),
+        (lambda: F.conv1d(x, w, Tensor(np.zeros(3))), "conv1d: weight is float32, bias is float64"),
+        (lambda: F.conv1d(x.bool(), w.bool()), "conv1d: input is bool, weight is bool; both must be float32, both"),
+        (lambda: F.conv1d(x.array, w), "conv1d: input is ndarray, needs a Tensor; make one with retrograd.tensor"),
         (lambda: F.conv1d(x, w, stride=1.5), "conv1d: stride=1.5 must be an int, or ints in a tuple"),
-        (lambda: F.conv_transpose1d(x, w.array), "conv_transpose1d: w is ndarray, needs a Tensor"),
+        (lambda: F.conv_transpose1d(x, w.array), "conv_transpose1d: weight is ndarray, needs a Tensor"),
     ):
         with pytest.raises(TypeError, match=re.escape(message)):
             call()

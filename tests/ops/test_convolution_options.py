@@ -16,7 +16,7 @@ from retrograd import nn
 from retrograd.engine.tensor import Tensor
 from retrograd.geometry import ALGORITHMS, NEEDS, Window, conv_padding, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.convolution import Conv, ConvInputGrad
+from retrograd.ops.convolution.convolution import Conv, ConvInputGrad
 
 WORDS = ("same", "same_upper", "same_lower", "causal")
 MODES = ("reflect", "replicate", "circular")

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd import Tensor, kernels, nn
-from retrograd.kernels import algorithm as choice
+from retrograd import Tensor, nn
+from retrograd.kernels.convolution import algorithm as choice
+from retrograd.kernels.convolution import convolution
 from retrograd.utils.checkpoint import checkpoint
 
 F = nn.functional
@@ -41,9 +42,7 @@ def test_a_plan_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dict(plan.output.costs).keys() == {"direct", "winograd"}
     asked: list[tuple[str, str]] = []
     real = choice.choose
-    monkeypatch.setattr(
-        kernels.convolution, "choose", lambda job, *a: (asked.append((job, form := real(job, *a))), form)[1]
-    )
+    monkeypatch.setattr(convolution, "choose", lambda job, *a: (asked.append((job, form := real(job, *a))), form)[1])
     x, w = leaf(*X), leaf(*W)
     F.conv2d(x, w, padding=1).sum().backward()
     assert asked == [("conv", "winograd"), ("conv_input_grad", "winograd"), ("conv_weight_grad", "winograd")]
@@ -51,7 +50,9 @@ def test_a_plan_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_plan_is_a_table() -> None:
     lines = str(F.conv_plan(X, W, padding=1)).splitlines()
-    assert lines[0] == "conv2d, x (2, 64, 20, 20), w (64, 64, 3, 3), float32, algorithm='auto', compiled kernels"
+    assert lines[0] == (
+        "conv2d, input (2, 64, 20, 20), weight (64, 64, 3, 3), float32, algorithm='auto', compiled kernels"
+    )
     assert lines[1].split("  ")[0] == "pass"
     assert [line.split("  ")[0] for line in lines[2:]] == ["output", "input gradient", "weight gradient"]
     assert all("winograd" in line and "7,372,800" in line for line in lines[2:])
@@ -63,7 +64,8 @@ def test_a_plan_is_a_table() -> None:
         ((1, 20, 50), (16, 20, 9), {}, "direct", ("", "", "")),
         ((4, 3, 64, 64), (64, 3, 7, 7), {"stride": 2, "padding": 3}, "direct", ("narrow", "fold", "narrow")),
         ((2, 64, 20, 20), (3, 64, 9, 9), {"padding": 4}, "direct", ("planar", "", "planar")),
-        ((64, 20, 20), (96, 64, 1, 1), {}, "pointwise", ("", "", "")),
+        ((64, 20, 20), (96, 64, 1, 1), {}, "pointwise", ("line", "line", "")),
+        ((8, 20, 20), (16, 8, 1, 1), {}, "pointwise", ("", "", "")),
         ((2, 64, 20, 20), (64, 1, 3, 3), {"groups": 64}, "depthwise", ("", "", "")),
         ((2, 32, 8, 16, 16), (32, 32, 3, 3, 3), {"padding": 1}, "winograd", ("", "", "")),
     ],
@@ -81,7 +83,7 @@ def test_transposed() -> None:
     assert plan.window.input == (28, 28)
     assert plan.output.form == "fold"
     assert plan.weight_gradient.multiplications == 2 * 64 * 3 * 16 * 14 * 14
-    assert str(plan).startswith("conv_transpose2d, x (2, 64, 14, 14), w (64, 3, 4, 4)")
+    assert str(plan).startswith("conv_transpose2d, input (2, 64, 14, 14), weight (64, 3, 4, 4)")
     assert F.conv_plan((2, 64, 14), (64, 3, 4), 2, 1, transposed=True, output_size=[29]).window.input == (29,)
 
 
@@ -110,9 +112,9 @@ def test_a_plan_knows_a_limit() -> None:
     ("arguments", "options", "message"),
     [
         (((2, 3), (4, 3)), {}, r"conv_plan: weight_shape=\(4, 3\) needs 3 to 5 axes"),
-        ((X, (64, 32, 3, 3)), {}, r"conv_plan: conv2d: x has 64 channels, w expects 32 x groups 1"),
+        ((X, (64, 32, 3, 3)), {}, r"conv_plan: conv2d: input has 64 channels, weight expects 32 x groups 1"),
         ((X, W), {"output_padding": 1}, r"conv_plan: output_padding=1 is of transposed convolutions"),
-        ((X, W), {"workspace": -1}, r"conv_plan: workspace=-1 must be at least 0 MB"),
+        ((X, W), {"workspace": -1}, r"workspace=-1 must be at least 0 MB"),
         ((X, W), {"workspace": 0.001}, r"conv: workspace=1048 bytes is too little for algorithm='auto'"),
     ],
 )
@@ -250,7 +252,7 @@ def test_exact_as_a_setting() -> None:
 def test_an_algorithm_that_cannot_is_refused_before_any_work(
     ws: Any, options: Any, algorithm: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrograd.ops.convolution.kernels", None)  # nothing is computed
+    monkeypatch.setattr("retrograd.ops.convolution.convolution.convolution_kernel", None)  # nothing is computed
     options = dict(options)
     x, w = leaf(*options.pop("x", (1, 8, 9, 9))), leaf(*ws)
     with pytest.raises(ValueError, match=rf"^conv2d: algorithm='{algorithm}' .*{message}"):

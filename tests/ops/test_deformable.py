@@ -13,7 +13,7 @@ from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.geometry import Window, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.deformable import DeformConv, deform_conv_grad
+from retrograd.ops.convolution.deformable import DeformConv, deform_conv_grad
 
 Arrays = list[np.ndarray]
 
@@ -122,9 +122,9 @@ X, P, W = (2, 6, 9, 9), (2, 18, 7, 7), (4, 3, 3, 3)
     [
         ((X, P, (4, 4, 3, 3)), {}, "input has 6 channels, which must be a multiple (one time for each group) of the 4"),
         ((X, P, (4, 0, 3, 3)), {}, "input has 6 channels, which must be a multiple (one time for each group) of the 0"),
-        ((X, P, (3, 3, 3, 3)), {}, "w.shape=(3, 3, 3, 3) makes 3 channels, which groups=2 does not divide"),
-        ((X, P, (4, 3, 3)), {}, "w has 3 axes, needs 4 (two of channels, 2 of taps); w.shape=(4, 3, 3)"),
-        (((9, 9), P, W), {}, "x has 2 axes, needs 4"),
+        ((X, P, (3, 3, 3, 3)), {}, "weight.shape=(3, 3, 3, 3) makes 3 channels, which groups=2 does not divide"),
+        ((X, P, (4, 3, 3)), {}, "weight has 3 axes, needs 4 (two of channels, 2 of taps); weight.shape=(4, 3, 3)"),
+        (((9, 9), P, W), {}, "input has 2 axes, needs 4"),
         ((X, (2, 18, 9, 9), W), {}, "offset.shape=(2, 18, 9, 9) must be (2, 2*D*9, 7, 7): rows and columns for each"),
         ((X, (1, 18, 7, 7), W), {}, "offset.shape=(1, 18, 7, 7) must be (2, 2*D*9, 7, 7)"),
         ((X, (18, 7, 7), W), {}, "offset.shape=(18, 7, 7) must be (2, 2*D*9, 7, 7)"),
@@ -132,7 +132,7 @@ X, P, W = (2, 6, 9, 9), (2, 18, 7, 7), (4, 3, 3, 3)
         ((X, (2, 72, 7, 7), W), {}, "where D divides the 6 channels of input; input.shape=(2, 6, 9, 9)"),
         ((X[1:], P, W), {}, "offset.shape=(2, 18, 7, 7) must be (2*D*9, 7, 7)"),
         ((X, P, W), {"mask": (2, 18, 7, 7)}, "mask.shape=(2, 18, 7, 7) must be (2, 9, 7, 7): one number for each of"),
-        ((X, P, W), {"bias": (6,)}, "b.shape=(6,), needs (4,), one per channel made"),
+        ((X, P, W), {"bias": (6,)}, "bias.shape=(6,), needs (4,), one per output channel"),
         ((X, P, W), {"stride": 0}, "stride=0 must be at least 1"),
         ((X, P, W), {"dilation": 5}, "(9 + 0 + 0 - 5*(3 - 1) - 1)//1 + 1 = -1 must be at least 1"),
         ((X, P, W), {"padding": "full"}, "padding='full'"),

@@ -165,11 +165,11 @@ def test_an_offset_beside_the_matrix_is_one_just_beside_it(offset: int) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rg.bincount(rg.tensor([0, LONG - 1])), "input has the element 9223372036854775807, for which no mem"),
+        (lambda: rg.bincount(rg.tensor([0, LONG - 1])), "input has the element 9223372036854775807, which is too"),
         (lambda: rg.bincount(rg.tensor([0]), minlength=LONG), "bincount: minlength=9223372036854775808 must be an int"),
         (lambda: rg.histc(x(3), LONG - 1), "histc: bins=9223372036854775807 must be an int from 1 to"),
-        (lambda: rg.arange(LONG - 1), "arange: from start=0 to end=9223372036854775807 by step=1 no memory holds all"),
-        (lambda: rg.arange(-LONG, 0), "arange: from start=-9223372036854775808 to end=0 by step=1 no memory holds all"),
+        (lambda: rg.arange(LONG - 1), "arange: from start=0 to end=9223372036854775807 by step=1 is too long for"),
+        (lambda: rg.arange(-LONG, 0), "arange: from start=-9223372036854775808 to end=0 by step=1 is too long for"),
         (lambda: rg.randperm(LONG - 1), "randperm: n=9223372036854775807 must be at least 0 and below"),
         (lambda: functional.one_hot(rg.tensor([1]), LONG - 1), "one_hot: num_classes=9223372036854775807 is too large"),
         (lambda: rg.repeat_interleave(x(4), 2**62), r"repeats=4611686018427387904 make 1.84e\+19 slices: too many"),
@@ -237,7 +237,7 @@ def test_numbers_beyond_the_type_are_refused_by_name(name: str) -> None:
     call, start = OPERANDS[name]
     for number in (LONG, -LONG - 1, 2**70, 10**400):
         shown = number if number < 10**400 else "<int of 1329 bits>"
-        with pytest.raises(ValueError, match=f"^{start}={shown} is no int64; convert the integers with .float()"):
+        with pytest.raises(ValueError, match=f"^{start}={shown} does not fit int64; convert the integers with"):
             call(WHOLE, number)
     with pytest.raises(ValueError, match=f"^{start}=<int of 16610 bits> is larger than any floating-point number; use"):
         call(FLOAT, 10**5000)
@@ -252,13 +252,13 @@ def test_numbers_beyond_int64_beside_floats_and_in_comparisons() -> None:
     assert (WHOLE < 10**400).tolist() == [True, True]
     with pytest.raises(ValueError, match="lt: other=<int of 1329 bits> is larger than any floating-point number"):
         FLOAT < 10**400  # noqa: B015
-    with pytest.raises(ValueError, match=f"full: fill_value={LONG} is no int64"):
+    with pytest.raises(ValueError, match=f"full: fill_value={LONG} does not fit int64"):
         rg.full((2,), LONG)
-    with pytest.raises(ValueError, match="where: input=1180591620717411303424 is no int64"):
+    with pytest.raises(ValueError, match="where: input=1180591620717411303424 does not fit int64"):
         rg.where(MASK, 2**70, 1)
-    with pytest.raises(ValueError, match="masked_fill: value=nan is no int64"):
+    with pytest.raises(ValueError, match="masked_fill: value=nan does not fit int64"):
         rg.masked_fill(WHOLE, MASK, float("nan"))
-    with pytest.raises(ValueError, match=f"arange: start={LONG} is no int64"):
+    with pytest.raises(ValueError, match=f"arange: start={LONG} does not fit int64"):
         rg.arange(LONG, LONG + 2)
 
 

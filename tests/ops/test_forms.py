@@ -50,7 +50,7 @@ def test_places_are_int64() -> None:
     assert rg.searchsorted(sequence, t([2.5]), out_int32=False).array.tolist() == [2]
     assert rg.bucketize(t([2.5]), sequence, out_int32=False).array.tolist() == [2]
     for call in (rg.searchsorted, lambda a, b, **k: rg.bucketize(b, a, **k)):
-        with pytest.raises(ValueError, match="out_int32=True must be False; the places are int64"):
+        with pytest.raises(ValueError, match="out_int32=True must be False; Tensors do not hold int32"):
             call(sequence, t([2.5]), out_int32=True)
 
 
@@ -257,7 +257,7 @@ def test_refusals() -> None:
         with pytest.raises(ValueError, match=message):
             call()
     for pool in (F.max_pool1d, F.avg_pool1d, F.adaptive_max_pool1d):
-        with pytest.raises(ValueError, match=r"x has no channels; x.shape=\(2, 0, 4\)"):
+        with pytest.raises(ValueError, match=r"input has no channels; input.shape=\(2, 0, 4\)"):
             pool(rg.ones(2, 0, 4), 2)
 
 

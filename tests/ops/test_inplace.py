@@ -356,7 +356,7 @@ def test_types_are_converted_within_a_kind() -> None:
     assert n.dtype == np.int64 and n.tolist() == [4, 9, 16]
     n.copy_(rg.tensor([1.7, -1.7, 0.2]))
     assert n.tolist() == [1, -1, 0]
-    with pytest.raises(TypeError, match=re.escape("/=: the result is float32, which x of int64 cannot hold")):
+    with pytest.raises(TypeError, match=re.escape("/=: the result is float32, which input of int64 cannot hold")):
         n /= 2
 
 
@@ -388,7 +388,7 @@ def test_messages() -> None:
         x.fill_([1])
     with pytest.raises(TypeError, match="copy_: src is ndarray"):
         x.copy_(np.ones(2))
-    with pytest.raises(ValueError, match=re.escape("copy_: src.shape=(3,) does not broadcast to x.shape=(2,)")):
+    with pytest.raises(ValueError, match=re.escape("copy_: src.shape=(3,) does not broadcast to input.shape=(2,)")):
         x.copy_(constant(3))
 
 
@@ -516,5 +516,5 @@ def test_augmented_assignment_has_the_gradient_of_its_operator() -> None:
 
 def test_augmented_assignment_keeps_the_type() -> None:
     x = rg.tensor([7, -3])
-    with pytest.raises(TypeError, match=r"//=: the result is float32, which x of int64 cannot hold"):
+    with pytest.raises(TypeError, match=r"//=: the result is float32, which input of int64 cannot hold"):
         x //= 2.5

@@ -278,12 +278,12 @@ REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: retrograd.add(K, K, alpha=0.5), TypeError, "add: alpha=0.5 does not scale int64; use an int, or operands"),
     (lambda: retrograd.add(K, K, alpha="2"), TypeError, "add: alpha is str, needs a number"),
     (lambda: retrograd.addr(K, K[0], K[0], beta=1.0), TypeError, "addr: beta=1.0 does not scale int64; use an int"),
-    (lambda: retrograd.addmm(K, K, K, alpha=np.inf), ValueError, "addmm: alpha=inf is no int64; convert the integers"),
+    (lambda: retrograd.addmm(K, K, K, alpha=np.inf), ValueError, "addmm: alpha=inf does not fit int64; convert"),
     (lambda: retrograd.addcmul(B, B, B), TypeError, "addcmul: input is bool, needs float32 or float64"),
     (lambda: retrograd.addcdiv(K.float(), K, B), TypeError, "addcdiv: tensor1 is int64, tensor2 is bool; one must be"),
     (lambda: F.relu(B), TypeError, "relu: input is bool, needs float32 or float64"),
-    (lambda: F.hardtanh(K, -np.inf, 2), ValueError, "hardtanh: min_val=-inf is no int64; convert the integers with"),
-    (lambda: F.threshold(K, 0, 1e30), ValueError, "threshold: value=1e+30 is no int64"),
+    (lambda: F.hardtanh(K, -np.inf, 2), ValueError, "hardtanh: min_val=-inf does not fit int64; convert the"),
+    (lambda: F.threshold(K, 0, 1e30), ValueError, "threshold: value=1e+30 does not fit int64"),
     (lambda: F.softsign(B), TypeError, "softsign: input is bool, needs float32 or float64"),
     (lambda: F.tanhshrink(B), TypeError, "tanhshrink: input is bool, needs float32 or float64"),
     (lambda: F.gelu(K), TypeError, "gelu: input is int64, needs float32 or float64; convert it with input.float()"),
@@ -298,7 +298,7 @@ REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: F.unfold(K[None, None], 2), TypeError, "unfold: input is int64, needs float32 or float64"),
     (lambda: F.softmin(K, 0), TypeError, "softmin: input is int64, needs float32 or float64"),
     (lambda: F.dropout(K), TypeError, "dropout: input is int64, needs float32 or float64"),
-    (lambda: K.exp_(), TypeError, "exp_: the result is float32, which x of int64 cannot hold"),
+    (lambda: K.exp_(), TypeError, "exp_: the result is float32, which input of int64 cannot hold"),
 ]
 
 

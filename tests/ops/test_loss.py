@@ -11,7 +11,7 @@ from retrograd.engine.tensor import Tensor
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 from retrograd.ops import loss
 from retrograd.ops.loss.classification import CrossEntropy, CrossEntropyGrad, Labels
-from retrograd.ops.softmax import LogSoftmaxGrad, SoftmaxGrad
+from retrograd.ops.normalization.softmax import LogSoftmaxGrad, SoftmaxGrad
 
 
 def logs(x: np.ndarray, axis: int = 1) -> np.ndarray:
@@ -334,6 +334,16 @@ def test_second_derivatives_of_a_ranking_are_0_where_it_is_not_wrong_whatever_it
         np.testing.assert_array_equal(plain.array, wanted)
         for second in grad(first.sum(), [one, two, t, g], retain_graph=True, allow_unused=True):
             assert second is None or not second.array.any()
+
+
+def test_the_slope_of_softplus_at_0_is_a_half_where_it_is_recorded() -> None:
+    """It is made of two pieces that meet there."""
+    x, t = (Tensor(np.zeros(1), requires_grad=True) for _ in range(2))
+    y = F.binary_cross_entropy_with_logits(x, t, pos_weight=Tensor(np.array([3.0])), reduction="sum")
+    (gt,) = grad(y, [t], create_graph=True)  # 2 log(1 + exp(-x)) - x
+    (found,) = grad(gt, [x], create_graph=True)
+    (third,) = grad(found, [x])
+    assert found.array == -2 and third.array == 0.5
 
 
 def test_a_loss_and_its_gradient_are_one_kernel_each() -> None:

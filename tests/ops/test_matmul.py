@@ -7,7 +7,7 @@ import pytest
 
 from ops.battery import check, kernels_of_backward, numbers
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.matmul import LinearWeightGrad, linear, matmul
+from retrograd.ops.product.matmul import LinearWeightGrad, linear, matmul
 
 PRODUCTS = [
     ((2, 3), (3, 4)),
@@ -82,7 +82,7 @@ def test_gradients_nobody_asked_for_are_not_computed() -> None:
         (
             lambda x: x @ x,
             ValueError,
-            "matmul: the last axis of input has 3, the axis of other it meets has 2; input.shape=(2, 3)",
+            "matmul: the last axis of input has 3, the matching axis of other has 2; input.shape=(2, 3)",
         ),
         (lambda x: x @ x.sum(), ValueError, "matmul: input.shape=(2, 3), other.shape=(); each needs at least one axis"),
         (lambda x: x @ x.T.double(), TypeError, "matmul: input is float32, other is float64; both must be float32"),

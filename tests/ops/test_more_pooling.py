@@ -83,7 +83,7 @@ X, PLACES = numbers(1, 1, 3), np.array([[[0, 2, 4]]])
         (lambda x, i: F.max_unpool1d(x, i, 2, output_size=(5, 6)), ValueError, "output_size=(5, 6) has 2 entries"),
         (lambda x, i: F.max_unpool1d(x, i, 2, padding=3), ValueError, "the output would have extents (0,)"),
         (lambda x, i: F.max_unpool1d(x, i, 0), ValueError, "max_unpool1d: kernel_size=0 must be at least 1"),
-        (lambda x, i: F.max_unpool1d(x[0, 0], i, 2), ValueError, "max_unpool1d: x has 1 axes, needs 3"),
+        (lambda x, i: F.max_unpool1d(x[0, 0], i, 2), ValueError, "max_unpool1d: input has 1 axes, needs 3"),
         (lambda x, i: nn.MaxUnpool2d((2, 2, 2)), ValueError, "MaxUnpool2d: kernel_size=(2, 2, 2) has 3 entries"),
         (lambda x, i: nn.LPPool2d(2, 0), ValueError, "LPPool2d: kernel_size=0 must be at least 1"),
         (lambda x, i: nn.LPPool2d(2, 2, 0), ValueError, "LPPool2d: stride=0 must be at least 1"),

@@ -10,7 +10,7 @@ import pytest
 import retrograd
 import retrograd.nn.functional as functional
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.shape import _can_view, reshaped
+from retrograd.ops.shape.shape import _can_view, reshaped
 
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 

@@ -12,7 +12,7 @@ from retrograd.autograd import gradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.geometry import Window, pool_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
-from retrograd.ops.pooling import AvgPoolGrad, MaxPoolGather, MaxPoolGrad, avg_pool, max_pool
+from retrograd.ops.pooling.pooling import AvgPool, AvgPoolGrad, MaxPool, MaxPoolGather, MaxPoolGrad
 
 # input, kernel, stride, padding, dilation
 GEOMETRIES = {
@@ -55,7 +55,7 @@ def pooled(x: np.ndarray, window: Window, reduce: Any) -> np.ndarray:
 def test_max_pool(name: str) -> None:
     window = windows(name)
     x = away_from_kinks(2, 2, *window.input)
-    check(lambda t: max_pool(t, window), (x,), lambda a: pooled(a, window, lambda v: v.max(-1)))
+    check(lambda t: MaxPool.apply(t, window, False), (x,), lambda a: pooled(a, window, lambda v: v.max(-1)))
 
 
 @pytest.mark.pairwise
@@ -68,7 +68,7 @@ def test_avg_pool(name: str, count_include_pad: bool) -> None:
         return values.sum(-1) / (window.taps if count_include_pad else values.shape[-1])
 
     x = numbers(2, 2, *window.input)
-    check(lambda t: avg_pool(t, window, count_include_pad), (x,), lambda a: pooled(a, window, mean), linear=True)
+    check(lambda t: AvgPool.apply(t, window, count_include_pad), (x,), lambda a: pooled(a, window, mean), linear=True)
     g = numbers(2, 2, *window.output)
     back = AvgPoolGrad.apply(Tensor(g), window, count_include_pad).array
     assert gradcheck(lambda t: AvgPoolGrad.apply(t, window, count_include_pad), [Tensor(g, requires_grad=True)])
@@ -181,7 +181,7 @@ def test_one_kernel_per_backward() -> None:
             "max_pool2d: padding=(2, 2) on axis 0 must be at most half",
         ),
         (lambda x: F.max_pool2d(x, 7), ValueError, "max_pool2d: no output on axis 0"),
-        (lambda x: F.max_pool2d(x[0, 0], 2), ValueError, "max_pool2d: x has 2 axes, needs 4 (batch, channels, 2"),
+        (lambda x: F.max_pool2d(x[0, 0], 2), ValueError, "max_pool2d: input has 2 axes, needs 4 (batch, channels, 2"),
         (lambda x: F.max_pool2d(x, (2, 2, 2)), ValueError, "max_pool2d: kernel_size=(2, 2, 2) has 3 entries"),
         (lambda x: F.max_pool2d(x.bool(), 2), TypeError, "max_pool2d: input is bool, needs float32 or float64"),
         (lambda x: F.avg_pool2d(x, 2, 0), ValueError, "avg_pool2d: stride=0 must be at least 1"),

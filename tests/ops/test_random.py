@@ -77,7 +77,7 @@ def test_state_of_the_generator() -> None:
 
 
 def test_one_generator_for_everybody() -> None:
-    from retrograd.ops.random import default_generator
+    from retrograd.ops.random.random import default_generator
 
     assert retrograd.manual_seed(1) is default_generator
 

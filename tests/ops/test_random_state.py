@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd.ops.random_state import set_state_of
+from retrograd.ops.random.random_state import set_state_of
 
 BITS = [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64]
 
@@ -27,13 +27,13 @@ def test_a_state_is_taken_over(bits: Any) -> None:
         (np.random.PCG64, (), [1], r"state is \[1\]; it must be a dict"),
         (np.random.PCG64, (), {}, r"state has the entries \[\], expected"),
         (np.random.PCG64, ("bit_generator",), "MT19937", "it must be 'PCG64'"),
-        (np.random.PCG64, ("state", "inc"), 2, "is 2; it must be odd, or numbers repeat themselves"),  # for ever, if 0
+        (np.random.PCG64, ("state", "inc"), 2, "is 2; it must be odd, or the numbers repeat"),  # for ever, if 0
         (np.random.PCG64, ("state", "state"), 2**128, r"\['state'\] is 3402.* an integer from 0 to"),
         (np.random.PCG64, ("has_uint32",), 2, r"\['has_uint32'\] is 2; it must be an integer from 0 to 1"),
         (np.random.PCG64, ("uinteger",), -1, r"\['uinteger'\] is -1"),
         (np.random.MT19937, ("state", "pos"), 625, r"\['pos'\] is 625; it must be an integer from 0 to 624"),
         (np.random.MT19937, ("state", "pos"), -1, r"\['pos'\] is -1"),
-        (np.random.MT19937, ("state", "key"), np.zeros(624, np.uint32), "is all zeros, from which only zeros follow"),
+        (np.random.MT19937, ("state", "key"), np.zeros(624, np.uint32), "is all zeros, which generates only zeros"),
         (np.random.MT19937, ("state", "key"), np.ones(624), "it must be an array of uint32, shape .624"),
         (np.random.MT19937, ("state", "key"), np.full(624, 2**40), "it must be an array of uint32"),
         (np.random.Philox, ("buffer_pos",), -(10**6), r"\['buffer_pos'\] is -1000000"),

@@ -16,9 +16,9 @@ from ops.battery import numbers
 from ops.recurrents import BACK, BOTH, FORWARD, Case, case, described, upstream
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.dropout import dropout
-from retrograd.ops.random import manual_seed
-from retrograd.ops.recurrent import recurrent_layer
+from retrograd.ops.random.dropout import dropout
+from retrograd.ops.random.random import manual_seed
+from retrograd.ops.recurrent.recurrent import recurrent_layer
 from retrograd.recurrence import GATES, Weights
 
 MODES = pytest.mark.parametrize("mode", GATES)

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from ops.recurrents import BACK, BOTH, FORWARD, Case, case, described, upstream
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.recurrent_composed import composed
+from retrograd.ops.recurrent.composed import composed
 from retrograd.recurrence import GATES
 from strategies import examples, many_examples
 

@@ -13,10 +13,10 @@ from ops.battery import numbers, recorded_kernels
 from ops.recurrents import BOTH, COMPOSED, FORWARD, case, check_slopes, check_values, described, of
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor, wrap
-from retrograd.ops.cells import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
-from retrograd.ops.random import manual_seed
-from retrograd.ops.recurrent import recurrent_layer
-from retrograd.ops.recurrent_composed import draw_masks
+from retrograd.ops.random.random import manual_seed
+from retrograd.ops.recurrent.cells import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
+from retrograd.ops.recurrent.composed import draw_masks
+from retrograd.ops.recurrent.recurrent import recurrent_layer
 from retrograd.recurrence import Recurrence, Weights
 
 

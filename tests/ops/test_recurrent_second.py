@@ -11,7 +11,7 @@ from ops.recurrents import BACK, COMPOSED, FUSED, case, check_second, described,
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.kernel_set import use_kernels
-from retrograd.ops.recurrent import recurrent_layer
+from retrograd.ops.recurrent.recurrent import recurrent_layer
 from retrograd.recurrence import GATES, Weights
 
 

@@ -8,7 +8,7 @@ import pytest
 from ops.battery import away_from_kinks, check, kernels_of_backward, numbers
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
-from retrograd.ops import reduction as r
+from retrograd.ops.reduce import reduction as r
 
 DIMS = [None, 0, 1, -1, (0, 2), (0, 1, 2), ()]
 

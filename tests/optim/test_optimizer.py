@@ -145,8 +145,27 @@ def test_a_gradient_that_no_longer_fits_stops_the_step_before_any_update() -> No
 def test_an_optimizer_without_a_step_says_so() -> None:
     a = Parameter([1.0])
     a.grad = Tensor([1.0])
-    with pytest.raises(NotImplementedError, match="Optimizer has no kernel; set one, or override step"):
+    with pytest.raises(NotImplementedError, match="Optimizer has no formulas; set them, or override step"):
         optim.Optimizer([a], {}).step()
+
+
+def test_a_formula_without_a_kernel_is_refused() -> None:
+    with pytest.raises(TypeError, match="Own: .* has no kernel; override step instead of setting formulas"):
+        type("Own", (optim.Optimizer,), {"formulas": (lambda param, grad: param,)})
+
+
+def test_an_optimizer_with_a_step_of_its_own_saves_its_buffers() -> None:
+    class Own(optim.Optimizer):
+        buffer_names = ("age",)
+
+        def step(self, closure: Any = None) -> None:
+            for parameter in self.param_groups[0]["params"]:
+                self.state[parameter] = {"step": 1, "age": Tensor(np.ones_like(parameter.array))}
+
+    first, second = (Own(parameters(), {"lr": 0.1}) for _ in range(2))
+    first.step()
+    second.load_state_dict(first.state_dict())
+    assert all((entries["age"].array == 1).all() for entries in second.state.values()) and len(second.state) == 3
 
 
 def test_repr() -> None:

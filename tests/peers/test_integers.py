@@ -15,7 +15,15 @@ import torch.nn.functional as peer
 import retrograd
 import retrograd.nn.functional as ours
 from peers.compare import assert_close
-from retrograd.ops import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
+from retrograd.ops.pointwise import (
+    comparison,
+    elementwise,
+    piecewise,
+    powers,
+    rounding,
+    transcendental,
+    trigonometry,
+)
 
 OPERATORS = sorted(
     name

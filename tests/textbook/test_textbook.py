@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from retrograd import textbook
+from retrograd.formulas import optimizers
 from retrograd.geometry import Window, conv_transpose_window, conv_window, pool_window
 
 inf, nan = np.inf, np.nan
@@ -367,40 +369,42 @@ class TestSoftmax:
         assert_array_equal(textbook.nll_loss_grad(array([4, 2]), x, np.array([1, -1])), [[0, -4], [0, 0]])
 
 
-PLAIN = {"dampening": 0.0, "nesterov": False, "maximize": False}  # SGD
-COUPLED = {"decoupled": False, "maximize": False}  # Adam
+SGD = {"dampening": 0.0, "nesterov": False, "maximize": False}
+ADAM = {"decoupled": False, "maximize": False}
 
 
 class TestOptimizer:
     def test_sgd(self) -> None:
         p, q = array([1, 2]), array([[8]])
         gradients = [array([0.5, -1]), array([[4]])]
-        textbook.sgd_step([p, q], gradients, [], lr=0.5, momentum=0.0, weight_decay=0.0, **PLAIN)
+        textbook.update(optimizers.sgd, [p, q], gradients, lr=0.5, weight_decay=0.0, maximize=False)
         assert_array_equal(p, [0.75, 2.5])
         assert_array_equal(q, [[6]])
 
     def test_sgd_momentum_and_weight_decay(self) -> None:
         p, m, g = array([4]), array([0]), array([1])
-        textbook.sgd_step([p], [g], [m], lr=0.5, momentum=0.5, weight_decay=0.25, **PLAIN)  # d = m = 2
+        step = partial(textbook.update, optimizers.sgd_momentum, [p], [g], [m], **SGD)
+        step(lr=0.5, momentum=0.5, weight_decay=0.25)  # d = m = 2
         assert (p[0], m[0], g[0]) == (3, 2, 1)
-        textbook.sgd_step([p], [g], [m], lr=0.5, momentum=0.5, weight_decay=1.0, **PLAIN)  # d = 4, m = 5
+        step(lr=0.5, momentum=0.5, weight_decay=1.0)  # d = 4, m = 5
         assert (p[0], m[0], g[0]) == (0.5, 5, 1)
 
     def test_adam(self) -> None:
         p, m, v = array([4]), array([0]), array([0])
-        constants = {"lr": 1.0, "beta1": 0.5, "beta2": 0.75, "eps": 2.0}
+        constants = {**ADAM, "lr": 1.0, "beta1": 0.5, "beta2": 0.75, "eps": 2.0}
+        step = partial(textbook.update, optimizers.adam, [p], [array([0])], [m], [v], **constants)
         # d = 2, m = 1, v = 1: 1/0.5 * 1 / (1/0.5 + 2)
-        textbook.adam_step([p], [array([0])], [m], [v], [], step=1, weight_decay=0.5, **constants, **COUPLED)
+        step(step=1, weight_decay=0.5)
         assert (p[0], m[0], v[0]) == (3.5, 1, 1)
         # d = 0, m = 1/2, v = 3/4: 1/0.75 * 0.5 / (sqrt(0.75/0.4375) + 2)
-        textbook.adam_step([p], [array([0])], [m], [v], [], step=2, weight_decay=0.0, **constants, **COUPLED)
+        step(step=2, weight_decay=0.0)
         assert (m[0], v[0]) == (0.5, 0.75)
         assert_allclose(p[0], 3.5 - 2 / 3 / (np.sqrt(12 / 7) + 2), rtol=1e-15)
 
     def test_steps_keep_float32(self) -> None:
         p, g, m, v = (np.ones(2, np.float32) for _ in range(4))
-        textbook.sgd_step([p], [g], [m], lr=0.1, momentum=0.9, weight_decay=0.1, **PLAIN)
-        constants = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.1}
-        textbook.adam_step([p], [g], [m], [v], [], step=1, **constants, **COUPLED)
+        textbook.update(optimizers.sgd_momentum, [p], [g], [m], lr=0.1, momentum=0.9, weight_decay=0.1, **SGD)
+        constants = {**ADAM, "lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.1}
+        textbook.update(optimizers.adam, [p], [g], [m], [v], step=1, **constants)
         assert p.dtype == m.dtype == v.dtype == np.float32
         assert_array_equal(g, [1, 1])

@@ -4,7 +4,7 @@ import numpy as np
 
 from retrograd import nn
 from retrograd.data import TensorDataset
-from retrograd.ops.random import default_generator
+from retrograd.ops.random.random import default_generator
 from retrograd.train import ImageTask, Settings, Trainer
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from retrograd import nn
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.random import get_rng_state
+from retrograd.ops.random.random import get_rng_state
 from retrograd.train import profile
 from retrograd.train.faults import first_not_finite
 from retrograd.train.leaves import leaves
@@ -38,7 +38,7 @@ def test_profiling_leaves_no_trace(make_trainer):
     assert not trainer.model.training and all(p.grad is None for p in trainer.model.parameters())
     assert all("forward" not in module.__dict__ for module in trainer.model.modules())
     assert functions.keys() == {type(module) for _, module in leaves(trainer.model)}
-    from retrograd.ops.convolution import Conv
+    from retrograd.ops.convolution.convolution import Conv
 
     assert isinstance(Conv.__dict__["backward"], staticmethod) and Conv.backward.__name__ == "backward"
 

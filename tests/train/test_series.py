@@ -11,7 +11,7 @@ import pytest
 
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.kernel_set import use_kernels
-from retrograd.ops.random import manual_seed
+from retrograd.ops.random.random import manual_seed
 from retrograd.train import CheckpointError, Settings, Trainer, TrainingError
 from retrograd.train.forecast import errors
 from retrograd.train.report import report_page

@@ -9,7 +9,7 @@ import pytest
 
 from data.drawn import draw_folder
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.random import manual_seed
+from retrograd.ops.random.random import manual_seed
 from retrograd.train.augment import flipped, shifted, warped
 from retrograd.train.image_task import ByteImages
 from retrograd.train.networks import build_network
@@ -136,7 +136,7 @@ def test_knows_the_kernels_that_training_runs(tmp_path, name):
     code = """
 import sys
 from pathlib import Path
-from retrograd.kernels.launch import registered
+from retrograd.kernels.machine.launch import registered
 from retrograd.train import Settings, Trainer
 from retrograd.train.series import SeriesOptions, series_task
 from retrograd.train.tasks import ImageOptions, digits_task, images_task, mnist5k_task

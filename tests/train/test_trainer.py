@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retrograd.data import TensorDataset
-from retrograd.ops.random import default_generator
+from retrograd.ops.random.random import default_generator
 from retrograd.train import CheckpointError, Progress, Settings, Stopped, TrainingError, load_checkpoint
 from retrograd.train.checkpoint import save_checkpoint
 from train.small import SMALL, bits, small_task

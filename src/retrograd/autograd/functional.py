@@ -20,8 +20,8 @@ from ..engine.arguments import as_flag
 from ..engine.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from ..engine.sweep import grad
 from ..engine.tensor import Tensor, wrap
-from ..ops.join import stack
-from ..ops.shape import clone, reshape
+from ..ops.shape.join import stack
+from ..ops.shape.shape import clone, reshape
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

@@ -218,7 +218,7 @@ def _use(arguments: argparse.Namespace, settings: Settings) -> None:
         return
     if settings.kernels != "compiled":
         raise UsageError("--threads is for the compiled kernels; leave it out with --kernels textbook")
-    from ..kernels.launch import set_num_threads
+    from ..kernels.machine.launch import set_num_threads
 
     try:
         set_num_threads(arguments.threads)
@@ -243,7 +243,7 @@ def _seeded_task(
     arguments: argparse.Namespace, name: str, settings: Settings, saved: dict[str, Any] | None, progress: Progress
 ) -> Task:
     from ..ops.kernel_set import use_kernels
-    from ..ops.random import manual_seed
+    from ..ops.random.random import manual_seed
     from ..train import TrainingError
 
     make = {"digits": _digits, "mnist5k": _mnist5k, "images": _images, "text": _text, "series": _series}[name]

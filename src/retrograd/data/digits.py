@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 from functools import lru_cache
-from importlib import resources
 
 import numpy as np
 
 from ..ops.dtype import as_flag
+from .compressed import bundled, images_of
 from .dataset import TensorDataset
 
 __all__ = ["Digits", "load_digits"]
 
 _SHA256 = "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"
-_COUNT, _SIDE = 1797, 8
 
 
 class Digits(TensorDataset):
@@ -52,8 +49,13 @@ def load_digits() -> tuple[np.ndarray, np.ndarray]:
     Raises:
         RuntimeError: the bundled data file is missing or damaged.
     """
-    table = _table()
-    return table[:, :-1].reshape(-1, _SIDE, _SIDE).copy(), table[:, -1].astype(np.int64)
+    images, labels = _loaded()
+    return images.copy(), labels.copy()
+
+
+@lru_cache(maxsize=1)
+def _loaded() -> tuple[np.ndarray, np.ndarray]:
+    return images_of(bundled("digits", _SHA256), side=8)
 
 
 def held_out(labels: np.ndarray) -> np.ndarray:
@@ -62,24 +64,3 @@ def held_out(labels: np.ndarray) -> np.ndarray:
     for label in np.unique(labels):
         selected[np.flatnonzero(labels == label)[4::5]] = True
     return selected
-
-
-@lru_cache(maxsize=1)
-def _table() -> np.ndarray:
-    file = resources.files(__package__) / "files" / "digits.csv.gz"
-    try:
-        packed = file.read_bytes()
-    except OSError as error:
-        raise RuntimeError(f"digits: the data file {file} cannot be read ({error}); install retrograd again") from None
-    return _parsed(packed, str(file))
-
-
-def _parsed(packed: bytes, name: str) -> np.ndarray:
-    digest = hashlib.sha256(packed).hexdigest()
-    if digest != _SHA256:
-        raise RuntimeError(
-            f"digits: the data file {name} is damaged: its SHA-256 is {digest}, expected {_SHA256}; "
-            "install retrograd again"
-        )
-    text = gzip.decompress(packed).decode("ascii")
-    return np.fromstring(text.replace("\n", ","), np.uint8, sep=",").reshape(_COUNT, _SIDE * _SIDE + 1)

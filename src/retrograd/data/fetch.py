@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.random import default_generator
+from ..ops.random.random import default_generator
 from .collate import default_collate
 from .dataset import IterableDataset
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..entries import brief, count, flag, same
 from ..ops.dtype import as_flag
-from ..ops.random import default_generator
-from ..ops.random_state import set_state_of
+from ..ops.random.random import default_generator
+from ..ops.random.random_state import set_state_of
 from .dataset import Dataset, IterableDataset
 from .fetch import END, Fetcher, next_seed
 from .processes import Workers, start_method

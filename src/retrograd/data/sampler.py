@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.dtype import as_flag
-from ..ops.random import default_generator
+from ..ops.random.random import default_generator
 
 __all__ = [
     "BatchSampler",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import hashlib
 import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
+from .compressed import bundled
 from .utf8 import read_utf8
 
 __all__ = ["Series", "SeriesError", "load_sunspots", "read_series"]
@@ -55,20 +53,7 @@ def load_sunspots() -> Series:
     >>> sunspots.labels[0], float(sunspots.values[0]), len(sunspots.values)
     ('1749-01', 58.0, 2784)
     """
-    file = resources.files(__package__) / "files" / "sunspots.csv.gz"
-    try:
-        packed = file.read_bytes()
-    except OSError as error:
-        raise RuntimeError(
-            f"sunspots: the data file {file} cannot be read ({error}); install retrograd again"
-        ) from None
-    digest = hashlib.sha256(packed).hexdigest()
-    if digest != _SHA256:
-        raise RuntimeError(
-            f"sunspots: the data file {file} is damaged: its SHA-256 is {digest}, expected {_SHA256}; "
-            "install retrograd again"
-        )
-    return _parsed(gzip.decompress(packed).decode("ascii"), "sunspots", "sunspots.csv")
+    return _parsed(bundled("sunspots", _SHA256), "sunspots", "sunspots.csv")
 
 
 def read_series(path: str | Path, column: str) -> Series:

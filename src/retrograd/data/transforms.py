@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.random import default_generator
+from ..ops.random.random import default_generator
 from .image_checks import check_range, checked, described, pair_of, probability
 from .mixing import CutMix, MixUp
 from .resampling import InterpolationMode, by_plane, padded, random_part, resampling, resized
@@ -275,32 +275,34 @@ class RandomResizedCrop(_Transform):
         return resized(image[top : top + h, left : left + w], self._size, self.interpolation)
 
 
-class RandomHorizontalFlip(_Transform):
+class _RandomFlip(_Transform):
+    _axis: int
+
+    def __init__(self, p: float = 0.5) -> None:
+        self.p = probability(type(self).__name__, p)
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        return np.flip(image, self._axis) if default_generator.random() < self.p else image
+
+
+class RandomHorizontalFlip(_RandomFlip):
     """Flips an image left to right with probability p.
 
     Raises:
         ValueError: p is not a probability.
     """
 
-    def __init__(self, p: float = 0.5) -> None:
-        self.p = probability("RandomHorizontalFlip", p)
-
-    def apply(self, image: np.ndarray) -> np.ndarray:
-        return image[:, ::-1] if default_generator.random() < self.p else image
+    _axis = 1
 
 
-class RandomVerticalFlip(_Transform):
+class RandomVerticalFlip(_RandomFlip):
     """Flips an image upside down with probability p.
 
     Raises:
         ValueError: p is not a probability.
     """
 
-    def __init__(self, p: float = 0.5) -> None:
-        self.p = probability("RandomVerticalFlip", p)
-
-    def apply(self, image: np.ndarray) -> np.ndarray:
-        return image[::-1] if default_generator.random() < self.p else image
+    _axis = 0
 
 
 class RandomRotation(_Transform):

@@ -4,7 +4,7 @@ The files import each other one way: grad_mode.py, tensor.py, node.py, function.
 have to go the other way go through one knot, methods.py: methods of Tensor that are built on the files above it.
 """
 
-from . import methods as _methods  # noqa: F401  attaches them to Tensor
+from . import methods as _methods
 from .function import Function
 from .grad_mode import (
     enable_grad,

@@ -155,32 +155,32 @@ def _wrap_generator(
     return wrapper
 
 
-class no_grad(_Setting):  # noqa: N801  the names are PyTorch's
+class _Fixed(_Setting):
+    """A setting whose class is a decorator, too."""
+
+    _to: bool
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        _Setting.__init__(self, cls._to)
+        return self(function)
+
+    def __init__(self) -> None:
+        super().__init__(self._to)
+
+
+class no_grad(_Fixed):  # noqa: N801  the names are PyTorch's
     """Operations inside record no graph: `with no_grad(): ...`, `@no_grad()` or `@no_grad`."""
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        self = super().__new__(cls)
-        if function is None:
-            return self
-        _Setting.__init__(self, False)
-        return self(function)
-
-    def __init__(self) -> None:
-        super().__init__(False)
+    _to = False
 
 
-class enable_grad(_Setting):  # noqa: N801
+class enable_grad(_Fixed):  # noqa: N801
     """Operations inside record a graph: `with enable_grad(): ...`, `@enable_grad()` or `@enable_grad`."""
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        self = super().__new__(cls)
-        if function is None:
-            return self
-        _Setting.__init__(self, True)
-        return self(function)
-
-    def __init__(self) -> None:
-        super().__init__(True)
+    _to = True
 
 
 class inference_mode(_Scope):  # noqa: N801

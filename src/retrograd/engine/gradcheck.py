@@ -66,13 +66,8 @@ def gradcheck(
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
     checked = _check_inputs(inputs, "gradcheck")
-    report = GradcheckReport("gradcheck")
     check = Check(func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False)
-    with _private_arrays(inputs), enable_grad():
-        report.faults.extend(check.run())
-    if raise_exception and report.faults:
-        raise GradcheckError(report)
-    return report
+    return _report("gradcheck", check, raise_exception)
 
 
 def gradgradcheck(
@@ -132,10 +127,14 @@ def gradgradcheck(
         )
 
     arguments = (*inputs, *upstream)
-    report = GradcheckReport("gradgradcheck (outputs are the gradients of the inputs)")
     positions = [*positions, *range(len(inputs), len(arguments))]
     check = Check(gradient, arguments, positions, eps, atol, rtol, nondet_tol, sharpened, check_layouts, True)
-    with _private_arrays(arguments), enable_grad():
+    return _report("gradgradcheck (outputs are the gradients of the inputs)", check, raise_exception)
+
+
+def _report(name: str, check: Check, raise_exception: bool) -> GradcheckReport:
+    report = GradcheckReport(name)
+    with _private_arrays(check.inputs), enable_grad():
         report.faults.extend(check.run())
     if raise_exception and report.faults:
         raise GradcheckError(report)

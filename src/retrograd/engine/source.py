@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from typing import Any
 
@@ -49,7 +50,7 @@ def backward_source(tensor_or_function: Any) -> str:
     formulas = [text for text in vars(owner).get("formulas", ()) if "_grad" in text.__name__]
     try:
         texts = [textwrap.dedent(inspect.getsource(text)) for text in formulas or [inspect.unwrap(target.backward)]]
-        return "\n\n".join(text.removeprefix("@formula\n") for text in texts)
+        return "\n\n".join(re.sub(r"\A@(formula|like\(.*\))\n", "", text) for text in texts)
     except (OSError, TypeError) as error:
         raise OSError(
             f"backward_source: Python has no source text of {target.__qualname__}.backward: {error}"

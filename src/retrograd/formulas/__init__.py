@@ -8,13 +8,14 @@ textbook set; and on the registers of a compiled kernel.
 from typing import Any
 
 # they enter their formulas into the list
-from . import activation, arithmetic, piecewise, powers, transcendental  # noqa: F401
+from . import activation, arithmetic, comparison, optimizers, piecewise, powers, transcendental
 from .primitive import PRIMITIVES
-from .table import FORMULAS, PAIRS, Arity, arity, broadcasts
+from .table import FORMULAS, UPDATES, Form, form, fused
 
 # those that have a kernel: all but what other operators are made of
-_WITHOUT = {"absolute", "exp_negative", "full_like", "nearest", "normal_cdf", "where"}
+_WITHOUT = {"absolute", "exp_negative", "full_like", "nearest", "normal_cdf"}
 POINTWISE = {name: function for name, function in PRIMITIVES.items() if name not in _WITHOUT} | FORMULAS
+FUSED = fused(POINTWISE)
 
 
 def __getattr__(name: str) -> Any:
@@ -28,4 +29,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["FORMULAS", "PAIRS", "POINTWISE", "PRIMITIVES", "Arity", "arity", "broadcasts"]
+__all__ = ["FORMULAS", "FUSED", "POINTWISE", "PRIMITIVES", "UPDATES", "Form", "form"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .primitive import Operand, absolute, exp, exp_negative, expm1, log1p, normal_cdf, sigmoid, tanh, where
-from .table import formula
+from .table import formula, gradients
 
 
 @formula
@@ -31,6 +31,25 @@ def leaky_relu_grad(g: Operand, x: Operand, slope: float) -> Operand:
 
 
 @formula
+def prelu(x: Operand, y: Operand) -> Operand:
+    """x where x > 0, x y elsewhere; y is the weight"""
+    return where(x > 0.0, x, x * y)
+
+
+def prelu_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g where x > 0, g y elsewhere"""
+    return where(x > 0.0, g, g * y)
+
+
+def prelu_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """0 where x > 0, g x elsewhere"""
+    return where(x > 0.0, 0.0, g * where(x > 0.0, 0.0, x))  # infinite x has no part in second derivatives
+
+
+gradients("prelu", prelu_grad_x, prelu_grad_y)
+
+
+@formula
 def elu(x: Operand, alpha: float, scale: float, rate: float) -> Operand:
     """scale x where x > 0, alpha (exp(rate x) - 1) elsewhere: elu, selu and celu"""
     return where(x > 0.0, x * scale, expm1(where(x > 0.0, 0.0, x * rate)) * alpha)
@@ -50,9 +69,21 @@ def threshold(x: Operand, limit: float, value: float) -> Operand:
 
 
 @formula
+def threshold_grad(g: Operand, x: Operand, limit: float, value: float) -> Operand:
+    """0 where x <= limit, g elsewhere, also at NaN"""
+    return where(x <= limit, 0.0, g)
+
+
+@formula
 def hardshrink(x: Operand, limit: float) -> Operand:
     """0 where |x| <= limit, x elsewhere"""
     return where(absolute(x) <= limit, 0.0, x)
+
+
+@formula
+def hardshrink_grad(g: Operand, x: Operand, limit: float) -> Operand:
+    """0 where |x| <= limit, g elsewhere, also at NaN"""
+    return where(absolute(x) <= limit, 0.0, g)
 
 
 @formula
@@ -62,11 +93,23 @@ def softshrink(x: Operand, limit: float) -> Operand:
 
 
 @formula
+def softshrink_grad(g: Operand, x: Operand, limit: float) -> Operand:
+    """0 where |x| <= limit, g elsewhere, also at NaN"""
+    return hardshrink_grad(g, x, limit)
+
+
+@formula
 def hardsigmoid(x: Operand) -> Operand:
     """min(max(x + 3, 0), 6) / 6"""
     y = x + 3.0
     y = where(y < 0.0, 0.0, y)
     return where(y > 6.0, 6.0, y) / 6.0
+
+
+@formula
+def hardsigmoid_grad(g: Operand, x: Operand) -> Operand:
+    """g / 6 where -3 < x < 3, 0 elsewhere, also at NaN"""
+    return where((x > -3.0) & (x < 3.0), g * (1.0 / 6.0), 0.0)
 
 
 @formula
@@ -144,10 +187,26 @@ def gelu_tanh_grad(g: Operand, x: Operand) -> Operand:
     return g * (s + x * s * (1.0 - s) * (x * x * 0.21406444881780073 + 1.5957691216057308))
 
 
+def gated(x: Operand, y: Operand) -> Operand:
+    """x sigmoid(y): the gated linear unit of two halves"""
+    return x * sigmoid(y)
+
+
+def gated_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g s with s = sigmoid(y)"""
+    return g * sigmoid(y)
+
+
+def gated_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g s x (1 - s) with s = sigmoid(y)"""
+    s = sigmoid(y)
+    return g * s * x * (1.0 - s)
+
+
 @formula
 def log1p_of_exp(x: Operand) -> Operand:
     """log(1 + exp(x)), without overflow"""
-    return where(x < 0.0, 0.0, x) + log1p(exp_negative(-absolute(x)))
+    return where(x > 0.0, x, 0.0) + log1p(exp_negative(where(x > 0.0, -x, x)))
 
 
 @formula

@@ -1,51 +1,34 @@
 """Gradients of formulas, derived: the trace of a formula is gone through backwards, and what it takes is traced, too.
 
-The gradient of each primitive is itself a formula of the table: ``<name>_grad``, of g and the input x or the result y.
+The gradient of each primitive is itself a formula of the table.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .primitive import Operand, exp_negative, where
+from .primitive import PRIMITIVES, where
 from .symbol import FormulaError, Symbol, Trace
-from .table import FORMULAS, PAIRS
+from .table import FORMULAS, form, gradients_of
 from .text import inner
 
-_INVERSE_ROOT = 0.3989422804014327  # 1 / sqrt(2 pi)
 
+def rule_of(name: str, kernel: str = "") -> Callable[..., Any] | None:
+    """The gradients that the table declares for a primitive or formula: ``rule(g, result, *arguments)``.
 
-def normal_cdf_grad(g: Operand, x: Operand) -> Operand:
-    """g exp(-x**2 / 2) / sqrt(2 pi)"""
-    return g * exp_negative(x * x * -0.5) * _INVERSE_ROOT
-
-
-_MORE = {
-    "absolute": FORMULAS["abs_grad"],
-    "normal_cdf": normal_cdf_grad,
-    "exp_negative": FORMULAS["exp_grad"],
-}
-
-
-_STEPS = frozenset(("ceil", "floor", "nearest", "sign", "trunc"))  # constant between their steps
-
-
-def rule_of(name: str) -> Callable[..., Any] | None:
-    """The gradient that the table declares for a primitive or formula: ``rule(g, result, *arguments)``."""
-    if name in _STEPS:
-        return lambda g, result, x: (0.0,)
-    if f"{name}_grad" in PAIRS:
-        pair = PAIRS[f"{name}_grad"]
-        return lambda g, result, x, y: tuple([to_operand(g, x, y) for to_operand in pair])
-    gradient = _MORE.get(name) or FORMULAS.get(f"{name}_grad")
-    if gradient is None:
+    kernel: the formula, if it has another name than its gradient.
+    """
+    parts = gradients_of(name)
+    if not parts:
         return None
-    takes_result = list(inspect.signature(gradient).parameters)[1] == "y"
+    takes = [[*one.operands, *one.numbers][1:] for one in map(form, parts)]
+    one = form(PRIMITIVES.get(name) or FORMULAS[kernel or name])
+    names = one.operands + one.numbers
 
-    def rule(g: Symbol, result: Symbol, x: Any, *numbers: Any) -> tuple[Any, ...]:
-        return (gradient(g, result if takes_result else x, *numbers),)
+    def rule(g: Symbol, result: Symbol, *arguments: Any) -> tuple[Any, ...]:
+        values = {"y": result} | dict(zip(names, arguments, strict=True))
+        return tuple([part(g, *[values[each] for each in taken]) for part, taken in zip(parts, takes, strict=True)])
 
     return rule
 
@@ -56,9 +39,10 @@ def derive(trace: Trace, result: Symbol, g: Symbol, operands: list[Symbol]) -> l
     received: dict[int, Symbol] = {}
 
     def give(symbol: Symbol, gradient: Symbol) -> None:
-        if symbol.kind == "operand" and symbol.operation != "full_like":
+        zero = gradient.operation == "full_like" and gradient.arguments[1].value == "0.0"
+        if symbol.kind == "operand" and symbol.operation != "full_like" and not zero:
             before = received.get(symbol.place)
-            received[symbol.place] = gradient if before is None else before + gradient
+            received[symbol.place] = gradient if before is None else _sum(before, gradient)
 
     give(result, g)
     for symbol in trace.symbols[result.place :: -1]:
@@ -68,8 +52,47 @@ def derive(trace: Trace, result: Symbol, g: Symbol, operands: list[Symbol]) -> l
     return [received.get(operand.place, zero) for operand in operands]
 
 
+def _branch(g: Symbol) -> tuple[Symbol, bool, Symbol] | None:
+    """Of a gradient that is 0 in one branch of a ``where``: the condition, whether it holds in the other, and that."""
+    if g.operation == "where":
+        condition, x, y = g.arguments
+        if y.value == "0.0":
+            return condition, True, x
+        if x.value == "0.0":
+            return condition, False, y
+    return None
+
+
+def _only_in(condition: Symbol, holds: bool, g: Any) -> Symbol:
+    chosen: Symbol = where(condition, g, 0.0) if holds else where(condition, 0.0, g)
+    return chosen
+
+
+def _sum(x: Symbol, y: Symbol) -> Symbol:
+    one, other = _branch(x), _branch(y)
+    if one and other and one[0] is other[0]:
+        if one[1] is other[1]:
+            return _only_in(*one[:2], _sum(one[2], other[2]))
+        chosen: Symbol = where(one[0], *((one[2], other[2]) if one[1] else (other[2], one[2])))
+        return chosen
+    total: Symbol = x + y
+    return total
+
+
 def _pass_on(symbol: Symbol, g: Symbol, give: Callable[[Symbol, Any], None]) -> None:
-    """Give the arguments of an operation their shares of its gradient g."""
+    """Give the arguments of an operation their shares of its gradient g.
+
+    Where g is 0 in one branch the shares are, too, whatever the slope is there: 0 times infinity would be NaN.
+    """
+    branch = _branch(g)
+    if branch is None:
+        _share(symbol, g, give)
+        return
+    condition, holds, inside = branch
+    _pass_on(symbol, inside, lambda argument, share: give(argument, _only_in(condition, holds, share)))
+
+
+def _share(symbol: Symbol, g: Symbol, give: Callable[[Symbol, Any], None]) -> None:
     arguments, operation = symbol.arguments, symbol.operation
     if operation == "+":
         give(arguments[0], g)

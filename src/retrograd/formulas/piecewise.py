@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import primitive
 from .primitive import Operand, absolute, nearest, sign, where
-from .table import formula, pair
+from .table import formula, gradients, same_grad
 
 up, down, towards_zero = primitive.ceil, primitive.floor, primitive.trunc
 _INFINITY = float("inf")
@@ -47,6 +47,18 @@ def round(x: Operand) -> Operand:
 
 
 @formula
+def round_places(x: Operand, factor: float) -> Operand:
+    """x rounded to places behind the point: factor is 10 to their number"""
+    return nearest(x * factor) / factor
+
+
+@formula
+def round_tens(x: Operand, factor: float) -> Operand:
+    """x rounded to multiples of factor, a power of 10"""
+    return nearest(x / factor) * factor
+
+
+@formula
 def frac(x: Operand) -> Operand:
     """x - trunc(x)"""
     return x - towards_zero(x)
@@ -60,15 +72,9 @@ def clamp(x: Operand, low: float, high: float) -> Operand:
 
 
 @formula
-def within_grad(g: Operand, x: Operand, low: float, high: float, factor: float) -> Operand:
-    """factor g where low <= x <= high, 0 elsewhere"""
-    return where((x >= low) & (x <= high), g * factor, 0.0)
-
-
-@formula
-def outside_grad(g: Operand, x: Operand, low: float, high: float) -> Operand:
-    """0 where low <= x <= high, g elsewhere"""
-    return where((x >= low) & (x <= high), 0.0, g)
+def clamp_grad(g: Operand, x: Operand, low: float, high: float) -> Operand:
+    """g where low <= x <= high, 0 elsewhere"""
+    return where((x >= low) & (x <= high), g, 0.0)
 
 
 @formula
@@ -82,6 +88,12 @@ def nan_to_num(x: Operand, nan: float, posinf: float, neginf: float) -> Operand:
     """x with these numbers in the places of NaN, inf and -inf"""
     y = where(x == _INFINITY, posinf, where(x == -_INFINITY, neginf, x))
     return where(x == x, y, nan)
+
+
+@formula
+def nan_to_num_grad(g: Operand, x: Operand, nan: float, posinf: float, neginf: float) -> Operand:
+    """g where x is finite, 0 elsewhere"""
+    return where(absolute(x) < _INFINITY, g, 0.0)
 
 
 @formula
@@ -138,7 +150,9 @@ def fmin_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
     return where((x <= y) | (y != y), 0.0, g)
 
 
-pair("maximum_grad", larger_grad, smaller_grad)
-pair("minimum_grad", smaller_grad, larger_grad)
-pair("fmax_grad", fmax_grad_x, fmax_grad_y)
-pair("fmin_grad", fmin_grad_x, fmin_grad_y)
+gradients("absolute", abs_grad)
+gradients("frac", same_grad)
+gradients("maximum", larger_grad, smaller_grad)
+gradients("minimum", smaller_grad, larger_grad)
+gradients("fmax", fmax_grad_x, fmax_grad_y)
+gradients("fmin", fmin_grad_x, fmin_grad_y)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .primitive import Operand, hypot, log, pow, where
+from .primitive import Operand, full_like, hypot, log, pow, where
 from .primitive import sqrt as square_root
-from .table import formula, pair
+from .table import formula, gradients
 
 
 @formula
@@ -44,9 +44,41 @@ def reciprocal_grad(g: Operand, y: Operand) -> Operand:
 
 
 @formula
-def power_grad(g: Operand, y: Operand, factor: float) -> Operand:
-    """g y factor, of a number to the power of x: y is the power, the factor its logarithm"""
-    return g * y * factor
+def power(x: Operand, exponent: float) -> Operand:
+    """x**exponent"""
+    if exponent == 2.0:
+        return x * x
+    if exponent == 1.0:
+        return x * 1.0
+    if exponent == 0.5:
+        return square_root(x)
+    if exponent == 3.0:
+        return x * x * x
+    if exponent == -1.0:
+        return 1.0 / x
+    return pow(x, exponent)
+
+
+@formula
+def power_grad(g: Operand, x: Operand, exponent: float) -> Operand:
+    """g exponent x**(exponent - 1), 0 where the exponent is 0"""
+    if exponent == 0.0:  # 0 / 0 would be NaN
+        return full_like(g, 0.0)
+    if exponent == 2.0:
+        return g * (x * 2.0)
+    return g * (pow(x, exponent - 1.0) * exponent)
+
+
+@formula
+def power_of_number(x: Operand, base: float, logarithm: float) -> Operand:
+    """base**x for a positive base; its logarithm is of the gradient"""
+    return pow(full_like(x, base), x)
+
+
+@formula
+def power_of_number_grad(g: Operand, y: Operand, base: float, logarithm: float) -> Operand:
+    """g y log(base) with y = base**x"""
+    return g * y * logarithm
 
 
 def pow_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
@@ -70,5 +102,5 @@ def hypot_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
     return g * (y / hypot(x, y))
 
 
-pair("pow_grad", pow_grad_x, pow_grad_y)
-pair("hypot_grad", hypot_grad_x, hypot_grad_y)
+gradients("pow", pow_grad_x, pow_grad_y)
+gradients("hypot", hypot_grad_x, hypot_grad_y)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 Operand = Any  # an array, a Tensor or a register; a comparison of two of them where a condition is asked for
+Truth = Any  # a condition: an array of truth values, a Tensor of them or a mask
 PRIMITIVES: dict[str, Callable[..., Any]] = {}
 
 
@@ -29,6 +30,7 @@ def primitive(on_arrays: Callable[..., Any]) -> Callable[..., Any]:
                 return carrier(name, operands)
         return on_arrays(*operands)
 
+    call.kernel = name  # type: ignore[attr-defined]
     PRIMITIVES[name] = call
     return call
 
@@ -82,7 +84,7 @@ def sign(x: Operand) -> Any:
 
 
 @primitive
-def where(condition: Operand, x: Operand, y: Operand) -> Any:
+def where(condition: Truth, x: Operand, y: Operand) -> Any:
     """x where the condition holds, y elsewhere; one of them may be a number."""
     dtype = np.result_type(*[value.dtype for value in (x, y) if isinstance(value, np.ndarray | np.generic)])
     return np.where(condition, np.asarray(x, dtype), np.asarray(y, dtype))
@@ -246,6 +248,12 @@ def normal_cdf(x: Operand) -> Any:
 def pow(x: Operand, y: Operand) -> Any:
     """x**y; NaN for a negative x and a y that is not an integer"""
     return np.power(x, y)
+
+
+@primitive
+def fmod(x: Operand, y: Operand) -> Any:
+    """x - y trunc(x / y), exactly: the remainder with the sign of x"""
+    return np.fmod(x, y)
 
 
 @primitive

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .primitive import PRIMITIVES
+from .table import form
 
 MOST_OPERATIONS = 1000  # a loop makes many; machine code of more takes minutes
 _SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
@@ -150,7 +151,7 @@ class Symbol:
 
     def __getattr__(self, name: str) -> Any:
         primitive = "absolute" if name == "abs" else name
-        if primitive in PRIMITIVES and primitive not in ("where", "full_like", "pow", "hypot", "atan2"):
+        if primitive in PRIMITIVES and len(form(PRIMITIVES[primitive]).operands) == 1:
             return lambda: self.trace.primitive(primitive, (self,))
         if name.startswith("__"):
             raise AttributeError(name)

@@ -1,47 +1,113 @@
-"""The list of formulas, from which both kernel sets make their kernels."""
+"""The list of formulas and of gradients, from which both kernel sets make their kernels and ops its operators."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, NamedTuple, TypeVar
 
-F = TypeVar("F", bound=Callable[..., Any])
+Formula = Callable[..., Any]
+F = TypeVar("F", bound=Formula)
+_NUMBERS = ("float", float, "bool")
 
 
-class Arity(NamedTuple):
-    """What a formula takes: operands first, then numbers, which are annotated as float."""
+class Form(NamedTuple):
+    """What a formula takes and gives: operands, then numbers, which are annotated as float (or, in updates, bool).
 
-    operands: int
-    numbers: int
+    operands, numbers: their names. conditions: which operands hold truth values, annotated as Truth; ``truth``: the
+    result does. results: how many there are.
+    """
+
+    operands: tuple[str, ...]
+    numbers: tuple[str, ...]
+    conditions: tuple[bool, ...]
+    truth: bool
+    results: int
 
 
-FORMULAS: dict[str, Callable[..., Any]] = {}
-# name of a kernel -> the gradients of an operator of two operands to the first and to the second one
-PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+FORMULAS: dict[str, Formula] = {}
+GRADIENTS: dict[str, tuple[Formula, ...]] = {}  # by operator: the gradient of each operand, where they are declared
+UPDATES: dict[str, Formula] = {}  # of optimisers: both kernel sets run them over many arrays at once
 
 
 def formula(function: F) -> F:
     """Enter a function of operands and numbers into the list: both kernel sets get a kernel of its name.
 
-    The operands of a gradient, which come after g, have one shape; two operands ``x`` and ``y`` broadcast.
+    The operands of a gradient, which come after g, have one shape; those of other formulas broadcast.
     """
     FORMULAS[function.__name__] = function
+    return like(function.__name__)(function)
+
+
+def like(name: str) -> Callable[[F], F]:
+    """Of a gradient that is the formula ``name`` of its operands: the kernel of that computes it."""
+
+    def remember(function: F) -> F:
+        function.kernel = name  # type: ignore[attr-defined]
+        return function
+
+    return remember
+
+
+def gradients(name: str, *parts: Formula) -> None:
+    """Declare the gradient of each operand of ``name``, a formula or primitive.
+
+    Each takes g, and by their names operands, numbers and the result ``y`` (of an operator of x). They may broadcast.
+    One operand's gradient ``<name>_grad`` needs no declaration.
+    """
+    GRADIENTS[name] = parts
+
+
+def update(function: F) -> F:
+    """Enter an optimiser's update into the list: it takes a parameter, its gradient, its states and numbers."""
+    UPDATES[function.__name__] = function
     return function
 
 
-def pair(name: str, to_x: Callable[..., Any], to_y: Callable[..., Any]) -> None:
-    """Enter both gradients of an operator, which a kernel computes in one pass."""
-    PAIRS[name] = to_x, to_y
+def same_grad(g: Any) -> Any:
+    """g"""
+    return g
 
 
-def arity(function: Callable[..., Any]) -> Arity:
-    """How many operands and numbers a formula takes."""
-    parameters = inspect.signature(function).parameters.values()
-    numbers = sum(parameter.annotation in (float, "float") for parameter in parameters)
-    return Arity(len(parameters) - numbers, numbers)
+def form(function: Formula) -> Form:
+    """What a formula takes and gives."""
+    function = getattr(function, "__wrapped__", function)
+    code, kinds = function.__code__, function.__annotations__
+    names = code.co_varnames[: code.co_argcount]
+    operands = tuple([name for name in names if kinds.get(name) not in _NUMBERS])
+    conditions = tuple([kinds.get(name) == "Truth" for name in operands])
+    results = getattr(function, "results", 1)
+    return Form(operands, names[len(operands) :], conditions, kinds.get("return") == "Truth", results)
 
 
-def broadcasts(function: Callable[..., Any]) -> bool:
-    """Whether a formula is an operator of two operands."""
-    return list(inspect.signature(function).parameters)[:2] == ["x", "y"]
+def gradients_of(name: str) -> tuple[Formula, ...]:
+    """The declared gradient of each operand; nothing, if there is none."""
+    one = FORMULAS.get(f"{name}_grad")
+    return GRADIENTS.get(name) or ((one,) if one else ())
+
+
+def together(name: str, parts: tuple[Formula, ...]) -> Formula:
+    """Several gradients as one formula, of all that any of them takes."""
+    forms = [form(part) for part in parts]
+    operands = sorted({each for one in forms for each in one.operands} - {"g"})
+    numbers = sorted({each for one in forms for each in one.numbers})
+    calls = [f"_{place}({', '.join(one.operands + one.numbers)})" for place, one in enumerate(forms)]
+    parameters = ", ".join(["g", *operands, *(f"{number}: float" for number in numbers)])
+    scope: dict[str, Any] = {"__name__": parts[0].__module__} | {f"_{place}": part for place, part in enumerate(parts)}
+    exec(f"def {name}({parameters}):\n    return {', '.join(calls)}", scope)
+    made: Formula = scope[name]
+    made.results, made.parts = len(parts), parts  # type: ignore[attr-defined]
+    return made
+
+
+def fused(operators: Container[str]) -> dict[str, Formula]:
+    """The gradients of several operands that one kernel computes, by its name: those that are not g itself."""
+    found = {}
+    for operator, parts in GRADIENTS.items():
+        if operator not in operators:
+            continue
+        name, computed = f"{operator}_grad", tuple([part for part in parts if part is not same_grad])
+        if len({*computed}) > 1:
+            found[name] = like(name)(together(name, computed))
+        elif computed and not hasattr(computed[0], "kernel"):
+            found[name] = like(name)(computed[0])
+    return found

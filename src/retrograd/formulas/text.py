@@ -40,7 +40,8 @@ def function(name: str, comment: str, trace: Trace, results: list[Symbol]) -> Ca
     scope: dict[str, Any] = {**NAMES, "__name__": __package__}
     exec(compile(text, file, "exec", dont_inherit=True), scope)
     made: Callable[..., Any] = scope[name]
-    made.digest, made.text = digest, text  # type: ignore[attr-defined]
+    made.digest = made.kernel = digest  # type: ignore[attr-defined]
+    made.text, made.results = text, len(results)  # type: ignore[attr-defined]
     return made
 
 

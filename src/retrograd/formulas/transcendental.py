@@ -6,9 +6,10 @@ The functions themselves are primitives. A gradient takes the input x or the res
 from __future__ import annotations
 
 from .primitive import Operand, absolute, cos, cosh, exp_negative, log, log1p, sigmoid, sin, sinh, sqrt, where
-from .table import formula, pair
+from .table import formula, gradients
 
 _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
+_INVERSE_ROOT = 0.3989422804014327  # 1 / sqrt(2 pi)
 _ERF = 1.1283791670955126  # 2 / sqrt(pi)
 _NAN, _INFINITY = float("nan"), float("inf")
 
@@ -161,6 +162,11 @@ def erfc_grad(g: Operand, x: Operand) -> Operand:
     return g * exp_negative(-(x * x)) * -_ERF
 
 
+def normal_cdf_grad(g: Operand, x: Operand) -> Operand:
+    """g exp(-x**2 / 2) / sqrt(2 pi)"""
+    return g * exp_negative(x * x * -0.5) * _INVERSE_ROOT
+
+
 def _squared_radius(x: Operand, y: Operand) -> Operand:
     """x**2 + y**2, and 1 at the origin, where there is no angle to change"""
     d = x * x + y * y
@@ -211,6 +217,8 @@ def xlogy_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
     return g * (x / y)
 
 
-pair("atan2_grad", atan2_grad_x, atan2_grad_y)
-pair("logaddexp_grad", logaddexp_grad_x, logaddexp_grad_y)
-pair("xlogy_grad", xlogy_grad_x, xlogy_grad_y)
+gradients("exp_negative", exp_grad)
+gradients("normal_cdf", normal_cdf_grad)
+gradients("atan2", atan2_grad_x, atan2_grad_y)
+gradients("logaddexp", logaddexp_grad_x, logaddexp_grad_y)
+gradients("xlogy", xlogy_grad_x, xlogy_grad_y)

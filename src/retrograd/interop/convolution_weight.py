@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -123,10 +124,20 @@ def conv_weight_to_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = Fals
     return np.array(np.moveaxis(array, (0, 1), ends), order="C")
 
 
-def _array(name: str, weight: Tensor | np.ndarray, axes: tuple[int, ...] = (3, 4, 5)) -> np.ndarray:
-    array = weight.array if isinstance(weight, Tensor) else weight
+def array_of(name: str, label: str, value: Any) -> np.ndarray:
+    """The array of an argument.
+
+    Raises:
+        TypeError: it is neither a Tensor nor an array.
+    """
+    array = value.array if isinstance(value, Tensor) else value
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name}: weight must be a Tensor or an array, got {type(weight).__name__}")
+        raise TypeError(f"{name}: {label} must be a Tensor or an array, got {type(value).__name__}")
+    return array
+
+
+def _array(name: str, weight: Tensor | np.ndarray, axes: tuple[int, ...] = (3, 4, 5)) -> np.ndarray:
+    array = array_of(name, "weight", weight)
     if array.ndim not in axes:
         wanted = " or ".join(map(str, axes))
         raise ValueError(f"{name}: weight has {array.ndim} axes, needs {wanted}; weight.shape={array.shape}")

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..nn.functional.recurrent import check_packed, packed_stack
+from ..nn.functional.recurrent import check_packed, packed_layout, packed_stack
 from ..nn.recurrent_stack import parameter_name
-from ..recurrence import GATES, Recurrence, packed_layout
+from ..recurrence import GATES, Recurrence
+from .convolution_weight import array_of
 
 __all__ = [
     "rnn_from_keras", "rnn_from_mxnet", "rnn_from_numpy_ml", "rnn_from_onnx", "rnn_to_keras", "rnn_to_mxnet",
@@ -50,7 +51,7 @@ def rnn_from_mxnet(
         TypeError: parameters is neither a Tensor nor an array.
         ValueError: its length does not fit these sizes.
     """
-    vector = _array("rnn_from_mxnet", "parameters", parameters)
+    vector = array_of("rnn_from_mxnet", "parameters", parameters)
     layers = packed_stack("rnn_from_mxnet", mode, input_size, state_size, num_layers, bidirectional, projection_size)
     check_packed("rnn_from_mxnet", "parameters", vector.shape, layers)
     return {
@@ -100,13 +101,13 @@ def rnn_from_onnx(
     """
     name = "rnn_from_onnx"
     order = _order(name, _ONNX, mode)
-    w, r = _array(name, "W", W), _array(name, "R", R)
+    w, r = array_of(name, "W", W), array_of(name, "R", R)
     if r.ndim != 3 or r.shape[0] not in (1, 2) or r.shape[1] != len(order) * r.shape[2]:
         raise ValueError(f"{name}: R.shape={r.shape}, needs (D, {len(order)}*H, H), D 1 or 2")
     directions, rows, units = r.shape
     _fits(name, "W", w, (directions, rows, w.shape[-1] if w.ndim == 3 else "I"))
-    b = None if B is None else _fits(name, "B", _array(name, "B", B), (directions, 2 * rows))
-    p = None if P is None else _fits(name, "P", _array(name, "P", P), (directions, 3 * units))
+    b = None if B is None else _fits(name, "B", array_of(name, "B", B), (directions, 2 * rows))
+    p = None if P is None else _fits(name, "P", array_of(name, "P", P), (directions, 3 * units))
     if p is not None and mode != "lstm":
         raise ValueError(f"{name}: P, the peepholes of an LSTM, cannot be used with mode={mode!r}; leave it out")
     state: State = {}
@@ -162,13 +163,13 @@ def rnn_from_keras(
     """
     name = "rnn_from_keras"
     order = _order(name, _KERAS, mode)
-    w, r = _array(name, "kernel", kernel), _array(name, "recurrent_kernel", recurrent_kernel)
+    w, r = array_of(name, "kernel", kernel), array_of(name, "recurrent_kernel", recurrent_kernel)
     if r.ndim != 2 or r.shape[1] != len(order) * r.shape[0]:
         raise ValueError(f"{name}: recurrent_kernel.shape={r.shape}, needs (H, {len(order)}*H)")
     _fits(name, "kernel", w, (w.shape[0] if w.ndim == 2 else "I", r.shape[1]))
     pieces = {"w_ih": w.T, "w_hh": r.T}
     if bias is not None:
-        b = _array(name, "bias", bias)
+        b = array_of(name, "bias", bias)
         if not (mode == "gru" and b.shape == (2, r.shape[1])):
             b = np.stack([_fits(name, "bias", b, (r.shape[1],)), np.zeros_like(b)])
         pieces |= {"b_ih": b[0], "b_hh": b[1]}
@@ -220,7 +221,7 @@ def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bo
         ValueError: a parameter is missing, or a shape does not fit.
     """
     name = "rnn_from_numpy_ml"
-    arrays = {key: _array(name, key, value) for key, value in parameters.items()}
+    arrays = {key: array_of(name, key, value) for key, value in parameters.items()}
     if "Wax" in arrays:
         waa = _pop(name, arrays, "Waa")
         units = waa.shape[0]
@@ -289,15 +290,8 @@ def _order(name: str, table: dict[str, tuple[int, ...]], mode: str) -> tuple[int
     return table[mode]
 
 
-def _array(name: str, label: str, value: Any) -> Array:
-    array = value.array if isinstance(value, Tensor) else value
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name}: {label} must be a Tensor or an array, got {type(value).__name__}")
-    return array
-
-
 def _arrays(name: str, state: Mapping[str, Any]) -> State:
-    return {key: _array(name, key, value) for key, value in state.items()}
+    return {key: array_of(name, key, value) for key, value in state.items()}
 
 
 def _fits(name: str, label: str, array: Array, shape: tuple[Any, ...]) -> Array:

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.attention import append_row, attention_weights, scaled_dot_product_attention
-from ..ops.broadcasting import expand
-from ..ops.dropout import dropout
 from ..ops.dtype import bool_, require_float
-from ..ops.matmul import linear, matmul
-from ..ops.reduction import mean
-from ..ops.shape import permute, reshape
+from ..ops.product.attention import append_row, attention_weights, scaled_dot_product_attention
+from ..ops.product.matmul import linear, matmul
+from ..ops.random.dropout import dropout
+from ..ops.reduce.reduction import mean
+from ..ops.shape.broadcasting import expand
+from ..ops.shape.shape import permute, reshape
 from . import init
+from .arguments import check_ints
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter, as_float_dtype, empty_weight
@@ -60,9 +61,7 @@ class MultiheadAttention(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         kdim, vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
-        for argument, value in (("embed_dim", embed_dim), ("num_heads", num_heads), ("kdim", kdim), ("vdim", vdim)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"MultiheadAttention: {argument}={value!r} must be an int of at least 1")
+        check_ints("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads, kdim=kdim, vdim=vdim)
         if embed_dim % num_heads:
             raise ValueError(f"MultiheadAttention: embed_dim={embed_dim} must be divisible by num_heads={num_heads}")
         if not 0.0 <= dropout <= 1.0:
@@ -116,11 +115,7 @@ class MultiheadAttention(Module):
         first = self.batch_first or unbatched  # the batch is the first axis
         if unbatched:
             query, key, value = (reshape(x, 1, *x.shape) for x in (query, key, value))
-        batch, rows, keys = (
-            query.shape[0 if first else 1],
-            query.shape[1 if first else 0],
-            key.shape[1 if first else 0],
-        )
+        (batch, rows), keys = query.shape[:2] if first else query.shape[1::-1], key.shape[1 if first else 0]
         q, k, v = (self._projected(index, x, first) for index, x in enumerate((query, key, value)))
         masks = [
             _bias("key_padding_mask", key_padding_mask, q, [(batch, keys), (keys,)] if unbatched else [(batch, keys)]),

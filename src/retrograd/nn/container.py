@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from typing import Any, Self, SupportsIndex, overload
+from typing import Any, Self, SupportsIndex
 
+from .members import MemberDict, MemberList
 from .module import Module
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
-class _Indexed(Module):
+class _Indexed(MemberList[Module]):
     """Base of Sequential and ModuleList: children indexed by position."""
 
-    def __len__(self) -> int:
-        return len(self._child_names)
-
-    def __iter__(self) -> Iterator[Module]:
-        return (self.__dict__[name] for name in self._child_names)
-
-    def _name_at(self, index: SupportsIndex) -> str:
-        position = operator.index(index)
-        size = len(self)
-        if not -size <= position < size:
-            raise IndexError(
-                f"{type(self).__name__}: index {position} is out of range; it holds {size} modules"
-            )
-        return list(self._child_names)[position]
-
-    @overload
-    def __getitem__(self, index: slice) -> Self: ...
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Any: ...
-
-    def __getitem__(self, index: slice | SupportsIndex) -> Any:
-        if isinstance(index, slice):
-            return self._of({name: self.__dict__[name] for name in list(self._child_names)[index]})
-        return self.__dict__[self._name_at(index)]
+    _kind, _registry = "module", "_child_names"
 
     def __setitem__(self, index: SupportsIndex, module: Module) -> None:
         self.register_module(self._name_at(index), module)
@@ -97,9 +73,6 @@ class _Indexed(Module):
     def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
 
-    def _of(self, children: Mapping[str, Module]) -> Self:
-        raise NotImplementedError
-
 
 class Sequential(_Indexed):
     """Runs its modules in order, each on the output of the previous one.
@@ -119,8 +92,8 @@ class Sequential(_Indexed):
             _require_module("Sequential", module)
             self.register_module(name, module)
 
-    def _of(self, children: Mapping[str, Module]) -> Self:
-        return type(self)(children)
+    def _of(self, members: Mapping[str, Module]) -> Self:
+        return type(self)(members)
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
@@ -159,9 +132,6 @@ class ModuleList(_Indexed):
         if modules is not None:
             self.extend(modules)
 
-    def _of(self, children: Mapping[str, Module]) -> Self:
-        return type(self)(children.values())
-
     def __add__(self, modules: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *modules])
 
@@ -177,7 +147,7 @@ class ModuleList(_Indexed):
         return entries
 
 
-class ModuleDict(Module):
+class ModuleDict(MemberDict[Module]):
     """A dict of modules in insertion order, registered so that their parameters are found; it has no forward.
 
     modules: a mapping of name -> module, or (name, module) pairs.
@@ -187,56 +157,16 @@ class ModuleDict(Module):
         KeyError: a key is empty, contains a dot, or is the name of an attribute.
     """
 
+    _kind, _registry = "module", "_child_names"
+
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
 
-    def __getitem__(self, key: str) -> Any:
-        if key not in self._child_names:
-            raise KeyError(f"ModuleDict: no module {key!r}; it holds {list(self._child_names)}")
-        return self.__dict__[key]
-
     def __setitem__(self, key: str, module: Module) -> None:
         _require_module("ModuleDict", module)
         self.register_module(key, module)
-
-    def __delitem__(self, key: str) -> None:
-        self[key]  # raises KeyError with its own message
-        delattr(self, key)
-
-    def __len__(self) -> int:
-        return len(self._child_names)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._child_names)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._child_names
-
-    def clear(self) -> None:
-        """Remove all modules."""
-        for key in list(self):
-            del self[key]
-
-    def pop(self, key: str) -> Module:
-        """Remove the module under key and return it.
-
-        Raises:
-            KeyError: there is no such module.
-        """
-        module: Module = self[key]
-        del self[key]
-        return module
-
-    def keys(self) -> KeysView[str]:
-        return {key: self.__dict__[key] for key in self}.keys()
-
-    def items(self) -> ItemsView[str, Module]:
-        return {key: self.__dict__[key] for key in self}.items()
-
-    def values(self) -> ValuesView[Module]:
-        return {key: self.__dict__[key] for key in self}.values()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add modules, replacing those with the same names."""

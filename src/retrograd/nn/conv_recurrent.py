@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any
 
@@ -19,14 +20,13 @@ from ..engine.grad_mode import is_grad_enabled
 from ..engine.recompute import Region
 from ..engine.tensor import Tensor
 from ..ops.dtype import require_tensor
-from ..ops.join import cat
-from ..ops.random import fork_rng, get_rng_state, set_rng_state
-from ..ops.recurrent_arguments import checked_interval
-from ..ops.shape import reshape, transpose
-from ..ops.splitting import unbind
-from .conv_recurrent_cell import ConvCell, ConvGRUCell, ConvLSTMCell, ConvRNNCell, described
-from .convolution import Extents, Padding
-from .folded_activation import Activation
+from ..ops.random.random import fork_rng, get_rng_state, set_rng_state
+from ..ops.recurrent.arguments import checked_interval
+from ..ops.shape.join import cat
+from ..ops.shape.shape import reshape, transpose
+from ..ops.shape.splitting import unbind
+from .conv_recurrent_cell import ConvCell, ConvGRUCell, ConvLSTMCell, ConvRNNCell
+from .layer import layer
 from .recurrent_wrapper import over_time, sequence
 
 __all__ = [
@@ -35,17 +35,30 @@ __all__ = [
 ]  # fmt: skip
 
 
+@layer
 class _OverTime(ConvCell):
     """A cell run over a whole sequence."""
 
-    batch_first: bool
-    reverse: bool
-    checkpoint: int | str | None
+    _: KW_ONLY
+    batch_first: bool = False
+    reverse: bool = False
+    checkpoint: int | str | None = None
 
-    def _set(self, batch_first: bool, reverse: bool, checkpoint: int | str | None) -> None:
-        if checkpoint is not None:
-            checked_interval(type(self).__name__, checkpoint, 1)
-        self.batch_first, self.reverse, self.checkpoint = batch_first, reverse, checkpoint
+    _place = {
+        "first": "A convolutional",
+        "shapes": "x (T, N, Ci, *I), with batch_first (N, T, Ci, *I) -> (y, {state}): y (T, N, C, *O), the state "
+        "(N, C, *O)",
+        "of_layer": """
+    batch_first: the batch is the first axis of x and y.
+    reverse: the sequence is read from its end; y stays in time order.
+    checkpoint: k, to keep only every k-th state and recompute the steps between in backward; "auto": the square root
+        of T, so that memory besides x and y grows with sqrt(T).""",
+    }
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        if self.checkpoint is not None:
+            checked_interval(type(self).__name__, self.checkpoint, 1)
 
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
         """(y, state); hx: the initial state; lengths: (N,), from 1 to T; y is 0 past a sequence's length."""
@@ -93,101 +106,26 @@ def _drawing(state: dict[str, Any]) -> Iterator[None]:
         yield
 
 
-_OF_LAYER = """
-    batch_first: the batch is the first axis of x and y.
-    reverse: the sequence is read from its end; y stays in time order.
-    checkpoint: k, to keep only every k-th state and recompute the steps between in backward; "auto": the square root
-        of T, so that memory besides x and y grows with sqrt(T)."""
+@layer
+class _ConvRNN(_OverTime, ConvRNNCell): ...
 
 
-def _of_layer(cls: type[ConvCell], axes: str) -> str:
-    state = "(h, c)" if cls.gates == 4 else "h"
-    shapes = f"x (T, N, Ci, *I), with batch_first (N, T, Ci, *I) -> (y, {state}): y (T, N, C, *O), the state (N, C, *O)"
-    return described(cls, f"A convolutional {cls.__name__[5:]} over {axes}", shapes, _OF_LAYER)
+@layer
+class _ConvLSTM(_OverTime, ConvLSTMCell): ...
 
 
-class _ConvRNN(_OverTime, ConvRNNCell):
-    def __init__(
-        self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
-        padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        activation: Activation = "tanh", batch_first: bool = False, reverse: bool = False,
-        checkpoint: int | str | None = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
-            activation=activation, dtype=dtype,
-        )  # fmt: skip
-        self._set(batch_first, reverse, checkpoint)
+@layer
+class _ConvGRU(_OverTime, ConvGRUCell): ...
 
 
-class _ConvLSTM(_OverTime, ConvLSTMCell):
-    def __init__(
-        self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
-        padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        peephole: bool | Extents = False, activation: Activation = "tanh", batch_first: bool = False,
-        reverse: bool = False, checkpoint: int | str | None = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
-            peephole=peephole, activation=activation, dtype=dtype,
-        )  # fmt: skip
-        self._set(batch_first, reverse, checkpoint)
-
-
-class _ConvGRU(_OverTime, ConvGRUCell):
-    def __init__(
-        self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
-        padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        reset_after: bool = True, activation: Activation = "tanh", batch_first: bool = False, reverse: bool = False,
-        checkpoint: int | str | None = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
-            reset_after=reset_after, activation=activation, dtype=dtype,
-        )  # fmt: skip
-        self._set(batch_first, reverse, checkpoint)
-
-
-class ConvRNN1d(_ConvRNN):
-    __doc__ = _of_layer(_ConvRNN, "one axis")
-    ndim = 1
-
-
-class ConvRNN2d(_ConvRNN):
-    __doc__ = _of_layer(_ConvRNN, "two axes")
-    ndim = 2
-
-
-class ConvRNN3d(_ConvRNN):
-    __doc__ = _of_layer(_ConvRNN, "three axes")
-    ndim = 3
-
-
-class ConvLSTM1d(_ConvLSTM):
-    __doc__ = _of_layer(_ConvLSTM, "one axis")
-    ndim = 1
-
-
-class ConvLSTM2d(_ConvLSTM):
-    __doc__ = _of_layer(_ConvLSTM, "two axes")
-    ndim = 2
-
-
-class ConvLSTM3d(_ConvLSTM):
-    __doc__ = _of_layer(_ConvLSTM, "three axes")
-    ndim = 3
-
-
-class ConvGRU1d(_ConvGRU):
-    __doc__ = _of_layer(_ConvGRU, "one axis")
-    ndim = 1
-
-
-class ConvGRU2d(_ConvGRU):
-    __doc__ = _of_layer(_ConvGRU, "two axes")
-    ndim = 2
-
-
-class ConvGRU3d(_ConvGRU):
-    __doc__ = _of_layer(_ConvGRU, "three axes")
-    ndim = 3
+# fmt: off
+class ConvRNN1d(_ConvRNN, ndim=1): ...
+class ConvRNN2d(_ConvRNN, ndim=2): ...
+class ConvRNN3d(_ConvRNN, ndim=3): ...
+class ConvLSTM1d(_ConvLSTM, ndim=1): ...
+class ConvLSTM2d(_ConvLSTM, ndim=2): ...
+class ConvLSTM3d(_ConvLSTM, ndim=3): ...
+class ConvGRU1d(_ConvGRU, ndim=1): ...
+class ConvGRU2d(_ConvGRU, ndim=2): ...
+class ConvGRU3d(_ConvGRU, ndim=3): ...
+# fmt: on

@@ -9,23 +9,25 @@ N sequences, Ci input channels, C hidden channels, I and O extents of input and 
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
+from ..formulas.gates import gru_cell, lstm, mixture_cell, reset, unchanged
 from ..geometry import as_tuple
-from ..ops.convolution import conv_nd
+from ..ops.convolution.convolution import conv_nd
 from ..ops.dtype import require_tensor
-from ..ops.join import Split
-from ..ops.splitting import unbind
-from ..ops.transcendental import sigmoid
+from ..ops.shape.join import Split
+from ..ops.shape.splitting import unbind
 from . import init
+from .arguments import check_ints
 from .convolution import Extents, Padding
 from .folded_activation import Activation, folded
+from .layer import OverAxes, layer
 from .module import Module
 from .parameter import Parameter, as_float_dtype, empty_weight
-from .recurrent_stack import check_number
 
 __all__ = [
     "ConvGRUCell1d", "ConvGRUCell2d", "ConvGRUCell3d", "ConvLSTMCell1d", "ConvLSTMCell2d", "ConvLSTMCell3d",
@@ -33,53 +35,89 @@ __all__ = [
 ]  # fmt: skip
 
 
-class ConvCell(Module):
-    """The parameters and the step that cells and layers share."""
+@layer
+class ConvCell(OverAxes, Module):
+    """{first} {kind} over {axes}: {equations}.
 
-    ndim: ClassVar[int]
+    {shapes}
+    weight_ih (G*C, Ci, *R), weight_hh (G*C, C, *K), bias_ih and bias_hh (G*C,); G = {gates}, O as in a convolution
+
+    in_channels, hidden_channels: Ci and C.
+    kernel_size: R, an int or one per axis.
+    state_kernel_size: K, odd, by default R; the convolution of the state keeps its extents.
+    padding: of the input: an int, one per axis, pairs, or a word of ``nn.functional.conv2d`` such as "valid"; by
+        default "same", and then O = I.
+    dilation, state_dilation: dilation of the two convolutions.
+    bias: whether to have bias_ih and bias_hh.
+    activation: replaces tanh: a name or a function.{own}{of_layer}
+
+    All parameters are drawn from U(-b, b), b = 1 / sqrt(C * product of K).
+
+    Source: {source}
+
+    Raises:
+        ValueError: an argument is out of range, or a shape does not fit.
+        TypeError: an input and the weights have different dtypes.
+    """
+
+    in_channels: int
+    hidden_channels: int
+    kernel_size: Extents
+    state_kernel_size: Extents | None = None
+    padding: Padding = "same"
+    dilation: Extents = 1
+    state_dilation: Extents = 1
+    bias: bool = True
+    _: KW_ONLY
+    activation: Activation = "tanh"
+    dtype: Any = None
+
+    _place = {  # what the docstring says of cells and of layers
+        "first": "One step of a convolutional",
+        "shapes": "x (N, Ci, *I), {state} of (N, C, *O), by default 0 -> {state}, the new state",
+        "of_layer": "",
+    }
+    _words: ClassVar[dict[str, str]]  # and of the kind of cell
+
     gates: ClassVar[int]
-    bias_ih: Parameter | None
-    bias_hh: Parameter | None
 
-    def __init__(
-        self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None,
-        padding: Padding, dilation: Extents, state_dilation: Extents, bias: bool, activation: Activation,
-        peephole: bool | Extents, dtype: Any,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        name = type(self).__name__
-        self.in_channels = check_number(name, "in_channels", in_channels)
-        self.hidden_channels = check_number(name, "hidden_channels", hidden_channels)
-        self.kernel_size = as_tuple(kernel_size, self.ndim, f"{name}: kernel_size", 1)
-        size = self.kernel_size if state_kernel_size is None else state_kernel_size
+    def __init_subclass__(cls, ndim: int = 0, **kwargs: Any) -> None:
+        if ndim:
+            text = ConvCell.__doc__ or ""
+            for name, words in (cls._place | cls._words | {"gates": str(cls.gates)}).items():
+                text = text.replace(f"{{{name}}}", words)
+            cls.__doc__ = text
+        super().__init_subclass__(ndim=ndim, **kwargs)
+
+    def _set_up(self) -> None:
+        name, dtype = type(self).__name__, self.__dict__.pop("dtype")
+        check_ints(name, in_channels=self.in_channels, hidden_channels=self.hidden_channels)
+        self.kernel_size = as_tuple(self.kernel_size, self.ndim, f"{name}: kernel_size", 1)
+        size = self.kernel_size if self.state_kernel_size is None else self.state_kernel_size
         self.state_kernel_size = as_tuple(size, self.ndim, f"{name}: state_kernel_size", 1)
         if any(extent % 2 == 0 for extent in self.state_kernel_size):
             raise ValueError(
                 f"{name}: state_kernel_size={self.state_kernel_size} must be odd, so that the state keeps its extents; "
                 "it defaults to kernel_size"
             )
-        self.padding: Any = padding
-        self.dilation = as_tuple(dilation, self.ndim, f"{name}: dilation", 1)
-        self.state_dilation = as_tuple(state_dilation, self.ndim, f"{name}: state_dilation", 1)
-        self.activation: Any = activation
-        self.peephole: Any = peephole
-        if not isinstance(peephole, bool):
-            self.peephole = as_tuple(peephole, self.ndim, f"{name}: peephole", 1)
-        folded(name, activation)
-        rows = self.gates * hidden_channels
-        self.weight_ih = empty_weight((rows, in_channels, *self.kernel_size), dtype)
-        self.weight_hh = empty_weight((rows, hidden_channels, *self.state_kernel_size), dtype)
-        kind = as_float_dtype(dtype)
+        self.dilation = as_tuple(self.dilation, self.ndim, f"{name}: dilation", 1)
+        self.state_dilation = as_tuple(self.state_dilation, self.ndim, f"{name}: state_dilation", 1)
+        folded(name, self.activation)
+        rows, kind = self.gates * self.hidden_channels, as_float_dtype(dtype)
+        self.weight_ih = empty_weight((rows, self.in_channels, *self.kernel_size), dtype)
+        self.weight_hh = empty_weight((rows, self.hidden_channels, *self.state_kernel_size), dtype)
         for key in ("bias_ih", "bias_hh"):
-            self.register_parameter(key, Parameter(np.empty(rows, kind)) if bias else None)
-        if peephole:
-            extents = (1,) * self.ndim if self.peephole is True else self.peephole
-            self.weight_ch = Parameter(np.empty((3, hidden_channels, *extents), kind))
+            self.register_parameter(key, Parameter(np.empty(rows, kind)) if self.bias else None)
+        self._more_parameters(kind)
         self.reset_parameters()
+
+    def _more_parameters(self, dtype: np.dtype) -> None:
+        """Create the parameters of this kind of cell alone."""
 
     def reset_parameters(self) -> None:
         """Draw all values from U(-b, b), b = 1 / sqrt(fan_in) of the state's convolution."""
-        bound = 1 / math.sqrt(self.hidden_channels * math.prod(self.state_kernel_size))
+        taps = math.prod(self.state_kernel_size)  # type: ignore[arg-type]  # a tuple by now, like the other extents
+        bound = 1 / math.sqrt(self.hidden_channels * taps)
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
 
@@ -89,7 +127,8 @@ class ConvCell(Module):
     def _of_input(self, x: Tensor) -> Tensor:
         """W_ih * x + b_ih for x (N, Ci, *I)."""
         name = type(self).__name__
-        return conv_nd(name, self.ndim, x, self.weight_ih, self.bias_ih, 1, self.padding, self.dilation, 1)
+        options: Any = 1, self.padding, self.dilation, 1
+        return conv_nd(name, self.ndim, x, self.weight_ih, self.bias_ih, *options)
 
     def _of_state(self, h: Tensor, rows: slice = slice(None)) -> Tensor:
         """W_hh * h + b_hh, or only its channels ``rows``."""
@@ -97,7 +136,8 @@ class ConvCell(Module):
         b: Tensor | None = self.bias_hh
         if rows != slice(None):
             w, b = w[rows], None if b is None else b[rows]
-        return conv_nd(type(self).__name__, self.ndim, h, w, b, 1, "same", self.state_dilation, 1)
+        options: Any = 1, "same", self.state_dilation, 1
+        return conv_nd(type(self).__name__, self.ndim, h, w, b, *options)
 
     def _cut(self, a: Tensor, count: int) -> list[Tensor]:
         return list(Split.apply(a, [self.hidden_channels] * count, 1))
@@ -131,192 +171,104 @@ class ConvCell(Module):
         defaults = {
             "state_kernel_size": self.kernel_size, "padding": "same", "dilation": ones, "state_dilation": ones,
             "activation": "tanh", "peephole": False, "reset_after": True, "batch_first": False, "reverse": False,
-            "checkpoint": None,
+            "checkpoint": None, "bias": True,
         }  # fmt: skip
         for key, value in defaults.items():
             own = getattr(self, key, value)
             if own != value and not isinstance(own, Module):
                 words.append(f"{key}={getattr(own, '__name__', repr(own))}")
-        if self.bias_ih is None:
-            words.append("bias=False")
         return ", ".join(words)
 
 
 class ConvRNNCell(ConvCell):
     gates = 1
-
-    def __init__(
-        self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
-        padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        activation: Activation = "tanh", dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
-            activation, False, dtype,
-        )  # fmt: skip
+    _words = {
+        "kind": "RNN",
+        "state": "h",
+        "equations": "h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)",
+        "own": "",
+        "source": "Gluon's ConvRNNCell, MXNet 1.9.1.",
+    }
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
         h = self._act(ax + self._of_state(self._state(ax, state)))
         return h, h
 
 
+@layer
 class ConvLSTMCell(ConvCell):
-    gates = 4
+    _: KW_ONLY
+    peephole: bool | Extents = False
 
-    def __init__(
-        self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
-        padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        peephole: bool | Extents = False, activation: Activation = "tanh", dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
-            activation, peephole, dtype,
-        )  # fmt: skip
+    gates = 4
+    _words = {
+        "kind": "LSTM",
+        "state": "(h, c)",
+        "equations": "c' = f c + i g, h' = o tanh(c')",
+        "own": """
+    peephole: i and f see c, and o sees c', through weight_ch. True: one weight per channel, (3, C, 1, ..); the state's
+        extents: one per channel and position, (3, C, *O), as in the paper.""",
+        "source": 'X. Shi et al., "Convolutional LSTM Network", 2015, arXiv:1506.04214.',
+    }
+
+    def _more_parameters(self, dtype: np.dtype) -> None:
+        if not isinstance(self.peephole, bool):
+            self.peephole = as_tuple(self.peephole, self.ndim, f"{type(self).__name__}: peephole", 1)
+        if self.peephole:
+            extents: Any = (1,) * self.ndim if self.peephole is True else self.peephole
+            self.weight_ch = Parameter(np.empty((3, self.hidden_channels, *extents), dtype))
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
         if state is not None and (not isinstance(state, (tuple, list)) or len(state) != 2):
             raise ValueError(f"{type(self).__name__}: hx must be a pair (h, c), got {type(state).__name__}")
         h, c = (None, None) if state is None else state
         h, c = self._state(ax, h, "hx[0]"), self._state(ax, c, "hx[1]")
-        i, f, g, o = self._cut(ax + self._of_state(h), 4)
         if self.peephole not in (False, True) and c.array.shape[2:] != self.peephole:
             raise ValueError(
                 f"{type(self).__name__}: peephole={self.peephole} must be the state's extents {c.array.shape[2:]}, or "
                 "True for one weight per channel"
             )
-        of_i, of_f, of_o = unbind(self.weight_ch, 0) if self.peephole else (None, None, None)
-        if of_i is not None:
-            i, f = i + of_i * c, f + of_f * c
-        c = sigmoid(f) * c + sigmoid(i) * self._act(g)
-        if of_o is not None:
-            o = o + of_o * c
-        h = sigmoid(o) * self._act(c)
+        peephole = unbind(self.weight_ch, 0) if self.peephole else ()
+        _, c, h = lstm(self._cut(ax + self._of_state(h), 4), c, peephole, unchanged, unchanged, self._act)
         return h, (h, c)
 
 
+@layer
 class ConvGRUCell(ConvCell):
-    gates = 3
+    _: KW_ONLY
+    reset_after: bool = True
 
-    def __init__(
-        self, in_channels: int, hidden_channels: int, kernel_size: Extents, state_kernel_size: Extents | None = None,
-        padding: Padding = "same", dilation: Extents = 1, state_dilation: Extents = 1, bias: bool = True, *,
-        reset_after: bool = True, activation: Activation = "tanh", dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, hidden_channels, kernel_size, state_kernel_size, padding, dilation, state_dilation, bias,
-            activation, False, dtype,
-        )  # fmt: skip
-        self.reset_after = reset_after
+    gates = 3
+    _words = {
+        "kind": "GRU",
+        "state": "h",
+        "equations": "h' = (1 - z) n + z h",
+        "own": "\n    reset_after: False puts the reset gate before the convolution of the state, r h, not after it.",
+        "source": 'N. Ballas et al., "Delving Deeper into Convolutional Networks for Learning Video Representations", '
+        "2016.",
+    }
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
         h, cut = self._state(ax, state), 2 * self.hidden_channels
         ar, az, an = self._cut(ax, 3)
         if self.reset_after:
             hr, hz, hn = self._cut(self._of_state(h), 3)
-            r = sigmoid(ar + hr)
-            an = an + r * hn
+            h = gru_cell(an, ar + hr, az + hz, hn, h, self._act)[-1]
         else:
             hr, hz = self._cut(self._of_state(h, slice(cut)), 2)
-            r = sigmoid(ar + hr)
-            an = an + self._of_state(r * h, slice(cut, None))
-        z, n = sigmoid(az + hz), self._act(an)
-        h = n + z * (h - n)
+            an = an + self._of_state(reset(ar + hr, h), slice(cut, None))
+            h = mixture_cell(an, az + hz, h, self._act)[-1]
         return h, h
 
 
-_DOC = """{kind}: {equations}.
-
-    {shapes}
-    weight_ih (G*C, Ci, *R), weight_hh (G*C, C, *K), bias_ih and bias_hh (G*C,); G = {gates}, O as in a convolution
-
-    in_channels, hidden_channels: Ci and C.
-    kernel_size: R, an int or one per axis.
-    state_kernel_size: K, odd, by default R; the convolution of the state keeps its extents.
-    padding: of the input: an int, one per axis, pairs, or a word of ``nn.functional.conv2d`` such as "valid"; by
-        default "same", and then O = I.
-    dilation, state_dilation: dilation of the two convolutions.
-    bias: whether to have bias_ih and bias_hh.
-    activation: replaces tanh: a name or a function.{own}{of_layer}
-
-    All parameters are drawn from U(-b, b), b = 1 / sqrt(C * product of K).
-
-    Source: {source}
-
-    Raises:
-        ValueError: an argument is out of range, or a shape does not fit.
-        TypeError: an input and the weights have different dtypes.
-    """
-_RNN = {"gates": "1", "equations": "h' = tanh(W_ih * x + b_ih + W_hh * h + b_hh)", "own": ""}
-_LSTM = {
-    "gates": "4",
-    "equations": "c' = f c + i g, h' = o tanh(c')",
-    "own": "\n    peephole: i and f see c, and o sees c', through weight_ch. True: one weight per channel, (3, C, 1,"
-    "\n        ..); the state's extents: one per channel and position, (3, C, *O), as in the paper.",
-}
-_GRU = {
-    "gates": "3",
-    "equations": "h' = (1 - z) n + z h",
-    "own": "\n    reset_after: False puts the reset gate before the convolution of the state, r h, not after it.",
-}
-_SOURCES = {
-    "1": "Gluon's ConvRNNCell, MXNet 1.9.1.",
-    "4": 'X. Shi et al., "Convolutional LSTM Network", 2015, arXiv:1506.04214.',
-    "3": 'N. Ballas et al., "Delving Deeper into Convolutional Networks for Learning Video Representations", 2016.',
-}
-
-
-def described(cls: type[ConvCell], first: str, shapes: str, of_layer: str = "") -> str:
-    """The docstring of a class, starting with ``first``."""
-    words = {1: _RNN, 4: _LSTM, 3: _GRU}[cls.gates]
-    return _DOC.format(kind=first, shapes=shapes, of_layer=of_layer, source=_SOURCES[words["gates"]], **words)
-
-
-def _of_cell(cls: type[ConvCell], axes: str) -> str:
-    state = "(h, c)" if cls.gates == 4 else "h"
-    shapes = f"x (N, Ci, *I), {state} of (N, C, *O), by default 0 -> {state}, the new state"
-    return described(cls, f"One step of a convolutional {cls.__name__[4:].removesuffix('Cell')} over {axes}", shapes)
-
-
-class ConvRNNCell1d(ConvRNNCell):
-    __doc__ = _of_cell(ConvRNNCell, "one axis")
-    ndim = 1
-
-
-class ConvRNNCell2d(ConvRNNCell):
-    __doc__ = _of_cell(ConvRNNCell, "two axes")
-    ndim = 2
-
-
-class ConvRNNCell3d(ConvRNNCell):
-    __doc__ = _of_cell(ConvRNNCell, "three axes")
-    ndim = 3
-
-
-class ConvLSTMCell1d(ConvLSTMCell):
-    __doc__ = _of_cell(ConvLSTMCell, "one axis")
-    ndim = 1
-
-
-class ConvLSTMCell2d(ConvLSTMCell):
-    __doc__ = _of_cell(ConvLSTMCell, "two axes")
-    ndim = 2
-
-
-class ConvLSTMCell3d(ConvLSTMCell):
-    __doc__ = _of_cell(ConvLSTMCell, "three axes")
-    ndim = 3
-
-
-class ConvGRUCell1d(ConvGRUCell):
-    __doc__ = _of_cell(ConvGRUCell, "one axis")
-    ndim = 1
-
-
-class ConvGRUCell2d(ConvGRUCell):
-    __doc__ = _of_cell(ConvGRUCell, "two axes")
-    ndim = 2
-
-
-class ConvGRUCell3d(ConvGRUCell):
-    __doc__ = _of_cell(ConvGRUCell, "three axes")
-    ndim = 3
+# fmt: off
+class ConvRNNCell1d(ConvRNNCell, ndim=1): ...
+class ConvRNNCell2d(ConvRNNCell, ndim=2): ...
+class ConvRNNCell3d(ConvRNNCell, ndim=3): ...
+class ConvLSTMCell1d(ConvLSTMCell, ndim=1): ...
+class ConvLSTMCell2d(ConvLSTMCell, ndim=2): ...
+class ConvLSTMCell3d(ConvLSTMCell, ndim=3): ...
+class ConvGRUCell1d(ConvGRUCell, ndim=1): ...
+class ConvGRUCell2d(ConvGRUCell, ndim=2): ...
+class ConvGRUCell3d(ConvGRUCell, ndim=3): ...
+# fmt: on

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine.tensor import Tensor
-from ..ops.deformable import deform_conv2d
-from ..ops.indexing import GetItem
-from ..ops.transcendental import sigmoid
+from ..ops.convolution.deformable import deform_conv2d
+from ..ops.index.indexing import GetItem
+from ..ops.pointwise.transcendental import sigmoid
 from . import init
 from .convolution import Conv2d, Extents, Padding, _Convolution
 from .folded_activation import Activation
@@ -18,46 +18,23 @@ from .folded_activation import Activation
 __all__ = ["DeformConv2d", "DeformableConvolution", "ModulatedDeformableConvolution"]
 
 
-class DeformConv2d(_Convolution):
-    """Deformable convolution as a layer: ``layer(x, offset, mask=None)``, see ``nn.functional.deform_conv2d``.
+class DeformConv2d(_Convolution, ndim=2):
+    """Deformable convolution as a layer with the parameters weight and bias: ``layer(x, offset, mask=None)``.
 
-    x (N, Ci, H, W), offset (N, 2*D*R, *O), mask (N, D*R, *O) or None -> y (N, Co, *O); or all without a batch axis
-    weight (Co, Ci/groups, RH, RW), bias (Co,), R = RH*RW
-
-    kernel_size, stride, dilation: an int for both axes or one per axis.
-    padding: the same, or a pair (low, high) per axis, or a word ("valid", "same", ...), as in ``Conv2d``.
     activation: a function applied to y, or its name ("relu", ...).
-    workspace: MB for the samples of x at the taps.
 
-    Raises:
-        ValueError: an argument is out of range, or the shape of input, offset or mask does not fit.
-        TypeError: input, offset or mask and the weight have different dtypes.
-
-    Source: ``torchvision.ops.DeformConv2d``.
+    {functional.deform_conv2d}
     """
 
-    ndim = 2
-
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Extents,
-        stride: Extents = 1,
-        padding: Padding = 0,
-        dilation: Extents = 1,
-        groups: int = 1,
-        bias: bool = True,
-        *,
-        activation: Activation = None,
-        workspace: float | None = None,
-        dtype: Any = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Extents, stride: Extents = 1, padding: Padding = 0,
+        dilation: Extents = 1, groups: int = 1, bias: bool = True, *, activation: Activation = None,
+        workspace: float | None = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, "zeros"),
-            *(activation, "auto", workspace, dtype),
-            transposed=False,
-        )
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, activation=activation,
+            workspace=workspace, dtype=dtype,
+        )  # fmt: skip
 
     def forward(self, input: Tensor, offset: Tensor, mask: Tensor | None = None) -> Tensor:
         y = deform_conv2d(
@@ -68,33 +45,36 @@ class DeformConv2d(_Convolution):
 
 
 class _WithOffsets(DeformConv2d):
-    """Base of the layers that predict their offsets: the convolution ``offset``, initialised to zeros."""
+    """x (N, Ci, H, W) or (Ci, H, W) -> y (N, Co, *O) or (Co, *O); weight (Co, Ci/groups, RH, RW), bias (Co,)
+
+    The weights of ``offset`` start at zero, so the layer starts as an ordinary convolution.
+
+    kernel_size, stride, padding, dilation, groups, bias, activation: as in ``Conv2d``; ``offset`` has the same groups.
+    num_deformable_group: D; each group of Ci/D channels has its own offsets (and mask).
+    offset_bias: whether ``offset`` has a bias.
+    workspace: as in ``DeformConv2d``; also used for the convolution ``offset``.
+
+    Raises:
+        ValueError: an argument is out of range, or the shape of input does not fit.
+        TypeError: input and weight have different dtypes.
+    """
 
     numbers: int  # outputs of ``offset`` per tap
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if _WithOffsets in cls.__bases__:
+            cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\n    {_WithOffsets.__doc__}"
+
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Extents = 1,
-        stride: Extents = 1,
-        padding: Padding = 0,
-        dilation: Extents = 1,
-        groups: int = 1,
-        num_deformable_group: int = 1,
-        bias: bool = True,
-        offset_bias: bool = True,
-        *,
-        activation: Activation = None,
-        workspace: float | None = None,
-        dtype: Any = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Extents = 1, stride: Extents = 1, padding: Padding = 0,
+        dilation: Extents = 1, groups: int = 1, num_deformable_group: int = 1, bias: bool = True,
+        offset_bias: bool = True, *, activation: Activation = None, workspace: float | None = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias),
-            activation=activation,
-            workspace=workspace,
-            dtype=dtype,
-        )
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, activation=activation,
+            workspace=workspace, dtype=dtype,
+        )  # fmt: skip
         name, count = type(self).__name__, num_deformable_group
         if isinstance(count, bool) or not isinstance(count, int) or count < 1 or in_channels % count:
             raise ValueError(
@@ -133,20 +113,7 @@ class _WithOffsets(DeformConv2d):
 class DeformableConvolution(_WithOffsets):
     """Deformable convolution (v1) whose offsets come from its own convolution ``offset``, of the same geometry.
 
-    x (N, Ci, H, W) or (Ci, H, W) -> y (N, Co, *O) or (Co, *O)
-    weight (Co, Ci/groups, RH, RW), bias (Co,), offset.weight (2*D*R, Ci/groups, RH, RW), offset.bias (2*D*R,)
-
-    The weights of ``offset`` start at zero, so the layer starts as an ordinary convolution.
-
-    kernel_size, stride, padding, dilation, groups, bias, activation: as in ``Conv2d``; ``offset`` has the same groups.
-    num_deformable_group: D; each group of Ci/D channels has its own offsets.
-    offset_bias: whether ``offset`` has a bias.
-    workspace: as in ``DeformConv2d``; also used for the convolution ``offset``.
-
-    Raises:
-        ValueError: an argument is out of range, or the shape of input does not fit.
-        TypeError: input and weight have different dtypes.
-
+    offset.weight (2*D*R, Ci/groups, RH, RW), offset.bias (2*D*R,).
     Source: MXNet's ``gluon.nn.DeformableConvolution``; J. Dai et al., 2017, arXiv:1703.06211.
     """
 
@@ -159,21 +126,8 @@ class DeformableConvolution(_WithOffsets):
 class ModulatedDeformableConvolution(_WithOffsets):
     """Deformable convolution (v2) whose offsets and mask come from its own convolution ``offset``.
 
-    x (N, Ci, H, W) or (Ci, H, W) -> y (N, Co, *O) or (Co, *O)
-    weight (Co, Ci/groups, RH, RW), bias (Co,), offset.weight (3*D*R, Ci/groups, RH, RW), offset.bias (3*D*R,)
-
-    The first 2*D*R output channels of ``offset`` are offsets; the others, z, give the mask 2*sigmoid(z). Its weights
-    start at zero and the mask at one, so the layer starts as an ordinary convolution.
-
-    kernel_size, stride, padding, dilation, groups, bias, activation: as in ``Conv2d``; ``offset`` has the same groups.
-    num_deformable_group: D; each group of Ci/D channels has its own offsets and mask.
-    offset_bias: whether ``offset`` has a bias.
-    workspace: as in ``DeformConv2d``; also used for the convolution ``offset``.
-
-    Raises:
-        ValueError: an argument is out of range, or the shape of input does not fit.
-        TypeError: input and weight have different dtypes.
-
+    offset.weight (3*D*R, Ci/groups, RH, RW), offset.bias (3*D*R,). The first 2*D*R output channels of ``offset`` are
+    offsets; the others, z, give the mask 2*sigmoid(z), which starts at one.
     Source: MXNet's ``gluon.nn.ModulatedDeformableConvolution``; X. Zhu et al., 2018, arXiv:1811.11168.
     """
 

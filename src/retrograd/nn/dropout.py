@@ -2,99 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from ..engine.tensor import Tensor
-from ..ops.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
+from . import functional
+from .layer import OverAxes, layer
 from .module import Module
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _Dropout(Module):
-    """p and the operator."""
+@layer
+class _Dropout(OverAxes, Module):
+    """The probability, and the function of ``nn.functional`` that drops."""
 
-    operator: ClassVar[Callable[..., Tensor]]
+    p: float = 0.5
+    inplace: bool = False
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"{type(self).__name__}: p={p} must be a probability, from 0 to 1")
-        self.p, self.inplace = p, inplace
+    def _set_up(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ValueError(f"{type(self).__name__}: p={self.p} must be a probability, from 0 to 1")
 
     def forward(self, input: Tensor) -> Any:
-        return type(self).operator(input, self.p, self.training, self.inplace)
+        return getattr(functional, self.operator)(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout(_Dropout):
-    """In training, zeroes every element with probability p and scales the others by 1 / (1 - p).
+    """The layer of Srivastava et al. 2014; in eval mode y = x.
 
-    x of any shape, y of the same; in eval mode y = x. Source: Srivastava et al. 2014.
-
-    Raises:
-        ValueError: p is outside [0, 1].
-        TypeError: input is not a floating-point Tensor.
+    {functional.dropout}
     """
 
-    operator = staticmethod(dropout)
-
-
-class Dropout1d(_Dropout):
-    """``Dropout`` of whole channels: x (N, C, W) or (C, W). Source: Tompson et al. 2015.
-
-    Raises:
-        ValueError: p is outside [0, 1], or input has the wrong number of axes.
-        TypeError: input is not a floating-point Tensor.
-    """
-
-    operator = staticmethod(dropout1d)
-
-
-class Dropout2d(_Dropout):
-    """``Dropout`` of whole channels: x (N, C, H, W) or (C, H, W). Source: Tompson et al. 2015.
-
-    Raises:
-        ValueError: p is outside [0, 1], or input has the wrong number of axes.
-        TypeError: input is not a floating-point Tensor.
-    """
-
-    operator = staticmethod(dropout2d)
-
-
-class Dropout3d(_Dropout):
-    """``Dropout`` of whole channels: x (N, C, D, H, W) or (C, D, H, W). Source: Tompson et al. 2015.
-
-    Raises:
-        ValueError: p is outside [0, 1], or input has the wrong number of axes.
-        TypeError: input is not a floating-point Tensor.
-    """
-
-    operator = staticmethod(dropout3d)
+    operator = "dropout"
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps mean 0 and variance 1, for networks with SELU; see ``functional.alpha_dropout``.
+    """{functional.alpha_dropout}"""
 
-    Source: Klambauer et al. 2017.
-
-    Raises:
-        ValueError: p is outside [0, 1].
-        TypeError: input is not a floating-point Tensor.
-    """
-
-    operator = staticmethod(alpha_dropout)
+    operator = "alpha_dropout"
 
 
 class FeatureAlphaDropout(_Dropout):
-    """``AlphaDropout`` of whole channels: x (N, C, *I).
+    """{functional.feature_alpha_dropout}"""
 
-    Raises:
-        ValueError: p is outside [0, 1], or input has fewer than 2 axes.
-        TypeError: input is not a floating-point Tensor.
-    """
+    operator = "feature_alpha_dropout"
 
-    operator = staticmethod(feature_alpha_dropout)
+
+class _ChannelDropout(_Dropout):
+    """{functional.dropout{n}d}"""
+
+    operator = "dropout{n}d"
+
+
+# fmt: off
+class Dropout1d(_ChannelDropout, ndim=1): ...
+class Dropout2d(_ChannelDropout, ndim=2): ...
+class Dropout3d(_ChannelDropout, ndim=3): ...
+# fmt: on

@@ -20,8 +20,9 @@ from collections.abc import Sequence
 
 from ..engine.tensor import Tensor
 from ..geometry import as_tuple
-from ..ops.convolution_arguments import Extent, Padding
-from ..ops.convolution_gradient import Call, Gradients, bias_gradient, conv_gradients, shape_of
+from ..ops.convolution.arguments import Call, Extent, Padding
+from ..ops.convolution.gradient import Gradients, bias_gradient, conv_gradients, shape_of
+from .axes import over_axes
 
 __all__ = [
     "conv1d_bias", "conv1d_input", "conv1d_weight", "conv2d_bias", "conv2d_input", "conv2d_weight", "conv3d_bias",
@@ -87,48 +88,34 @@ def conv_backward(
 _INPUT, _WEIGHT = (True, False, False), (False, True, False)
 
 
-def conv2d_input(
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    algorithm: str = "auto",
+def _conv_input(
+    name: str, ndim: int, input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1,
+    padding: Padding = 0, dilation: Extent = 1, groups: int = 1, *, algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """gx[n, c, i] = sum over k and all o, r with o*stride + r*dilation - padding = i of w[k, c, r] g[n, k, o]
 
-    The gradient of conv2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values are not
-    needed. The options are those of the forward pass; ``padding`` takes what conv2d takes: numbers, pairs or a word.
+    The gradient of conv{n}d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values are
+    not needed. The options are those of the forward pass; ``padding`` takes what conv{n}d takes: numbers, pairs or
+    a word.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window.
     """
-    call = Call("conv2d_input", 2, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    call = Call(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
-def conv2d_weight(
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    per_sample: bool = False,
-    algorithm: str = "auto",
+def _conv_weight(
+    name: str, ndim: int, input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1,
+    padding: Padding = 0, dilation: Extent = 1, groups: int = 1, *, per_sample: bool = False, algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - padding]
 
-    The gradient of conv2d to its weight, of shape ``weight_size`` (Co, Ci/groups, *R); the weight's values are not
-    needed. The options are those of the forward pass.
+    The gradient of conv{n}d to its weight, of shape ``weight_size`` (Co, Ci/groups, *R); the weight's values are
+    not needed. The options are those of the forward pass.
 
     per_sample: the gradient of each sample separately, (N, Co, Ci/groups, *R).
 
@@ -136,147 +123,38 @@ def conv2d_weight(
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
     """
-    call = Call("conv2d_weight", 2, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
-    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
+    call = Call(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
+    return gradients[1]  # type: ignore[return-value]
 
 
-def conv2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """gb[k] = sum over n, o of g[n, k, o]: the gradient of conv2d to its bias, (Co,).
-
-    grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of each sample separately, (N, Co).
-
-    Raises:
-        TypeError: grad_output is not a Tensor.
-        ValueError: grad_output has the wrong number of axes, or per_sample is set and there is no batch.
-    """
-    return bias_gradient("conv2d_bias", 2, grad_output, per_sample)
-
-
-def conv1d_input(
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    algorithm: str = "auto",
+def _conv_transpose_input(
+    name: str, ndim: int, input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Extent = 1,
+    padding: Padding = 0, output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *, algorithm: str = "auto",
     workspace: float | None = None,
-) -> Tensor:
-    """The gradient to the input of ``conv1d``. See ``conv2d_input``."""
-    call = Call("conv1d_input", 1, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
-    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
-
-
-def conv1d_weight(
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    per_sample: bool = False,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """The gradient to the weight of ``conv1d``. See ``conv2d_weight``."""
-    call = Call("conv1d_weight", 1, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
-    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
-
-
-def conv1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """The gradient to the bias of ``conv1d``. See ``conv2d_bias``."""
-    return bias_gradient("conv1d_bias", 1, grad_output, per_sample)
-
-
-def conv3d_input(
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """The gradient to the input of ``conv3d``. See ``conv2d_input``."""
-    call = Call("conv3d_input", 3, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
-    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
-
-
-def conv3d_weight(
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    per_sample: bool = False,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """The gradient to the weight of ``conv3d``. See ``conv2d_weight``."""
-    call = Call("conv3d_weight", 3, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
-    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
-
-
-def conv3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """The gradient to the bias of ``conv3d``. See ``conv2d_bias``."""
-    return bias_gradient("conv3d_bias", 3, grad_output, per_sample)
-
-
-def conv_transpose2d_input(
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """gx[n, c, i] = sum over k, r of w[c, k, r] g[n, k, i*stride + r*dilation - padding]
 
-    The gradient of conv_transpose2d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's values
-    are not needed. The options are those of the forward pass.
+    The gradient of conv_transpose{n}d to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's
+    values are not needed. The options are those of the forward pass.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window.
     """
-    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
-    call = Call("conv_transpose2d_input", 2, *options)
+    call = Call(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
-def conv_transpose2d_weight(
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    per_sample: bool = False,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
+def _conv_transpose_weight(
+    name: str, ndim: int, input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Extent = 1,
+    padding: Padding = 0, output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *,
+    per_sample: bool = False, algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
     """gw[c, k, r] = sum over n, i of x[n, c, i] g[n, k, i*stride + r*dilation - padding]
 
-    The gradient of conv_transpose2d to its weight, of shape ``weight_size`` (Ci, Co/groups, *R); the weight's values
-    are not needed. The options are those of the forward pass.
+    The gradient of conv_transpose{n}d to its weight, of shape ``weight_size`` (Ci, Co/groups, *R); the weight's
+    values are not needed. The options are those of the forward pass.
 
     per_sample: the gradient of each sample separately, (N, Ci, Co/groups, *R).
 
@@ -284,13 +162,13 @@ def conv_transpose2d_weight(
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
     """
-    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
-    call = Call("conv_transpose2d_weight", 2, *options)
-    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
+    call = Call(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
+    gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
+    return gradients[1]  # type: ignore[return-value]
 
 
-def conv_transpose2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """gb[k] = sum over n, o of g[n, k, o]: the gradient of conv_transpose2d to its bias, (Co,).
+def _bias(name: str, ndim: int, grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
+    """gb[k] = sum over n, o of g[n, k, o]: the gradient of a convolution over {axes} to its bias, (Co,).
 
     grad_output (N, Co, *O) or (Co, *O); per_sample: the gradient of each sample separately, (N, Co).
 
@@ -298,92 +176,17 @@ def conv_transpose2d_bias(grad_output: Tensor, *, per_sample: bool = False) -> T
         TypeError: grad_output is not a Tensor.
         ValueError: grad_output has the wrong number of axes, or per_sample is set and there is no batch.
     """
-    return bias_gradient("conv_transpose2d_bias", 2, grad_output, per_sample)
+    return bias_gradient(name, ndim, grad_output, per_sample)
 
 
-def conv_transpose1d_input(
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """The gradient to the input of ``conv_transpose1d``. See ``conv_transpose2d_input``."""
-    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
-    call = Call("conv_transpose1d_input", 1, *options)
-    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
+conv1d_input, conv2d_input, conv3d_input = over_axes("conv{n}d_input", _conv_input)
+conv1d_weight, conv2d_weight, conv3d_weight = over_axes("conv{n}d_weight", _conv_weight)
+conv1d_bias, conv2d_bias, conv3d_bias = over_axes("conv{n}d_bias", _bias)
 
-
-def conv_transpose1d_weight(
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    per_sample: bool = False,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """The gradient to the weight of ``conv_transpose1d``. See ``conv_transpose2d_weight``."""
-    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
-    call = Call("conv_transpose1d_weight", 1, *options)
-    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
-
-
-def conv_transpose1d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """The gradient to the bias of ``conv_transpose1d``. See ``conv_transpose2d_bias``."""
-    return bias_gradient("conv_transpose1d_bias", 1, grad_output, per_sample)
-
-
-def conv_transpose3d_input(
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """The gradient to the input of ``conv_transpose3d``. See ``conv_transpose2d_input``."""
-    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
-    call = Call("conv_transpose3d_input", 3, *options)
-    return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
-
-
-def conv_transpose3d_weight(
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    per_sample: bool = False,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """The gradient to the weight of ``conv_transpose3d``. See ``conv_transpose2d_weight``."""
-    options = stride, padding, dilation, groups, True, output_padding, algorithm, workspace
-    call = Call("conv_transpose3d_weight", 3, *options)
-    return conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)[1]  # type: ignore[return-value]
-
-
-def conv_transpose3d_bias(grad_output: Tensor, *, per_sample: bool = False) -> Tensor:
-    """The gradient to the bias of ``conv_transpose3d``. See ``conv_transpose2d_bias``."""
-    return bias_gradient("conv_transpose3d_bias", 3, grad_output, per_sample)
+conv_transpose1d_input, conv_transpose2d_input, conv_transpose3d_input = over_axes(
+    "conv_transpose{n}d_input", _conv_transpose_input
+)
+conv_transpose1d_weight, conv_transpose2d_weight, conv_transpose3d_weight = over_axes(
+    "conv_transpose{n}d_weight", _conv_transpose_weight
+)
+conv_transpose1d_bias, conv_transpose2d_bias, conv_transpose3d_bias = over_axes("conv_transpose{n}d_bias", _bias)

@@ -9,13 +9,15 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..ops.dtype import require_tensor
 from . import functional, init
+from .arguments import as_epsilon, check_ints
+from .layer import Described, layer
 from .module import Module
 from .parameter import Parameter, as_float_dtype
 
 __all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-class _Affine(Module):
+class _Affine(Described, Module):
     """A weight that starts at 1 and a bias that starts at 0."""
 
     weight: Parameter | None
@@ -38,28 +40,18 @@ class _Affine(Module):
 
 
 class LayerNorm(_Affine):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, with the statistics of each sample over its last axes.
+    """A layer with the parameters weight and bias, None where elementwise_affine or bias is False; eps is at least 0.
 
-    x (*M, *L) -> (*M, *L), L normalized_shape. weight and bias (*L) with elementwise_affine; bias None if False.
-    Source: Ba, Kiros and Hinton 2016 (arXiv:1607.06450).
-
-    Raises:
-        ValueError: an argument is out of range, or the last axes of input are not normalized_shape.
-        TypeError: input and weight have different dtypes.
+    {functional.layer_norm}
     """
 
     def __init__(
-        self,
-        normalized_shape: int | tuple[int, ...] | list[int],
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-    ) -> None:
+        self, normalized_shape: int | tuple[int, ...] | list[int], eps: float = 1e-5, elementwise_affine: bool = True,
+        bias: bool = True, *, dtype: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _extents("LayerNorm", normalized_shape)
-        self.eps = _epsilon("LayerNorm", eps)
+        self.eps = as_epsilon("LayerNorm", eps)
         self.elementwise_affine = elementwise_affine
         self._start(self.normalized_shape, dtype, weight=elementwise_affine, bias=elementwise_affine and bias)
 
@@ -74,27 +66,18 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(_Affine):
-    """y = x / sqrt(mean(x^2) + eps) * weight, with the mean of each sample over its last axes.
+    """A layer with the parameter weight, None where elementwise_affine is False; eps is at least 0, or None.
 
-    x (*M, *L) -> (*M, *L), L normalized_shape. weight (*L) with elementwise_affine. eps None: the machine epsilon
-    of x's dtype. Source: Zhang and Sennrich 2019 (arXiv:1910.07467).
-
-    Raises:
-        ValueError: an argument is out of range, or the last axes of input are not normalized_shape.
-        TypeError: input and weight have different dtypes.
+    {functional.rms_norm}
     """
 
     def __init__(
-        self,
-        normalized_shape: int | tuple[int, ...] | list[int],
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        *,
-        dtype: Any = None,
-    ) -> None:
+        self, normalized_shape: int | tuple[int, ...] | list[int], eps: float | None = None,
+        elementwise_affine: bool = True, *, dtype: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _extents("RMSNorm", normalized_shape)
-        self.eps = None if eps is None else _epsilon("RMSNorm", eps)
+        self.eps = None if eps is None else as_epsilon("RMSNorm", eps)
         self.elementwise_affine = elementwise_affine
         self._start(self.normalized_shape, dtype, weight=elementwise_affine)
 
@@ -106,34 +89,23 @@ class RMSNorm(_Affine):
 
 
 class GroupNorm(_Affine):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, with mean and biased variance of each channel group.
+    """A layer with the parameters weight and bias, None where affine or bias is False.
 
-    x (N, C, *I) -> (N, C, *I), C num_channels, each sample separately. weight and bias (C,) with affine; bias None if
-    False. Source: Wu and He 2018 (arXiv:1803.08494).
+    C is num_channels, a multiple of num_groups; eps is at least 0. Other arguments are a ValueError.
 
-    Raises:
-        ValueError: an argument is out of range, or input has the wrong number of channels.
-        TypeError: input and weight have different dtypes.
+    {functional.group_norm}
     """
 
     def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        *,
-        bias: bool = True,
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, *, bias: bool = True,
         dtype: Any = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
-        for label, value in (("num_groups", num_groups), ("num_channels", num_channels)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"GroupNorm: {label}={value!r} must be an int of at least 1")
+        check_ints("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:
             raise ValueError(f"GroupNorm: num_channels={num_channels} must be divisible by num_groups={num_groups}")
         self.num_groups, self.num_channels = num_groups, num_channels
-        self.eps = _epsilon("GroupNorm", eps)
+        self.eps = as_epsilon("GroupNorm", eps)
         self.affine = affine
         self._start((num_channels,), dtype, weight=affine, bias=affine and bias)
 
@@ -151,20 +123,17 @@ class GroupNorm(_Affine):
         )
 
 
-class LocalResponseNorm(Module):
-    """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each one.
+@layer
+class LocalResponseNorm(Described, Module):
+    """{functional.local_response_norm}"""
 
-    x (N, C, *I) -> (N, C, *I). Source: Krizhevsky, Sutskever and Hinton 2012, section 3.3.
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
-    Raises:
-        ValueError: size is below 1, or input has fewer than 3 axes.
-    """
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"LocalResponseNorm: size={size!r} must be an int of at least 1")
-        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+    def _set_up(self) -> None:
+        check_ints("LocalResponseNorm", size=self.size)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
@@ -178,9 +147,3 @@ def _extents(name: str, shape: Any) -> tuple[int, ...]:
     if not extents or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in extents):
         raise ValueError(f"{name}: normalized_shape={shape!r} must be an int of at least 1, or a tuple of such ints")
     return extents
-
-
-def _epsilon(name: str, eps: Any) -> float:
-    if not eps >= 0:
-        raise ValueError(f"{name}: eps={eps!r} must be a number of at least 0")
-    return float(eps)

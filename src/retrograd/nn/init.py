@@ -14,20 +14,12 @@ import numpy as np
 
 from ..absent import attach_to_module
 from ..engine.tensor import Tensor
-from ..ops import random
+from ..ops.random import random
 
 __all__ = [
-    "calculate_gain",
-    "constant_",
-    "kaiming_normal_",
-    "kaiming_uniform_",
-    "normal_",
-    "ones_",
-    "uniform_",
-    "xavier_normal_",
-    "xavier_uniform_",
-    "zeros_",
-]
+    "calculate_gain", "constant_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "uniform_",
+    "xavier_normal_", "xavier_uniform_", "zeros_",
+]  # fmt: skip
 
 attach_to_module(__name__)
 AnyTensor = TypeVar("AnyTensor", bound=Tensor)
@@ -114,9 +106,7 @@ def zeros_(tensor: AnyTensor) -> AnyTensor:
     return constant_(tensor, 0.0)
 
 
-def xavier_uniform_(
-    tensor: AnyTensor, gain: float = 1.0, generator: np.random.Generator | None = None
-) -> AnyTensor:
+def xavier_uniform_(tensor: AnyTensor, gain: float = 1.0, generator: np.random.Generator | None = None) -> AnyTensor:
     """Fill with draws from U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out)).
 
     Source: Glorot and Bengio 2010, equation 16.
@@ -130,9 +120,7 @@ def xavier_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(
-    tensor: AnyTensor, gain: float = 1.0, generator: np.random.Generator | None = None
-) -> AnyTensor:
+def xavier_normal_(tensor: AnyTensor, gain: float = 1.0, generator: np.random.Generator | None = None) -> AnyTensor:
     """Fill with draws from N(0, std**2), std = gain * sqrt(2 / (fan_in + fan_out)).
 
     Source: Glorot and Bengio 2010.
@@ -147,12 +135,9 @@ def xavier_normal_(
 
 
 def kaiming_uniform_(
-    tensor: AnyTensor,
-    a: float = 0,
-    mode: str = "fan_in",
-    nonlinearity: str = "leaky_relu",
+    tensor: AnyTensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: np.random.Generator | None = None,
-) -> AnyTensor:
+) -> AnyTensor:  # fmt: skip
     """Fill with draws from U(-bound, bound), bound = calculate_gain(nonlinearity, a) * sqrt(3 / fan).
 
     fan is fan_in or fan_out, depending on mode. Source: He et al. 2015 (arXiv:1502.01852).
@@ -167,12 +152,9 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: AnyTensor,
-    a: float = 0,
-    mode: str = "fan_in",
-    nonlinearity: str = "leaky_relu",
+    tensor: AnyTensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: np.random.Generator | None = None,
-) -> AnyTensor:
+) -> AnyTensor:  # fmt: skip
     """Fill with draws from N(0, std**2), std = calculate_gain(nonlinearity, a) / sqrt(fan).
 
     fan is fan_in or fan_out, depending on mode. Source: He et al. 2015 (arXiv:1502.01852).

@@ -7,8 +7,9 @@ the state of an ordinary layer gives a lazy one its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from ..engine.tensor import Tensor
 from .convolution import (
@@ -18,10 +19,9 @@ from .convolution import (
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
-    Extents,
-    Padding,
+    _Conv,
+    _ConvTranspose,
 )
-from .folded_activation import Activation
 from .linear import Linear
 from .module import Module
 from .normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
@@ -34,6 +34,19 @@ __all__ = [
 ]  # fmt: skip
 
 Shape = tuple[int, ...]
+P = ParamSpec("P")
+
+
+def without_size(init: Callable[Concatenate[Any, int, P], None]) -> Callable[..., Callable[Concatenate[Any, P], None]]:
+    """Decorate a lazy layer's constructor: it takes the arguments of ``init``, but not the size."""
+
+    def declared(own: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        signature = inspect.signature(init)
+        self, _, *others = signature.parameters.values()
+        own.__signature__ = signature.replace(parameters=[self, *others])  # type: ignore[attr-defined]
+        return own
+
+    return declared
 
 
 class _Lazy(Module):
@@ -42,28 +55,30 @@ class _Lazy(Module):
     cls_to_become: ClassVar[Any]
     size_name: ClassVar[str]
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "ndim" in kwargs:
+            cls.cls_to_become = cls.__bases__[1]
+
+    def _start(self, *args: Any, **kwargs: Any) -> None:
+        """The constructor: that of the layer it becomes, with size 0."""
+        self.cls_to_become.__init__(self, 0, *args, **kwargs)
+        for name in self._shapes(0):  # what depends on the size
+            kind = UninitializedParameter if name in self._parameter_names else UninitializedBuffer
+            if self.__dict__[name] is not None:
+                self.__dict__[name] = kind(dtype=kwargs.get("dtype"))
+
     def _shapes(self, size: int) -> dict[str, Shape]:
         """The shape of every parameter and buffer that depends on the size."""
         raise NotImplementedError
 
     def _size_of_input(self, shape: Shape) -> int:
-        """The size that an input of this shape implies.
-
-        Raises:
-            RuntimeError, ValueError: the input does not fit the layer.
-        """
+        """The size that an input of this shape implies; raises if it does not fit the layer."""
         raise NotImplementedError
 
     def _size_of_member(self, name: str, shape: Shape) -> int:
         """The size that a loaded parameter or buffer implies; 0 if it implies none."""
         raise NotImplementedError
-
-    def _forget(self, dtype: Any) -> None:
-        """Replace every parameter and buffer that depends on the size by an uninitialised one."""
-        for name in self._shapes(0):
-            kind = UninitializedParameter if name in self._parameter_names else UninitializedBuffer
-            if self.__dict__[name] is not None:
-                self.__dict__[name] = kind(dtype=dtype)
 
     def has_uninitialized_params(self) -> bool:
         """Whether a parameter or buffer of the layer has no shape yet."""
@@ -137,9 +152,9 @@ class LazyLinear(_Lazy, Linear):
     cls_to_become = Linear
     size_name = "in_features"
 
-    def __init__(self, out_features: int, bias: bool = True, *, dtype: Any = None) -> None:
-        Linear.__init__(self, 0, out_features, bias, dtype=dtype)
-        self._forget(dtype)
+    @without_size(Linear.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._start(*args, **kwargs)
 
     def _shapes(self, size: int) -> dict[str, Shape]:
         return {"weight": (self.out_features, size), "bias": (self.out_features,)}
@@ -159,6 +174,7 @@ class _LazyConvolution(_Lazy):
     size_name = "in_channels"
     fewest_channels = 0
     ndim: ClassVar[int]
+    transposed: ClassVar[bool]
 
     def _size_of_input(self, shape: Shape) -> int:
         name, ndim = type(self).__name__, self.ndim
@@ -172,114 +188,42 @@ class _LazyConvolution(_Lazy):
             raise ValueError(f"{name}: in_channels={channels} must be at least 1 and divisible by groups={self.groups}")
         return channels
 
+    def _shapes(self, size: int) -> dict[str, Shape]:
+        first, second = (size, self.out_channels) if self.transposed else (self.out_channels, size)
+        return {"weight": (first, second // self.groups, *self.kernel_size), "bias": (self.out_channels,)}
+
+    def _size_of_member(self, name: str, shape: Shape) -> int:
+        if name != "weight" or len(shape) < (1 if self.transposed else 2):
+            return 0
+        if self.transposed:
+            return 0 if shape[0] % self.groups else shape[0]
+        return shape[1] * self.groups
+
 
 class _LazyConv(_LazyConvolution):
-    """A convolution that infers in_channels from its first input; the other arguments are those of the layer.
+    """A Conv{n}d of inputs (N, Ci, {extents}) that infers in_channels from the first; its other arguments are the same.
 
     Raises:
         ValueError: an argument is out of range, or groups does not divide the channels of the first input.
         RuntimeError: the first input has the wrong number of axes.
     """
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: Extents,
-        stride: Extents = 1,
-        padding: Padding = 0,
-        dilation: Extents = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        activation: Activation = None,
-        algorithm: str = "auto",
-        workspace: float | None = None,
-        dtype: Any = None,
-    ) -> None:
-        self.cls_to_become.__init__(
-            self, 0, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
-            activation=activation, algorithm=algorithm, workspace=workspace, dtype=dtype,
-        )  # fmt: skip
-        self._forget(dtype)
-
-    def _shapes(self, size: int) -> dict[str, Shape]:
-        return {"weight": (self.out_channels, size // self.groups, *self.kernel_size), "bias": (self.out_channels,)}
-
-    def _size_of_member(self, name: str, shape: Shape) -> int:
-        return shape[1] * self.groups if name == "weight" and len(shape) > 1 else 0
-
-
-class LazyConv1d(_LazyConv, Conv1d):
-    __doc__ = f"A Conv1d of inputs (N, Ci, I), channels inferred.\n\n    {_LazyConv.__doc__}"
-    cls_to_become = Conv1d
-
-
-class LazyConv2d(_LazyConv, Conv2d):
-    __doc__ = f"A Conv2d of inputs (N, Ci, H, W), channels inferred.\n\n    {_LazyConv.__doc__}"
-    cls_to_become = Conv2d
-
-
-class LazyConv3d(_LazyConv, Conv3d):
-    __doc__ = f"A Conv3d of inputs (N, Ci, D, H, W), channels inferred.\n\n    {_LazyConv.__doc__}"
-    cls_to_become = Conv3d
+    @without_size(_Conv.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._start(*args, **kwargs)
 
 
 class _LazyConvTranspose(_LazyConvolution):
-    """A transposed convolution that infers in_channels from its first input; the other arguments are the layer's.
+    """A ConvTranspose{n}d of inputs (N, Ci, {extents}) that infers in_channels; its other arguments are the same.
 
     Raises:
         ValueError: an argument is out of range, or groups does not divide the channels of the first input.
         RuntimeError: the first input has the wrong number of axes.
     """
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: Extents,
-        stride: Extents = 1,
-        padding: Padding = 0,
-        output_padding: Extents = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: Extents = 1,
-        padding_mode: str = "zeros",
-        *,
-        adj: Extents | None = None,
-        target_shape: Extents | None = None,
-        activation: Activation = None,
-        algorithm: str = "auto",
-        workspace: float | None = None,
-        dtype: Any = None,
-    ) -> None:
-        self.cls_to_become.__init__(
-            self, 0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode,
-            adj=adj, target_shape=target_shape, activation=activation, algorithm=algorithm, workspace=workspace,
-            dtype=dtype,
-        )  # fmt: skip
-        self._forget(dtype)
-
-    def _shapes(self, size: int) -> dict[str, Shape]:
-        return {"weight": (size, self.out_channels // self.groups, *self.kernel_size), "bias": (self.out_channels,)}
-
-    def _size_of_member(self, name: str, shape: Shape) -> int:
-        divides = name == "weight" and shape and shape[0] % self.groups == 0
-        return shape[0] if divides else 0
-
-
-class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    __doc__ = f"A ConvTranspose1d of inputs (N, Ci, I), channels inferred.\n\n    {_LazyConvTranspose.__doc__}"
-    cls_to_become = ConvTranspose1d
-
-
-class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    __doc__ = f"A ConvTranspose2d of inputs (N, Ci, H, W), channels inferred.\n\n    {_LazyConvTranspose.__doc__}"
-    cls_to_become = ConvTranspose2d
-
-
-class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    __doc__ = f"A ConvTranspose3d of inputs (N, Ci, D, H, W), channels inferred.\n\n    {_LazyConvTranspose.__doc__}"
-    cls_to_become = ConvTranspose3d
+    @without_size(_ConvTranspose.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._start(*args, **kwargs)
 
 
 class _LazyNorm(_Lazy):
@@ -287,20 +231,13 @@ class _LazyNorm(_Lazy):
 
     size_name = "num_features"
     fewest_features = 0
-    unbatched: ClassVar[bool] = False  # True: ndims[0] counts the axes of an unbatched input
+    unbatched: ClassVar[bool]
 
     def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
-    ) -> None:
-        self.cls_to_become.__init__(self, 0, eps, momentum, affine, track_running_stats, bias=bias, dtype=dtype)
-        self._forget(dtype)
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, *,
+        bias: bool = True, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        self._start(eps, momentum, affine, track_running_stats, bias=bias, dtype=dtype)
 
     def _shapes(self, size: int) -> dict[str, Shape]:
         return dict.fromkeys(("weight", "bias", "running_mean", "running_var"), (size,))
@@ -320,7 +257,7 @@ class _LazyNorm(_Lazy):
 
 
 class _LazyBatchNorm(_LazyNorm):
-    """Batch normalisation that infers num_features from its first input; the other arguments are the layer's.
+    """A BatchNorm{n}d that infers num_features from its first input; the other arguments are the same.
 
     Raises:
         ValueError: an argument is out of range, or the first input has the wrong number of axes.
@@ -328,41 +265,25 @@ class _LazyBatchNorm(_LazyNorm):
 
 
 class _LazyInstanceNorm(_LazyNorm):
-    """Instance normalisation that infers num_features from its first input; the other arguments are the layer's, but
-    affine and track_running_stats default to True, as in PyTorch.
+    """An InstanceNorm{n}d that infers num_features from its first input; the other arguments are the same, but affine
+    and track_running_stats default to True, as in PyTorch.
 
     Raises:
         ValueError: an argument is out of range, or the first input has the wrong number of axes.
     """
 
-    unbatched = True
 
-
-class LazyBatchNorm1d(_LazyBatchNorm, BatchNorm1d):
-    __doc__ = f"A BatchNorm1d of inputs (N, C) or (N, C, I), channels inferred.\n\n    {_LazyBatchNorm.__doc__}"
-    cls_to_become = BatchNorm1d
-
-
-class LazyBatchNorm2d(_LazyBatchNorm, BatchNorm2d):
-    __doc__ = f"A BatchNorm2d of inputs (N, C, H, W), channels inferred.\n\n    {_LazyBatchNorm.__doc__}"
-    cls_to_become = BatchNorm2d
-
-
-class LazyBatchNorm3d(_LazyBatchNorm, BatchNorm3d):
-    __doc__ = f"A BatchNorm3d of inputs (N, C, D, H, W), channels inferred.\n\n    {_LazyBatchNorm.__doc__}"
-    cls_to_become = BatchNorm3d
-
-
-class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
-    __doc__ = f"InstanceNorm1d of (N, C, I) or (C, I), C inferred.\n\n    {_LazyInstanceNorm.__doc__}"
-    cls_to_become = InstanceNorm1d
-
-
-class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
-    __doc__ = f"InstanceNorm2d of (N, C, H, W) or (C, H, W), C inferred.\n\n    {_LazyInstanceNorm.__doc__}"
-    cls_to_become = InstanceNorm2d
-
-
-class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
-    __doc__ = f"InstanceNorm3d of (N, C, D, H, W) or (C, D, H, W), C inferred.\n\n    {_LazyInstanceNorm.__doc__}"
-    cls_to_become = InstanceNorm3d
+# fmt: off
+class LazyConv1d(_LazyConv, Conv1d, ndim=1): ...
+class LazyConv2d(_LazyConv, Conv2d, ndim=2): ...
+class LazyConv3d(_LazyConv, Conv3d, ndim=3): ...
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d, ndim=1): ...
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d, ndim=2): ...
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d, ndim=3): ...
+class LazyBatchNorm1d(_LazyBatchNorm, BatchNorm1d, ndim=1): ...
+class LazyBatchNorm2d(_LazyBatchNorm, BatchNorm2d, ndim=2): ...
+class LazyBatchNorm3d(_LazyBatchNorm, BatchNorm3d, ndim=3): ...
+class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d, ndim=1): ...
+class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d, ndim=2): ...
+class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d, ndim=3): ...
+# fmt: on

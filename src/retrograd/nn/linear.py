@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.matmul import bilinear, linear
-from ..ops.shape import flatten, unflatten
+from ..ops.product.matmul import bilinear, linear
+from ..ops.shape.shape import flatten, unflatten
 from . import init
+from .arguments import check_ints
+from .layer import Described, layer
 from .module import Module
 from .parameter import Parameter, as_float_dtype, empty_weight
 
@@ -32,16 +34,10 @@ class Linear(Module):
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: Any = None) -> None:
         super().__init__()
-        for argument, value in (("in_features", in_features), ("out_features", out_features)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ValueError(f"Linear: {argument}={value!r} must be an int of at least 0")
-        self.in_features = in_features
-        self.out_features = out_features
+        check_ints("Linear", 0, in_features=in_features, out_features=out_features)
+        self.in_features, self.out_features = in_features, out_features
         self.weight = empty_weight((out_features, in_features), dtype)
-        if bias:
-            self.bias = Parameter(np.empty(out_features, as_float_dtype(dtype)))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", Parameter(np.empty(out_features, as_float_dtype(dtype))) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -59,15 +55,10 @@ class Linear(Module):
         return f"{features}, bias={self.bias is not None}"
 
 
-class Bilinear(Module):
-    """y[..., o] = sum over i and j of x1[..., i] weight[o, i, j] x2[..., j] + bias[o].
+class Bilinear(Described, Module):
+    """A layer with the parameters weight and bias: I in1_features, J in2_features, Co out_features.
 
-    x1 (..., I), x2 (..., J) -> y (..., Co); weight (Co, I, J), bias (Co,); I in1_features, J in2_features, Co
-    out_features.
-
-    Raises:
-        ValueError: a number of features is below 1, or an input has a different one.
-        TypeError: an input and the weights have different dtypes.
+    {functional.bilinear}
     """
 
     weight: Parameter
@@ -77,18 +68,11 @@ class Bilinear(Module):
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, *, dtype: Any = None
     ) -> None:
         super().__init__()
-        features = {"in1_features": in1_features, "in2_features": in2_features, "out_features": out_features}
-        for argument, value in features.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"Bilinear: {argument}={value!r} must be an int of at least 1")
-        self.in1_features = in1_features
-        self.in2_features = in2_features
-        self.out_features = out_features
-        self.weight = Parameter(np.empty((out_features, in1_features, in2_features), as_float_dtype(dtype)))
-        if bias:
-            self.bias = Parameter(np.empty(out_features, as_float_dtype(dtype)))
-        else:
-            self.register_parameter("bias", None)
+        check_ints("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        kind = as_float_dtype(dtype)
+        self.weight = Parameter(np.empty((out_features, in1_features, in2_features), kind))
+        self.register_parameter("bias", Parameter(np.empty(out_features, kind)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -106,6 +90,7 @@ class Bilinear(Module):
         return f"{features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+@layer
 class Flatten(Module):
     """Merges the axes start_dim to end_dim: x (N, C, H, W) -> (N, C*H*W) by default.
 
@@ -113,16 +98,11 @@ class Flatten(Module):
         IndexError: input has no such axis.
     """
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+    start_dim: int = 1
+    end_dim: int = -1
 
     def forward(self, input: Tensor) -> Tensor:
         return flatten(input, self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):

@@ -12,7 +12,7 @@ import numpy as np
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..ops.kernel_set import kernels
-from ..ops.random import get_rng_state, set_rng_state
+from ..ops.random.random import get_rng_state, set_rng_state
 from .module import Module
 
 __all__ = ["ModelSummary", "SummaryRow", "summary"]

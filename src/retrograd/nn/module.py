@@ -62,9 +62,7 @@ class Module(Tree, Hooked, Lookup):
 
     # ------------------------------------------------------------------ calling
     def _forward_missing(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(
-            f'{type(self).__name__} has no "forward"; define forward(self, ...) in the class'
-        )
+        raise NotImplementedError(f'{type(self).__name__} has no "forward"; define forward(self, ...) in the class')
 
     forward: Callable[..., Any] = _forward_missing
 

@@ -9,17 +9,20 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..ops.dtype import require_tensor
 from . import init
+from .arguments import as_epsilon, check_ints
 from .functional import batch_norm, instance_norm
+from .layer import OverAxes
 from .module import Module
 from .parameter import Parameter, as_float_dtype
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
 
-class _ChannelNorm(Module):
+class _ChannelNorm(OverAxes, Module):
     """Base of batch and instance norm: a weight, a bias and running statistics per channel."""
 
     ndims: ClassVar[tuple[int, ...]]  # allowed numbers of axes of the input
+    unbatched: ClassVar[bool] = False  # whether the input may lack the batch axis
     fewest_features: ClassVar[int] = 1  # a lazy layer starts at 0
     weight: Parameter | None
     bias: Parameter | None
@@ -27,29 +30,23 @@ class _ChannelNorm(Module):
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
 
+    def __init_subclass__(cls, ndim: int = 0, **kwargs: Any) -> None:
+        super().__init_subclass__(ndim=ndim, **kwargs)
+        if ndim:  # BatchNorm1d may lack the last axis instead
+            cls.ndims = (ndim + 1, ndim + 2) if cls.unbatched or ndim == 1 else (ndim + 2,)
+
     def __init__(
-        self,
-        num_features: int,
-        eps: float,
-        momentum: float | None,
-        affine: bool,
-        track_running_stats: bool,
-        bias: bool,
-        dtype: Any,
-    ) -> None:
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, *, bias: bool = True, dtype: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
-        if isinstance(num_features, bool) or not isinstance(num_features, int) or num_features < self.fewest_features:
-            raise ValueError(f"{name}: num_features={num_features!r} must be an int of at least 1")
-        if not eps >= 0:
-            raise ValueError(f"{name}: eps={eps!r} must be a number of at least 0")
+        check_ints(name, self.fewest_features, num_features=num_features)
+        self.eps = as_epsilon(name, eps)
         if momentum is not None and not 0 <= momentum <= 1:
             raise ValueError(f"{name}: momentum={momentum!r} must be between 0 and 1, or None")
-        self.num_features = num_features
-        self.eps = float(eps)
-        self.momentum = momentum
-        self.affine = affine
-        self.track_running_stats = track_running_stats
+        self.num_features, self.momentum = num_features, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
         kind = as_float_dtype(dtype)
         for member, wanted in (("weight", affine), ("bias", affine and bias)):
             self.register_parameter(member, Parameter(np.empty(num_features, kind)) if wanted else None)
@@ -93,7 +90,9 @@ class _ChannelNorm(Module):
 
 
 class _BatchNorm(_ChannelNorm):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape.
+    """Batch normalisation of x (N, C, {extents}); with one axis (N, C) is fine, too.
+
+    y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape.
 
     In training, mean and biased variance are those of the batch, and
 
@@ -112,19 +111,6 @@ class _BatchNorm(_ChannelNorm):
         TypeError: input and weight have different dtypes.
     """
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
-
     def forward(self, input: Tensor) -> Tensor:
         require_tensor(type(self).__name__, input)
         self._check(input.array.shape)
@@ -141,32 +127,29 @@ class _BatchNorm(_ChannelNorm):
 
 
 class _InstanceNorm(_ChannelNorm):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; y has x's shape.
+    """Instance normalisation of x (N, C, {extents}) or (C, {extents}).
+
+    y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; y has x's shape.
 
     Mean and biased variance are those of one channel of one sample. With track_running_stats, running statistics are
     updated in training as in batch norm, with the means over the batch (num_batches_tracked stays 0, as in PyTorch),
     and are used in eval mode.
 
-    x may lack the batch axis. weight, bias (C,) where affine; running_mean, running_var (C,) and
-    num_batches_tracked () with track_running_stats. Source: Ulyanov et al. 2016 (arXiv:1607.08022).
+    weight, bias (C,) where affine; running_mean, running_var (C,) and num_batches_tracked () with track_running_stats.
+    Source: Ulyanov et al. 2016 (arXiv:1607.08022).
 
     Raises:
         ValueError: an argument is out of range, input has the wrong number of axes or channels, or one position.
         TypeError: input and weight have different dtypes.
     """
 
+    unbatched = True
+
     def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = False,
+        track_running_stats: bool = False, *, bias: bool = True, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias=bias, dtype=dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         require_tensor(type(self).__name__, input)
@@ -179,43 +162,17 @@ class _InstanceNorm(_ChannelNorm):
                 f"input has {channels} channels, needs num_features={self.num_features}; input.shape={shape}"
             )
         y = instance_norm(
-            input.reshape(1, *shape) if single else input,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or not self.track_running_stats,
-            self._momentum(),
-            self.eps,
-        )
+            input.reshape(1, *shape) if single else input, self.running_mean, self.running_var, self.weight, self.bias,
+            self.training or not self.track_running_stats, self._momentum(), self.eps,
+        )  # fmt: skip
         return y.reshape(shape) if single else y
 
 
-class BatchNorm1d(_BatchNorm):
-    __doc__ = f"Batch normalisation of x (N, C) or (N, C, I).\n\n    {_BatchNorm.__doc__}"
-    ndims = (2, 3)
-
-
-class BatchNorm2d(_BatchNorm):
-    __doc__ = f"Batch normalisation of x (N, C, H, W).\n\n    {_BatchNorm.__doc__}"
-    ndims = (4,)
-
-
-class BatchNorm3d(_BatchNorm):
-    __doc__ = f"Batch normalisation of x (N, C, D, H, W).\n\n    {_BatchNorm.__doc__}"
-    ndims = (5,)
-
-
-class InstanceNorm1d(_InstanceNorm):
-    __doc__ = f"Instance normalisation of x (N, C, I) or (C, I).\n\n    {_InstanceNorm.__doc__}"
-    ndims = (2, 3)
-
-
-class InstanceNorm2d(_InstanceNorm):
-    __doc__ = f"Instance normalisation of x (N, C, H, W) or (C, H, W).\n\n    {_InstanceNorm.__doc__}"
-    ndims = (3, 4)
-
-
-class InstanceNorm3d(_InstanceNorm):
-    __doc__ = f"Instance normalisation of x (N, C, D, H, W) or (C, D, H, W).\n\n    {_InstanceNorm.__doc__}"
-    ndims = (4, 5)
+# fmt: off
+class BatchNorm1d(_BatchNorm, ndim=1): ...
+class BatchNorm2d(_BatchNorm, ndim=2): ...
+class BatchNorm3d(_BatchNorm, ndim=3): ...
+class InstanceNorm1d(_InstanceNorm, ndim=1): ...
+class InstanceNorm2d(_InstanceNorm, ndim=2): ...
+class InstanceNorm3d(_InstanceNorm, ndim=3): ...
+# fmt: on

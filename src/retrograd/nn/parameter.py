@@ -11,6 +11,7 @@ from ..engine.tensor import Tensor
 
 __all__ = ["Parameter", "as_float_dtype", "empty_weight"]
 
+
 class Parameter(Tensor):
     """A leaf Tensor that a Module registers when it is assigned to an attribute.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections import OrderedDict
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, SupportsIndex
 
 from ..engine.tensor import Tensor
+from .members import MemberDict, MemberList
 from .module import Module
 from .parameter import Parameter
 
@@ -19,6 +19,8 @@ AnyParameter = Tensor | Parameter
 class _Parameters(Module):
     """Base of both: conversion of entries to parameters, and the repr."""
 
+    _kind, _registry = "parameter", "_parameter_names"
+
     def _entry(self, value: object) -> Parameter:
         if isinstance(value, Parameter):
             return value
@@ -27,9 +29,6 @@ class _Parameters(Module):
                 f"{type(self).__name__}: {value!r} is {type(value).__name__}, needs a Parameter or a Tensor"
             )
         return Parameter(value)
-
-    def __len__(self) -> int:
-        return len(self._parameter_names)
 
     def __repr__(self) -> str:
         lines = []
@@ -40,7 +39,7 @@ class _Parameters(Module):
         return f"{type(self).__name__}({''.join(lines)}\n)" if lines else f"{type(self).__name__}()"
 
 
-class ParameterList(_Parameters):
+class ParameterList(_Parameters, MemberList[Parameter]):
     """A list of parameters, found by ``parameters()`` under the names "0", "1", ...; it has no forward.
 
     values: Parameters, or Tensors, which become parameters.
@@ -53,20 +52,6 @@ class ParameterList(_Parameters):
         super().__init__()
         if values is not None:
             self.extend(values)
-
-    def __iter__(self) -> Iterator[Parameter]:
-        return (self.__dict__[name] for name in self._parameter_names)
-
-    def _name_at(self, index: SupportsIndex) -> str:
-        position, size = operator.index(index), len(self)
-        if not -size <= position < size:
-            raise IndexError(f"ParameterList: index {position} is out of range; it holds {size} parameters")
-        return str(position % size)
-
-    def __getitem__(self, index: slice | SupportsIndex) -> Any:
-        if isinstance(index, slice):
-            return type(self)(list(self)[index])
-        return self.__dict__[self._name_at(index)]
 
     def __setitem__(self, index: SupportsIndex, value: AnyParameter) -> None:
         self.register_parameter(self._name_at(index), self._entry(value))
@@ -86,7 +71,7 @@ class ParameterList(_Parameters):
         return self.extend(values)
 
 
-class ParameterDict(_Parameters):
+class ParameterDict(_Parameters, MemberDict[Parameter]):
     """A dict of parameters in insertion order; it has no forward.
 
     parameters: a mapping of name -> Parameter (or Tensor, which becomes one), or (name, parameter) pairs.
@@ -103,26 +88,11 @@ class ParameterDict(_Parameters):
         if parameters is not None:
             self.update(parameters)
 
-    def __getitem__(self, key: str) -> Parameter:
-        if key not in self._parameter_names:
-            raise KeyError(f"ParameterDict: no parameter {key!r}; it holds {list(self._parameter_names)}")
-        return self.__dict__[key]
-
     def __setitem__(self, key: str, value: AnyParameter) -> None:
         self.register_parameter(key, self._entry(value))
 
-    def __delitem__(self, key: str) -> None:
-        self[key]  # raises KeyError with its own message
-        delattr(self, key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parameter_names)
-
     def __reversed__(self) -> Iterator[str]:
         return reversed(self._parameter_names)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._parameter_names
 
     def __or__(self, other: ParameterDict) -> ParameterDict:
         if not isinstance(other, ParameterDict):
@@ -132,11 +102,6 @@ class ParameterDict(_Parameters):
     def __ior__(self, other: Mapping[str, AnyParameter] | ParameterDict) -> Self:
         self.update(other)
         return self
-
-    def clear(self) -> None:
-        """Remove all parameters."""
-        for key in list(self):
-            del self[key]
 
     def copy(self) -> ParameterDict:
         """Another dict of the same parameters."""
@@ -152,16 +117,6 @@ class ParameterDict(_Parameters):
             self[key] = default
         return self[key]
 
-    def pop(self, key: str) -> Parameter:
-        """Remove the parameter under key and return it.
-
-        Raises:
-            KeyError: there is no such parameter.
-        """
-        parameter = self[key]
-        del self[key]
-        return parameter
-
     def popitem(self) -> tuple[str, Parameter]:
         """Remove the parameter added last and return (key, parameter).
 
@@ -172,15 +127,6 @@ class ParameterDict(_Parameters):
             raise KeyError("ParameterDict: popitem of an empty dict")
         key = next(reversed(self))
         return key, self.pop(key)
-
-    def keys(self) -> KeysView[str]:
-        return {key: self.__dict__[key] for key in self}.keys()
-
-    def items(self) -> ItemsView[str, Parameter]:
-        return {key: self.__dict__[key] for key in self}.items()
-
-    def values(self) -> ValuesView[Parameter]:
-        return {key: self.__dict__[key] for key in self}.values()
 
     def update(self, parameters: Any) -> None:
         """Add parameters from a mapping or pairs, replacing those with the same names.

@@ -10,17 +10,24 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-import numpy as np
-
 from ..engine.tensor import Tensor
-from ..ops.join import cat
-from ..ops.recurrent_arguments import checked_interval, weight_shapes
-from ..ops.shape import reshape
-from ..recurrence import Weights
+from ..ops.recurrent.arguments import checked_interval, runs_fused
+from ..ops.shape.join import cat
+from ..ops.shape.shape import reshape
+from .arguments import check_ints
+from .layer import changed
 from .module import Module
-from .parameter import Parameter, as_float_dtype
-from .recurrent_cell import check_forget_bias, init_weights, pair_of_clip, pair_of_zoneout, words_of_equations
-from .recurrent_stack import Run, check_number, parameter_name, run, stack
+from .parameter import Parameter
+from .recurrent_cell import (
+    check_forget_bias,
+    init_weights,
+    pair_of_clip,
+    pair_of_zoneout,
+    register_weights,
+    weights_of,
+    words_of_equations,
+)  # fmt: skip
+from .recurrent_stack import Run, run, stack
 from .sequence_layout import time_first
 from .sequence_masks import masks_of, start_sequence
 from .utils.rnn import PackedSequence
@@ -85,8 +92,7 @@ class RNNBase(Module):
         name = type(self).__name__
         if mode not in _MODES:
             raise ValueError(f"{name}: mode={mode!r} must be one of {', '.join(map(repr, _MODES))}")
-        check_number(name, "input_size", input_size)
-        check_number(name, "num_layers", num_layers)
+        check_ints(name, input_size=input_size, num_layers=num_layers)
         hidden = _widths(name, "hidden_size", hidden_size, num_layers)
         projected = _widths(name, "proj_size", proj_size, num_layers, 0)
         for units, width in zip(hidden, projected, strict=True):
@@ -111,12 +117,14 @@ class RNNBase(Module):
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
         self.proj_size, self.variational_dropout, self.residual = proj_size, variational_dropout, residual
         self.return_states, self.return_cells, self.forget_bias = return_states, return_cells, forget_bias
-        self.checkpoint = checkpoint
+        self.checkpoint, self.algorithm = checkpoint, algorithm
         self.layers = stack(
             name, mode.lower(), input_size, hidden, projected, bidirectional, bias=bias,
             norm=1e-5 if layer_norm else 0.0, zoneout=pair_of_zoneout(name, mode.lower(), zoneout),
-            recurrent_dropout=recurrent_dropout, algorithm=algorithm, **equations,
+            recurrent_dropout=recurrent_dropout, **equations,
         )  # fmt: skip
+        for spec in self.layers:
+            runs_fused(name, spec, algorithm)
         # whether all states have the same width and are returned as one Tensor
         self.has_even_states = len({(spec.hidden, spec.output) for spec in self.layers}) == 1
         check_forget_bias(name, forget_bias, bias)
@@ -130,16 +138,10 @@ class RNNBase(Module):
                         f"{spec.input} input and {spec.directions * spec.output} output features; make them equal, for "
                         "example with a Linear before the layer"
                     )
-        kind = as_float_dtype(dtype)
-        self._names: list[list[Weights]] = []  # names of the parameters, by layer and direction
-        for number, spec in enumerate(self.layers):
-            shapes = weight_shapes(spec)._asdict()
-            self._names.append([])
-            for reverse in spec.reverse:
-                names = {field: parameter_name(field, number, reverse) for field, shape in shapes.items() if shape}
-                for field, parameter in names.items():
-                    self.register_parameter(parameter, Parameter(np.empty(shapes[field], kind)))
-                self._names[-1].append(Weights(*[names.get(field) for field in Weights._fields]))
+        self._names = [  # of the parameters, by layer and direction
+            [register_weights(self, spec, dtype, number, reverse) for reverse in spec.reverse]
+            for number, spec in enumerate(self.layers)
+        ]
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -169,15 +171,13 @@ class RNNBase(Module):
         name = type(self).__name__
         layout, x, ends = time_first(name, input, self.input_size, self.batch_first, lengths)
         h0, c0 = self._states(hx, x.array.shape[1], layout.alone)
-        weights = [
-            [Weights(*[None if key is None else getattr(self, key) for key in names]) for names in directions]
-            for directions in self._names
-        ]
+        weights = [[weights_of(self, names) for names in directions] for directions in self._names]
         masks = None
         if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and start_sequence(self):
             masks = masks_of(self, {})
         options = Run(
-            name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint, masks
+            name, self.training, self.dropout, self.variational_dropout, self.residual, self.checkpoint,
+            self.algorithm, masks,
         )
         y, hn, cn, cells = run(
             options, self.layers, weights, x, layout.sorted_states(h0), layout.sorted_states(c0), ends,
@@ -237,13 +237,12 @@ class RNNBase(Module):
 
     def extra_repr(self) -> str:
         words = [str(self.input_size), str(self.hidden_size)]
-        defaults = {
-            "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False,
-            "variational_dropout": 0, "residual": False, "return_states": True, "return_cells": False,
-            "forget_bias": None, "checkpoint": None,
-        }  # fmt: skip
-        words += [f"{key}={getattr(self, key)}" for key, default in defaults.items() if getattr(self, key) != default]
-        return ", ".join([*words, *words_of_equations(self.layers[0])])
+        words += changed(
+            self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False,
+            variational_dropout=0, residual=False, return_states=True, return_cells=False, forget_bias=None,
+            checkpoint=None,
+        )  # fmt: skip
+        return ", ".join([*words, *words_of_equations(self.layers[0], self.algorithm)])
 
 
 class RNN(RNNBase):

@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.recurrent import recurrent_layer
-from ..ops.recurrent_arguments import weight_shapes
-from ..ops.recurrent_composed import Masks, draw_masks
-from ..ops.shape import reshape
+from ..ops.recurrent.arguments import weight_shapes
+from ..ops.recurrent.composed import Masks, draw_masks
+from ..ops.recurrent.recurrent import recurrent_layer
+from ..ops.shape.shape import reshape
 from ..recurrence import Recurrence, Weights, recurrence
 from . import init
+from .arguments import check_ints
+from .layer import changed
 from .module import Module
 from .parameter import Parameter, as_float_dtype
-from .recurrent_stack import check_number, parameter_name
+from .recurrent_stack import parameter_name
 from .sequence_masks import masks_of, start_sequence
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
@@ -46,8 +48,7 @@ class RNNCellBase(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
-        check_number(name, "input_size", input_size)
-        check_number(name, "hidden_size", hidden_size)
+        check_ints(name, input_size=input_size, hidden_size=hidden_size)
         check_forget_bias(name, forget_bias, bias)
         self.spec: Recurrence = recurrence(
             name, mode, input_size, hidden_size, bias=bias, norm=1e-5 if layer_norm else 0.0,
@@ -55,12 +56,7 @@ class RNNCellBase(Module):
         )  # fmt: skip
         self.__dict__["_masks"] = {}
         self.input_size, self.hidden_size, self.bias, self.forget_bias = input_size, hidden_size, bias, forget_bias
-        kind = as_float_dtype(dtype)
-        shapes = weight_shapes(self.spec)._asdict()
-        names = {field: parameter_name(field) for field, shape in shapes.items() if shape}
-        for field, parameter in names.items():
-            self.register_parameter(parameter, Parameter(np.empty(shapes[field], kind)))
-        self._names = Weights(*[names.get(field) for field in Weights._fields])
+        self._names = register_weights(self, self.spec, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -74,7 +70,7 @@ class RNNCellBase(Module):
 
     def _drawn(self, steps: Tensor, first: bool) -> Masks | None:
         """The masks of zoneout and recurrent dropout for a step (1, N, I)."""
-        if not self.training or self.spec.fused:
+        if not self.training or not self.spec.draws:
             return None
         if first:
             self.reset()
@@ -111,7 +107,7 @@ class RNNCellBase(Module):
                     raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {wanted}; input.shape={shape}")
                 state = reshape(state, 1, batch, width)
             reshaped.append(state)
-        weights = Weights(*[None if key is None else getattr(self, key) for key in self._names])
+        weights = weights_of(self, self._names)
         steps = reshape(input, 1, batch, shape[-1])
         _, h, c, _ = recurrent_layer(
             steps, reshaped[0], reshaped[1] if spec.cells else None, [weights], spec,
@@ -121,11 +117,7 @@ class RNNCellBase(Module):
         return h, None if c is None else reshape(c, *shape[:-1], spec.hidden)
 
     def extra_repr(self) -> str:
-        words = [str(self.input_size), str(self.hidden_size)]
-        if not self.bias:
-            words.append("bias=False")
-        if getattr(self, "nonlinearity", "tanh") != "tanh":
-            words.append(f"nonlinearity={self.nonlinearity}")
+        words = [str(self.input_size), str(self.hidden_size), *changed(self, bias=True, nonlinearity="tanh")]
         return ", ".join([*words, *words_of_equations(self.spec)])
 
 
@@ -226,6 +218,20 @@ class GRUCell(RNNCellBase):
         return self._step(input, [hx])[0]
 
 
+def register_weights(module: Module, spec: Recurrence, dtype: Any, *place: Any) -> Weights:
+    """Register the parameters of one direction; their names. place: the layer and whether reverse; none for a cell."""
+    kind, shapes = as_float_dtype(dtype), weight_shapes(spec)._asdict()
+    names = {field: parameter_name(field, *place) for field, shape in shapes.items() if shape}
+    for field, name in names.items():
+        module.register_parameter(name, Parameter(np.empty(shapes[field], kind)))
+    return Weights(*[names.get(field) for field in Weights._fields])
+
+
+def weights_of(module: Module, names: Weights) -> Weights:
+    """The parameters with these names."""
+    return Weights(*[None if name is None else getattr(module, name) for name in names])
+
+
 def init_weights(module: Module, names: Weights, spec: Recurrence, forget_bias: float | None) -> None:
     """Draw the parameters of one direction of a layer."""
     bound = 1 / math.sqrt(spec.hidden)
@@ -281,11 +287,12 @@ def pair_of_zoneout(name: str, mode: str, zoneout: Any) -> tuple[float, float]:
     return zoneout[0], zoneout[1]
 
 
-def words_of_equations(spec: Recurrence) -> list[str]:
+def words_of_equations(spec: Recurrence, algorithm: str = "auto") -> list[str]:
     """The options of the equations that differ from the defaults, for a repr."""
     defaults = {
         "clip": None, "clip_nan": False, "peephole": False, "coupled": False, "reset_after": True,
-        "zoneout": (0.0, 0.0), "recurrent_dropout": 0, "algorithm": "auto",
+        "zoneout": (0.0, 0.0), "recurrent_dropout": 0,
     }  # fmt: skip
     words = [f"{key}={getattr(spec, key)!r}" for key, default in defaults.items() if getattr(spec, key) != default]
+    words += [f"algorithm={algorithm!r}"] if algorithm != "auto" else []
     return [*words, "layer_norm=True"] if spec.norm else words

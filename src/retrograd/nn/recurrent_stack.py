@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from ..ops.dropout import dropout
-from ..ops.recurrent import recurrent_layer
-from ..ops.recurrent_arguments import checked_lengths
-from ..ops.recurrent_composed import draw_masks
-from ..ops.selection import masked_fill
+from ..ops.index.selection import masked_fill
+from ..ops.random.dropout import dropout
+from ..ops.recurrent.arguments import checked_lengths
+from ..ops.recurrent.composed import draw_masks
+from ..ops.recurrent.recurrent import recurrent_layer
 from ..recurrence import Recurrence, Weights, recurrence
 
-__all__ = ["Run", "check_number", "parameter_name", "run", "stack"]
+__all__ = ["Run", "parameter_name", "run", "stack"]
 
 # names of the fields of Weights in a state_dict, before "_l0" or "_l0_reverse"
 _NAMES = Weights(
@@ -27,17 +27,6 @@ def parameter_name(field: str, layer: int | None = None, reverse: bool = False) 
     """PyTorch's name of a parameter; field: a field of Weights; layer: None for a cell."""
     end = "" if layer is None else f"_l{layer}{'_reverse' if reverse else ''}"
     return f"{getattr(_NAMES, field)}{end}"
-
-
-def check_number(name: str, argument: str, value: Any) -> int:
-    """The value, an int of at least 1.
-
-    Raises:
-        ValueError: value is not such an int.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}: {argument}={value!r} must be an int of at least 1")
-    return value
 
 
 def stack(
@@ -66,6 +55,7 @@ class Run(NamedTuple):
     variational: float = 0.0  # of the input of each layer, with one mask for all steps
     residual: bool = False  # each layer adds its input to its output
     checkpoint: int | str | None = None  # as for ``recurrent_layer``
+    algorithm: str = "auto"  # likewise
     masks: dict[str, Any] | None = None  # masks drawn for earlier pieces of the sequence; None: the sequence is whole
 
 
@@ -90,12 +80,12 @@ def run(
                 drawn[f"variational{number}"] = mask
             x = x * mask
         masks = None
-        if options.training and not spec.fused:
+        if options.training and spec.draws:
             masks = draw_masks(x, spec, drawn.get(f"recurrent{number}"))
             drawn[f"recurrent{number}"] = masks and masks.recurrent
         y, h, c, states = recurrent_layer(
             x, h0[number], c0[number], own, spec, lengths, cells and number == last, masks, options.checkpoint,
-            options.name,
+            options.algorithm, options.name,
         )  # fmt: skip
         hn.append(h)
         if c is not None:

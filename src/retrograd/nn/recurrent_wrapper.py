@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from ..ops.dropout import dropout
 from ..ops.dtype import require_tensor
-from ..ops.join import cat, stack
-from ..ops.piecewise import where
-from ..ops.random import default_generator
-from ..ops.recurrent_arguments import checked_lengths
-from ..ops.selection import masked_fill
-from ..ops.shape import transpose
-from ..ops.splitting import unbind
+from ..ops.index.selection import masked_fill
+from ..ops.pointwise.piecewise import where
+from ..ops.random.dropout import dropout
+from ..ops.random.random import default_generator
+from ..ops.recurrent.arguments import checked_lengths
+from ..ops.shape.join import cat, stack
+from ..ops.shape.shape import transpose
+from ..ops.shape.splitting import unbind
+from .layer import changed
 from .module import Module
 from .recurrent_cell import RNNCellBase
 from .sequence_masks import masks_of, start_sequence
@@ -133,7 +134,7 @@ class Unroll(Module):
         return transpose(y, 0, 1) if self.batch_first else y, state
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{key}=True" for key in ("batch_first", "reverse") if getattr(self, key))
+        return ", ".join(changed(self, batch_first=False, reverse=False))
 
 
 def _begin(cell: Any) -> None:
@@ -339,8 +340,7 @@ class VariationalDropoutCell(_CellWrapper):
         return x * mask
 
     def extra_repr(self) -> str:
-        keys = ("drop_inputs", "drop_states", "drop_outputs")
-        return ", ".join(f"{key}={getattr(self, key)}" for key in keys if getattr(self, key))
+        return ", ".join(changed(self, drop_inputs=0, drop_states=0, drop_outputs=0))
 
 
 def _check_chance(name: str, label: str, p: Any) -> None:

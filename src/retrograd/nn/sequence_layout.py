@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..ops.packed_rows import PickRows, PlaceRows
-from ..ops.shape import reshape, transpose
+from ..ops.index.packed_rows import PickRows, PlaceRows
+from ..ops.shape.shape import reshape, transpose
 from .utils.rnn import PackedSequence
 
 __all__ = ["Layout", "time_first"]
@@ -51,9 +51,7 @@ class Layout(NamedTuple):
         return [state[:, self.packed.unsorted_indices] for state in states]
 
 
-def time_first(
-    name: str, input: Any, features: int, batch_first: bool, lengths: Any
-) -> tuple[Layout, Tensor, Any]:
+def time_first(name: str, input: Any, features: int, batch_first: bool, lengths: Any) -> tuple[Layout, Tensor, Any]:
     """The layout of input, input as a batch (T, N, features), and its lengths or None.
 
     Raises:

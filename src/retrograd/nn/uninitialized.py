@@ -113,10 +113,7 @@ class UninitializedParameter(Uninitialized, Parameter):
 class UninitializedBuffer(Uninitialized):
     """A buffer whose shape is not known yet; ``materialize`` turns it into an ordinary Tensor.
 
-    Raises:
-        TypeError: dtype is neither float32 nor float64.
-        RuntimeError: its shape is read.
-        ValueError: it is used.
+    It raises the same errors as an ``UninitializedParameter``.
     """
 
     __slots__ = ()

@@ -1,81 +1,48 @@
-"""What is differentiable: each operator's forward and backward side by side, one family a file.
+"""The differentiable operators, forward and backward side by side, a folder for each subject.
 
-Here are the functions of tensors, which ``retrograd`` offers and ``methods`` attaches to Tensor. What networks are made
-of (convolution, pooling, normalization, loss, dropout) is offered by ``nn.functional``. kernel_set chooses the kernels,
-dtype holds the element types, and gradients gives the engine what it adds and copies with.
+This package exports the functions of tensors, which ``methods`` attaches to Tensor; ``nn.functional`` exports those of
+networks (convolution, pooling, normalization, loss, dropout). kernel_set selects the kernels, dtype holds the element
+types, gradients gives the engine kernels for adding and copying.
 """
 
-import sys
+import types
 
-from . import gradients, methods  # noqa: F401  they attach themselves
-from .broadcasting import *
-from .cells import *
-from .comparison import *
-from .convolution_plan import exact_convolution
+from . import gradients, methods
+from .convolution.plan import exact_convolution
 from .creation import *
-from .diagonal import *
-from .einsum import *
-from .elementwise import *
-from .extremes import *
-from .gather import *
-from .indexing import *
-from .join import *
+from .index.gather import *
+from .index.indexing import *
+from .index.order import *
+from .index.search import *
+from .index.selection import *
 from .kernel_set import active_kernels, use_kernels
-from .matmul import *
-from .norms import *
-from .order import *
-from .pairs import *
-from .piecewise import *
-from .powers import *
-from .products import *
-from .random import *
-from .rearrange import *
-from .reduction import *
-from .rounding import *
-from .sampling import *
-from .scan import *
-from .search import *
-from .selection import *
-from .shape import *
-from .softmax import *
-from .splitting import *
-from .statistics import *
-from .transcendental import *
-from .trigonometry import *
+from .normalization.softmax import *
+from .pointwise.comparison import *
+from .pointwise.elementwise import *
+from .pointwise.piecewise import *
+from .pointwise.powers import *
+from .pointwise.rounding import *
+from .pointwise.transcendental import *
+from .pointwise.trigonometry import *
+from .product.einsum import *
+from .product.matmul import *
+from .product.pairs import *
+from .product.products import *
+from .random.random import *
+from .random.sampling import *
+from .recurrent.cells import *
+from .reduce.extremes import *
+from .reduce.norms import *
+from .reduce.reduction import *
+from .reduce.scan import *
+from .reduce.statistics import *
+from .shape.broadcasting import *
+from .shape.diagonal import *
+from .shape.join import *
+from .shape.rearrange import *
+from .shape.shape import *
+from .shape.splitting import *
 
-_FAMILIES = (
-    "broadcasting",
-    "cells",
-    "comparison",
-    "creation",
-    "diagonal",
-    "einsum",
-    "elementwise",
-    "gather",
-    "indexing",
-    "join",
-    "matmul",
-    "pairs",
-    "piecewise",
-    "powers",
-    "products",
-    "extremes",
-    "norms",
-    "order",
-    "random",
-    "rearrange",
-    "reduction",
-    "rounding",
-    "sampling",
-    "selection",
-    "shape",
-    "softmax",
-    "splitting",
-    "transcendental",
-    "trigonometry",
-    "scan",
-    "search",
-    "statistics",
-)
-__all__ = ["active_kernels", "exact_convolution", "use_kernels"]
-__all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
+__all__ = [
+    name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
+]

@@ -1,4 +1,4 @@
-"""New Tensors: from data, filled with one number, or counting."""
+"""New Tensors: from data, filled with a number, or counting."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from .diagonal import nearest_offset
 from .dtype import as_dtype, as_element, as_flag, as_int, as_real, float32, int64, is_number, whole
-from .shape import TOO_LONG, either, sizes
+from .shape.diagonal import nearest_offset
+from .shape.shape import TOO_LONG, sizes
 
 __all__ = [
     "arange",
@@ -40,7 +40,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 
     Raises:
         TypeError: the elements are not of a type that a Tensor can hold.
-        RuntimeError: a gradient is asked for integers or truth values.
+        RuntimeError: requires_grad is True for integers or truth values.
     """
     kind = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
@@ -49,7 +49,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 
 
 def as_tensor(data: Any, dtype: Any = None) -> Tensor:
-    """``data`` as a Tensor, which shares its memory and history where it can; see ``tensor``.
+    """``data`` as a Tensor that shares its memory and history if possible; see ``tensor``.
 
     Raises:
         TypeError: the elements are not of a type that a Tensor can hold.
@@ -61,12 +61,12 @@ def as_tensor(data: Any, dtype: Any = None) -> Tensor:
 
 
 def asarray(obj: Any, *, dtype: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """``obj`` as a Tensor: with ``copy`` in memory of its own, by default only where it must be.
+    """``obj`` as a Tensor: always copied if ``copy`` is True, by default only if necessary.
 
     Raises:
         TypeError: the elements are not of a type that a Tensor can hold.
-        ValueError: ``copy`` is False, and there is no other way.
-        RuntimeError: a gradient is asked for integers or truth values.
+        ValueError: ``copy`` is False, and a copy is necessary.
+        RuntimeError: requires_grad is True for integers or truth values.
     """
     copy = None if copy is None else as_flag("asarray", "copy", copy)
     found = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
@@ -82,7 +82,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """A Tensor that shares the memory of ``array``.
 
     Raises:
-        TypeError: this is no ndarray, or not of float32, float64, int64 or bool.
+        TypeError: array is not an ndarray, or not of float32, float64, int64 or bool.
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(
@@ -92,12 +92,12 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def full(size: int | tuple[int, ...], fill_value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A Tensor of shape ``size`` filled with one number, whose type decides where ``dtype`` does not.
+    """A Tensor of shape ``size`` filled with one number, in the number's type if ``dtype`` is None.
 
     Raises:
-        ValueError: the number is beyond the type.
+        ValueError: the number does not fit the type.
     """
-    shape = sizes((size,))
+    shape = sizes("full", "size", (size,))
     kind = as_dtype(dtype or type(fill_value))
     number = as_element("full", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
     return Tensor(np.full(shape, number), requires_grad, kind)
@@ -105,39 +105,39 @@ def full(size: int | tuple[int, ...], fill_value: float, dtype: Any = None, requ
 
 def zeros(*extents: Any, size: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """A Tensor of shape ``extents``, or by name ``size``, filled with 0."""
-    return Tensor(np.zeros(sizes(either("zeros", "size", extents, size)), as_dtype(dtype)), requires_grad)
+    return Tensor(np.zeros(sizes("zeros", "size", extents, size), as_dtype(dtype)), requires_grad)
 
 
 def ones(*extents: Any, size: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """A Tensor of shape ``extents``, or by name ``size``, filled with 1."""
-    return Tensor(np.ones(sizes(either("ones", "size", extents, size)), as_dtype(dtype)), requires_grad)
+    return Tensor(np.ones(sizes("ones", "size", extents, size), as_dtype(dtype)), requires_grad)
 
 
 def empty(*extents: Any, size: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """A Tensor of shape ``extents``, or by name ``size``, with whatever numbers its memory holds."""
-    return Tensor(np.empty(sizes(either("empty", "size", extents, size)), as_dtype(dtype)), requires_grad)
+    """A Tensor of shape ``extents``, or by name ``size``, uninitialized."""
+    return Tensor(np.empty(sizes("empty", "size", extents, size), as_dtype(dtype)), requires_grad)
 
 
 def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of input's shape, and of its type where ``dtype`` is None."""
+    """Zeros of input's shape, and of its type if ``dtype`` is None."""
     return Tensor(np.zeros_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones of input's shape, and of its type where ``dtype`` is None."""
+    """Ones of input's shape, and of its type if ``dtype`` is None."""
     return Tensor(np.ones_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A Tensor of input's shape, and of its type where ``dtype`` is None, with whatever numbers its memory holds."""
+    """A Tensor of input's shape, and of its type if ``dtype`` is None, uninitialized."""
     return Tensor(np.empty_like(input.array, as_dtype(dtype or input.array.dtype)), requires_grad)
 
 
 def full_like(input: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """One number in input's shape, and in its type where ``dtype`` is None.
+    """One number in input's shape, and in its type if ``dtype`` is None.
 
     Raises:
-        ValueError: the number is beyond the type.
+        ValueError: the number does not fit the type.
     """
     kind = as_dtype(dtype or input.array.dtype)
     number = as_element("full_like", "fill_value", fill_value, kind) if is_number(fill_value) else fill_value
@@ -160,10 +160,10 @@ def eye(n: int, m: int | None = None, dtype: Any = float32, requires_grad: bool 
 def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:
     """start, start + step, ... up to but not including ``end``; ``arange(n)`` counts from 0.
 
-    int64 if all three are ints, otherwise float32. With an integer ``dtype``, their fractions are cut off first.
+    int64 if all three are ints, otherwise float32. For an integer ``dtype``, they are truncated first.
 
     Raises:
-        ValueError: the step is 0 or leads away from ``end``, or is too small for any memory, or an int is no int64.
+        ValueError: the step is 0 or leads away from ``end``, or is too small for any memory, or an int exceeds int64.
     """
     if end is None:
         start, end = 0, start
@@ -174,16 +174,16 @@ def arange(start: float, end: float | None = None, step: float = 1, dtype: Any =
         step = whole("arange", "step", step)
     if step == 0 or (end - start) * step < 0:
         raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
-    if not (end - start) // step < TOO_LONG:  # np.arange itself may then be empty
-        raise ValueError(f"arange: from start={start} to end={end} by step={step} no memory holds all")
+    if not (end - start) // step < TOO_LONG:  # np.arange may return an empty array
+        raise ValueError(f"arange: from start={start} to end={end} by step={step} is too long for any memory")
     array = np.arange(start, end, step)
     return Tensor(array, dtype=as_dtype(dtype or (int64 if array.dtype.kind == "i" else float32)))
 
 
 def linspace(start: float, end: float, steps: int, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """``steps`` numbers at equal distances from ``start`` to ``end``, both included.
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both included.
 
-    With an integer ``dtype``, the fractions of the ends are cut off first, and then those of the results.
+    For an integer ``dtype``, the ends are truncated first, then the results.
 
     Raises:
         TypeError: ``steps`` is not an int.
@@ -195,9 +195,9 @@ def linspace(start: float, end: float, steps: int, dtype: Any = float32, require
 def logspace(
     start: float, end: float, steps: int, base: float = 10.0, dtype: Any = float32, requires_grad: bool = False
 ) -> Tensor:
-    """``steps`` numbers from base ** start to base ** end, each the one before times the same factor.
+    """base ** ``linspace(start, end, steps)``.
 
-    With an integer ``dtype``, the fractions of the ends are cut off first, and then those of the results.
+    For an integer ``dtype``, the ends are truncated first, then the results.
 
     Raises:
         TypeError: ``steps`` is not an int.
@@ -207,13 +207,13 @@ def logspace(
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
-    """The places (2, K), row by row, of the lower triangle of a matrix (row, col) up to the diagonal ``offset``."""
+    """The indices (2, K), row by row, of the lower triangle of a matrix (row, col) up to the diagonal ``offset``."""
     offset = nearest_offset("tril_indices", "offset", offset, row, col)
     return wrap(np.array(np.tril_indices(row, offset, col), as_dtype(dtype)))
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
-    """The places (2, K), row by row, of the upper triangle of a matrix (row, col) from the diagonal ``offset`` on."""
+    """The indices (2, K), row by row, of the upper triangle of a matrix (row, col) from the diagonal ``offset`` on."""
     offset = nearest_offset("triu_indices", "offset", offset, row, col)
     return wrap(np.array(np.triu_indices(row, offset, col), as_dtype(dtype)))
 

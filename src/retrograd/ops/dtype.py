@@ -1,7 +1,7 @@
-"""Element types: the cast operator, and which type two operands meet in (PyTorch's promotion rules).
+"""Element types: the cast operator, PyTorch's promotion rules, and checks of operands.
 
-Truth values < integers < floating point: the higher category decides, within a category the wider type; a Python
-number never changes a tensor's type within its category, nor does a 0-d tensor one with axes.
+bool < int64 < floating point: the higher category decides, then the wider type. Within a category a Python number never
+changes a tensor's type, nor does a 0-d tensor that of one with axes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arguments import as_flag as as_flag  # offered here to all others
+from ..engine.arguments import as_flag as as_flag  # for the files of ops
 from ..engine.arguments import shown
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
@@ -52,28 +52,20 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """One of the four element types of a Tensor.
-
-    Raises:
-        TypeError: ``dtype`` is none of them.
-    """
+    """``dtype`` as one of a Tensor's four element types; TypeError if it is none of them."""
     if dtype is float:
         return float32
     try:
         found = np.dtype(dtype) if dtype is not None else None
     except TypeError:
         found = None
-    if found is None or found not in _ALLOWED:  # NumPy reads None as float64
+    if found is None or found not in _ALLOWED:  # for NumPy, None is float64
         raise TypeError(f"dtype={dtype!r} is not an element type of a Tensor; choose float32, float64, int64 or bool")
     return found
 
 
 def require_tensor(name: str, x: Any, label: str = "input") -> None:
-    """Refuse anything but a Tensor; ``label`` is what the caller calls x.
-
-    Raises:
-        TypeError: x is no Tensor.
-    """
+    """TypeError unless x is a Tensor; ``label`` is its name in the caller."""
     if not isinstance(x, Tensor):
         raise TypeError(
             f"{name}: {label} is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
@@ -81,21 +73,13 @@ def require_tensor(name: str, x: Any, label: str = "input") -> None:
 
 
 def require_number(name: str, x: Any, label: str = "input") -> None:
-    """Refuse anything but a Tensor of numbers; ``label`` is what the caller calls x.
-
-    Raises:
-        TypeError: x is no Tensor or holds truth values.
-    """
+    """TypeError unless x is a Tensor of numbers, not bool."""
     if not isinstance(x, Tensor) or x.array.dtype.kind == "b":
         require_float(name, x, label)
 
 
 def require_float(name: str, x: Any, label: str = "input") -> None:
-    """Refuse anything but a floating-point Tensor; ``label`` is what the caller calls x.
-
-    Raises:
-        TypeError: x is no Tensor or holds integers or truth values.
-    """
+    """TypeError unless x is a floating-point Tensor."""
     if isinstance(x, Tensor):
         if x.array.dtype.kind == "f":
             return
@@ -103,18 +87,25 @@ def require_float(name: str, x: Any, label: str = "input") -> None:
     require_tensor(name, x, label)
 
 
-def as_float(name: str, x: Any, label: str = "input") -> Tensor:
-    """x, in float32 if it holds integers or truth values; ``label`` is what the caller calls x.
+def kind_of(value: Any) -> str:
+    """A Tensor's element type, or the class of anything else, for messages."""
+    return str(value.array.dtype) if isinstance(value, Tensor) else type(value).__name__
 
-    Raises:
-        TypeError: x is no Tensor.
-    """
+
+def require_int64(name: str, x: Any, label: str = "input") -> None:
+    """TypeError unless x is an int64 Tensor."""
+    if not isinstance(x, Tensor) or x.array.dtype != int64:
+        raise TypeError(f"{name}: {label} is {kind_of(x)}, needs an int64 Tensor")
+
+
+def as_float(name: str, x: Any, label: str = "input") -> Tensor:
+    """x, in float32 if it holds int64 or bool; TypeError unless it is a Tensor."""
     require_tensor(name, x, label)
     return x if x.array.dtype.kind == "f" else cast(x, float32)
 
 
 def are_floats(x: Any, y: Any) -> bool:
-    """Whether both are floating-point Tensors of one type, as nearly always."""
+    """Whether both are floating-point Tensors of one type, the usual case."""
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
         return dtype is y.array.dtype and dtype.kind == "f"
@@ -122,12 +113,9 @@ def are_floats(x: Any, y: Any) -> bool:
 
 
 def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tensor, ...]:
-    """The operands, under the caller's names for them, in the floating-point type in which they meet.
+    """The operands, by their names in the caller, promoted to a floating-point type; TypeError if there is none.
 
-    integers: operands of which none is floating-point are welcome and become float32.
-
-    Raises:
-        TypeError: an operand is no Tensor, or they do not meet in a floating-point type.
+    integers: operands without a floating-point one are allowed and become float32.
     """
     for label, x in operands.items():
         require_tensor(name, x, label)
@@ -139,23 +127,15 @@ def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tenso
 
 
 def whole(name: str, label: str, number: Any) -> int:
-    """A number as integers take it, without its fraction.
-
-    Raises:
-        ValueError: it is NaN or beyond int64.
-    """
+    """A number truncated to an int; ValueError if it is NaN or does not fit int64."""
     exact = number.item() if isinstance(number, np.generic) else number
     if -(2**63) <= exact < 2**63:
         return int(exact)
-    raise ValueError(f"{name}: {label}={shown(number)} is no int64; convert the integers with .float()")
+    raise ValueError(f"{name}: {label}={shown(number)} does not fit int64; convert the integers with .float()")
 
 
 def as_real(name: str, label: str, number: Any) -> float:
-    """A number as a float.
-
-    Raises:
-        ValueError: it is an int larger than any float.
-    """
+    """A number as a float; ValueError if it is an int larger than any float."""
     try:
         return float(number)
     except OverflowError:
@@ -165,11 +145,7 @@ def as_real(name: str, label: str, number: Any) -> float:
 
 
 def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """A number as an array of ``dtype`` without axes; integers take it without its fraction.
-
-    Raises:
-        ValueError: it is NaN or beyond int64 among integers, or an int larger than any float.
-    """
+    """A number as a 0-d array of ``dtype``, truncated for integers; raises as ``as_real`` or ``whole``."""
     if dtype.kind == "f":
         number = as_real(name, label, number)
     elif dtype.kind == "i":
@@ -178,11 +154,7 @@ def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.n
 
 
 def as_int(name: str, label: str, value: Any) -> int:
-    """An int, also of NumPy or of a Tensor.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """``value``, an int of Python, NumPy or a Tensor, as an int; TypeError otherwise."""
     try:
         return operator.index(value)
     except TypeError:
@@ -190,20 +162,13 @@ def as_int(name: str, label: str, value: Any) -> int:
 
 
 def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integers: bool = False) -> None:
-    """Refuse operands that are not floating-point Tensors of one type, or both int64 where ``integers`` are welcome.
-
-    Raises:
-        TypeError: naming both types.
-    """
+    """TypeError unless both are floating-point Tensors of one type, or both int64 where ``integers`` are allowed."""
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
         if dtype is y.array.dtype and dtype.kind == "f":
             return
     for label, value in ((first, x), (second, y)):
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name}: {label} is {type(value).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
-            )
+        require_tensor(name, value, label)
     if x.array.dtype != y.array.dtype or x.array.dtype.kind not in ("fi" if integers else "f"):
         allowed = "float32, both float64 or both int64" if integers else "float32 or both float64"
         raise TypeError(
@@ -218,11 +183,7 @@ def are_integers(*values: Any) -> bool:
 
 
 def require_factor(name: str, label: str, factor: Any, dtype: np.dtype[Any]) -> None:
-    """Refuse what does not scale a Tensor of ``dtype``.
-
-    Raises:
-        TypeError: it is no number, or has a floating-point type where ``dtype`` has not.
-    """
+    """TypeError unless ``factor`` is a number, and not a floating-point one where ``dtype`` is an integer type."""
     if not is_number(factor):
         raise TypeError(f"{name}: {label} is {type(factor).__name__}, needs a number")
     if dtype.kind != "f" and isinstance(factor, (float, np.floating)):
@@ -235,11 +196,9 @@ def is_number(value: Any) -> bool:
 
 
 def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, Tensor]:
-    """Both operands, one of them perhaps a Python number, as Tensors of one type; ``second`` is y's name.
+    """Both operands, one of them perhaps a number, as Tensors of one type; ``second`` is y's name in the caller.
 
-    Raises:
-        TypeError: an operand is neither a Tensor nor a number, or both are numbers.
-        ValueError: a number is beyond the type.
+    TypeError if an operand is neither a Tensor nor a number, or both are numbers; ValueError if a number does not fit.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = meeting(x.array, y.array)
@@ -263,7 +222,7 @@ def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, T
 
 
 def meeting(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:
-    """The type in which arrays meet: one without axes counts by its category alone, if any has axes."""
+    """The promoted type of arrays; beside arrays with axes, a 0-d one counts by its category only."""
     for y in others:
         if y.dtype is not x.dtype:
             break
@@ -276,8 +235,8 @@ def meeting(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:
             widest[group] = dtype
     if len(widest) == 1:
         return next(iter(widest.values()))
-    axes, none = widest[True], widest[False]
-    return none if _CATEGORY[none.kind] > _CATEGORY[axes.kind] else axes
+    axes, scalar = widest[True], widest[False]
+    return scalar if _CATEGORY[scalar.kind] > _CATEGORY[axes.kind] else axes
 
 
 def _rank(dtype: np.dtype[Any]) -> tuple[int, int]:
@@ -285,7 +244,7 @@ def _rank(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def with_number(dtype: np.dtype[Any], number: Any) -> np.dtype[Any]:
-    """The type in which a tensor of ``dtype`` meets a Python number."""
+    """The promoted type of a tensor of ``dtype`` and a Python number."""
     if dtype.kind == "f" or isinstance(number, (bool, np.bool_)):
         return dtype
     if isinstance(number, (int, np.integer)):

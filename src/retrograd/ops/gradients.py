@@ -1,4 +1,4 @@
-"""Gives the engine kernels for what it does itself with large gradients: it adds and copies them."""
+"""Kernels for the engine, which adds and copies large gradients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from ..engine import arithmetic as plain
 from .kernel_set import kernels
 
-_LARGE = 65536  # elements: below, NumPy is done before a second thread has begun
+_LARGE = 65536  # elements: below, NumPy finishes before a second thread starts
 
 
 def _add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -16,16 +16,16 @@ def _add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _copy(x: np.ndarray) -> np.ndarray:
-    """The same numbers in an array of their own."""
+    """A copy of x."""
     if x.size < _LARGE:
         return plain.copy(x)
-    y = np.empty(x.shape, x.dtype) if 0 in x.strides else np.empty_like(x)  # a sum's gradient is x repeated
+    y = np.empty(x.shape, x.dtype) if 0 in x.strides else np.empty_like(x)  # broadcast, like the gradient of a sum
     kernels.copy(y, x)
     return y
 
 
 def _worthwhile(x: np.ndarray) -> bool:
-    # a broadcast array has to be spread out first, which is a copy already
+    # a broadcast array would have to be copied first
     return x.size >= _LARGE and x.dtype.char in "fd" and 0 not in x.strides
 
 

@@ -1,8 +1,7 @@
-"""Methods that change a tensor in its memory: ``x.add_(y)``, ``x += y``, ``x.relu_()``, ``x.copy_(y)``.
+"""In-place methods: ``x.add_(y)``, ``x += y``, ``x.relu_()``, ``x.copy_(y)``.
 
 Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory
-and sees to the graph. As there: a leaf that requires a gradient changes only while nothing is recorded, and a backward
-that needs the old values refuses to run and says which line saved and which line changed them.
+and updates the graph. See there for leaves that require gradients, and for backwards that need the old values.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import numpy as np
 
 from ..engine.inplace import Replaced, modify
 from ..engine.tensor import Tensor, wrap
-from . import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
-from .broadcasting import expand
 from .dtype import as_element, as_real, cast, is_number, require_tensor
+from .pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
+from .shape.broadcasting import expand
 
 # operators whose result has the shape and type of their first tensor
 UNARY: dict[Any, tuple[str, ...]] = {
@@ -40,8 +39,8 @@ UNARY: dict[Any, tuple[str, ...]] = {
 def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None) -> Callable[..., Tensor]:
     """The in-place form of an operator whose result has the shape of its first argument.
 
-    name: what messages call it; by default the operator's name and an underscore.
-    ufunc: NumPy's form of an operator of two operands, for changes without history.
+    name: for messages; by default the operator's name and an underscore
+    ufunc: the NumPy function of a binary operator, for changes that are not recorded
     """
     operator = name or f"{function.__name__}_"
 
@@ -64,7 +63,7 @@ def in_place(function: Callable[..., Tensor], name: str = "", ufunc: Any = None)
 
 
 def zero_(input: Tensor) -> Tensor:
-    """Set every element to 0; the gradient to what was there is 0.
+    """Set every element to 0; the gradient to the old values is 0.
 
     Raises: as ``engine.modify``.
     """
@@ -72,28 +71,27 @@ def zero_(input: Tensor) -> Tensor:
 
 
 def fill_(input: Tensor, value: Any) -> Tensor:
-    """Set every element to ``value``, a number or a tensor with one element; the gradient to what was there is 0.
+    """Set every element to ``value``, a number or a tensor with one element; the gradient to the old values is 0.
 
     Raises:
-        TypeError: ``value`` is no number and no such tensor. And as ``engine.modify``.
+        TypeError: ``value`` is neither of these. And as ``engine.modify``.
     """
     if isinstance(value, Tensor) and value.array.size == 1:
         return _copy("fill_", input, value if not value.array.ndim else value.reshape(()))
     if not is_number(value):
-        what = f"a tensor of shape {value.array.shape}" if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"fill_: value is {what}, needs a number or a tensor with one element; copy_ takes others")
+        kind = f"a tensor of shape {value.array.shape}" if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"fill_: value is {kind}, needs a number or a tensor with one element; copy_ takes others")
     return _fill("fill_", input, value)
 
 
 def copy_(input: Tensor, src: Tensor) -> Tensor:
-    """Set the elements to those of ``src``, which is broadcast and converted; its gradient flows there.
+    """Set the elements to those of ``src``, broadcast and converted; the gradient goes to ``src``.
 
     Raises:
-        TypeError: ``src`` is no Tensor.
+        TypeError: ``src`` is not a Tensor.
         ValueError: ``src`` does not broadcast to the shape of input. And as ``engine.modify``.
     """
-    if not isinstance(src, Tensor):
-        raise TypeError(f"copy_: src is {type(src).__name__}, needs a Tensor; make one with retrograd.tensor(src)")
+    require_tensor("copy_", src, "src")
     return _copy("copy_", input, src)
 
 
@@ -110,7 +108,7 @@ def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
 def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
     shape, dtype = input.array.shape, input.array.dtype
     if not _broadcasts(src.array.shape, shape):
-        raise ValueError(f"{operator}: src.shape={src.array.shape} does not broadcast to x.shape={shape}")
+        raise ValueError(f"{operator}: src.shape={src.array.shape} does not broadcast to input.shape={shape}")
     return modify(
         input,
         operator,
@@ -121,24 +119,24 @@ def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
 
 
 def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """value in ``dtype``, unless that would be a lower kind of number."""
+    """``value`` in ``dtype``; TypeError if that is a lower category."""
     if value.array.dtype == dtype:
         return value
     if "bif".index(value.array.dtype.kind) > "bif".index(dtype.kind):
         raise TypeError(
-            f"{operator}: the result is {value.array.dtype}, which x of {dtype} cannot hold; convert x first, for "
-            "example with x.float()"
+            f"{operator}: the result is {value.array.dtype}, which input of {dtype} cannot hold; convert input first, "
+            "for example with input.float()"
         )
     return cast(value, dtype)
 
 
 def _fits(array: np.ndarray, other: Any) -> bool:
-    """Whether NumPy may compute array op other in the array: one type, and the array's shape."""
+    """Whether NumPy can compute ``array op other`` in place: one type, and the shape of array."""
     if array.dtype.kind != "f":
         return False
     if isinstance(other, Tensor):
         return other.array.dtype == array.dtype and _broadcasts(other.array.shape, array.shape)
-    return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub refuses those
+    return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub refuses bool
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

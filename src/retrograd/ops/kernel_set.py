@@ -1,7 +1,7 @@
-"""Which kernels the operators run on: ``compiled`` (fast) or ``textbook`` (plain NumPy that says what it means).
+"""The active set of kernels: ``compiled`` (fast) or ``textbook`` (plain NumPy).
 
-Operators call ``kernels.conv(...)``; the name is looked up in the active set when it is first used and kept until
-the set changes. Neither set is imported before that, so ``import retrograd`` loads no compiler.
+Operators call ``kernels.conv(...)``; the name is looked up in the active set on its first use and cached until the set
+changes. No set is imported before that, so ``import retrograd`` does not load the compiler.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..geometry import Window
 
 _PACKAGES = {"compiled": "retrograd.kernels", "textbook": "retrograd.textbook"}
 
-# algorithms of the textbook set that a network or one of its windows can name, each a module with these kernels
+# algorithms of convolution in the textbook set, each a module with these kernels
 _ALGORITHMS = "retrograd.textbook.algorithms"
 ALGORITHMS = ("singa", "mxnet", "pytorch", "numpy_ml")
 _CONVOLUTION = ("conv", "conv_input_grad", "conv_weight_grad")
@@ -28,24 +28,24 @@ class KernelSet:
     _convolution = "auto"
 
     def __getattr__(self, name: str) -> Any:
-        # runs only for a name that is not in __dict__ yet
+        # called only for names not yet in __dict__
         if name.startswith("__"):
             raise AttributeError(name)
         package = _PACKAGES[KernelSet._active]
         if KernelSet._convolution != "auto" and name in _CONVOLUTION:
             package = f"{_ALGORITHMS}.{KernelSet._convolution}"
-        way_out = "use_kernels('textbook') runs on plain NumPy instead"
+        hint = "use_kernels('textbook') runs on plain NumPy instead"
         try:
             module = importlib.import_module(package)
         except ImportError as error:
             raise ImportError(
-                f"the kernel set {KernelSet._active!r} ({package}) cannot be imported: {error}; {way_out}"
+                f"the kernel set {KernelSet._active!r} ({package}) cannot be imported: {error}; {hint}"
             ) from error
         try:
             kernel = getattr(module, name)
         except AttributeError as error:
             raise AttributeError(
-                f"the kernel set {KernelSet._active!r} ({package}) has no kernel {name!r}: {error}; {way_out}"
+                f"the kernel set {KernelSet._active!r} ({package}) has no kernel {name!r}: {error}; {hint}"
             ) from error
         self.__dict__[name] = kernel
         return kernel
@@ -55,16 +55,16 @@ kernels = KernelSet()
 
 
 class use_kernels:  # noqa: N801  a function to its callers, a class so that "with" can restore
-    """Run every operator on the kernel set ``name`` from now on; as a context manager, until the block ends.
+    """Run all operators on the kernel set ``name`` from now on; in a ``with``, until the block ends.
 
     name: "compiled" (the default set, Numba) or "textbook" (plain NumPy). Both have the same kernels.
-    convolution: how the textbook set computes convolutions and their gradients: "auto" (plainly, tap by tap), or as
-        "singa", "mxnet", "pytorch" or "numpy_ml" do. A layer that names an algorithm of its own keeps it.
+    convolution: the textbook set's algorithm for convolutions and their gradients: "auto" (tap by tap), or "singa",
+        "mxnet", "pytorch" or "numpy_ml". A layer that sets its own algorithm keeps it.
 
-    The setting holds for the whole process, not for one thread.
+    The setting is for the whole process, not for one thread.
 
     Raises:
-        ValueError: ``name`` is not a kernel set, ``convolution`` is not one of these algorithms, or one is named for
+        ValueError: ``name`` is not a kernel set, ``convolution`` is not one of these algorithms, or one is given with
             the compiled set.
 
     >>> import retrograd
@@ -109,10 +109,9 @@ def _activate(name: str, convolution: str) -> None:
 
 
 def convolution_kernel(name: str, window: Window) -> Any:
-    """``kernels.<name>`` for a window that names its algorithm.
+    """``kernels.<name>``, or its namesake in the textbook algorithm that the window asks for.
 
-    An algorithm of the textbook set runs whichever set is active. Of the names of the compiled set (such as "winograd")
-    that set makes what it can; they say how fast and not what, so the textbook set computes plainly.
+    The compiled set's algorithms (such as "winograd") mean nothing to the textbook set, which computes tap by tap.
     """
     if window.algorithm in ALGORITHMS:
         return getattr(importlib.import_module(f"{_ALGORITHMS}.{window.algorithm}"), name)
@@ -120,14 +119,14 @@ def convolution_kernel(name: str, window: Window) -> Any:
 
 
 def exact(name: str) -> Any:
-    """The kernel of the textbook set, whichever is active: its text is exact for integers, which no other has."""
+    """The textbook kernel, whichever set is active: only that set computes integers, and exactly."""
     return getattr(importlib.import_module(_PACKAGES["textbook"]), name)
 
 
 def compile_ahead(kernels: Sequence[str]) -> None:
-    """Let the active set compile these float32 kernels now, on all cores, rather than one by one when first used."""
+    """Compile these float32 kernels of the active set now, on all cores, instead of one by one on first use."""
     if kernels and KernelSet._active == "compiled":
-        from ..kernels.precompile import compile_ahead
+        from ..kernels.machine.precompile import compile_ahead
 
         compile_ahead(kernels)
 
@@ -138,5 +137,5 @@ def active_kernels() -> str:
 
 
 def kernel_setting() -> tuple[str, str]:
-    """What use_kernels takes to get back to where it is now: the active set, and its algorithm of convolution."""
+    """The current arguments of use_kernels: the active set and its algorithm of convolution."""
     return KernelSet._active, KernelSet._convolution

@@ -1,6 +1,6 @@
-"""Gives Tensor its operators and methods: each is a function of this package under PyTorch's method name.
+"""Attaches operators and methods to Tensor, under PyTorch's names.
 
-Every public function of a family of ``FAMILIES`` is a method; what has another name or form as a method stands below.
+Every public function of the files in ``FAMILIES`` is a method; methods with another name or form are listed below.
 """
 
 from __future__ import annotations
@@ -10,40 +10,24 @@ from typing import Any
 from ..absent import attach_to_class
 from ..engine.tensor import Tensor
 from ..formulas import PRIMITIVES
-from . import (
-    assignment,
-    broadcasting,
+from . import creation, inplace
+from .dtype import bool_, cast, float32, float64, int64, is_number
+from .index import assignment, gather, indexing, order, search, selection
+from .normalization import softmax
+from .pointwise import (
     comparison,
-    creation,
-    diagonal,
     elementwise,
-    extremes,
-    gather,
-    indexing,
-    inplace,
-    matmul,
-    norms,
-    order,
     piecewise,
     pointwise,
     powers,
-    products,
-    randomize,
-    rearrange,
-    reduction,
     rounding,
-    scan,
-    search,
-    selection,
-    shape,
-    softmax,
-    splitting,
-    statistics,
     transcendental,
     trigonometry,
-    windows,
 )
-from .dtype import bool_, cast, float32, float64, int64, is_number
+from .product import matmul, products
+from .random import randomized as randomize
+from .reduce import extremes, norms, reduction, scan, statistics
+from .shape import broadcasting, diagonal, rearrange, shape, splitting, windows
 
 
 def _reflected(function: Any) -> Any:
@@ -57,7 +41,7 @@ def _reflected(function: Any) -> Any:
 
 def _comparison(function: Any) -> Any:
     def operator(x: Tensor, other: Any) -> Any:
-        # anything else: Python tries the reflected comparison, and "x == None" is False
+        # otherwise Python tries the reflected comparison; "x == None" is False
         return function(x, other) if isinstance(other, Tensor) or is_number(other) else NotImplemented
 
     operator.__name__ = f"__{function.__name__}__"
@@ -81,7 +65,7 @@ def _double(x: Tensor) -> Tensor:
 
 
 def _long(x: Tensor) -> Tensor:
-    """x as int64; fractions are cut off."""
+    """x as int64, truncated."""
     return cast(x, int64)
 
 
@@ -132,40 +116,27 @@ FAMILIES = (
     statistics,
 )
 
+# operators of two operands, and those with a number on the left
+_BINARY = {
+    "add": elementwise.add,
+    "sub": elementwise.sub,
+    "mul": elementwise.mul,
+    "truediv": elementwise.div,
+    "pow": powers.pow,
+    "mod": rounding.remainder,
+    "floordiv": rounding.floor_divide,
+    "and": comparison.bitwise_and,
+    "or": comparison.bitwise_or,
+    "xor": comparison.bitwise_xor,
+}
 METHODS: dict[str, Any] = {
-    "__add__": elementwise.add,
-    "__radd__": _reflected(elementwise.add),
-    "__sub__": elementwise.sub,
-    "__rsub__": _reflected(elementwise.sub),
-    "__mul__": elementwise.mul,
-    "__rmul__": _reflected(elementwise.mul),
-    "__truediv__": elementwise.div,
-    "__rtruediv__": _reflected(elementwise.div),
     "__neg__": elementwise.neg,
-    "__pow__": powers.pow,
-    "__rpow__": _reflected(powers.pow),
-    "__mod__": rounding.remainder,
-    "__rmod__": _reflected(rounding.remainder),
-    "__floordiv__": rounding.floor_divide,
-    "__rfloordiv__": _reflected(rounding.floor_divide),
     "__abs__": rounding.abs,
     "__pos__": elementwise.positive,
     "__invert__": comparison.bitwise_not,
-    "__and__": comparison.bitwise_and,
-    "__rand__": _reflected(comparison.bitwise_and),
-    "__or__": comparison.bitwise_or,
-    "__ror__": _reflected(comparison.bitwise_or),
-    "__xor__": comparison.bitwise_xor,
-    "__rxor__": _reflected(comparison.bitwise_xor),
     "__matmul__": matmul.matmul,
     "__getitem__": indexing.getitem,
     "__iter__": indexing.iterate,
-    "__eq__": _comparison(comparison.eq),
-    "__ne__": _comparison(comparison.ne),
-    "__lt__": _comparison(comparison.lt),
-    "__le__": _comparison(comparison.le),
-    "__gt__": _comparison(comparison.gt),
-    "__ge__": _comparison(comparison.ge),
     "view": shape.reshape,
     "unfold": windows.sliding,
     "bincount": search.bincount,
@@ -178,6 +149,10 @@ METHODS: dict[str, Any] = {
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
 }
+for _name, _function in _BINARY.items():
+    METHODS[f"__{_name}__"], METHODS[f"__r{_name}__"] = _function, _reflected(_function)
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    METHODS[f"__{_name}__"] = _comparison(getattr(comparison, _name))
 METHODS.update(inplace.METHODS)
 METHODS.update(assignment.METHODS)
 METHODS.update(randomize.METHODS)
@@ -196,6 +171,6 @@ def _normal_cdf(x: Tensor) -> Tensor:
 # what the primitives of formulas mean on Tensors
 pointwise.on_tensors.update({name: METHODS[name] for name in PRIMITIVES if name in METHODS})
 pointwise.on_tensors.update(where=piecewise.where, exp_negative=transcendental.exp, normal_cdf=_normal_cdf)
-pointwise.on_tensors.update(full_like=creation.full_like)
+pointwise.on_tensors.update(full_like=creation.full_like, nearest=rounding.round)
 Tensor.__primitive__ = staticmethod(pointwise.apply_primitive)  # type: ignore[attr-defined]
 attach_to_class(Tensor, "torch.Tensor")

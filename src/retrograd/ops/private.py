@@ -1,4 +1,4 @@
-"""Integers and truth values that a backward will read, as arrays that nobody else can change."""
+"""Indices and masks for a backward, as arrays that nobody else can change."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .kernel_set import kernels
 
 __all__: list[str] = []
 
-_LARGE = 1 << 12  # elements: from here on, several threads copy in less time than NumPy
+_LARGE = 1 << 12  # elements: from here on several threads copy faster than NumPy
 
 
 def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:
-    """A copy of ``array``, which the user holds too; itself where no backward will follow.
+    """A copy of ``array``, which the user holds too; ``array`` itself unless ``recorded``.
 
-    Places are checked in forward and trusted from there on, while ``tensor.numpy()`` lets anybody change them without a
-    trace. So what is given to the user, or comes from him, is not what is saved.
+    Indices are checked in the forward pass and trusted afterwards, but ``tensor.numpy()`` lets users change them
+    unnoticed. So arrays that come from the user or go to him are not saved.
     """
     if not recorded:
         return array

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..entries import Check, check_table, count, number
-from ._scheduler import FunctionScheduler, LRScheduler, require_count
+from ._scheduler import FunctionScheduler, GradualScheduler, require_count
 from .optimizer import Optimizer, require_number
 
 Function = Callable[[int], float]
@@ -49,7 +49,7 @@ class MultiplicativeLR(FunctionScheduler):
         return [rate * function(self.last_epoch) for function, rate in zip(self.lr_lambdas, rates, strict=True)]
 
 
-class StepLR(LRScheduler):
+class StepLR(GradualScheduler):
     """lr = base * gamma**(t // step_size)
 
     Raises:
@@ -71,11 +71,8 @@ class StepLR(LRScheduler):
             return self._current()
         return self._scaled(self.gamma)
 
-    def _closed_form(self) -> list[float]:
-        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
 
-
-class MultiStepLR(LRScheduler):
+class MultiStepLR(GradualScheduler):
     """lr = base * gamma**(number of milestones <= t); one listed twice counts twice
 
     Raises:
@@ -101,16 +98,12 @@ class MultiStepLR(LRScheduler):
             return self._current()
         return self._scaled(self.gamma ** self.milestones[self.last_epoch])
 
-    def _closed_form(self) -> list[float]:
-        reached = sum(times for milestone, times in self.milestones.items() if milestone <= self.last_epoch)
-        return [base * self.gamma**reached for base in self.base_lrs]
-
 
 def _milestones(name: str, value: Any) -> Counter[int]:
     return Counter({count()(name, key): count()(name, times) for key, times in check_table(name, value).items()})
 
 
-class ConstantLR(LRScheduler):
+class ConstantLR(GradualScheduler):
     """lr = base * factor while t < total_iters, then base
 
     Raises:
@@ -136,12 +129,11 @@ class ConstantLR(LRScheduler):
             return self._scaled(self.factor)
         return self._scaled(1.0 / self.factor) if self.last_epoch == self.total_iters else self._current()
 
-    def _closed_form(self) -> list[float]:
-        factor = self.factor if self.last_epoch < self.total_iters else 1.0
-        return [base * factor for base in self.base_lrs]
+    def _first(self) -> list[float]:
+        return super()._first() if self.total_iters else self.base_lrs
 
 
-class LinearLR(LRScheduler):
+class LinearLR(GradualScheduler):
     """lr = base * (start_factor + (end_factor - start_factor) * min(t, total_iters) / total_iters)
 
     Raises:
@@ -180,11 +172,8 @@ class LinearLR(LRScheduler):
             return self._current()
         return self._scaled(self._factor(self.last_epoch) / self._factor(self.last_epoch - 1))
 
-    def _closed_form(self) -> list[float]:
-        return [base * self._factor(self.last_epoch) for base in self.base_lrs]
 
-
-class ExponentialLR(LRScheduler):
+class ExponentialLR(GradualScheduler):
     """lr = base * gamma**t
 
     Raises:
@@ -203,11 +192,8 @@ class ExponentialLR(LRScheduler):
     def get_lr(self) -> list[float]:
         return self._current() if self._is_initial else self._scaled(self.gamma)
 
-    def _closed_form(self) -> list[float]:
-        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
-
-class PolynomialLR(LRScheduler):
+class PolynomialLR(GradualScheduler):
     """lr = base * (1 - min(t, total_iters) / total_iters)**power
 
     Raises:
@@ -230,12 +216,8 @@ class PolynomialLR(LRScheduler):
         left = self.total_iters - self.last_epoch
         return self._scaled((left / (left + 1)) ** self.power)
 
-    def _closed_form(self) -> list[float]:
-        left = 1 - min(self.last_epoch, self.total_iters) / self.total_iters
-        return [base * left**self.power for base in self.base_lrs]
 
-
-class CosineAnnealingLR(LRScheduler):
+class CosineAnnealingLR(GradualScheduler):
     """lr = eta_min + (base - eta_min) * (1 + cos(pi * t / T_max)) / 2
 
     Source: Loshchilov and Hutter 2017 (arXiv:1608.03983), without restarts.
@@ -266,6 +248,3 @@ class CosineAnnealingLR(LRScheduler):
             return [rate + (base - low) * rise for rate, base in zip(self._current(), self.base_lrs, strict=True)]
         ratio = self._wave(self.last_epoch) / self._wave(self.last_epoch - 1)
         return [ratio * (rate - low) + low for rate in self._current()]
-
-    def _closed_form(self) -> list[float]:
-        return [self.eta_min + (base - self.eta_min) * self._wave(self.last_epoch) / 2 for base in self.base_lrs]

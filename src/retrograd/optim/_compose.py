@@ -105,7 +105,7 @@ class SequentialLR(_Composed):
         active = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[active]
         if active > 0 and self._milestones[active - 1] == self.last_epoch:
-            scheduler._jump(0)
+            scheduler._restart()
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..entries import Check, choice, count, items, number, optional, table
-from ._scheduler import LRScheduler, attributes, has_momentum, per_group, require_count, require_optimizer, set_momentum
-from .optimizer import Optimizer, require_flags, require_number
+from ._scheduler import LRScheduler, attributes, momenta, per_group, require_count, require_optimizer, set_momentum
+from .optimizer import Optimizer, require_flag, require_number
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -120,8 +120,8 @@ class OneCycleLR(LRScheduler):
             raise ValueError(
                 f'OneCycleLR: anneal_strategy={anneal_strategy!r} is invalid; it must be "cos" or "linear"'
             )
-        flags = {"cycle_momentum": cycle_momentum, "three_phase": three_phase}
-        require_flags("OneCycleLR", flags, *flags)
+        require_flag("OneCycleLR: cycle_momentum", cycle_momentum)
+        require_flag("OneCycleLR: three_phase", three_phase)
         for option, value in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
             require_number(f"OneCycleLR: {option}", value)
             if value == 0:
@@ -131,13 +131,7 @@ class OneCycleLR(LRScheduler):
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(total_steps, float(pct_start), three_phase)
         if cycle_momentum:
-            self.use_beta1 = has_momentum("OneCycleLR", optimizer)
-            above = per_group("OneCycleLR: max_momentum", optimizer, max_momentum)
-            below = per_group("OneCycleLR: base_momentum", optimizer, base_momentum)
-            if last_epoch == -1:
-                for group, high, low in zip(optimizer.param_groups, above, below, strict=True):
-                    set_momentum(group, self.use_beta1, high)
-                    group["max_momentum"], group["base_momentum"] = high, low
+            self.use_beta1, _, _ = momenta("OneCycleLR", optimizer, max_momentum, base_momentum, last_epoch == -1)
         if last_epoch == -1:
             for group, high in zip(optimizer.param_groups, highest, strict=True):
                 group["initial_lr"], group["max_lr"] = high / div_factor, high
@@ -254,22 +248,16 @@ class CyclicLR(LRScheduler):
         if scale_mode not in ("cycle", "iterations"):
             raise ValueError(f'CyclicLR: scale_mode={scale_mode!r} is invalid; it must be "cycle" or "iterations"')
         require_number("CyclicLR: gamma", gamma)
-        require_flags("CyclicLR", {"cycle_momentum": cycle_momentum}, "cycle_momentum")
+        require_flag("CyclicLR: cycle_momentum", cycle_momentum)
         self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
         self.step_ratio = step_size_up / self.total_size
         self.mode, self.gamma, self.cycle_momentum = mode, gamma, cycle_momentum
         self._scale_fn_custom = scale_fn
         self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
         if cycle_momentum:
-            self.use_beta1 = has_momentum("CyclicLR", optimizer)
-            self.max_momentums = per_group("CyclicLR: max_momentum", optimizer, max_momentum)
-            self.base_momentums = per_group("CyclicLR: base_momentum", optimizer, base_momentum)
-            if last_epoch == -1:
-                for group, high, low in zip(
-                    optimizer.param_groups, self.max_momentums, self.base_momentums, strict=True
-                ):
-                    set_momentum(group, self.use_beta1, high)
-                    group["max_momentum"], group["base_momentum"] = high, low
+            self.use_beta1, self.max_momentums, self.base_momentums = momenta(
+                "CyclicLR", optimizer, max_momentum, base_momentum, last_epoch == -1
+            )
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, lowest, strict=True):
                 group["lr"] = rate

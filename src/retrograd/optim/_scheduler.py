@@ -65,12 +65,12 @@ class LRScheduler:
         self.last_epoch += 1
         self._set(self.get_lr())
 
-    def _jump(self, epoch: int) -> None:
-        """Set the rates of ``epoch``, in closed form if possible."""
-        self.last_epoch = epoch
-        self._set(self._closed_form())
+    def _restart(self) -> None:
+        """Set the rates of epoch 0, whatever they are now."""
+        self.last_epoch = 0
+        self._set(self._first())
 
-    def _closed_form(self) -> list[float]:
+    def _first(self) -> list[float]:
         return self.get_lr()
 
     def _set(self, rates: Sequence[float]) -> None:
@@ -137,6 +137,17 @@ class LRScheduler:
             if key in state:
                 state[key] = check(f"{name} state_dict: {key}", state[key])
         return state
+
+
+class GradualScheduler(LRScheduler):
+    """A scheduler that changes the rates it finds; it restarts from those of the optimiser."""
+
+    def _first(self) -> list[float]:
+        self._set(self.base_lrs)
+        self._is_initial = True
+        rates = self.get_lr()
+        self._is_initial = False
+        return rates
 
 
 class FunctionScheduler(LRScheduler):
@@ -217,18 +228,27 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[float]:
     return values
 
 
-def has_momentum(name: str, optimizer: Optimizer) -> bool:
-    """Whether beta1 is the momentum of this optimiser.
+def momenta(
+    name: str, optimizer: Optimizer, highest: Any, lowest: Any, begin: bool
+) -> tuple[bool, list[float], list[float]]:
+    """Whether beta1 is the momentum of this optimiser, and the limits of the momenta, which begin with the highest.
 
     Raises:
-        ValueError: it has neither momentum nor betas.
+        ValueError: the optimiser has neither momentum nor betas, or a limit is invalid.
     """
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ValueError(
             f"{name}: cycle_momentum=True, but {type(optimizer).__name__} has neither momentum nor betas; "
             "set cycle_momentum=False"
         )
-    return "betas" in optimizer.defaults
+    use_beta1 = "betas" in optimizer.defaults
+    above = per_group(f"{name}: max_momentum", optimizer, highest)
+    below = per_group(f"{name}: base_momentum", optimizer, lowest)
+    if begin:
+        for group, high, low in zip(optimizer.param_groups, above, below, strict=True):
+            set_momentum(group, use_beta1, high)
+            group["max_momentum"], group["base_momentum"] = high, low
+    return use_beta1, above, below
 
 
 def set_momentum(group: Group, use_beta1: bool, value: float) -> None:

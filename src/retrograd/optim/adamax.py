@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .optimizer import Group, Optimizer, require_betas, require_flags, require_number
+from ..formulas.optimizers import adamax
+from .optimizer import Optimizer, options
 
 __all__ = ["Adamax"]
 
@@ -18,18 +19,12 @@ class Adamax(Optimizer):
         u = max(b2 * u, abs(g) + eps)       (exp_inf)
         p = p - lr / (1 - b1**t) * m / u
 
-    maximize: maximise, as if the gradient had the opposite sign.
-
     Source: Kingma and Ba 2015 (arXiv:1412.6980), section 7.1, with eps where PyTorch has it.
 
-    Raises:
-        ValueError: lr, eps or weight_decay is negative or not a number, a beta is outside [0, 1), or maximize
-            is not a bool.
-        TypeError, ValueError: for params, see Optimizer.
+    Raises: as Optimizer.
     """
 
-    kernel = "adamax_step"
-    buffer_names = ("exp_avg", "exp_inf")
+    formulas = (adamax,)
 
     def __init__(
         self,
@@ -41,23 +36,4 @@ class Adamax(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
-        super().__init__(params, defaults)
-
-    def check_options(self, group: Group) -> None:
-        for option in ("lr", "eps", "weight_decay"):
-            require_number(f"Adamax: {option}", group[option])
-        require_betas("Adamax", group["betas"])
-        require_flags("Adamax", group, "maximize")
-
-    def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
-        beta1, beta2 = group["betas"]
-        return {
-            "step": counters["step"],
-            "lr": float(group["lr"]),
-            "beta1": float(beta1),
-            "beta2": float(beta2),
-            "eps": float(group["eps"]),
-            "weight_decay": float(group["weight_decay"]),
-            "maximize": bool(group["maximize"]),
-        }
+        super().__init__(params, options(locals()))

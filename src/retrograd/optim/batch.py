@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
@@ -19,10 +19,10 @@ _shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
 
 
 class Batch:
-    """Parameters of one dtype that take the same step, with their arrays, states and buffers.
+    """Parameters of one dtype that take the same step, by one formula, with their arrays, states and buffers.
 
-    ``columns`` holds a list of arrays for each buffer of the kernel, empty if it is not used. ``keep`` belongs to the
-    kernel. ``fresh`` says whether the states were created for this step.
+    ``columns`` holds a list of arrays for each buffer. ``keep`` belongs to the kernel. ``fresh`` says whether the
+    states were created for this step.
 
     The next step reuses a batch if ``holds`` finds all objects unchanged. A batch keeps parameters, arrays and states
     alive, so that their ids are not reused, but not gradients.
@@ -30,32 +30,31 @@ class Batch:
 
     def __init__(
         self,
+        formula: Callable[..., Any],
         parameters: Sequence[Tensor],
         states: Sequence[State],
         buffers: Sequence[str],
-        used: Sequence[str],
         counters: Iterable[str],
         fresh: bool,
     ) -> None:
-        self.parameters, self.fresh = list(parameters), fresh
-        self._counters = tuple(counters)
-        self.states = list(states) if used or self._counters else []  # without both there is no state
+        self.formula, self.parameters, self.fresh = formula, list(parameters), fresh
+        self._buffers, self._counters = tuple(buffers), tuple(counters)
+        self.states = list(states) if buffers or self._counters else []  # without both there is no state
         self.arrays: list[np.ndarray] = list(map(array_of, parameters))
-        self.used = tuple(used)
-        self.columns = [_column(states, name) if name in self.used else [] for name in buffers]
+        self.columns = [_column(states, name) for name in buffers]
         self.keep: dict[str, Any] = {}
         self._shapes, self._dtypes = list(map(_shape_of, self.arrays)), list(map(_dtype_of, self.arrays))
         self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]
 
     def holds(
-        self, parameters: Sequence[Tensor], states: Mapping[Tensor, State], buffers: Sequence[str], used: Sequence[str]
+        self, formula: Callable[..., Any], parameters: Sequence[Tensor], states: Mapping[Tensor, State]
     ) -> bool:
-        """Whether these are its parameters, with the same arrays and buffers, all at the same step."""
-        if len(parameters) != len(self.parameters) or tuple(used) != self.used:
+        """Whether these are its parameters, with the same formula, arrays and buffers, all at the same step."""
+        if len(parameters) != len(self.parameters) or formula is not self.formula:
             return False
         try:
             current = [states[parameter] for parameter in parameters] if self.states else []
-            columns = [_column(current, name) if name in self.used else [] for name in buffers]
+            columns = [_column(current, name) for name in self._buffers]
             same = all(len({state[name] for state in current}) == 1 for name in self._counters)
         except (KeyError, AttributeError):
             return False

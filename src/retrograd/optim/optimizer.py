@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..entries import brief, check_table, items, names
 from ..entries import number as number_of
+from ..formulas import UPDATES, form
 from ..ops.kernel_set import kernels
 from .batch import Batch, array_of
 
@@ -21,6 +23,7 @@ __all__ = ["Optimizer"]
 
 Group = dict[str, Any]
 State = dict[str, Any]
+Update = Callable[..., Any]
 
 # entries that schedulers add to a group
 NOTES = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
@@ -40,17 +43,19 @@ class Optimizer:
     ``param_groups`` is a list of dicts as in PyTorch; options such as ``group["lr"]`` may be changed between
     steps. ``state`` maps a parameter to its dict of counters and buffers, which keep the parameter's memory order.
 
-    A subclass names the ``kernel``, present in both kernel sets, that steps many tensors at once, its buffers in order
-    and its counters with their initial values, and computes the numbers of a step in ``settings``; or it overrides
-    ``step``.
+    Options of all optimisers but LBFGS: ``maximize`` takes the gradient with the opposite sign; numbers are finite and
+    at least 0 (dampening may be negative), betas are below 1, alpha and rho at most 1, flags are True or False.
+
+    A subclass lists its updates in ``formulas`` (see retrograd.formulas.optimizers), whose states are the buffers of a
+    parameter, its counters with their initial values, and chooses an update in ``formula``; or it overrides ``step``.
 
     Raises:
         TypeError: params is one Tensor, a set, or holds anything but floating-point Tensors.
         ValueError: params is empty, or a Tensor is not a leaf or is listed twice, or an option is out of range.
     """
 
-    kernel = ""
-    buffer_names: tuple[str, ...] = ()  # arrays shaped like the parameter, in the kernel's order
+    formulas: tuple[Update, ...] = ()  # the last one has all states
+    buffer_names: tuple[str, ...] = ()  # arrays shaped like the parameter: the states of the formulas
     counters: dict[str, float] = {"step": 0}  # numbers in the state of every parameter, with initial values
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
@@ -67,6 +72,13 @@ class Optimizer:
             groups = [{"params": params if isinstance(params, (set, frozenset)) else groups}]
         for group in groups:
             self.add_param_group(group)
+
+    def __init_subclass__(cls) -> None:
+        for formula in cls.formulas:
+            if formula not in UPDATES.values():
+                raise TypeError(f"{cls.__name__}: {formula!r} has no kernel; override step instead of setting formulas")
+        if cls.formulas:
+            cls.buffer_names = _states_of(cls.formulas[-1])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_batches": {}}  # batches hold addresses
@@ -105,6 +117,9 @@ class Optimizer:
 
     def check_options(self, group: Group) -> None:
         """Raise ValueError if an option of group is out of range."""
+        for option in self.defaults if self.formulas else ():
+            if option in _CHECKS:
+                _CHECKS[option](f"{type(self).__name__}: {option}", group[option])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set the gradients of all parameters to None or zero."""
@@ -124,8 +139,8 @@ class Optimizer:
             RuntimeError: shape or dtype of a gradient, or shape of a buffer, is not that of its parameter; nothing is
                 updated.
         """
-        if not self.kernel:
-            raise NotImplementedError(f"{type(self).__name__} has no kernel; set one, or override step")
+        if not self.formulas:
+            raise NotImplementedError(f"{type(self).__name__} has no formulas; set them, or override step")
         loss = None
         if closure is not None:
             with enable_grad():
@@ -135,30 +150,37 @@ class Optimizer:
         for place, group in enumerate(self.param_groups):
             for batch, gradients in self._collect(place, group):
                 counters = self.count(group, batch.states[0]) if batch.states else {}
-                work.append((batch, gradients, counters, self.settings(group, counters, batch.fresh)))
-        step = getattr(kernels, self.kernel)
-        for batch, gradients, counters, settings in work:
-            step(batch.arrays, gradients, *batch.columns, keep=batch.keep, **settings)
+                values = self.settings(group, counters, batch.fresh)
+                numbers = {name: float(values[name]) for name in form(batch.formula).numbers}
+                work.append((batch, gradients, counters, numbers))
+        for batch, gradients, counters, numbers in work:
+            kernels.update(batch.formula, batch.arrays, gradients, *batch.columns, keep=batch.keep, **numbers)
             for state in batch.states:
                 state.update(counters)
             changed += batch.arrays
         mark(changed, f"{type(self).__name__}.step")  # backward through a graph that needs the old values is refused
         return loss
 
+    def formula(self, group: Group) -> Update:
+        """The update of a step with the options of group."""
+        return self.formulas[0]
+
+    def buffers_for(self, group: Group) -> tuple[str, ...]:
+        """The entries of ``buffer_names`` that a step with the options of group uses."""
+        return _states_of(self.formula(group)) if self.formulas else self.buffer_names
+
     def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
-        """The kernel's keyword arguments for the options of group and these counters.
+        """What the numbers of an update are taken from.
 
         fresh: whether this is the first step of these parameters.
         """
-        raise NotImplementedError(f"{type(self).__name__} has a kernel, but no settings(group, counters, fresh)")
+        beta1, beta2 = group.get("betas", (0.0, 0.0))
+        decoupled = group.get("decoupled_weight_decay")
+        return {**group, **counters, "beta1": beta1, "beta2": beta2, "decoupled": decoupled}
 
     def count(self, group: Group, state: State) -> dict[str, Any]:
         """The counters of the next step."""
         return {name: state[name] + 1 for name in self.counters}
-
-    def buffers_for(self, group: Group) -> tuple[str, ...]:
-        """The entries of ``buffer_names`` that a step with the options of group uses."""
-        return self.buffer_names
 
     def start_of(self, parameter: Tensor, group: Group) -> Tensor:
         """The initial value of a buffer of parameter."""
@@ -174,14 +196,15 @@ class Optimizer:
         if not trained:
             return []
         gradients = [parameter._grad.array for parameter in trained]
-        used = self.buffers_for(group)
+        formula = self.formula(group)
         last = self._batches.get(place)
-        if last is not None and last.takes(gradients) and last.holds(trained, self.state, self.buffer_names, used):
+        if last is not None and last.takes(gradients) and last.holds(formula, trained, self.state):
             last.fresh = False
             return [(last, gradients)]
         self._check_gradients(trained, gradients)
         kinds: dict[tuple[Any, ...], list[int]] = {}
         states = []
+        used = self.buffers_for(group)
         for number, parameter in enumerate(trained):
             state, fresh = self._state_of(parameter, group, used) if used or self.counters else ({}, False)
             states.append(state)
@@ -190,9 +213,8 @@ class Optimizer:
         batches = []
         for (_, fresh, *_), numbers in kinds.items():
             batch = Batch(
-                [trained[n] for n in numbers], [states[n] for n in numbers],
-                self.buffer_names, used, self.counters, fresh,
-            )  # fmt: skip
+                formula, [trained[n] for n in numbers], [states[n] for n in numbers], used, self.counters, fresh
+            )
             batches.append((batch, [gradients[n] for n in numbers]))
         if len(batches) == 1:
             self._batches[place] = batch
@@ -402,13 +424,33 @@ def require_number(
 def require_betas(name: str, betas: Any) -> None:
     """Raise ValueError unless betas are two numbers in [0, 1)."""
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
-        raise ValueError(f"{name}: betas={betas!r} is invalid; it must be two numbers")
+        raise ValueError(f"{name}={betas!r} is invalid; it must be two numbers")
     for position, beta in enumerate(betas):
-        require_number(f"{name}: betas[{position}]", beta, below=1.0)
+        require_number(f"{name}[{position}]", beta, below=1.0)
 
 
-def require_flags(name: str, group: Group, *options: str) -> None:
-    """Raise ValueError unless these options of group are True or False."""
-    for option in options:
-        if not isinstance(group[option], (bool, np.bool_)):
-            raise ValueError(f"{name}: {option}={group[option]!r} is invalid; it must be True or False")
+def require_flag(name: str, value: Any) -> None:
+    """Raise ValueError unless value is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}={value!r} is invalid; it must be True or False")
+
+
+_NUMBERS = ("lr", "eps", "weight_decay", "momentum", "momentum_decay", "lr_decay", "initial_accumulator_value")
+_CHECKS: dict[str, Callable[[str, Any], None]] = {  # of options
+    **dict.fromkeys(_NUMBERS, require_number),
+    "betas": require_betas,
+    "alpha": partial(require_number, upto=1.0),
+    "rho": partial(require_number, upto=1.0),
+    "dampening": partial(require_number, low=-math.inf),
+    **dict.fromkeys(("maximize", "nesterov", "amsgrad", "centered", "decoupled_weight_decay"), require_flag),
+}
+
+
+def _states_of(formula: Update) -> tuple[str, ...]:
+    """The states of an update: the operands behind the parameter and its gradient."""
+    return form(formula).operands[2:]
+
+
+def options(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of an optimiser, which are the local variables of its __init__."""
+    return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .optimizer import Group, Optimizer, require_flags, require_number
+from ..formulas.optimizers import rmsprop, rmsprop_centered, rmsprop_centered_momentum, rmsprop_momentum
+from .optimizer import Group, Optimizer, Update, options
 
 __all__ = ["RMSprop"]
 
@@ -20,19 +21,14 @@ class RMSprop(Optimizer):
         m = momentum * m + u;  u = m                    (momentum_buffer, only with momentum)
         p = p - lr * u
 
-    maximize: maximise, as if the gradient had the opposite sign.
     PyTorch lacks max(..., 0): if rounding makes v - a**2 negative, it returns NaN.
 
     Source: Tieleman and Hinton 2012, lecture 6.5; centered: Graves 2013 (arXiv:1308.0850).
 
-    Raises:
-        ValueError: lr, alpha, eps, weight_decay or momentum is negative or not a number, alpha is above 1, or a flag is
-            no bool.
-        TypeError, ValueError: for params, see Optimizer.
+    Raises: as Optimizer.
     """
 
-    kernel = "rmsprop_step"
-    buffer_names = ("square_avg", "grad_avg", "momentum_buffer")
+    formulas = (rmsprop, rmsprop_momentum, rmsprop_centered, rmsprop_centered_momentum)
 
     def __init__(
         self,
@@ -46,33 +42,9 @@ class RMSprop(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
-    def check_options(self, group: Group) -> None:
-        for option in ("lr", "eps", "weight_decay", "momentum"):
-            require_number(f"RMSprop: {option}", group[option])
-        require_number("RMSprop: alpha", group["alpha"], upto=1.0)
-        require_flags("RMSprop", group, "centered", "maximize")
-
-    def buffers_for(self, group: Group) -> tuple[str, ...]:
-        extra = ("grad_avg",) * bool(group["centered"]) + ("momentum_buffer",) * bool(group["momentum"])
-        return ("square_avg", *extra)
-
-    def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
-        return {
-            "lr": float(group["lr"]),
-            "alpha": float(group["alpha"]),
-            "eps": float(group["eps"]),
-            "weight_decay": float(group["weight_decay"]),
-            "momentum": float(group["momentum"]),
-            "maximize": bool(group["maximize"]),
-        }
+    def formula(self, group: Group) -> Update:
+        if group["centered"]:
+            return rmsprop_centered_momentum if group["momentum"] else rmsprop_centered
+        return rmsprop_momentum if group["momentum"] else rmsprop

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .optimizer import Group, Optimizer, require_flags, require_number
+from ..formulas.optimizers import sgd, sgd_momentum
+from .optimizer import Group, Optimizer, Update, options
 
 __all__ = ["SGD"]
 
@@ -18,18 +19,12 @@ class SGD(Optimizer):
         d = m, or with nesterov d + momentum * m
         p = p - lr * d
 
-    maximize: maximise, as if the gradient had the opposite sign.
-
     Source: Sutskever et al. 2013, in PyTorch's form, where lr multiplies the momentum.
 
-    Raises:
-        ValueError: lr, momentum or weight_decay is negative or not a number, dampening is not a number, a flag is not a
-            bool, or nesterov comes without momentum or with dampening.
-        TypeError, ValueError: for params, see Optimizer.
+    Raises: as Optimizer; and ValueError: nesterov comes without momentum or with dampening.
     """
 
-    kernel = "sgd_step"
-    buffer_names = ("momentum_buffer",)
+    formulas = (sgd, sgd_momentum)
     counters: dict[str, float] = {}
 
     def __init__(
@@ -43,36 +38,19 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def check_options(self, group: Group) -> None:
-        for option in ("lr", "momentum", "weight_decay"):
-            require_number(f"SGD: {option}", group[option])
-        require_number("SGD: dampening", group["dampening"], low=float("-inf"))
-        require_flags("SGD", group, "nesterov", "maximize")
+        super().check_options(group)
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
             raise ValueError(
                 f"SGD: nesterov=True with momentum={group['momentum']} and dampening={group['dampening']}; "
                 "nesterov needs momentum above 0 and no dampening"
             )
 
-    def buffers_for(self, group: Group) -> tuple[str, ...]:
-        return self.buffer_names if group["momentum"] else ()
+    def formula(self, group: Group) -> Update:
+        return sgd_momentum if group["momentum"] else sgd
 
     def settings(self, group: Group, counters: dict[str, Any], fresh: bool) -> dict[str, Any]:
-        return {
-            "lr": float(group["lr"]),
-            "momentum": float(group["momentum"]),
-            "dampening": 0.0 if fresh else float(group["dampening"]),
-            "weight_decay": float(group["weight_decay"]),
-            "nesterov": bool(group["nesterov"]),
-            "maximize": bool(group["maximize"]),
-        }
+        values = super().settings(group, counters, fresh)
+        return {**values, "dampening": 0.0} if fresh else values

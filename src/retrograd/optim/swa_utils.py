@@ -13,6 +13,7 @@ from ..engine.changes import mark
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..entries import Check, choice, count
+from ..formulas import optimizers
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..ops.kernel_set import kernels
@@ -88,7 +89,7 @@ def _move(averages: Sequence[Tensor], values: Sequence[Tensor], weight: float) -
         arrays[1].append(value.array.astype(average.array.dtype, copy=False))
     for kind, (targets, new) in kinds.items():
         if kind in "fd":
-            kernels.average_step(targets, new, weight=weight)
+            kernels.update(optimizers.average, targets, new, weight=weight)
         else:
             for array, other in zip(targets, new, strict=True):
                 array[...] = array * (1 - weight) + other * weight

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autograd import grad
 from ..engine.tensor import Tensor
-from ..ops.random import get_rng_state, manual_seed, set_rng_state
+from ..ops.random.random import get_rng_state, manual_seed, set_rng_state
 
 Arrays = list[np.ndarray]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from ..nn import Module, Parameter
-from ..ops.random import get_rng_state, manual_seed, set_rng_state
+from ..ops.random.random import get_rng_state, manual_seed, set_rng_state
 from .call import Call, numbers
 from .operator import check_op, differences
 from .report import ConformanceError, ConformanceReport, run

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..autograd import backward, gradcheck, gradgradcheck
 from ..engine.tensor import Tensor
-from ..kernels.launch import get_num_threads, set_num_threads
+from ..kernels.machine.launch import get_num_threads, set_num_threads
 from ..ops.kernel_set import kernel_setting, use_kernels
 from .call import Arrays, Call, outputs_of
 from .directions import second

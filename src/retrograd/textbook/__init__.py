@@ -1,10 +1,10 @@
-"""What the kernels mean: every kernel of ``retrograd.kernels`` in plain NumPy, same name and signature.
+"""The meaning of the kernels: every kernel of ``retrograd.kernels`` in plain NumPy, with its name and signature.
 
-``retrograd.use_kernels("textbook")`` runs everything on this set, training included. The operators that call
-have checked shapes and types. Inputs are never changed (but by optimiser steps); a result has their dtype.
+``retrograd.use_kernels("textbook")`` runs everything on this set, training included. The calling operators have checked
+shapes and types. Only optimizer steps change their inputs; a result has the dtype of the inputs.
 """
 
-import sys
+import types
 
 from . import pointwise
 from .activation import *
@@ -15,7 +15,6 @@ from .cross_entropy import *
 from .ctc import *
 from .deformable import *
 from .distance import *
-from .elementwise import *
 from .formula import *
 from .group_norm import *
 from .loss import *
@@ -25,7 +24,6 @@ from .moves import *
 from .normalization import *
 from .optimizer import *
 from .pick import *
-from .piecewise import *
 from .pooling import *
 from .random import *
 from .recurrent import *
@@ -34,34 +32,7 @@ from .scan import *
 from .softmax import *
 from .sparse import *
 
-_FAMILIES = (
-    "adaptive_pooling",
-    "attention",
-    "activation",
-    "convolution",
-    "cross_entropy",
-    "ctc",
-    "deformable",
-    "distance",
-    "elementwise",
-    "loss",
-    "margin",
-    "matmul",
-    "moves",
-    "normalization",
-    "optimizer",
-    "piecewise",
-    "formula",
-    "group_norm",
-    "pick",
-    "pooling",
-    "random",
-    "recurrent",
-    "reduction",
-    "scan",
-    "softmax",
-    "sparse",
-)
 globals().update(pointwise.KERNELS)
-__all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
-__all__ += pointwise.KERNELS
+__all__ = [
+    name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
+]

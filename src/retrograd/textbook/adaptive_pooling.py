@@ -1,4 +1,4 @@
-"""Maximum and mean over windows that share the input out evenly; see AdaptiveWindow in ../geometry.py.
+"""Maximum and mean over windows that divide the input evenly; see AdaptiveWindow in ../geometry.py.
 
 x (N, C, *I)    y, g, indices (N, C, *O)
 """
@@ -18,14 +18,14 @@ __all__ = ["adaptive_avg_pool", "adaptive_avg_pool_grad", "adaptive_max_pool"]
 
 
 def adaptive_max_pool(x: np.ndarray, window: AdaptiveWindow) -> tuple[np.ndarray, np.ndarray]:
-    """``max_pool`` over windows that share the input out evenly; the gradient is ``max_pool_grad``."""
+    """``max_pool`` over windows that divide the input evenly; the gradient is ``max_pool_grad``."""
     N, C = x.shape[:2]
     y = np.empty((N, C, *window.output), x.dtype)
     indices = np.empty(y.shape, np.int64)
     positions = np.arange(x[0, 0].size if x.size else 0).reshape(window.input if x.size else (0,))
     for o, at in _spans(window) if x.size else ():
         part = x[at].reshape(N, C, -1)  # (N, C, *part) -> (N, C, taps)
-        first = part.argmax(2)  # the first NaN, if there is one
+        first = part.argmax(2)  # or of the first NaN
         y[o] = np.take_along_axis(part, first[..., None], 2)[..., 0]
         indices[o] = positions[at].ravel()[first]
     return y, indices
@@ -52,7 +52,7 @@ def adaptive_avg_pool_grad(g: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
 
 
 def _spans(window: AdaptiveWindow) -> Iterator[tuple[Any, Any]]:
-    """The index of every output, and that of the positions of its window, for the last axes of an array."""
+    """For every output, its index and that of its window, for the last axes of an array."""
     for at in product(*map(range, window.output)):
         sizes = zip(at, window.input, window.output, strict=True)
         yield (..., *at), (..., *(slice(o * i // n, -(-(o + 1) * i // n)) for o, i, n in sizes))

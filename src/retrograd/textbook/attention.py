@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: every query takes the mean of the values, weighted by how well it meets their keys.
+"""Scaled dot-product attention: every query gets a mean of the values, weighted by its scores with the keys.
 
 q (B, H, L, E)    k (B, H/G, S, E)    v (B, H/G, S, Ev)    bias (B, H, L, S)    y (B, H, L, Ev)
 
@@ -22,16 +22,16 @@ def attention(
 
     q (B, H, L, E), k (B, H/G, S, E), v (B, H/G, S, Ev), bias (B, H, L, S) or None -> y (B, H, L, Ev), log_sum (B, H, L)
 
-    causal: a query does not see the keys behind its own place. Where a query sees no key, y and log_sum are 0.
+    causal: query l attends to keys 0 to l. For a query without keys, y and log_sum are 0.
     """
     scores = _scores(q, k, bias, scale, causal)  # (B, H, L, S)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     top = np.where(top == -np.inf, 0, top)
     weights = np.exp(scores - top)
     sums = weights.sum(-1, keepdims=True)  # (B, H, L, 1)
-    nothing = sums == 0
-    y: np.ndarray = (weights / np.where(nothing, 1, sums)) @ _for_queries(v, q)
-    return y, np.where(nothing, 0, top + np.log(sums)).astype(q.dtype)[..., 0]
+    empty = sums == 0
+    y: np.ndarray = (weights / np.where(empty, 1, sums)) @ _for_queries(v, q)
+    return y, np.where(empty, 0, top + np.log(sums)).astype(q.dtype)[..., 0]
 
 
 @ieee
@@ -54,7 +54,7 @@ def attention_grad(
 
 
 def _scores(q: np.ndarray, k: np.ndarray, bias: np.ndarray | None, scale: float, causal: bool) -> np.ndarray:
-    """(B, H, L, S), -inf where a query is not to see a key."""
+    """(B, H, L, S), -inf where a query does not attend to a key."""
     scores: np.ndarray = q.dtype.type(scale) * (q @ _for_queries(k, q).swapaxes(-1, -2))
     if bias is not None:
         scores = scores + bias
@@ -64,12 +64,12 @@ def _scores(q: np.ndarray, k: np.ndarray, bias: np.ndarray | None, scale: float,
 
 
 def _for_queries(x: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Every head of the keys once for each of its heads of the queries: (B, H/G, S, E) -> (B, H, S, E)."""
+    """Each key head repeated for its G query heads: (B, H/G, S, E) -> (B, H, S, E)."""
     return x if x.shape[1] == q.shape[1] else np.repeat(x, q.shape[1] // x.shape[1], 1)
 
 
 def _for_keys(gx: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The sum over the heads of the queries that share a head of the keys: (B, H, S, E) -> (B, H/G, S, E)."""
+    """The sum over the G query heads of each key head: (B, H, S, E) -> (B, H/G, S, E)."""
     group = gx.shape[1] // max(1, x.shape[1])
     if group == 1:
         return gx

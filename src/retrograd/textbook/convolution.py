@@ -3,21 +3,21 @@
     T(x, w, g) = sum over n, k, c, r, o of x[n, c, i] w[k, c, r] g[n, k, o],    i = o*stride + r*dilation - lo
 
 where c and k are channels of the same group, and an i outside the input is padding and adds nothing. Leave
-one of the three out, and what it is multiplied with remains:
+one of the three out, and its factor remains:
 
     conv              y[n, k, o] = sum over c, r of x[n, c, i] w[k, c, r]      T = <y, g>
     conv_input_grad   x[n, c, i] = sum over k, o, r of w[k, c, r] g[n, k, o]   T = <x, gx>
     conv_weight_grad  w[k, c, r] = sum over n, o of g[n, k, o] x[n, c, i]      T = <w, gw>
 
 so the gradients of each are the other two. At one tap r, each is a product of matrices per image and group,
-of w (K, C), the x that the outputs see (C, O), and g (K, O):
+of w (K, C), the part of x that the outputs read (C, O), and g (K, O):
 
     y += w @ x              x += w^T @ g              w = g @ x^T
 
-algorithms/ computes the same by other roads; a window names one, or takes one when it limits the temporary memory.
+algorithms/ holds other algorithms; a window names one, or gets one when it limits the temporary memory.
 
-Axes: N batch, G groups, C = Ci//G and K = Co//G channels of a group; I, R, O, P positions of input, kernel,
-output and padded input. *I is one axis per dimension, I is all of them in one.
+Axes: N batch, G groups, C = Ci//G and K = Co//G channels of a group; I, R, O, P positions of input, kernel, output and
+padded input. *I is one axis per dimension, I all of them flattened.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     w = _by_tap(w, window)  # (Co, C, *R) -> (R, G, K, C)
     y = np.zeros((N, G, K, outputs), x.dtype)
     for r, at in enumerate(taps(window)):
-        seen = padded[at].reshape(N, G, C, outputs)  # (N, Ci, *O) -> (N, G, C, O)
-        y += _matmul(w[r], seen)  # (G, K, C) @ (N, G, C, O) -> (N, G, K, O)
+        x_r = padded[at].reshape(N, G, C, outputs)  # (N, Ci, *O) -> (N, G, C, O)
+        y += _matmul(w[r], x_r)  # (G, K, C) @ (N, G, C, O) -> (N, G, K, O)
     y = y.reshape(N, G * K, *window.output)  # (N, G, K, O) -> (N, Co, *O)
     return y if bias is None else y + _per_channel(bias, window)
 
@@ -89,22 +89,22 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
     g = g.reshape(N, G, K, outputs)  # (N, Co, *O) -> (N, G, K, O)
     gw = np.empty((window.taps, G, K, C), x.dtype)
     for r, at in enumerate(taps(window)):
-        seen = padded[at].reshape(N, G, C, outputs)  # (N, Ci, *O) -> (N, G, C, O)
+        x_r = padded[at].reshape(N, G, C, outputs)  # (N, Ci, *O) -> (N, G, C, O)
         # (N, G, K, O) @ (N, G, O, C) -> (N, G, K, C), then the sum over the batch
-        gw[r] = (g @ seen.swapaxes(2, 3)).sum(axis=0)
+        gw[r] = (g @ x_r.swapaxes(2, 3)).sum(axis=0)
     # (R, G, K, C) -> (G, K, C, R) -> (Co, C, *R)
     return np.moveaxis(gw, 0, -1).reshape(G * K, C, *window.kernel)
 
 
 def _by_tap(w: np.ndarray, window: Window) -> np.ndarray:
-    """w with its taps in front, as a contiguous array: the matrix products of a strided one are slow."""
+    """w with its taps first, contiguous: matrix products of strided arrays are slow."""
     G, C = window.groups, w.shape[1]
     w = w.reshape(G, len(w) // G, C, window.taps)  # (Co, C, *R) -> (G, K, C, R)
     return np.ascontiguousarray(np.moveaxis(w, -1, 0))  # (G, K, C, R) -> (R, G, K, C)
 
 
 def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b; where the sums have one term (one channel in a group), NumPy is faster at the plain product."""
+    """a @ b; with one term per sum (one channel in a group), NumPy is faster at the plain product."""
     product: np.ndarray = a * b if a.shape[-1] == 1 else a @ b
     return product
 

@@ -1,22 +1,22 @@
-"""Deformable convolution from the definition, in any number of dimensions: the taps of a window stand where they like.
+"""Deformable convolution from the definition, in any number of dimensions: the taps of a window move by offsets.
 
     y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
     p = o*stride + r*dilation - lo + offset[n, d, r, o]
 
-s reads x at the place p between its positions, linearly along each axis: every corner q around p adds x[q] times the
-product of 1 - |p - q| over the axes; a corner outside of the input adds nothing. Channel c is of the deformable group
-d = c // (Ci/D). Without a mask m is 1 (the first version of deformable convolution).
+s interpolates x linearly along each axis at p: every corner q around p adds x[q] times the product of 1 - |p - q| over
+the axes; a corner outside the input adds nothing. Channel c is in the deformable group d = c // (Ci/D). Without a mask
+m is 1 (the first version of deformable convolution).
 
 In memory the channels of offset are (D, R, axes), those of the mask (D, R). At one tap r, each kernel is that of the
-ordinary convolution with m s(x, p) in the place of x; what flows back to m s(x, p), the columns, is
+ordinary convolution with m s(x, p), the columns, instead of x. The gradient to the columns and what follows from it:
 
     gcolumns = w^T g        gx[q] += gcolumns m ds/dx[q]        gm = sum over c of gcolumns s
                             goffset = sum over c of gcolumns m ds/dp
 
-Memory: beside the results, the columns of one tap in one image, Ci*O numbers, and as many for each corner; that is the
-least, so ``window.workspace`` changes nothing. Operations: those of the convolution, and about 2^axes for each column.
+Memory: besides the results, the columns of one tap of one image, Ci*O numbers, and as many for each corner. That is the
+minimum, so ``window.workspace`` has no effect. Operations: those of the convolution, and about 2^axes for each column.
 
-Axes: N batch, G groups, D deformable groups, I, R, O positions of input, kernel and output, all axes in one.
+Axes: N batch, G groups, D deformable groups, I, R, O positions of input, kernel and output, all axes flattened.
 
 Source: J. Dai et al., "Deformable Convolutional Networks", 2017, arXiv:1703.06211; X. Zhu et al., "Deformable ConvNets
 v2", 2018, arXiv:1811.11168 (the mask).
@@ -38,9 +38,9 @@ __all__ = ["deform_conv", "deform_conv_grad", "deform_conv_weight_grad"]
 
 
 class _Corner(NamedTuple):
-    """One of the 2^axes positions around the places of a tap, each (D, O)."""
+    """One of the 2^axes positions around the points of a tap, each (D, O)."""
 
-    place: np.ndarray  # its flat position in *I, 0 where it is outside
+    place: np.ndarray  # flat index into *I, 0 if outside
     inside: np.ndarray
     weight: np.ndarray
     slopes: list[np.ndarray]  # derivatives of the weight along the axes
@@ -93,7 +93,7 @@ def deform_conv_grad(
                     goffset[n, :, r, axis] += slope * met
             if wanted[0]:
                 back = np.where(corner.inside[:, None], gcolumns * corner.weight[:, None], 0)
-                for d in range(D):  # several places may share a corner, hence "at"
+                for d in range(D):  # points may share a corner, hence add.at
                     np.add.at(gx[n, d].T, corner.place[d], back[d].T)
     return (
         gx.reshape(x.shape) if wanted[0] else None,
@@ -121,7 +121,7 @@ def deform_conv_weight_grad(
 
 
 def _places(x: np.ndarray, offset: np.ndarray, window: Window) -> Iterator[tuple[int, int, list[_Corner]]]:
-    """For every image n and tap r: the corners around the places where all outputs read."""
+    """For every image n and tap r: the corners around the points that the outputs read."""
     deformable = offset.shape[1] // (window.ndim * window.taps)
     offset = offset.reshape(len(x), deformable, window.taps, window.ndim, prod(window.output))
     for n in range(len(x)):
@@ -136,7 +136,7 @@ def _corners(offset: np.ndarray, tap: tuple[int, ...], window: Window, dtype: np
     sides = []  # along each axis, below and above p: (position, weight, slope)
     for axis, (extent, start) in enumerate(zip(window.input, regular, strict=True)):
         p = start.reshape(-1) + offset[:, axis].astype(np.float64)  # (D, O); exact, so that floor is right
-        p = np.clip(p, -2, extent)  # there, too, both sides are outside
+        p = np.clip(p, -2, extent)  # at these limits both sides are still outside
         low = np.floor(p)
         above = (p - low).astype(dtype)  # NaN stays NaN
         i = np.nan_to_num(low, nan=-2).astype(np.int64)
@@ -158,7 +158,7 @@ def _corners(offset: np.ndarray, tap: tuple[int, ...], window: Window, dtype: np
 
 
 def _read(x: np.ndarray, corner: _Corner) -> np.ndarray:
-    """x (Ci, *I) at one corner of every place, 0 outside: (D, Ci/D, O)."""
+    """x (Ci, *I) at one corner of every point, 0 outside: (D, Ci/D, O)."""
     flat = x.reshape(len(corner.place), -1, prod(x.shape[1:]))  # (D, Ci/D, I)
     values = np.take_along_axis(flat, corner.place[:, None], axis=2)
     return np.where(corner.inside[:, None], values, np.zeros_like(values))

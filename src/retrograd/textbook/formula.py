@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-
-import numpy as np
+from typing import Any
 
 from .pointwise import on_arrays
 
@@ -13,6 +12,6 @@ __all__ = ["formula_kernel"]
 
 
 @cache
-def formula_kernel(formula: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """The kernel of a formula of one to three operands of one shape and type, and up to three numbers."""
+def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel of a formula of operands of one shape and type, and of numbers."""
     return on_arrays(formula)

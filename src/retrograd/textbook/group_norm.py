@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..formulas.normalization import inverse_deviation
 from .ieee import ieee
+from .normalization import Three, normalised, normalised_grad
 
 __all__ = ["group_norm", "group_norm_grad", "layer_norm", "layer_norm_grad"]
-
-Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @ieee
@@ -25,9 +25,8 @@ def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, 
     x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
     """
     axes = tuple(range(x.ndim - weight.ndim, x.ndim))
-    mean = x.mean(axes, keepdims=True) if centred else np.zeros_like(x.mean(axes, keepdims=True))
-    inverse = 1 / np.sqrt(np.square(x - mean).mean(axes, keepdims=True) + eps)
-    return (x - mean) * inverse * weight + bias, mean.squeeze(axes), inverse.squeeze(axes)
+    y, mean, variance = normalised(x, weight, bias, eps, axes, centred)
+    return y, mean.squeeze(axes), inverse_deviation(variance, eps).squeeze(axes)
 
 
 @ieee
@@ -45,12 +44,9 @@ def layer_norm_grad(
     """
     axes, outer = tuple(range(x.ndim - weight.ndim, x.ndim)), tuple(range(x.ndim - weight.ndim))
     column = (...,) + (np.newaxis,) * weight.ndim
-    z, h = (x - mean[column]) * inverse[column], g * weight
-    level = h.mean(axes, keepdims=True) if centred else 0
-    gx = inverse[column] * (h - level - z * (h * z).mean(axes, keepdims=True))
-    if not affine:
-        return gx, np.zeros_like(weight), np.zeros_like(weight)
-    return gx, np.array((g * z).sum(outer)), np.array(g.sum(outer))
+    gx, *others = normalised_grad(g, x, weight, mean[column], inverse[column], axes, outer, centred)
+    gweight, gbias = others if affine else np.zeros((2, *weight.shape), weight.dtype)
+    return gx, gweight, gbias
 
 
 @ieee
@@ -60,10 +56,8 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
     x (N, C, ...), weight, bias (C,) -> y (N, C, ...), mean, inverse (N, groups)
     """
     seen = _grouped(x, groups)  # (N, groups, C / groups, positions)
-    mean = seen.mean((2, 3), keepdims=True)
-    inverse = 1 / np.sqrt(np.square(seen - mean).mean((2, 3), keepdims=True) + eps)
-    y = (seen - mean) * inverse * _per_channel(weight, groups) + _per_channel(bias, groups)
-    return y.reshape(x.shape), mean[:, :, 0, 0], inverse[:, :, 0, 0]
+    y, mean, variance = normalised(seen, _per_channel(weight, groups), _per_channel(bias, groups), eps, (2, 3))
+    return y.reshape(x.shape), mean[:, :, 0, 0], inverse_deviation(variance, eps)[:, :, 0, 0]
 
 
 @ieee
@@ -75,10 +69,9 @@ def group_norm_grad(
     g, x (N, C, ...), weight (C,), mean, inverse (N, groups) -> gx (N, C, ...), gweight, gbias (C,)
     """
     mean, inverse = mean[:, :, np.newaxis, np.newaxis], inverse[:, :, np.newaxis, np.newaxis]
-    g = _grouped(g, groups)
-    z, h = (_grouped(x, groups) - mean) * inverse, g * _per_channel(weight, groups)
-    gx = inverse * (h - h.mean((2, 3), keepdims=True) - z * (h * z).mean((2, 3), keepdims=True))
-    return gx.reshape(x.shape), (g * z).sum((0, 3)).reshape(-1), g.sum((0, 3)).reshape(-1)
+    seen = _grouped(g, groups), _grouped(x, groups)
+    gx, gweight, gbias = normalised_grad(*seen, _per_channel(weight, groups), mean, inverse, (2, 3), (0, 3))
+    return gx.reshape(x.shape), gweight.reshape(-1), gbias.reshape(-1)
 
 
 def _grouped(x: np.ndarray, groups: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from .ieee import ieee
 
-__all__ = ["multi_margin_loss", "multi_margin_loss_grad", "multilabel_margin_loss", "multilabel_margin_loss_grad"]
+__all__ = ["multi_margin_loss", "multi_margin_loss_slopes", "multilabel_margin_loss", "multilabel_margin_loss_slopes"]
 
 
 @ieee
@@ -20,13 +20,12 @@ def multi_margin_loss(x: np.ndarray, labels: np.ndarray, p: int, margin: float) 
 
 
 @ieee
-def multi_margin_loss_grad(g: np.ndarray, x: np.ndarray, labels: np.ndarray, p: int, margin: float) -> np.ndarray:
-    """Each c != labels[n] above the margin gets g[n] p z^(p - 1) / C, the label minus their sum: gx (N, C)."""
+def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -> np.ndarray:
+    """For p = 1: 1 / C where c != labels[n] is above the margin, else 0; at the label minus their sum: (N, C)."""
     z, others = _above(x, labels, margin)
-    slope = np.where(others & (z > 0), p * z ** (p - 1), 0)
-    gx = slope * (g / x.shape[1])[:, None]  # (N, C) * (N, 1)
-    gx[np.arange(len(x)), labels] = -gx.sum(1)
-    return np.asarray(gx, x.dtype)
+    slopes = (others & (z > 0)) / x.shape[1]
+    slopes[np.arange(len(x)), labels] = -slopes.sum(1)
+    return np.asarray(slopes, x.dtype)
 
 
 @ieee
@@ -44,15 +43,15 @@ def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 @ieee
-def multilabel_margin_loss_grad(g: np.ndarray, x: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Each pair above the margin gives g[n] / C to the other one and takes it from the target: gx (N, C)."""
-    gx = np.zeros(x.shape, x.dtype)
+def multilabel_margin_loss_slopes(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Each pair above the margin gives 1 / C to the other one and takes it from the target: (N, C)."""
+    slopes = np.zeros(x.shape, x.dtype)
     for n, row in enumerate(x):
         chosen, others = _chosen(targets[n])
         above = 1 - row[chosen][:, None] + row[others] > 0
-        gx[n, others] += g[n] / len(row) * above.sum(0)
-        np.subtract.at(gx[n], chosen, g[n] / len(row) * above.sum(1))
-    return gx
+        slopes[n, others] += above.sum(0) / len(row)
+        np.subtract.at(slopes[n], chosen, above.sum(1) / len(row))
+    return slopes
 
 
 def _above(x: np.ndarray, labels: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:

@@ -10,11 +10,11 @@ __all__ = ["accumulate", "copy"]
 
 
 def copy(y: np.ndarray, x: np.ndarray) -> None:
-    """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides and no element in common."""
+    """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides and no shared memory."""
     np.copyto(y, x)
 
 
 @ieee
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
-    """y[...] += x in place, as ``copy``; y shows no element twice."""
+    """y[...] += x in place, as ``copy``; y has no overlapping elements."""
     np.add(y, x, out=y)

@@ -7,47 +7,41 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..formulas.normalization import affine, input_grad, inverse_deviation, standardised
 from .ieee import ieee
 
 __all__ = ["batch_norm", "batch_norm_grad", "channel_affine"]
 
+Three = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 
 @ieee
-def batch_norm(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
     """y = (x - mean) / sqrt(variance + eps) * weight + bias, and the mean and biased variance per channel.
 
     x (N, C, ...), weight (C,), bias (C,)  ->  y (N, C, ...), mean (C,), variance (C,)
     """
-    axes = _axes(x)
-    mean = x.mean(axes)
-    variance = np.square(x - _channels(mean, x)).mean(axes)
-    normalised = (x - _channels(mean, x)) / _channels(np.sqrt(variance + eps), x)
-    return normalised * _channels(weight, x) + _channels(bias, x), mean, variance
+    y, mean, variance = normalised(x, _channels(weight, x), _channels(bias, x), eps, _axes(x))
+    return y, mean.reshape(-1), variance.reshape(-1)
 
 
 @ieee
 def batch_norm_grad(
     g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, variance: np.ndarray, eps: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The gradients of batch_norm to x, weight and bias; with h = (x - mean) / sqrt(variance + eps):
+) -> Three:
+    """The gradients of batch_norm to x, weight and bias; with z = (x - mean) / sqrt(variance + eps) and h = g weight:
 
         gbias = sum g
-        gweight = sum g h
-        gx = weight / sqrt(variance + eps) * (g - gbias/M - h gweight/M)
+        gweight = sum g z
+        gx = (h - mean(h) - z mean(h z)) / sqrt(variance + eps)
 
     The last two terms are what reaches x through the mean and through the variance.
 
     g, x (N, C, ...), weight, mean, variance (C,)  ->  gx (N, C, ...), gweight (C,), gbias (C,)
     """
-    axes = _axes(x)
-    deviation = np.sqrt(variance + eps)
-    h = (x - _channels(mean, x)) / _channels(deviation, x)
-    gweight, gbias = (g * h).sum(axes), g.sum(axes)
-    M = x.size // x.shape[1]
-    gx = g - _channels(gbias / M, x) - h * _channels(gweight / M, x)
-    return gx * _channels(weight / deviation, x), gweight, gbias
+    inverse = inverse_deviation(variance, eps)
+    weight, mean, inverse = (_channels(values, x) for values in (weight, mean, inverse))
+    return normalised_grad(g, x, weight, mean, inverse, _axes(x), _axes(x))
 
 
 @ieee
@@ -56,8 +50,29 @@ def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.nd
 
     x (N, C, ...), scale (C,), shift (C,)  ->  (N, C, ...)
     """
-    y: np.ndarray = x * _channels(scale, x) + _channels(shift, x)
-    return y
+    return np.asarray(affine(x, _channels(scale, x), _channels(shift, x)))
+
+
+def normalised(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, axes: tuple[int, ...], centred: bool = True
+) -> Three:
+    """y, mean and biased variance, the statistics over ``axes``, which they keep; without ``centred`` the mean is 0."""
+    mean = x.mean(axes, keepdims=True)
+    if not centred:
+        mean = np.zeros_like(mean)
+    variance = np.square(x - mean).mean(axes, keepdims=True)
+    return affine(standardised(x, mean, inverse_deviation(variance, eps)), weight, bias), mean, variance
+
+
+def normalised_grad(
+    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray, axes: tuple[int, ...],
+    outer: tuple[int, ...], centred: bool = True,
+) -> Three:  # fmt: skip
+    """The gradients to x, weight and bias; those of weight and bias are sums over ``outer``."""
+    z, h = standardised(x, mean, inverse), g * weight
+    mean_h = h.mean(axes, keepdims=True) if centred else 0.0
+    gx = input_grad(h, z, inverse, mean_h, (h * z).mean(axes, keepdims=True))
+    return gx, np.asarray((g * z).sum(outer)), np.asarray(g.sum(outer))
 
 
 def _axes(x: np.ndarray) -> tuple[int, ...]:

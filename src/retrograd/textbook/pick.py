@@ -1,4 +1,4 @@
-"""Elements of each line along an axis by their index, put back there, and the k largest of each line."""
+"""Elements of each line along an axis by index, the transpose, and the k largest of each line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
 
 def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: tuple[int, ...]) -> np.ndarray:
-    """Zeros, of ``extent`` along ``axis``, with g where ``pick`` picked; no index occurs twice in a line.
+    """Zeros, of ``extent`` along ``axis``, with g at the indices; no index occurs twice in a line.
 
-    order: the axes in the order of the result's memory (which this one leaves in C order)
+    order: the memory order of the result's axes (C order here)
     """
     y = np.zeros((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
     np.put_along_axis(y, indices, g, axis)
@@ -23,11 +23,11 @@ def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: tup
 
 
 def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
-    """Indices (int64) of the k largest (smallest) elements along ``axis``, the first one leading, equal ones in order.
+    """Indices (int64) of the k largest (or smallest) elements along ``axis``, in order; ties keep theirs.
 
     NaN is larger than all numbers.
     """
-    if largest:  # an order of the reversed line, read backwards, leaves equal elements in theirs
+    if largest:  # sort the reversed line and reverse the order, so that ties keep theirs
         order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
     else:
         order = np.argsort(x, axis, kind="stable")
@@ -35,7 +35,7 @@ def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
 
 
 def kth(x: np.ndarray, k: int, axis: int) -> np.ndarray:
-    """Index (int64) of the k-th smallest element along ``axis``, from 0, which has extent 1 afterwards.
+    """Index (int64) of the k-th smallest element (from 0) along ``axis``, which has extent 1 afterwards.
 
     NaN is larger than all numbers; of equal elements the first one is the smallest.
     """

@@ -8,36 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from ..formulas import PAIRS, POINTWISE
+from ..formulas import FUSED, POINTWISE, form
 from .ieee import ieee
 
-_Formula = Callable[..., np.ndarray]
 
+def on_arrays(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel of a formula: the formula itself, in the type of its operands.
 
-def on_arrays(formula: _Formula) -> _Formula:
-    """The kernel of a formula: the formula itself, in the type of its first operand."""
+    Of several results, the last arguments say which are wanted; the others are None.
+    """
+    one = form(formula)
+    last = len(one.operands) - 1
 
     @ieee
-    @wraps(formula)
-    def run(x: np.ndarray, *operands: np.ndarray | float) -> np.ndarray:
-        return np.asarray(formula(x, *operands), x.dtype)
+    def run(*values: Any) -> np.ndarray:
+        return np.asarray(formula(*values), np.bool_ if one.truth else values[last].dtype)
 
-    return run
-
-
-def _pair(to_x: _Formula, to_y: _Formula) -> Callable[..., tuple[np.ndarray | None, np.ndarray | None]]:
     @ieee
-    def run(
-        g: np.ndarray, x: np.ndarray, y: np.ndarray, want_x: bool, want_y: bool
-    ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """The gradients that are wanted, in the shape of g."""
-        gx = np.asarray(to_x(g, x, y), g.dtype) if want_x else None
-        return gx, np.asarray(to_y(g, x, y), g.dtype) if want_y else None
+    def run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
+        wanted, dtype = values[-one.results :], values[last].dtype
+        pairs = zip(formula(*values[: -one.results]), wanted, strict=True)
+        return tuple([np.asarray(result, dtype) if want else None for result, want in pairs])
 
-    return run
+    return wraps(formula)(run if one.results == 1 else run_several)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
-    **{name: on_arrays(formula) for name, formula in POINTWISE.items()},
-    **{name: _pair(*formulas) for name, formulas in PAIRS.items()},
+    name: on_arrays(formula) for name, formula in (POINTWISE | FUSED).items()
 }

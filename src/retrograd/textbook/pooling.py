@@ -2,7 +2,7 @@
 
 x (N, C, *I)    y, g, indices (N, C, *O)    window position i = o*stride + r*dilation - lo
 
-Padding is never the maximum; in a mean it counts as zero, or not at all. No window lies in the padding alone.
+Padding is never the maximum; in a mean it counts as zero, or not at all. No window consists of padding only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_gather", "max_pool
 
 @ieee
 def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
-    """y[n, c, o] = max over r of x[n, c, i], and where it was found.
+    """y[n, c, o] = max over r of x[n, c, i], and its index.
 
     x (N, C, *I)  ->  y (N, C, *O), indices (N, C, *O) int64: the flat position of the maximum in *I
 
@@ -49,7 +49,7 @@ def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveW
     """
     N, C = g.shape[:2]
     plane = prod(window.input)
-    # (N*C,) -> (N, C, 1, ..., 1): where in the flat gx the plane of n, c begins
+    # (N*C,) -> (N, C, 1, ..., 1): the start of the plane of n, c in the flat gx
     starts = plane * np.arange(N * C).reshape(N, C, *(1,) * window.ndim)
     gx = np.zeros(N * C * plane, g.dtype)
     # add, not assign: where windows overlap, one input can be the maximum of several
@@ -75,7 +75,7 @@ def max_unpool(x: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.
     lines = x.reshape(N * C, -1) if x.size else (), indices.reshape(N * C, -1) if x.size else ()
     for plane, (values, places) in zip(y.reshape(-1, prod(size)), zip(*lines, strict=True), strict=False):
         for value, place in zip(values, places, strict=True):
-            plane[place] = value  # where places meet, the last one counts
+            plane[place] = value  # the last one of a repeated index counts
     return y.reshape(N, C, *size)
 
 
@@ -109,7 +109,7 @@ def avg_pool_grad(g: np.ndarray, window: Window, count_include_pad: bool) -> np.
 
 
 def _counts(window: Window, count_include_pad: bool) -> np.ndarray:
-    """(*O): how many elements each mean is taken of."""
+    """(*O): the number of elements of each mean."""
     counted = np.ones(window.input, np.int64)
     counted = np.pad(counted, window.padding, constant_values=int(count_include_pad))  # (*P)
     counts = np.zeros(window.output, np.int64)

@@ -1,4 +1,4 @@
-"""Random numbers by position: each is computed from its number in the sequence alone.
+"""Counter-based random numbers: each depends only on its index in the sequence.
 
 Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011 (Philox-2x32 with ten rounds).
 """

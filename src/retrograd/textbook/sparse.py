@@ -1,4 +1,4 @@
-"""Lines of an array along one of its axes: picked; or weighted and summed, a sparse matrix times the array."""
+"""Lines of an array along an axis: selected, or weighted and summed by a sparse matrix."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -> np.ndarray:
     """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64, -1 for a line of ``filling``"""
     y = np.full((indices.size, *np.moveaxis(x, axis, 0).shape[1:]), filling, x.dtype)
-    there = indices >= 0
-    y[there] = np.moveaxis(x, axis, 0)[indices[there]]
+    used = indices >= 0
+    y[used] = np.moveaxis(x, axis, 0)[indices[used]]
     return np.moveaxis(y, 0, axis)
 
 
@@ -36,7 +36,7 @@ def csr_product(
 
 
 def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) -> np.ndarray:
-    """The product along ``axis`` with ``matrix`` and along the axis behind it with ``next_matrix``.
+    """The product along ``axis`` with ``matrix`` and along the next axis with ``next_matrix``.
 
     Each matrix is (starts, indices, weights) as in ``csr_product``.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ops.random import default_generator
+from ..ops.random.random import default_generator
 
 __all__ = ["flipped", "shifted", "warped"]
 

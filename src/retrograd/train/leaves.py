@@ -10,7 +10,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from ..nn.module import Module
-from ..ops.random import get_rng_state, set_rng_state
+from ..ops.random.random import get_rng_state, set_rng_state
 
 __all__ = ["leaves", "tensors_in", "unchanged", "wrapped_forwards"]
 

@@ -12,7 +12,7 @@ from ..data.images import read_image
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..entries import brief, items, reason, same, text
-from ..ops.softmax import softmax
+from ..ops.normalization.softmax import softmax
 from .checkpoint import CheckpointError, load_checkpoint
 from .networks import image_of, saved_network
 
@@ -53,9 +53,7 @@ class Predictor:
             if self.probabilities(probe).shape[1] != len(classes):
                 raise ValueError(f"its network does not have one output for each of the {len(classes)} classes")
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(
-                f"{path} is not a checkpoint that classifies images: {reason(error)}"
-            ) from error
+            raise CheckpointError(f"{path} is not a checkpoint that classifies images: {reason(error)}") from error
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
         """A PNG or JPEG file, prepared as in training: uint8 (channels, size, size).

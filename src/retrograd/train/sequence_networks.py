@@ -11,16 +11,16 @@ __all__ = ["RECURRENT_KERNELS", "SeriesNetwork", "TextNetwork"]
 
 # the kernels both run in training
 RECURRENT_KERNELS = (
-    "recurrent.forward",
-    "recurrent.backward",
-    "recurrent_products.by_x",
-    "recurrent_products.pack_columns",
-    "recurrent_products.pack_rows",
-    "recurrent_products.bias_grad",
-    "recurrent_products.weight_grads",
-    "matmul.multiply",
-    "optimizer.adam",
-    "reduction.sum_columns",
+    "recurrent.recurrent.forward",
+    "recurrent.recurrent.backward",
+    "recurrent.products.from_x",
+    "recurrent.products.pack_columns",
+    "recurrent.products.pack_rows",
+    "recurrent.products.bias_grad",
+    "recurrent.products.weight_grads",
+    "matmul.matmul.multiply",
+    "optimizer.optimizer.adam",
+    "reduction.reduction.sum_columns",
 )
 States = tuple[Tensor, Tensor]
 

@@ -36,10 +36,10 @@ _SUNSPOTS = 132  # months: eleven years
 
 _KERNELS = (
     *RECURRENT_KERNELS,
-    "elementwise.add",
-    "elementwise.add_broadcast",
-    "loss.distance",
-    "loss.distance_grad",
+    "pointwise.pointwise.add",
+    "pointwise.pointwise.add_broadcast",
+    "loss.loss.squared_error",
+    "loss.loss.squared_error_grad_x",
 )
 
 

@@ -33,13 +33,13 @@ _ORDER = 6
 
 _KERNELS = (
     *RECURRENT_KERNELS,
-    "recurrent_products.to_x",
-    "cross_entropy.rows",
-    "cross_entropy.rows_grad",
-    "random.dropout",
-    "random.dropout_grad",
-    "sparse.csr_product",
-    "sparse.lines",
+    "recurrent.products.to_x",
+    "loss.cross_entropy.rows",
+    "loss.cross_entropy.rows_grad",
+    "random.random.dropout",
+    "random.random.dropout_grad",
+    "indexing.sparse.csr_product",
+    "indexing.sparse.lines",
 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..data.loader import DataLoader
 from ..engine.grad_mode import no_grad
 from ..ops.kernel_set import compile_ahead, use_kernels
-from ..ops.random import get_rng_state, set_rng_state
+from ..ops.random.random import get_rng_state, set_rng_state
 from ..optim import Adam
 from .callbacks import Callback, CosineSchedule
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
@@ -86,9 +86,7 @@ class Trainer(Fit):
                 self.train(self.settings.epochs)
 
     def remedy(self) -> str:
-        return (
-            f". {self.path} still holds the last checkpoint; try an lr below {self.settings.lr}, or check the data"
-        )
+        return f". {self.path} still holds the last checkpoint; try an lr below {self.settings.lr}, or check the data"
 
     def scores(self) -> np.ndarray:
         """The network's outputs for the held-out samples, in eval mode, concatenated."""

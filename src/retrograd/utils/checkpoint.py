@@ -8,7 +8,7 @@ from typing import Any
 
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.recompute import Region
-from ..ops.random import get_rng_state, set_rng_state
+from ..ops.random.random import get_rng_state, set_rng_state
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 
@@ -35,9 +35,7 @@ def checkpoint(
         RuntimeError: in backward, if the second run differs from the first.
     """
     if use_reentrant:
-        raise ValueError(
-            "checkpoint: use_reentrant=True is not supported; leave it out, the gradients are the same"
-        )
+        raise ValueError("checkpoint: use_reentrant=True is not supported; leave it out, the gradients are the same")
     if not is_grad_enabled():
         return function(*args, **kwargs)
     context: Callable[[], AbstractContextManager[Any]] = nullcontext

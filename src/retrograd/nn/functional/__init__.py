@@ -4,19 +4,12 @@ N batch, Ci/Co channels, I/R/O extents of input, kernel and output. Most functio
 defines those with one version per number of axes.
 """
 
-import sys
+import types
 
-from ...absent import attach_to_module
-from ...ops.activation import *
-from ...ops.attention import *
-from ...ops.convolution_plan import conv_plan
-from ...ops.deformable import *
-from ...ops.distance import *
-from ...ops.dropout import *
-from ...ops.embedding import *
-from ...ops.gating import *
-from ...ops.grid import *
-from ...ops.group_norm import *
+from ... import absent
+from ...ops.convolution.deformable import *
+from ...ops.convolution.plan import conv_plan
+from ...ops.index.embedding import *
 from ...ops.loss.binary import *
 from ...ops.loss.classification import *
 from ...ops.loss.ctc import *
@@ -24,43 +17,30 @@ from ...ops.loss.likelihood import *
 from ...ops.loss.margin import *
 from ...ops.loss.ranking import *
 from ...ops.loss.regression import *
-from ...ops.matmul import bilinear, linear
-from ...ops.normalization import *
-from ...ops.padding import *
-from ...ops.pixels import *
-from ...ops.rectifier import *
-from ...ops.resampling import *
-from ...ops.softmax import log_softmax, softmax
-from ...ops.transcendental import sigmoid
-from ...ops.trigonometry import tanh
-from ...ops.windows import *
+from ...ops.normalization.group_norm import *
+from ...ops.normalization.normalization import *
+from ...ops.normalization.softmax import log_softmax as log_softmax
+from ...ops.normalization.softmax import softmax as softmax
+from ...ops.pointwise.activation import *
+from ...ops.pointwise.gating import *
+from ...ops.pointwise.rectifier import *
+from ...ops.pointwise.transcendental import sigmoid as sigmoid
+from ...ops.pointwise.trigonometry import tanh as tanh
+from ...ops.pooling.grid import *
+from ...ops.pooling.resampling import *
+from ...ops.product.attention import *
+from ...ops.product.distance import *
+from ...ops.product.matmul import bilinear, linear
+from ...ops.random.dropout import *
+from ...ops.shape.padding import *
+from ...ops.shape.pixels import *
+from ...ops.shape.windows import *
 from .convolution import *
 from .pooling import *
 from .recurrent import *
 
-_HERE = ("convolution", "pooling", "recurrent")
-_LOSSES = ("binary", "classification", "ctc", "likelihood", "margin", "ranking", "regression")
-_OPERATORS = (
-    "activation",
-    "attention",
-    "deformable",
-    "distance",
-    "dropout",
-    "embedding",
-    "gating",
-    "grid",
-    "group_norm",
-    "normalization",
-    "padding",
-    "pixels",
-    "rectifier",
-    "resampling",
-    "windows",
-    *(f"loss.{subject}" for subject in _LOSSES),
-)
-_PACKAGE = __name__.partition(".")[0]
-__all__ = ["bilinear", "conv_plan", "linear", "log_softmax", "sigmoid", "softmax", "tanh"]
-__all__ += [name for family in _HERE for name in sys.modules[f"{__name__}.{family}"].__all__]
-__all__ += [name for family in _OPERATORS for name in sys.modules[f"{_PACKAGE}.ops.{family}"].__all__]
+__all__ = [
+    name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
+]
 
-attach_to_module(__name__)
+absent.attach_to_module(__name__)

@@ -5,45 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...engine.tensor import Tensor
-from ...ops.convolution import conv_nd, conv_transpose_nd
-from ...ops.convolution_arguments import Extent, Padding
+from ...ops.convolution.arguments import Extent, Padding
+from ...ops.convolution.convolution import conv_nd
+from ...ops.convolution.mxnet import conv_transpose_nd
+from ..axes import over_axes
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    padding_mode: str = "zeros",
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """Convolution over one axis: input (N, Ci, I), weight (Co, Ci/groups, R) -> (N, Co, O). See ``conv2d``."""
-    return conv_nd(
-        "conv1d", 1, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
-    )
+def _conv(
+    name: str, ndim: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1,
+    padding: Padding = 0, dilation: Extent = 1, groups: int = 1, *, padding_mode: str = "zeros",
+    algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Convolution over {axes}, input (N, Ci, {extents}):
 
-
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    padding_mode: str = "zeros",
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """y[n, co, o] = bias[co] + sum x[n, ci, o*stride + r*dilation - padding] * weight[co, ci, r]
+    y[n, co, o] = bias[co] + sum x[n, ci, o*stride + r*dilation - padding] * weight[co, ci, r]
 
     input (N, Ci, *I) or (Ci, *I), weight (Co, Ci/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
@@ -57,82 +34,31 @@ def conv2d(
         these repeated; "circular", input wrapped around.
     algorithm: of the forward and backward passes; ``conv_plan`` prints it. "auto" chooses from the shapes by a cost
         model, "exact" does so without transforms (as within ``exact_convolution``), "direct" is the one without
-        transforms; "depthwise", "pointwise" and "winograd" are refused for convolutions they cannot compute. "singa",
-        "mxnet", "pytorch" and "numpy_ml" are in the textbook set, see ``use_kernels``.
-    workspace: limit in MB (1024*1024 bytes) on an algorithm's temporary memory in every pass; None means no limit. If
-        the chosen algorithm does not fit, another is used; the result of each is bitwise the same under any limit.
+        transforms; "depthwise", "pointwise" and "winograd" are refused for convolutions they cannot compute.
+        "singa", "mxnet", "pytorch" and "numpy_ml" are in the textbook set, see ``use_kernels``.
+    workspace: limit in MB (1024*1024 bytes) on an algorithm's temporary memory in every pass; None means no limit.
+        If the chosen algorithm does not fit, another is used; the result of each is bitwise the same under any
+        limit.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their dtypes differ; a size is not an integer.
-        ValueError: the shapes do not fit each other, the groups or the window; an option is out of range; the algorithm
-            cannot compute this convolution; workspace is too small.
+        ValueError: the shapes do not fit each other, the groups or the window; an option is out of range; the
+            algorithm cannot compute this convolution; workspace is too small.
     """
     return conv_nd(
-        "conv2d", 2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
+        name, ndim, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
     )
 
 
-def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    dilation: Extent = 1,
-    groups: int = 1,
-    *,
-    padding_mode: str = "zeros",
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """Convolution over three axes: input (N, Ci, D, H, W), weight (Co, Ci/groups, *R). See ``conv2d``."""
-    return conv_nd(
-        "conv3d", 3, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm, workspace
-    )
+def _conv_transpose(
+    name: str, ndim: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Extent = 1,
+    padding: Padding = 0, output_padding: Extent = 0, groups: int = 1, dilation: Extent = 1, *,
+    padding_mode: str = "zeros", output_size: Sequence[int] | None = None, adj: Extent | None = None,
+    target_shape: Extent | None = None, algorithm: str = "auto", workspace: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution over {axes}, input (N, Ci, {extents}):
 
-
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    padding_mode: str = "zeros",
-    output_size: Sequence[int] | None = None,
-    adj: Extent | None = None,
-    target_shape: Extent | None = None,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """Transposed convolution over one axis. See ``conv_transpose2d``."""
-    return conv_transpose_nd(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation,
-        padding_mode, output_size, adj, target_shape, algorithm, workspace,
-    )  # fmt: skip
-
-
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    padding_mode: str = "zeros",
-    output_size: Sequence[int] | None = None,
-    adj: Extent | None = None,
-    target_shape: Extent | None = None,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """y[n, co, i*stride + r*dilation - padding] += x[n, ci, i] * weight[ci, co, r], then + bias[co]
+    y[n, co, i*stride + r*dilation - padding] += x[n, ci, i] * weight[ci, co, r], then + bias[co]
 
     input (N, Ci, *I) or (Ci, *I), weight (Ci, Co/groups, *R), bias (Co,) -> (N, Co, *O) or (Co, *O)
     O = (I-1)*stride - padding on both sides + dilation*(R-1) + output_padding + 1
@@ -143,9 +69,9 @@ def conv_transpose2d(
         "same_lower"           O = I*stride, the odd element is cropped on the low side
         "causal"               O = I*stride, all cropped on the high side: y[o] depends only on x[i], i*stride <= o
     padding_mode: the values before and after x: "zeros", or, unlike PyTorch, "reflect", "replicate" and "circular":
-        y[o] is then the sum over all integers i and all r with i*stride + r*dilation - low = o, with x continued as by
-        ``pad``. So a circular one with O = I*stride is the gradient of a circular convolution.
-    output_size: the extents *O, or the whole shape, where the stride allows several; instead of output_padding.
+        y[o] is then the sum over all integers i and all r with i*stride + r*dilation - low = o, with x continued as
+        by ``pad``. So a circular one with O = I*stride is the gradient of a circular convolution.
+    output_size, instead of output_padding where the stride allows several sizes: the extents *O, or the whole shape.
     adj: MXNet's name for output_padding.
     target_shape: MXNet's argument for *O: padding is the excess, the odd element on the low side.
     algorithm, workspace: as in ``conv2d``.
@@ -156,30 +82,10 @@ def conv_transpose2d(
             padding, output_padding, output_size, adj and target_shape contradict each other.
     """
     return conv_transpose_nd(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation,
-        padding_mode, output_size, adj, target_shape, algorithm, workspace,
+        name, ndim, input, weight, bias, stride, padding, output_padding, groups, dilation, padding_mode,
+        output_size, adj, target_shape, algorithm, workspace,
     )  # fmt: skip
 
 
-def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Extent = 1,
-    padding: Padding = 0,
-    output_padding: Extent = 0,
-    groups: int = 1,
-    dilation: Extent = 1,
-    *,
-    padding_mode: str = "zeros",
-    output_size: Sequence[int] | None = None,
-    adj: Extent | None = None,
-    target_shape: Extent | None = None,
-    algorithm: str = "auto",
-    workspace: float | None = None,
-) -> Tensor:
-    """Transposed convolution over three axes. See ``conv_transpose2d``."""
-    return conv_transpose_nd(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation,
-        padding_mode, output_size, adj, target_shape, algorithm, workspace,
-    )  # fmt: skip
+conv1d, conv2d, conv3d = over_axes("conv{n}d", _conv)
+conv_transpose1d, conv_transpose2d, conv_transpose3d = over_axes("conv_transpose{n}d", _conv_transpose)

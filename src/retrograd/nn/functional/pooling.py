@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...engine.tensor import Tensor
-from ...ops.adaptive_pooling import OutputSize, adaptive_avg_pool_nd, adaptive_max_pool_nd
-from ...ops.convolution_arguments import Extent
-from ...ops.lp_pooling import lp_pool_nd
-from ...ops.pooling import Pairs, avg_pool_nd, max_pool_nd
-from ...ops.unpooling import max_unpool_nd
+from ...ops.convolution.arguments import Extent
+from ...ops.pooling.adaptive_pooling import OutputSize, adaptive_avg_pool_nd, adaptive_max_pool_nd
+from ...ops.pooling.lp_pooling import lp_pool_nd
+from ...ops.pooling.pooling import Pairs, avg_pool_nd, max_pool_nd
+from ...ops.pooling.unpooling import max_unpool_nd
+from ..axes import filled, over_axes
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
@@ -19,109 +20,44 @@ __all__ = [
 ]  # fmt: skip
 
 
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Extent,
-    stride: Extent | None = None,
-    padding: Pairs = 0,
-    dilation: Extent = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The largest element of each window over one axis. See ``max_pool2d``."""
-    return max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Extent,
-    stride: Extent | None = None,
-    padding: Pairs = 0,
-    dilation: Extent = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The largest element of each window (the first of equal ones); padding is never it, NaN always is.
+def _max_pool(
+    name: str, ndim: int, input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0,
+    dilation: Extent = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window over {axes} (the first of equal ones); padding is never it, NaN always is.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
-    to kernel_size.
+    to kernel_size. padding: an int, one per axis, or a pair (low, high) per axis; at most half of the kernel.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
-        ValueError: input does not fit the window.
+        ValueError: an argument is out of range, or input does not fit the window.
     """
-    return max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return max_pool_nd(name, ndim, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Extent,
-    stride: Extent | None = None,
-    padding: Pairs = 0,
-    dilation: Extent = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The largest element of each window over three axes. See ``max_pool2d``."""
-    return max_pool_nd("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-def avg_pool1d(
-    input: Tensor,
-    kernel_size: Extent,
-    stride: Extent | None = None,
-    padding: Pairs = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor:
-    """The mean of each window over one axis. See ``avg_pool2d``."""
-    return avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
-
-
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Extent,
-    stride: Extent | None = None,
-    padding: Pairs = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """The mean of each window.
+def _avg_pool(
+    name: str, ndim: int, input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window over {axes}.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
     O = (I + padding on both sides - R)//stride + 1, rounded up with ``ceil_mode``; stride defaults to kernel_size.
 
-    count_include_pad: padding counts as zeros in the mean, except for positions that ``ceil_mode`` adds after it.
-    divisor_override: divide the sum by this instead.
+    count_include_pad: padding counts as zeros in the mean, except for positions that ``ceil_mode`` adds after it; over
+        2 and 3 axes, a ``divisor_override`` divides the sum instead.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
-        ValueError: input does not fit the window, or divisor_override is 0.
+        ValueError: an argument is out of range, input does not fit the window, or divisor_override is 0.
     """
-    return avg_pool_nd(
-        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
+    return avg_pool_nd(name, ndim, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: Extent,
-    stride: Extent | None = None,
-    padding: Pairs = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """The mean of each window over three axes. See ``avg_pool2d``."""
-    return avg_pool_nd(
-        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
-
-
-def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean of O windows per axis that divide the input evenly.
+def _adaptive_avg_pool(name: str, ndim: int, input: Tensor, output_size: OutputSize) -> Tensor:
+    """The mean of O windows per axis, over {axes}, that divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
     ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
@@ -130,96 +66,65 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
         TypeError: input is not a floating-point Tensor, or output_size holds anything but integers and None.
         ValueError: input or output_size has the wrong number of axes, or an extent is less than 1.
     """
-    return adaptive_avg_pool_nd("adaptive_avg_pool2d", 2, input, output_size)
+    return adaptive_avg_pool_nd(name, ndim, input, output_size)
 
 
-def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean of O windows over one axis. See ``adaptive_avg_pool2d``."""
-    return adaptive_avg_pool_nd("adaptive_avg_pool1d", 1, input, output_size)
-
-
-def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean of O windows over three axes. See ``adaptive_avg_pool2d``."""
-    return adaptive_avg_pool_nd("adaptive_avg_pool3d", 3, input, output_size)
-
-
-def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest element of O windows per axis that divide the input evenly.
+def _adaptive_max_pool(
+    name: str, ndim: int, input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Any:
+    """The largest element of O windows per axis, over {axes}, that divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
 
-    Windows, output_size and errors are those of ``adaptive_avg_pool2d``; the first of equal elements counts.
+    Windows, output_size and errors are those of ``adaptive_avg_pool{n}d``; the first of equal elements counts.
     """
-    return adaptive_max_pool_nd("adaptive_max_pool2d", 2, input, output_size, return_indices)
+    return adaptive_max_pool_nd(name, ndim, input, output_size, return_indices)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest element of O windows over one axis. See ``adaptive_max_pool2d``."""
-    return adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, return_indices)
-
-
-def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest element of O windows over three axes. See ``adaptive_max_pool2d``."""
-    return adaptive_max_pool_nd("adaptive_max_pool3d", 3, input, output_size, return_indices)
-
-
-def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """The norm (sum of input**p)**(1/p) of each window, p = norm_type; p = inf gives the largest |input|.
+def _lp_pool(
+    name: str, ndim: int, input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """The norm (sum of input**p)**(1/p) of each window over {axes}, p = norm_type; p = inf: the largest |input|.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O), O = (I - R)//stride + 1, rounded up with ``ceil_mode``: a
     truncated window counts as if it were whole with the same mean. Where a norm is 0, so is its gradient.
 
     Raises:
         TypeError: input is not a floating-point Tensor, or norm_type is not a number.
-        ValueError: input does not fit the window, or norm_type is 0 or NaN.
+        ValueError: an argument is out of range, input does not fit the window, or norm_type is 0 or NaN.
     """
-    return lp_pool_nd("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
+    return lp_pool_nd(name, ndim, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool1d(
-    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """The norm of each window over one axis. See ``lp_pool2d``."""
-    return lp_pool_nd("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-def lp_pool3d(
-    input: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """The norm of each window over three axes. See ``lp_pool2d``."""
-    return lp_pool_nd("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-def max_unpool2d(
-    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
-    output_size: Sequence[int] | None = None,
+def _max_unpool(
+    name: str, ndim: int, input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None,
+    padding: Extent = 0, output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Zeros with the elements of input at the positions ``max_pool2d(..., return_indices=True)`` took them from.
+    """Zeros with the elements of input at the positions ``max_pool{n}d(..., return_indices=True)`` took them from.
 
     input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
-    every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it may
-    include N and C. Where indices coincide, the last element counts.
+    every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it
+    may include N and C. Where indices coincide, the last element counts.
 
     Raises:
         TypeError: input is not a floating-point Tensor, or indices is not an int64 Tensor.
         ValueError: shapes do not fit, or an index is outside the output.
     """
-    return max_unpool_nd("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
+    return max_unpool_nd(name, ndim, input, indices, kernel_size, stride, padding, output_size)
 
 
-def max_unpool1d(
-    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
-    output_size: Sequence[int] | None = None,
+def avg_pool1d(
+    input: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Pairs = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The partial inverse of ``max_pool1d``. See ``max_unpool2d``."""
-    return max_unpool_nd("max_unpool1d", 1, input, indices, kernel_size, stride, padding, output_size)
+    return avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-def max_unpool3d(
-    input: Tensor, indices: Tensor, kernel_size: Extent, stride: Extent | None = None, padding: Extent = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:  # fmt: skip
-    """The partial inverse of ``max_pool3d``. See ``max_unpool2d``."""
-    return max_unpool_nd("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)
+avg_pool1d.__doc__ = filled(_avg_pool.__doc__ or "", 1)
+_, avg_pool2d, avg_pool3d = over_axes("avg_pool{n}d", _avg_pool)
+max_pool1d, max_pool2d, max_pool3d = over_axes("max_pool{n}d", _max_pool)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = over_axes("adaptive_avg_pool{n}d", _adaptive_avg_pool)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = over_axes("adaptive_max_pool{n}d", _adaptive_max_pool)
+lp_pool1d, lp_pool2d, lp_pool3d = over_axes("lp_pool{n}d", _lp_pool)
+max_unpool1d, max_unpool2d, max_unpool3d = over_axes("max_unpool{n}d", _max_unpool)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...engine.tensor import Tensor
 from ...ops.dtype import as_flag, require_float
-from ...ops.join import cat
-from ...ops.shape import reshape
-from ...recurrence import Recurrence, Weights, packed_layout
-from ..recurrent_stack import Run, check_number, run, stack
+from ...ops.recurrent.arguments import weight_shapes
+from ...ops.shape.join import cat
+from ...ops.shape.shape import reshape
+from ...recurrence import Recurrence, Weights
+from ..arguments import check_ints
+from ..recurrent_stack import Run, run, stack
 
 __all__ = ["rnn"]
 
@@ -73,6 +77,39 @@ def rnn(
     return (y, cat(hn, 0), cat(cn, 0)) if lstm else (y, cat(hn, 0))
 
 
+class Parameter(NamedTuple):
+    """A piece of a packed vector of parameters."""
+
+    name: str  # a field of Weights
+    layer: int
+    direction: int
+    begin: int
+    shape: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        return self.begin + math.prod(self.shape)
+
+
+def packed_layout(layers: Sequence[Recurrence]) -> list[Parameter]:
+    """MXNet's packed vector: the weights of all layers and directions, then all biases in the same order.
+
+    For each direction ``w_ih`` (G*H, I), ``w_hh`` (G*H, P), with a projection ``w_hr`` (P, H); then ``b_ih`` and
+    ``b_hh`` (G*H,). Its length, for L layers of equal width in D directions, h = P or H:
+    (I + h + 2)*H*G*D + (L - 1)*(D*h + h + 2)*H*G*D + P*H*L*D.
+
+    Source: MXNet 1.9.1, src/operator/rnn-inl.h, GetRnnParamSize.
+    """
+    pieces: list[Parameter] = []
+    for names in (("w_ih", "w_hh", "w_hr"), ("b_ih", "b_hh")):
+        for layer, spec in enumerate(layers):
+            shapes = weight_shapes(spec)._asdict()
+            for direction, name in product(range(spec.directions), names):
+                if shapes[name] is not None:
+                    pieces.append(Parameter(name, layer, direction, pieces[-1].end if pieces else 0, shapes[name]))
+    return pieces
+
+
 def packed_stack(
     name: str, mode: str, input_size: int, state_size: int, num_layers: int, bidirectional: bool,
     projection_size: int | None, **options: Any,
@@ -82,10 +119,9 @@ def packed_stack(
     Raises:
         ValueError: a size is not an int of at least 1, or the options contradict each other.
     """
-    check_number(name, "state_size", state_size)
-    check_number(name, "num_layers", num_layers)
+    check_ints(name, state_size=state_size, num_layers=num_layers)
     if projection_size is not None:
-        check_number(name, "projection_size", projection_size)
+        check_ints(name, projection_size=projection_size)
     widths = (state_size,) * num_layers, (projection_size or 0,) * num_layers
     return stack(name, mode, input_size, *widths, bidirectional, **options)
 

@@ -9,9 +9,5 @@ from .ranking import *
 from .regression import *
 
 __all__: list[str] = []
-__all__ += classification.__all__
-__all__ += ctc.__all__
-__all__ += distance.__all__
-__all__ += likelihood.__all__
-__all__ += ranking.__all__
-__all__ += regression.__all__
+for _family in (classification, ctc, distance, likelihood, ranking, regression):
+    __all__ += _family.__all__

@@ -17,22 +17,16 @@ class CTCLoss(Loss):
 
     blank: the class for no label. reduction: "mean" (each loss over its target's length), "sum" or "none".
     zero_infinity: a target that no path can give has loss 0 and no gradient, instead of inf and NaN.
-
-    Raises:
-        ValueError: the reduction is unknown.
     """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.blank, self.zero_infinity = blank, zero_infinity
 
     def forward(
-        self,
-        log_probs: Tensor,
-        targets: Tensor,
-        input_lengths: Tensor | Sequence[int],
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int],
         target_lengths: Tensor | Sequence[int],
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         return ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
         )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from ...engine.tensor import Tensor
-from ...ops.distance import cosine_similarity, pairwise_distance
+from ...ops.product.distance import cosine_similarity, pairwise_distance
+from ..layer import layer
 from ..module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
+@layer
 class CosineSimilarity(Module):
     """sum x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along axis dim; see ``cosine_similarity``."""
 
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim, self.eps = dim, eps
+    dim: int = 1
+    eps: float = 1e-8
+
+    _shown = ()  # as in PyTorch
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return cosine_similarity(x1, x2, self.dim, self.eps)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
+
 from ...engine.tensor import Tensor
 from ...ops.loss.regression import huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from ..layer import layer
 from .base import Loss
 
 __all__ = ["HuberLoss", "L1Loss", "MSELoss", "SmoothL1Loss"]
@@ -12,14 +15,8 @@ __all__ = ["HuberLoss", "L1Loss", "MSELoss", "SmoothL1Loss"]
 class MSELoss(Loss):
     """(input - target)^2; see ``mse_loss``.
 
-    input and target of equal shape. reduction: "mean", "sum" or "none".
-
-    Raises:
-        ValueError: the reduction is unknown.
+    input and target of equal shape.
     """
-
-    def __init__(self, *, reduction: str = "mean") -> None:
-        super().__init__(reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return mse_loss(input, target, reduction=self.reduction)
@@ -28,19 +25,14 @@ class MSELoss(Loss):
 class L1Loss(Loss):
     """|input - target|; see ``l1_loss``.
 
-    input and target of equal shape. reduction: "mean", "sum" or "none".
-
-    Raises:
-        ValueError: the reduction is unknown.
+    input and target of equal shape.
     """
-
-    def __init__(self, *, reduction: str = "mean") -> None:
-        super().__init__(reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return l1_loss(input, target, reduction=self.reduction)
 
 
+@layer
 class SmoothL1Loss(Loss):
     """0.5 z^2 / beta where z = |input - target| < beta, else z - 0.5 beta; see ``smooth_l1_loss``.
 
@@ -50,16 +42,16 @@ class SmoothL1Loss(Loss):
         ValueError: beta is negative, or the reduction is unknown.
     """
 
-    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction)
-        if not beta >= 0:
-            raise ValueError(f"SmoothL1Loss: beta={beta} must be at least 0")
-        self.beta = beta
+    _: KW_ONLY
+    beta: float = 1.0
+
+    _limits = {"beta": ("at least 0", lambda beta: beta >= 0)}
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return smooth_l1_loss(input, target, beta=self.beta, reduction=self.reduction)
 
 
+@layer
 class HuberLoss(Loss):
     """0.5 z^2 where z = |input - target| < delta, else delta (z - 0.5 delta); see ``huber_loss``.
 
@@ -69,11 +61,10 @@ class HuberLoss(Loss):
         ValueError: delta is not above 0, or the reduction is unknown.
     """
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
-        if not delta > 0:
-            raise ValueError(f"HuberLoss: delta={delta} must be above 0")
-        self.delta = delta
+    reduction: str = "mean"
+    delta: float = 1.0
+
+    _limits = {"delta": ("above 0", lambda delta: delta > 0)}
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return huber_loss(input, target, delta=self.delta, reduction=self.reduction)

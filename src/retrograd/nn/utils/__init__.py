@@ -8,17 +8,9 @@ from .per_sample import per_sample_gradients, register_per_sample_rule
 from .weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
-    "clip_grad_norm_",
-    "clip_grad_value_",
-    "parameters_to_vector",
-    "parametrizations",
-    "parametrize",
-    "per_sample_gradients",
-    "register_per_sample_rule",
-    "remove_weight_norm",
-    "rnn",
-    "vector_to_parameters",
+    "clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "parametrizations", "parametrize",
+    "per_sample_gradients", "register_per_sample_rule", "remove_weight_norm", "rnn", "vector_to_parameters",
     "weight_norm",
-]
+]  # fmt: skip
 
 attach_to_module(__name__)

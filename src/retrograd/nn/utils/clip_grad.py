@@ -10,6 +10,7 @@ import numpy as np
 
 from ...engine.changes import mark
 from ...engine.tensor import Tensor
+from ...formulas import optimizers
 from ...ops.dtype import as_flag
 from ...ops.kernel_set import kernels
 
@@ -44,7 +45,7 @@ def clip_grad_norm_(
     factor = max_norm / (norm + 1e-6)
     if not factor >= 1:  # NaN propagates into the gradients
         for group in _by_dtype(arrays):
-            kernels.limit_step(group, factor=float(factor), most=math.inf)
+            kernels.update(optimizers.limit, group, factor=float(factor), most=math.inf)
         mark(arrays, "clip_grad_norm_")
     dtype = max((array.dtype for array in arrays), key=lambda dtype: dtype.itemsize, default=np.dtype(np.float32))
     return Tensor(np.array(norm, dtype))
@@ -61,7 +62,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
         raise ValueError(f"clip_grad_value_: clip_value={clip_value!r} must be a number of at least 0")
     arrays = _gradients("clip_grad_value_", parameters)
     for group in _by_dtype(arrays):
-        kernels.limit_step(group, factor=1.0, most=float(clip_value))
+        kernels.update(optimizers.limit, group, factor=1.0, most=float(clip_value))
     mark(arrays, "clip_grad_value_")
 
 

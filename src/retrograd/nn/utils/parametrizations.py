@@ -6,9 +6,9 @@ import numpy as np
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
-from ...ops.matmul import matmul
-from ...ops.norms import vector_norm_of
-from ...ops.sampling import randn
+from ...ops.product.matmul import matmul
+from ...ops.random.sampling import randn
+from ...ops.reduce.norms import vector_norm_of
 from .. import functional
 from ..convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module

@@ -83,9 +83,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         ValueError: there is no parametrization, or there are several originals.
     """
     if not is_parametrized(module, tensor_name):
-        raise ValueError(
-            f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} has no parametrization"
-        )
+        raise ValueError(f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} has no parametrization")
     computed = module.parametrizations.__dict__[tensor_name]
     if leave_parametrized:
         with no_grad():

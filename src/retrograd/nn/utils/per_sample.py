@@ -316,7 +316,7 @@ class GradSamples(_Watch):
             elif before.array.shape[0] != self.count:
                 raise ValueError(
                     f"per_sample_gradients: grad_sample of {path} holds {before.array.shape[0]} samples, this batch "
-                    f"{self.count}; call zero_grad() between batches of different sizes, or set grad_req=\"write\""
+                    f'{self.count}; call zero_grad() between batches of different sizes, or set grad_req="write"'
                 )
         add(self._sums, parameter, rows)
 

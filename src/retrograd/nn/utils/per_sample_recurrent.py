@@ -14,7 +14,7 @@ import numpy as np
 from ...engine.grad_mode import enable_grad
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
-from ...ops.shape import Reshape
+from ...ops.shape.shape import Reshape
 from ..module import Module
 from .per_sample_rules import Call, register_named_rule
 from .truncation import like

@@ -21,10 +21,10 @@ import numpy as np
 
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
-from ...ops.convolution import Conv, ConvInputGrad
-from ...ops.convolution_gradient import bias_gradient, per_sample_conv_weight_grad
-from ...ops.deformable import DeformConv, per_sample_deform_weight_grad
-from ...ops.matmul import matmul
+from ...ops.convolution.convolution import Conv, ConvInputGrad
+from ...ops.convolution.deformable import DeformConv, per_sample_deform_weight_grad
+from ...ops.convolution.gradient import bias_gradient, per_sample_conv_weight_grad
+from ...ops.product.matmul import matmul
 from ..module import Module
 
 __all__ = ["Call", "Prepare", "Rule", "register_named_rule", "register_per_sample_rule", "rule_of"]
@@ -141,8 +141,10 @@ def _operator_of(layer: Any, last: Any) -> Any:
 def _prepare_norm(call: Call) -> Any:
     """The normalised input: the layer's output with weight 1 and bias 0."""
     layer = call.layer
-    if hasattr(layer, "running_mean") and "Instance" not in type(layer).__name__ and (
-        layer.training or layer.running_mean is None
+    if (
+        hasattr(layer, "running_mean")
+        and "Instance" not in type(layer).__name__
+        and (layer.training or layer.running_mean is None)
     ):
         raise ValueError(
             f"per_sample_gradients: {layer.describe()} normalises over the batch, which mixes the samples; "

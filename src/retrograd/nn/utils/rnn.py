@@ -17,10 +17,10 @@ import numpy as np
 
 from ...engine.tensor import Tensor
 from ...ops.dtype import require_tensor
-from ...ops.indexing import in_range
-from ...ops.join import cat
-from ...ops.packed_rows import PickRows, PlaceRows
-from ...ops.shape import reshape, transpose
+from ...ops.index.indexing import in_range
+from ...ops.index.packed_rows import PickRows, PlaceRows
+from ...ops.shape.join import cat
+from ...ops.shape.shape import reshape, transpose
 from .truncation import detached, truncated
 
 __all__ = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.tensor import Tensor
 from ...ops.dtype import require_tensor
-from ...ops.recurrent_arguments import Rest, checked_lengths
+from ...ops.recurrent.arguments import Rest, checked_lengths
 from ..sequence_masks import SequenceMasks
 
 __all__ = ["detached", "like", "truncated"]

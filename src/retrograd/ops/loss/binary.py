@@ -6,65 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.tensor import Tensor, wrap
-from ..broadcasting import broadcast_shape, expand
+from ...engine.tensor import Tensor
 from ..dtype import are_integers, cast, require_float
 from ..kernel_set import kernels
-from ..transcendental import log, sigmoid
-from .elements import ElementLoss, check_reduction, choice, constant, reduce, same_shape, weighted
+from ..shape.broadcasting import broadcast_shape, expand
+from .elements import check_reduction, constant, element_loss, reduce, same_shape, weighted
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"]
 
-_SMALLEST = 1e-12  # of x (1 - x), by which the gradient is divided: PyTorch's
-
-
-class BinaryCrossEntropy(ElementLoss):
-    """-t max(log x, -100) - (1 - t) max(log(1 - x), -100)
-
-    The slopes are (x - t) / max(x (1 - x), 1e-12) and log(1 - x) - log x: those of the logarithms that are not cut off.
-    """
-
-    kernel = "bce"
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        x, t = operands
-        if of == 1:
-            return log(1.0 - x) - log(x)
-        spread = x * (1.0 - x)
-        small = spread.array < _SMALLEST
-        if small.any():
-            spread = spread * choice(x.array, small, 0, 1) + choice(x.array, small, _SMALLEST, 0)
-        return (x - t) / spread
-
-
-class BinaryCrossEntropyWithLogits(ElementLoss):
-    """(1 - t) x + softplus(-x), with softplus(x) = log(1 + exp(x))"""
-
-    kernel = "bce_logits"
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        x, t = operands
-        return sigmoid(x) - t if of == 0 else -x
-
-
-class WeightedBinaryCrossEntropyWithLogits(ElementLoss):
-    """(1 - t) x + (1 + (w - 1) t) softplus(-x), with the weight w of what is positive"""
-
-    kernel = "bce_logits_weighted"
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        x, t, w = operands
-        if of == 0:
-            return 1.0 - t - ((w - 1.0) * t + 1.0) * sigmoid(-x)
-        return (w - 1.0) * softplus(-x) - x
-
-
-def softplus(x: Tensor) -> Tensor:
-    """log(1 + exp(x)): the cross entropy of the logit -x against 1."""
-    return BinaryCrossEntropyWithLogits.apply("none", (), -x, wrap(np.ones_like(x.array)))
+BinaryCrossEntropy = element_loss("binary_cross_entropy")
+BinaryCrossEntropyWithLogits = element_loss("binary_cross_entropy_with_logits")
+WeightedBinaryCrossEntropyWithLogits = element_loss("weighted_binary_cross_entropy_with_logits")
 
 
 def binary_cross_entropy(

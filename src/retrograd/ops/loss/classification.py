@@ -11,12 +11,12 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ..dtype import int64, require_float, require_same
 from ..kernel_set import kernels
-from ..piecewise import where
+from ..normalization.softmax import log_softmax, softmax
+from ..pointwise.piecewise import where
 from ..private import private
-from ..reduction import sum
-from ..shape import Reshape
-from ..softmax import log_softmax, softmax
-from .elements import check_reduction, reduce
+from ..reduce.reduction import sum
+from ..shape.shape import Reshape
+from .elements import check_reduction, reduce, refuse_gradient
 
 __all__ = ["cross_entropy", "nll_loss"]
 
@@ -290,9 +290,7 @@ def _class_weights(name: str, weight: Tensor | None, x: Tensor, differentiable: 
     classes = x.array.shape[min(1, x.array.ndim - 1)]
     if weight.array.shape != (classes,):
         raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs ({classes},), one per class")
-    if weight.requires_grad and not differentiable:
-        raise ValueError(f"{name}: weight requires a gradient, which this loss does not give; use weight.detach()")
-    return weight
+    return weight if differentiable else refuse_gradient(name, "weight", weight)
 
 
 def check_labels(name: str, x: Tensor, target: Any) -> None:

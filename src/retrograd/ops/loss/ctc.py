@@ -12,10 +12,11 @@ from ...engine.once import once_differentiable
 from ...engine.tensor import Tensor, wrap
 from ..dtype import as_flag, require_float
 from ..kernel_set import kernels
+from ..pointwise.operands import Gradients
 from ..private import private
-from ..reduction import mean
-from ..shape import Reshape
-from .elements import Gradients, check_reduction, reduce
+from ..reduce.reduction import mean
+from ..shape.shape import Reshape
+from .elements import check_reduction, reduce
 
 __all__ = ["ctc_loss"]
 

@@ -3,74 +3,56 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ...engine.function import Function
-from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
-from ..broadcasting import broadcast_shape, expand
+from ...formulas.losses import LOSSES
 from ..dtype import are_floats, cast, floats, require_float, require_same
 from ..kernel_set import kernels
-from ..reduction import mean, sum
+from ..pointwise.operands import Gradients
+from ..pointwise.pointwise import carried, made_of
+from ..reduce.reduction import mean, sum
+from ..shape.broadcasting import broadcast_shape, expand
 
-Gradients = tuple[Tensor | None, ...]
 _REDUCTIONS = ("mean", "sum", "none")
 
 
-class ElementLoss(Function):
-    """A loss of each element of operands of one shape, or its sum or mean in the same pass.
+def element_loss(name: str) -> type[Function]:
+    """The Function of the loss ``name`` of ``formulas/losses.py``: ``apply(reduction, numbers, *operands)``.
 
-    A subclass names a kernel and has ``slope``, the derivatives composed of operators, with a derivative of their own;
-    ``gate`` goes before them.
-    The kernel gives the gradient to operand 0, and to ``others``, where no second derivative is asked for.
+    It gives the loss of each element of operands of one shape, or their sum or mean in the same pass.
     """
+    term, gradients = LOSSES[name]
 
-    kernel: ClassVar[str]
-    others: ClassVar[dict[int, str]] = {}  # operand -> kernel of its gradient
-    opposite: ClassVar[bool] = False  # the gradient to operand 1 is minus that to operand 0
-
-    @classmethod
-    def forward(cls, ctx: Any, reduction: str, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+    def forward(ctx: Any, reduction: str, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
         size = operands[0].array.size
         ctx.factor = None if reduction == "none" else 1.0 if reduction == "sum" else 1.0 / size if size else np.nan
         ctx.numbers = numbers
         ctx.save_for_backward(*operands)
-        return wrap(kernels.element_loss(cls.kernel, tuple([x.array for x in operands]), numbers, ctx.factor))
+        return wrap(kernels.element_loss(name, tuple([x.array for x in operands]), numbers, ctx.factor))
 
-    @classmethod
-    def backward(cls, ctx: Any, g: Tensor) -> Gradients:
-        wanted, operands, factor = ctx.needs_input_grad[2:], ctx.saved_tensors, ctx.factor
-        found: list[Tensor | None] = [None] * len(operands)
-        fused = {} if is_grad_enabled() else {0: cls.kernel, **cls.others}
-        spread: Tensor | None = None
-        for k in range(len(operands)):
-            first = found[0]
-            if not wanted[k]:
-                continue
-            if k == 1 and cls.opposite and first is not None:
-                found[k] = -first
-            elif k in fused or (k == 1 and cls.opposite and fused):
-                arrays = tuple([x.array for x in operands])
-                gx = wrap(kernels.element_loss_grad(fused.get(k, cls.kernel), g.array, arrays, ctx.numbers, factor))
-                found[k] = gx if k in fused else -gx
-            else:
-                if spread is None:
-                    spread = g if factor is None else expand(g * factor, operands[0].array.shape)
-                    spread = cls.gate(spread, ctx.numbers, *operands)
-                found[k] = spread * cls.slope(k, ctx.numbers, *operands)
-        return None, None, *found
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        numbers, factor = ctx.numbers, ctx.factor
 
-    @staticmethod
-    def gate(g: Tensor, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        """The upstream gradient of each loss, without those of losses cut off to a constant."""
-        return g
+        def gradient(of: int) -> Tensor:
+            return carried(
+                lambda g, *operands: gradients[of](_each(g, factor, operands[0]), *operands, *numbers),
+                lambda g, *arrays: kernels.element_loss_grad(name, of, g, arrays, numbers, factor),
+                (g, *ctx.saved_tensors),
+            )
 
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        """The derivative of the loss by operand ``of``, element by element."""
-        raise NotImplementedError
+        return None, None, *[gradient(of) if want else None for of, want in enumerate(ctx.needs_input_grad[2:])]
+
+    made: type[Function] = made_of((term, *gradients), name, forward, backward)
+    return made
+
+
+def _each(g: Tensor, factor: float | None, x: Tensor) -> Tensor:
+    """The upstream gradient of each element of x: g, or that of the sum times the factor."""
+    return g if factor is None else expand(g * factor, x.array.shape)
 
 
 def choice(x: np.ndarray, mask: Any, yes: float, no: float) -> Tensor:
@@ -161,10 +143,18 @@ def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor |
     """
     if value is not None:
         require_same(name, "input", x, label, value)
-        if value.requires_grad:
-            raise ValueError(
-                f"{name}: {label} requires a gradient, which this loss does not give; use {label}.detach()"
-            )
+        refuse_gradient(name, label, value)
+    return value
+
+
+def refuse_gradient(name: str, label: str, value: Tensor) -> Tensor:
+    """``value``, which must not ask for a gradient: the loss gives it none.
+
+    Raises:
+        ValueError: it requires a gradient.
+    """
+    if value.requires_grad:
+        raise ValueError(f"{name}: {label} requires a gradient, which this loss does not give; use {label}.detach()")
     return value
 
 

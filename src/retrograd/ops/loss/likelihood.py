@@ -10,69 +10,20 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..broadcasting import expand
 from ..dtype import are_floats, as_flag, floats, is_number, require_float, require_same
-from ..shape import Reshape
-from ..transcendental import exp, log
-from .elements import ElementLoss, check_reduction, choice, matched, of_one_shape, reduce
+from ..pointwise.transcendental import log
+from ..shape.broadcasting import expand
+from ..shape.shape import Reshape
+from .elements import check_reduction, choice, element_loss, matched, of_one_shape, reduce
 
 __all__ = ["gaussian_nll_loss", "kl_div", "poisson_nll_loss"]
 
 
-class KullbackLeibler(ElementLoss):
-    """t (log t - x), and 0 where t is 0"""
-
-    kernel = "kl"
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        x, t = operands
-        return -t if of == 0 else log(t) + 1.0 - x
-
-
-class KullbackLeiblerOfLogs(ElementLoss):
-    """exp(t) (t - x)"""
-
-    kernel = "kl_log"
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        x, t = operands
-        return -exp(t) if of == 0 else exp(t) * (t - x + 1.0)
-
-
-class Poisson(ElementLoss):
-    """x - t log(x + eps)"""
-
-    kernel = "poisson"
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        (x, t), (eps,) = operands, numbers
-        return 1.0 - t / (x + eps) if of == 0 else -log(x + eps)
-
-
-class PoissonOfLogs(ElementLoss):
-    """exp(x) - t x"""
-
-    kernel = "poisson_log"
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        x, t = operands
-        return exp(x) - t if of == 0 else -x
-
-
-class Gaussian(ElementLoss):
-    """(log v + (x - t)^2 / v) / 2, with the variance v"""
-
-    kernel, opposite, others = "gaussian", True, {2: "gaussian_var"}
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        x, t, v = operands
-        z = (x - t) / v
-        return z if of == 0 else -z if of == 1 else (1.0 / v - z * z) * 0.5
+KullbackLeibler = element_loss("kullback_leibler")
+KullbackLeiblerOfLogs = element_loss("kullback_leibler_of_logs")
+Poisson = element_loss("poisson")
+PoissonOfLogs = element_loss("poisson_of_logs")
+Gaussian = element_loss("gaussian")
 
 
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:

@@ -7,29 +7,21 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
-from ...engine.grad_mode import is_grad_enabled
 from ...engine.tensor import Tensor, wrap
 from ..dtype import require_float
 from ..kernel_set import kernels
+from ..pointwise.operands import Gradients
+from ..pointwise.piecewise import where
 from ..private import private
-from ..reduction import sum
-from ..shape import Reshape
-from ..transcendental import sigmoid
+from ..reduce.reduction import sum
+from ..shape.shape import Reshape
 from .classification import check_labels, refuse_labels
-from .elements import ElementLoss, Gradients, check_reduction, constant, matched, reduce, signs
+from .elements import check_reduction, constant, element_loss, matched, reduce, refuse_gradient, signs
 
 __all__ = ["multi_margin_loss", "multilabel_margin_loss", "soft_margin_loss"]
 
 
-class SoftMargin(ElementLoss):
-    """log(1 + exp(-t x))"""
-
-    kernel = "soft_margin"
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        x, t = operands
-        return -t * sigmoid(-(t * x))
+SoftMargin = element_loss("soft_margin")
 
 
 class MultiMargin(Function):
@@ -46,16 +38,17 @@ class MultiMargin(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         x, labels = ctx.saved_tensors
-        if not is_grad_enabled():
-            return wrap(kernels.multi_margin_loss_grad(g.array, x.array, labels, ctx.p, ctx.margin)), None, None, None
-        # h[n, c] goes to c and is taken from the label: the slope is p z^(p - 1) where z > 0
         rows, classes = x.array.shape
-        own = np.zeros(x.array.shape, x.array.dtype)
-        own[np.arange(rows), labels] = 1
-        z = x - sum(x * wrap(own), 1, True) + ctx.margin
-        above = wrap(((z.array > 0) & (own == 0)).astype(own.dtype) * (ctx.p / classes if classes else 0.0))
-        h = Reshape.apply(g, (rows, 1)) * (above * z if ctx.p == 2 else above)
-        return h - wrap(own) * sum(h, 1, True), None, None, None
+        each = Reshape.apply(g, (rows, 1))
+        slopes = kernels.multi_margin_loss_slopes(x.array, labels, ctx.margin)  # of p = 1: it changes in steps only
+        if ctx.p == 1:
+            return each * wrap(slopes), None, None, None
+        # h[n, c] goes to c and is taken from the label
+        own = np.zeros(x.array.shape, np.bool_)
+        own[np.arange(rows), labels] = True
+        z = x - sum(where(wrap(own), x, 0.0), 1, True) + ctx.margin
+        h = each * where(wrap((slopes > 0) & ~own), z * (2 / classes if classes else 0.0), 0.0)
+        return where(wrap(own), -sum(h, 1, True), h), None, None, None
 
 
 class MultilabelMargin(Function):
@@ -71,11 +64,8 @@ class MultilabelMargin(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         x, targets = ctx.saved_tensors
-        if not is_grad_enabled():
-            return wrap(kernels.multilabel_margin_loss_grad(g.array, x.array, targets)), None
-        ones = np.ones_like(g.array)  # the slope does not depend on x but in steps
-        slope = kernels.multilabel_margin_loss_grad(ones, x.array, targets)
-        return Reshape.apply(g, (len(ones), 1)) * wrap(slope), None
+        slopes = kernels.multilabel_margin_loss_slopes(x.array, targets)
+        return Reshape.apply(g, (len(slopes), 1)) * wrap(slopes), None
 
 
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
@@ -88,8 +78,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") 
     name = "soft_margin_loss"
     check_reduction(name, reduction)
     require_float(name, input)
-    target = signs(name, target, input)
-    constant(name, "target", target, input)
+    target = refuse_gradient(name, "target", signs(name, target, input))
     return SoftMargin.apply(reduction, (), *matched(name, input, target))
 
 

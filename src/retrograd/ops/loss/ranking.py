@@ -7,8 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from ...engine.tensor import Tensor, wrap
-from ..broadcasting import broadcast_shape, expand
-from ..distance import RowCosine, differing, pairwise_distance
 from ..dtype import (
     are_floats,
     are_integers,
@@ -20,8 +18,10 @@ from ..dtype import (
     require_tensor,
     whole,
 )
-from ..piecewise import clamp, minimum, where
-from .elements import ElementLoss, check_reduction, choice, matched, reduce, signs
+from ..pointwise.piecewise import clamp, minimum, where
+from ..product.distance import differing, pairwise_distance, row_cosine
+from ..shape.broadcasting import broadcast_shape, expand
+from .elements import check_reduction, choice, element_loss, matched, reduce, refuse_gradient, signs
 
 __all__ = [
     "cosine_embedding_loss",
@@ -35,32 +35,8 @@ _NEVER_ZERO = 1e-12  # added to squared lengths: PyTorch's
 Metric = Callable[[Tensor, Tensor], Tensor]
 
 
-class Hinge(ElementLoss):
-    """x where t = 1, max(0, margin - x) where t = -1; another t gets both"""
-
-    kernel = "hinge"
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        (x, t), (margin,) = operands, numbers
-        near = (t.array != 1) & (margin - x.array >= 0)
-        return choice(x.array, t.array == -1, 0, 1) - choice(x.array, near, 1, 0)
-
-
-class Ranking(ElementLoss):
-    """max(0, margin - t (x1 - x2))"""
-
-    kernel, opposite = "ranking", True
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        x1, x2, t = operands
-        return -t if of == 0 else t if of == 1 else x2 - x1
-
-    @staticmethod
-    def gate(g: Tensor, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        (x1, x2, t), (margin,) = [x.detach() for x in operands], numbers
-        return where(margin - t * (x1 - x2) >= 0, g, 0.0)
+Hinge = element_loss("hinge")
+Ranking = element_loss("ranking")
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
@@ -79,7 +55,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
     if are_integers(input):
         return _hinge_of_integers(name, input, target, whole(name, "margin", margin), reduction)
     require_float(name, input)
-    x, t = matched(name, input, _fixed(name, signs(name, target, input)))
+    x, t = matched(name, input, refuse_gradient(name, "target", signs(name, target, input)))
     return Hinge.apply(reduction, (float(margin),), x, t)
 
 
@@ -126,7 +102,7 @@ def cosine_embedding_loss(
     x1, x2 = input1, input2
     if not are_floats(x1, x2):
         x1, x2 = floats(name, integers=True, input1=x1, input2=x2)
-    t = _fixed(name, signs(name, target, x1)).array
+    t = refuse_gradient(name, "target", signs(name, target, x1)).array
     if t.ndim > 1 or {x1.array.ndim, x2.array.ndim} != {t.ndim + 1}:
         raise ValueError(
             f"{name}: input1.shape={x1.array.shape}, input2.shape={x2.array.shape}, target.shape={t.shape}; "
@@ -134,7 +110,8 @@ def cosine_embedding_loss(
         )
     shape = broadcast_shape(name, x1.array.shape, x2.array.shape)
     rows = shape if t.ndim else (1, *shape)
-    cosine = RowCosine.apply(*(expand(x, shape).reshape(rows) for x in (x1, x2)), _NEVER_ZERO).reshape(shape[:-1])
+    x1, x2 = (expand(x, shape).reshape(rows) for x in (x1, x2))
+    cosine = row_cosine(x1, x2, _NEVER_ZERO).reshape(shape[:-1])
     broadcast_shape(name, cosine.array.shape, t.shape)
     # a straight line in each piece; the slope at cosine == margin is 1, as PyTorch's
     alike, apart = t == 1, (t == -1) & (cosine.array >= margin)
@@ -223,9 +200,3 @@ def _hinge_of_integers(name: str, x: Tensor, target: Tensor, margin: int, reduct
     broadcast_shape(name, x.array.shape, target.array.shape)
     losses = where(target == 1, x, 0) + where(target == -1, clamp(margin - x, 0), 0)
     return reduce(name, losses, reduction)
-
-
-def _fixed(name: str, target: Tensor) -> Tensor:
-    if target.requires_grad:
-        raise ValueError(f"{name}: target requires a gradient, which this loss does not give; use target.detach()")
-    return target

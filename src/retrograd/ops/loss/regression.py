@@ -1,42 +1,21 @@
-"""Losses of numbers: squared and absolute error, and what lies between them.
-
-One kernel serves all four: a |x - t|^2 below b, and the straight line c |x - t| + d from there on.
-"""
+"""Losses of numbers: squared and absolute error, and what lies between them."""
 
 from __future__ import annotations
 
-from math import inf
-
-import numpy as np
-
-from ...engine.tensor import Tensor, wrap
+from ...engine.function import Function
+from ...engine.tensor import Tensor
 from ..dtype import are_integers, cast, require_float, require_number, require_same
-from ..piecewise import where
-from ..reduction import sum
-from ..rounding import abs
-from .elements import ElementLoss, check_reduction, matched, of_one_shape, reduce
+from ..pointwise.rounding import abs
+from ..reduce.reduction import sum
+from .elements import check_reduction, element_loss, matched, of_one_shape, reduce
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
 
-class Distance(ElementLoss):
-    """a z^2 where z = |x - t| < b, else c z + d, for numbers (a, b, c, d); the slope at 0 is 0"""
-
-    kernel, opposite = "distance", True
-
-    @staticmethod
-    def slope(of: int, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        (x, t), (a, b, c, _) = operands, numbers
-        z = x - t if of == 0 else t - x
-        parabola = z * (2.0 * a)
-        if b == inf:
-            return parabola
-        line = np.where(z.array > 0, c, np.where(z.array < 0, -c, z.array if b else 0.0))
-        return where(wrap(np.asarray(np.abs(z.array) < b)), parabola, wrap(np.asarray(line, z.array.dtype)))
-
-
-_SQUARE = (1.0, inf, inf, 0.0)
-_ABSOLUTE = (0.0, 0.0, 1.0, 0.0)
+SquaredError = element_loss("squared_error")
+AbsoluteError = element_loss("absolute_error")
+SmoothAbsoluteError = element_loss("smooth_absolute_error")
+Huber = element_loss("huber")
 
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
@@ -49,7 +28,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
         TypeError: an operand is no Tensor, or neither input nor target is floating-point.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
-    return _distance("mse_loss", _SQUARE, input, target, reduction, weight)
+    return _distance("mse_loss", SquaredError, (), input, target, reduction, weight)
 
 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
@@ -66,7 +45,7 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
     if weight is None and reduction in ("sum", "none") and are_integers(input, target):
         x, t = of_one_shape("l1_loss", input, target, warn=True)
         return reduce("l1_loss", abs(x - t), reduction)
-    return _distance("l1_loss", _ABSOLUTE, input, target, reduction, weight)
+    return _distance("l1_loss", AbsoluteError, (), input, target, reduction, weight)
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
@@ -80,8 +59,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     """
     if not beta >= 0:
         raise ValueError(f"smooth_l1_loss: beta={beta} must be at least 0")
-    numbers = (0.5 / beta, float(beta), 1.0, -0.5 * beta) if beta else _ABSOLUTE
-    return _distance("smooth_l1_loss", numbers, input, target, reduction, None)
+    loss, numbers = (SmoothAbsoluteError, (float(beta),)) if beta else (AbsoluteError, ())
+    return _distance("smooth_l1_loss", loss, numbers, input, target, reduction, None)
 
 
 def huber_loss(
@@ -99,13 +78,13 @@ def huber_loss(
     if not delta > 0:
         raise ValueError(f"huber_loss: delta={delta} must be above 0")
     require_float("huber_loss", input)
-    numbers = (0.5, float(delta), float(delta), -0.5 * delta * delta)
-    loss = _distance("huber_loss", numbers, input, target, reduction, weight, by_weight=False)
-    return cast(loss, input.array.dtype)
+    losses = _distance("huber_loss", Huber, (float(delta),), input, target, reduction, weight, by_weight=False)
+    return cast(losses, input.array.dtype)
 
 
 def _distance(
     name: str,
+    loss: type[Function],
     numbers: tuple[float, ...],
     input: Tensor,
     target: Tensor,
@@ -116,13 +95,13 @@ def _distance(
     check_reduction(name, reduction)
     x, t = matched(name, input, target, warn=True, stacklevel=4)
     if weight is None:
-        return Distance.apply(reduction, numbers, x, t)
+        return loss.apply(reduction, numbers, x, t)
     require_same(name, "input", x, "weight", weight)
     if weight.array.shape != input.array.shape:
         raise ValueError(
             f"{name}: weight.shape={weight.array.shape} and input.shape={input.array.shape} must be equal; expand it"
         )
-    losses = Distance.apply("none", numbers, x, t) * weight
+    losses = loss.apply("none", numbers, x, t) * weight
     if reduction == "mean" and by_weight:
         return sum(losses) / sum(weight)
     return reduce(name, losses, reduction)

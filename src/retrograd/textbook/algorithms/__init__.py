@@ -1,20 +1,20 @@
-"""Algorithms of convolution as they were written elsewhere, side by side: the same results by other roads.
+"""Algorithms of convolution from other libraries, side by side.
 
     singa      unfold one sample and multiply: dW += G_b X_b^T, dX = col2im(W^T G_b)
     mxnet      unfold as many samples as the workspace holds
     pytorch    the gradients are convolutions: to the input a transposed one, to the weights one with groups = batch
-    numpy_ml   dilate, pad, turn, and unfold the whole batch
+    numpy_ml   dilate, pad, flip, and unfold the whole batch
 
 Each is a file with ``conv``, ``conv_input_grad`` and ``conv_weight_grad`` in 1 to 3 dimensions, with groups, stride,
-dilation and padding on either side, whatever its source could do. "auto" is the plain one, textbook/convolution.py.
+dilation and asymmetric padding, even if its source lacks them. "auto" is the plain one, textbook/convolution.py.
 
     retrograd.use_kernels("textbook", convolution="singa")     for a whole network
     Window.algorithm = "singa"                                 for one convolution and its gradients
 
-``Window.workspace`` limits the temporary memory of each of them, and does not change a bit of a result.
+``Window.workspace`` limits the temporary memory of each, without changing a bit of the result.
 
-Axes are those of textbook/convolution.py; U is the positions of a unit (unfold.py), n the samples of a chunk. docs/
-convolution_gradients.md derives what they compute.
+Axes are those of textbook/convolution.py; U is the positions of a unit (unfold.py), n the samples of a chunk. The
+derivations are in docs/convolution_gradients.md.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Result = TypeVar("Result")
 
 
 def selectable(plain: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """``plain``, unless the window names an algorithm from here or limits the workspace.
+    """``plain``, unless the window names an algorithm of this package or limits the workspace.
 
-    The plain kernels know no limit: a window that has one and names no algorithm from here takes "pytorch", which is
-    the same loop over the taps in pieces. A name of the compiled set says how fast, not what, and changes nothing.
+    The plain kernels have no limit: a window with a limit but none of these algorithms gets "pytorch", the same loop
+    over the taps in pieces. Algorithms of the compiled set have no effect here.
     """
 
     @wraps(plain)
@@ -57,15 +57,15 @@ def selectable(plain: Callable[Arguments, Result]) -> Callable[Arguments, Result
 
 
 def cost(algorithm: str, window: Window, batch: int, channels: Channels, dtype: Any = "float32") -> Cost:
-    """What an algorithm takes for a convolution and its two gradients: bytes of temporary arrays, multiplications.
+    """The cost of a convolution and its two gradients: bytes of temporary arrays, and multiplications.
 
     algorithm: a name of ALGORITHMS
-    window: the sizes, and the limit ``window.workspace``; ``window.algorithm`` is not looked at
-    batch, channels: N and (Ci, Co)
+    window: the sizes, and the limit ``window.workspace``; ``window.algorithm`` is ignored
+    batch, channels: N and (Ci, Co); the weights are in the order of their axes
     dtype: of the arrays
 
     Raises:
-        ValueError: there is no such algorithm, the channels are not multiples of the groups, or the workspace of the
+        ValueError: the algorithm is unknown, the channels are not multiples of the groups, or the workspace of the
             window is too small.
 
     >>> from retrograd.geometry import conv_window
@@ -79,10 +79,10 @@ def cost(algorithm: str, window: Window, batch: int, channels: Channels, dtype: 
         raise ValueError(f"cost: algorithm={algorithm!r} is none of {', '.join(ALGORITHMS)}")
     if any(count % window.groups for count in channels):
         raise ValueError(f"cost: channels={channels} must be multiples of groups={window.groups}")
-    return ALGORITHMS[algorithm].cost(window, batch, channels, dtype)
+    return ALGORITHMS[algorithm].DEMAND.cost(window, batch, channels, dtype)
 
 
 def cost_table(window: Window, batch: int, channels: Channels, dtype: Any = "float32") -> str:
-    """``cost`` of all algorithms as a table; arguments as there."""
+    """``cost`` of all algorithms as a table."""
     costs = [cost(algorithm, window, batch, channels, dtype) for algorithm in ALGORITHMS]
     return "\n".join([HEADING, *(line for some in costs for line in some.lines())])

@@ -1,23 +1,19 @@
-"""MXNet's convolution: unfold as many samples at once as the workspace holds.
+"""MXNet's convolution: unfold as many samples as the workspace holds.
 
-``workspace``, in MB, is how much temporary memory the operator may take. MXNet's rule (InitTemp) gives each sample
-
-    C*R*O numbers of columns and Co*O numbers for its output or its gradient, each a "unit" of MXNet's,
-
-and takes nstep samples at a time, as many as fit, but one at least:
+``workspace``, in MB, limits the temporary memory. By MXNet's rule (InitTemp) each sample needs C*R*O numbers for
+columns and Co*O for its output or gradient, and a chunk has as many samples as fit, but at least one:
 
     nstep = max(min(workspace // (C*R*O + Co*O), N), 1)
 
-Each chunk of nstep samples is unfolded into one matrix of columns, temp_col, beside temp_dst, in which the channels of
-the output or of its gradient stand in front. The gradient to the input overwrites temp_col by W^T temp_dst.
+A chunk is unfolded into a matrix of columns, temp_col, beside temp_dst, the output or its gradient with the channels
+first. The gradient to the input overwrites temp_col by W^T temp_dst.
 
-Here a window without a limit has MXNet's default of 1024 MB. A limit is a limit: where one sample exceeds it, a sample
-is unfolded unit by unit, and what the smallest unit exceeds is refused. MXNet takes one sample all the same. MXNet
-multiplies a chunk by one product, and its bits depend on the workspace; here every unit has a product of its own, and
-the bits do not (see unfold.py). MXNet's products add to a gradient in place; NumPy's cannot, so one product of the
-weights' size is held besides.
+Without a limit, a window gets MXNet's default of 1024 MB. Unlike MXNet's, the limit holds: if one sample exceeds it,
+the sample is unfolded unit by unit, and if one unit does, it is refused. MXNet multiplies a whole chunk, and its bits
+depend on the workspace; here every unit has its own product, and the bits do not depend on it (see unfold.py). MXNet's
+products add to a gradient in place; NumPy's cannot, which takes one more product of the weights' size.
 
-MXNet's operator has two dimensions, and the same padding on both sides.
+MXNet's operator is two-dimensional, with equal padding on both sides.
 
 Source: Apache MXNet 1.9, src/operator/convolution_v1-inl.h.
 """
@@ -25,16 +21,15 @@ Source: Apache MXNet 1.9, src/operator/convolution_v1-inl.h.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from ...geometry import Window
 from ..ieee import ieee
 from .unfold import boxes, col2im, largest
-from .workspace import Channels, Cost, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded
+from .workspace import Channels, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded
 
-__all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost"]
+__all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 
 @ieee
@@ -95,31 +90,19 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
         for units in work.parts(boxes(window.output)):
             temp_dst = [part(g[chunk], G, unit, work) for unit in units]
             temp_col = [unfolded(x[chunk], window, unit, work) for unit in units]
-            for sample in range(chunk.stop - chunk.start):  # the sum over the batch, in this order
+            for sample in range(chunk.stop - chunk.start):  # sum over the batch in this order
                 for gradients, columns in zip(temp_dst, temp_col, strict=True):
                     # (G, K, U) @ (G, U, C*R) -> (G, K, C*R)
                     gwmat += np.matmul(gradients[sample], columns[sample].swapaxes(1, 2), out=product)
     return gwmat.reshape(Co, Ci // G, *window.kernel)
 
 
-def cost(window: Window, batch: int, channels: Channels, dtype: Any = "float32") -> Cost:
-    """What the three kernels take; ``channels`` are (Ci, Co), and the weights lie in the order of their axes.
-
-    memory: nstep*(Ci*R*O + Co*O) numbers; for the gradient to the weights also a product of their size.
-    multiplications: N*Co*C*R*O each, those with padding included.
-    """
-    return DEMAND.cost(window, batch, channels, dtype)
-
-
 def _needs(window: Window, channels: Channels) -> tuple[Need, Need, Need]:
+    """nstep*(Ci*R*O + Co*O) elements; the gradient to the weights also needs a product of their size."""
     Ci, Co = channels
     column, weights = Ci * window.taps + Co, Ci // window.groups * window.taps * Co
     sample, unit = column * prod(window.output), column * largest(window.output).size
     return Need(0, sample, unit), Need(0, sample, unit), Need(weights, sample, unit)
 
 
-def _products(window: Window, channels: Channels) -> tuple[int, int, int]:
-    return (prod(channels) // window.groups * window.taps * prod(window.output),) * 3
-
-
-DEMAND = Demand("mxnet", _needs, _products, preferred=1024 << 20)
+DEMAND = Demand("mxnet", _needs, preferred=1024 << 20)

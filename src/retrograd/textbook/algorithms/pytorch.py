@@ -1,20 +1,19 @@
 """PyTorch's convolution: the gradients are convolutions themselves.
 
-At one tap r, all outputs see a shifted, strided copy of the input, x_r[n, c, o] = x[n, c, o*stride + r*dilation - lo]:
+At tap r, the outputs read a shifted, strided copy of the input, x_r[n, c, o] = x[n, c, o*stride + r*dilation - lo]:
 
     conv              y   = sum over r of w_r x_r       a convolution of x with the kernel w
-    conv_input_grad   x_r += w_r^T g                    the transposed convolution of g: each number of g puts down a
-                                                        copy of the kernel, times itself
+    conv_input_grad   x_r += w_r^T g                    the transposed convolution of g: each element of g adds a copy
+                                                        of the kernel, times itself
     conv_weight_grad  w_r = sum over n of g_n x_nr^T    a convolution of x with the kernel g
 
-In the last one, tap and output have changed places: i = r*dilation + o*stride - lo. So it is a convolution with the
-upstream gradient as the kernel, O taps wide, in which stride and dilation have changed places too, and which has R
-outputs. Sample n is convolved with its own g_n: groups = batch. That gives a gradient for each sample, and their sum is
-the gradient to the weights. The channels of a sample are this convolution's batch, of one channel each.
+In the last one, taps and outputs are exchanged: i = r*dilation + o*stride - lo. So it is a convolution with the
+upstream gradient as its kernel of O taps, with stride and dilation exchanged, and with R outputs. Sample n is convolved
+with its own g_n: groups = batch. The sum of these gradients is the gradient to the weights. The channels of a sample
+are the batch of this convolution, with one channel each.
 
-PyTorch repeated g for every input channel, and cut the result to R where a stride had left it larger; here it is
-neither repeated nor larger. The kernels run over the taps of the convolution, or, in the last one, its outputs, and
-always unit by unit (see unfold.py).
+PyTorch repeated g for every input channel, and cropped the result to R if the stride had left it larger; here neither
+is necessary. The kernels run over the taps of the convolution, always unit by unit (see unfold.py).
 
 Source: PyTorch, torch/nn/grad.py before 1.13 (conv2d_input and conv2d_weight).
 """
@@ -22,16 +21,15 @@ Source: PyTorch, torch/nn/grad.py before 1.13 (conv2d_input and conv2d_weight).
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from ...geometry import Window
 from ..ieee import ieee
 from .unfold import boxes, gather, largest, reads, scatter
-from .workspace import Channels, Cost, Demand, Need, Workspace, add_bias, frugal, part
+from .workspace import Channels, Demand, Need, Workspace, add_bias, frugal, part
 
-__all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost"]
+__all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 
 @ieee
@@ -47,11 +45,11 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     w = _by_tap(w, G, work)  # (R, G, K, C)
     for n in work.samples():
         for unit in work.each(boxes(window.output)):
-            seen = work.take(len(x[n]), Ci, *unit.extents)
-            product = work.take(len(seen), G, Co // G, unit.size)
+            copy = work.take(len(x[n]), Ci, *unit.extents)
+            product = work.take(len(copy), G, Co // G, unit.size)
             for w_r, pair in zip(w, reads(window, unit), strict=True):
-                gather(x[n], pair, seen)
-                x_r = seen.reshape(len(seen), G, Ci // G, unit.size)
+                gather(x[n], pair, copy)
+                x_r = copy.reshape(len(copy), G, Ci // G, unit.size)
                 y[n, :, :, unit.flat] += np.matmul(w_r, x_r, out=product)  # (G, K, C) @ (n, G, C, U)
     return add_bias(y.reshape(N, Co, *window.output), bias)
 
@@ -93,30 +91,19 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
         per_sample[...] = 0
         for unit in work.each(boxes(window.output)):
             g_n = part(g[n], G, unit, work)
-            seen = work.take(len(g_n), Ci, *unit.extents)
+            copy = work.take(len(g_n), Ci, *unit.extents)
             for r, pair in enumerate(reads(window, unit)):
-                gather(x[n], pair, seen)
-                x_nr = seen.reshape(len(seen), G, Ci // G, unit.size)
+                gather(x[n], pair, copy)
+                x_nr = copy.reshape(len(copy), G, Ci // G, unit.size)
                 # (n, G, K, U) @ (n, G, U, C) -> (n, G, K, C)
                 per_sample[:, r] += np.matmul(g_n, x_nr.swapaxes(2, 3), out=product)
-        for one in per_sample:  # the sum over the batch, in this order
+        for one in per_sample:  # sum over the batch in this order
             gw += np.moveaxis(one, 0, -1)  # (R, G, K, C) -> (G, K, C, R)
     return gw.reshape(Co, Ci // G, *window.kernel)
 
 
-def cost(window: Window, batch: int, channels: Channels, dtype: Any = "float32") -> Cost:
-    """What the three kernels take; ``channels`` are (Ci, Co).
-
-    memory: a copy of the weights, and for each sample what the outputs of a unit see at one tap and what becomes of
-    it, (Ci + Co)*U numbers; in the gradient to the weights no copy of them, but a gradient for each sample and one
-    tap of it besides, (R + 1)*C*Co numbers.
-    multiplications: N*Co*C*R*O each, those with padding included.
-    """
-    return DEMAND.cost(window, batch, channels, dtype)
-
-
 def _by_tap(w: np.ndarray, groups: int, work: Workspace) -> np.ndarray:
-    """A copy of w with its taps in front: (Co, C, *R) -> (R, G, K, C)."""
+    """A copy of w with its taps first: (Co, C, *R) -> (R, G, K, C)."""
     Co, C, taps = len(w), w.shape[1], prod(w.shape[2:])
     copy = work.take(taps, groups, Co // groups, C)
     copy.reshape(*w.shape[2:], Co, C)[...] = np.moveaxis(w, (0, 1), (-2, -1))
@@ -124,6 +111,11 @@ def _by_tap(w: np.ndarray, groups: int, work: Workspace) -> np.ndarray:
 
 
 def _needs(window: Window, channels: Channels) -> tuple[Need, Need, Need]:
+    """A copy of the weights, and the inputs and products of a unit at one tap, (Ci + Co)*U elements for each sample.
+
+    The gradient to the weights needs no copy of them, but (R + 1)*C*Co elements for each sample: its gradient, and that
+    of one tap.
+    """
     Ci, Co = channels
     tap = Ci // window.groups * Co
     unit = (Ci + Co) * largest(window.output).size
@@ -131,8 +123,4 @@ def _needs(window: Window, channels: Channels) -> tuple[Need, Need, Need]:
     return Need(weights, unit, unit), Need(weights, unit, unit), Need(0, gradient, gradient)
 
 
-def _products(window: Window, channels: Channels) -> tuple[int, int, int]:
-    return (prod(channels) // window.groups * window.taps * prod(window.output),) * 3
-
-
-DEMAND = Demand("pytorch", _needs, _products)
+DEMAND = Demand("pytorch", _needs)

@@ -4,12 +4,12 @@ With X_b = im2col(x_b), the forward pass of sample b is one product of matrices 
 
     dL = sum_b <G_b, dW X_b + W dX_b> = <sum_b G_b X_b^T, dW> + sum_b <W^T G_b, dX_b>
 
-which reads: the gradient to W is ``dW += G_b X_b^T``, summed over the samples because all of them share W; and the
-gradient to the columns is W^T G_b, which col2im, the transpose of im2col, takes back to x_b.
+so the gradient to W is ``dW += G_b X_b^T``, summed over the samples, which share W; and the gradient to the columns is
+W^T G_b, which col2im, the transpose of im2col, adds back to x_b.
 
-Per group: W (K, C*R), X_b (C*R, O), G_b and Y_b (K, O). SINGA unfolds a whole sample at a time, whatever its size;
-where a workspace limit does not allow that, a sample is unfolded unit by unit here (unfold.py says what a unit is).
-SINGA's layer has two dimensions and neither groups nor dilation.
+Per group: W (K, C*R), X_b (C*R, O), G_b and Y_b (K, O). SINGA always unfolds a whole sample; if a workspace limit does
+not allow that, it is unfolded unit by unit here (see unfold.py). SINGA's layer is two-dimensional, without groups and
+dilation.
 
 Source: Apache SINGA, src/model/layer/convolution.cc; SINGA-249.
 """
@@ -17,16 +17,15 @@ Source: Apache SINGA, src/model/layer/convolution.cc; SINGA-249.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from ...geometry import Window
 from ..ieee import ieee
 from .unfold import boxes, col2im, largest
-from .workspace import Channels, Cost, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded
+from .workspace import Channels, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded
 
-__all__ = ["conv", "conv_input_grad", "conv_weight_grad", "cost"]
+__all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 
 @ieee
@@ -90,16 +89,8 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray
     return dW.reshape(Co, Ci // G, *window.kernel)
 
 
-def cost(window: Window, batch: int, channels: Channels, dtype: Any = "float32") -> Cost:
-    """What the three kernels take; ``channels`` are (Ci, Co), and the weights lie in the order of their axes.
-
-    memory: the columns of one sample, Ci*R*O numbers; the gradients hold a copy of G_b besides, Co*O, and the gradient
-    to the weights a product of their size. multiplications: N*Co*C*R*O each, those with padding included.
-    """
-    return DEMAND.cost(window, batch, channels, dtype)
-
-
 def _needs(window: Window, channels: Channels) -> tuple[Need, Need, Need]:
+    """The columns of a sample, Ci*R*O elements; the gradients also need G_b, Co*O, that to W a product of its size."""
     Ci, Co = channels
     sample, unit, column = prod(window.output), largest(window.output).size, Ci * window.taps
     return (
@@ -109,8 +100,4 @@ def _needs(window: Window, channels: Channels) -> tuple[Need, Need, Need]:
     )
 
 
-def _products(window: Window, channels: Channels) -> tuple[int, int, int]:
-    return (prod(channels) // window.groups * window.taps * prod(window.output),) * 3
-
-
-DEMAND = Demand("singa", _needs, _products, most=1)
+DEMAND = Demand("singa", _needs, most=1)

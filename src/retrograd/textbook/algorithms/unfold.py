@@ -1,16 +1,14 @@
 """im2col and col2im, and the units of work.
 
-im2col copies what every output sees under every tap into the columns of a matrix; col2im adds the columns back to
-where they came from. Column o of X = im2col(x) holds x[c, o*stride + r*dilation - lo] for every channel c and tap r,
-zero where that is padding. im2col is linear and only copies, so its transpose, col2im, only adds:
+Column o of X = im2col(x) holds x[c, o*stride + r*dilation - lo] for every channel c and tap r, zero in the padding.
+im2col is linear and only copies, so its transpose, col2im, only adds:
 
     <im2col(x), D> = <x, col2im(D)>   for all x, D
 
-A unit is a box of at most 256 neighbouring positions of one sample, cut from the sizes alone. Every product of
-matrices is of one unit, because its bits depend on its shape and on how its rows lie in memory: a BLAS chooses its
-loops by them. A product over 100 columns, or with a column of its own, differs in the last bit from the same columns
-of a product over 600. A workspace limit decides how many units are unfolded at once and never what a unit is, and sums
-over units go in the order of the units; so the bits do not depend on the limit.
+A unit is a box of at most 256 neighbouring positions of one sample, which depends on the sizes only. Every matrix
+product is of one unit: a BLAS chooses its loops by shape and memory layout, so the same columns can differ in the last
+bit between a product of 100 columns and one of 600. A workspace limit decides how many units are unfolded together, not
+what a unit is, and units are summed in order; so the bits do not depend on the limit.
 
 Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document processing",
 2006 (unfolding).
@@ -27,13 +25,13 @@ import numpy as np
 
 from ...geometry import Window
 
-UNIT = 256  # positions: products of this width are about as fast as wider ones
+UNIT = 256  # positions: matrix products of this width are about as fast as wider ones
 
 Index = tuple[Any, ...]
 
 
 class Box(NamedTuple):
-    """The positions start <= o < start + extents, on every axis; ``first`` is the number of the first of them."""
+    """The positions start <= o < start + extents on every axis; ``first`` is the flat index of the first."""
 
     start: tuple[int, ...]
     extents: tuple[int, ...]
@@ -46,7 +44,7 @@ class Box(NamedTuple):
 
     @property
     def flat(self) -> slice:
-        """Where they are once all axes are one."""
+        """The index of the box in flattened axes."""
         return slice(self.first, self.first + self.size)
 
     @property
@@ -57,14 +55,14 @@ class Box(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def boxes(extents: tuple[int, ...]) -> tuple[Box, ...]:
-    """The units of an image, in row-major order: whole rows (or planes) as far as they fit, else pieces of a row."""
+    """The units of an image, in row-major order: as many whole rows (or planes) as fit, else pieces of a row."""
     axis = next(a for a in range(len(extents)) if prod(extents[a + 1 :]) <= UNIT)
-    behind = extents[axis + 1 :]
-    length = UNIT // prod(behind)
+    inner = extents[axis + 1 :]
+    length = UNIT // prod(inner)
     found, at = [], 0
     for *lead, first in product(*map(range, extents[:axis]), range(0, extents[axis], length)):
-        shape = (*(1,) * axis, min(length, extents[axis] - first), *behind)
-        found.append(Box((*lead, first, *(0,) * len(behind)), shape, at))
+        shape = (*(1,) * axis, min(length, extents[axis] - first), *inner)
+        found.append(Box((*lead, first, *(0,) * len(inner)), shape, at))
         at += prod(shape)
     return tuple(found)
 
@@ -76,7 +74,7 @@ def largest(extents: tuple[int, ...]) -> Box:
 
 @lru_cache(maxsize=4096)
 def reads(window: Window, box: Box) -> tuple[tuple[Index, Index] | None, ...]:
-    """For every tap: which outputs of the box see the input there, and at which positions; None if all see padding."""
+    """For every tap: the outputs of the box that read input there, and the positions read; None if all read padding."""
     found: list[tuple[Index, Index] | None] = []
     for taps in np.ndindex(window.kernel):
         outputs, inputs = [], []
@@ -97,29 +95,29 @@ def reads(window: Window, box: Box) -> tuple[tuple[Index, Index] | None, ...]:
     return tuple(found)
 
 
-def gather(x: np.ndarray, pair: tuple[Index, Index] | None, seen: np.ndarray) -> None:
-    """What the outputs of a box see at one tap: x (..., *I) -> seen (..., *box), zero in the padding."""
-    if pair is None or seen[pair[0]].shape != seen.shape:
-        seen[...] = 0
+def gather(x: np.ndarray, pair: tuple[Index, Index] | None, x_r: np.ndarray) -> None:
+    """What the outputs of a box read at one tap: x (..., *I) -> x_r (..., *box), zero in the padding."""
+    if pair is None or x_r[pair[0]].shape != x_r.shape:
+        x_r[...] = 0
     if pair is not None:
         outputs, inputs = pair
-        seen[outputs] = x[inputs]
+        x_r[outputs] = x[inputs]
 
 
-def scatter(seen: np.ndarray, pair: tuple[Index, Index] | None, x: np.ndarray) -> None:
-    """The transpose of gather: seen (..., *box) is added to x (..., *I) where it was read; what was padding is lost."""
+def scatter(x_r: np.ndarray, pair: tuple[Index, Index] | None, x: np.ndarray) -> None:
+    """The transpose of gather: x_r (..., *box) is added to x (..., *I) where it was read, except in the padding."""
     if pair is not None:
         outputs, inputs = pair
-        x[inputs] += seen[outputs]
+        x[inputs] += x_r[outputs]
 
 
 def im2col(x: np.ndarray, window: Window, box: Box, columns: np.ndarray) -> None:
-    """x (N, Ci, *I) -> columns (N, Ci, R, *box): for every tap a copy of what the outputs of the box see."""
+    """x (N, Ci, *I) -> columns (N, Ci, R, *box): for every tap what the outputs of the box read."""
     for r, pair in enumerate(reads(window, box)):
         gather(x, pair, columns[:, :, r])
 
 
 def col2im(columns: np.ndarray, window: Window, box: Box, x: np.ndarray) -> None:
-    """The transpose of im2col: columns (N, Ci, R, *box) are added to x (N, Ci, *I), position by position."""
+    """The transpose of im2col: columns (N, Ci, R, *box) are added to x (N, Ci, *I) where they were read."""
     for r, pair in enumerate(reads(window, box)):
         scatter(columns[:, :, r], pair, x)

@@ -1,7 +1,6 @@
-"""The temporary arrays of an algorithm: how many it needs, how much of a batch a limit lets it do at once, its cost.
+"""The temporary arrays of an algorithm: their size, the part of a batch that fits a limit, the cost.
 
-What is counted are arrays of numbers. Some kilobytes are not: Python's objects, and what NumPy buffers of a sum over
-strided arrays.
+Only arrays of numbers are counted, not some kilobytes of Python objects and NumPy's buffers for sums of strided arrays.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ KERNELS = ("conv", "conv_input_grad", "conv_weight_grad")
 class Need(NamedTuple):
     """Elements of the temporary arrays of one kernel.
 
-    ``fixed`` in any case; and ``sample`` for each sample that is worked on at once, or, where the units of one sample
-    are worked on one after another, ``unit``.
+    Always ``fixed``, plus ``sample`` for each sample of a chunk or, if the units of a sample are processed one by one,
+    ``unit``.
     """
 
     fixed: int
@@ -38,17 +37,14 @@ class Need(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How many samples at once (0: the units of one sample one after another), and the elements that this takes."""
+    """The number of samples in a chunk (0: the units of a sample one by one), and the elements that takes."""
 
     samples: int
     elements: int
 
 
 class Pass(NamedTuple):
-    """What one kernel takes: bytes of temporary arrays, multiplications, and how many samples it works on at once.
-
-    With 0 samples at once it works on one sample unit by unit.
-    """
+    """The cost of one kernel: bytes of temporary arrays, multiplications, samples in a chunk (0: one unit by unit)."""
 
     memory: int
     multiplications: int
@@ -60,7 +56,7 @@ HEADING = f"{'algorithm':<10} {'kernel':<16} {'bytes':>15} {'multiplications':>1
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an algorithm takes for a convolution and its two gradients; str() of it is a table."""
+    """The cost of a convolution and its two gradients; str() of it is a table."""
 
     algorithm: str
     conv: Pass
@@ -71,36 +67,40 @@ class Cost:
         """A line of the table for each kernel."""
         return [self._line(kernel, getattr(self, kernel)) for kernel in KERNELS]
 
-    def _line(self, kernel: str, taken: Pass) -> str:
-        at_once = taken.samples or "part of one"
-        return f"{self.algorithm:<10} {kernel:<16} {taken.memory:>15,} {taken.multiplications:>17,} {at_once:>16}"
+    def _line(self, kernel: str, cost: Pass) -> str:
+        samples = cost.samples or "part of one"
+        return f"{self.algorithm:<10} {kernel:<16} {cost.memory:>15,} {cost.multiplications:>17,} {samples:>16}"
 
     def __str__(self) -> str:
         return "\n".join([HEADING, *self.lines()])
 
 
+def _per_output(window: Window, channels: Channels) -> tuple[int, int, int]:
+    """Co*C*R*O multiplications in each kernel, those with padding included."""
+    return (math.prod(channels) // window.groups * window.taps * math.prod(window.output),) * 3
+
+
 @dataclass(frozen=True)
 class Demand:
-    """What an algorithm asks for, as functions of shapes.
+    """What an algorithm needs, as functions of shapes.
 
     needs: of the three kernels, for a window and channels
+    most: the largest number of samples in a chunk
+    preferred: bytes to stay within if the window sets no limit; a single sample may exceed them
     products: multiplications of the three kernels for one sample, for a window and channels
-    most: samples that it works on at once at most
-    preferred: bytes that it stays within where the window sets no limit, but that one sample may exceed
     """
 
     name: str
     needs: Callable[[Window, Channels], tuple[Need, Need, Need]]
-    products: Callable[[Window, Channels], tuple[int, int, int]]
     most: int | None = None
     preferred: int | None = None
+    products: Callable[[Window, Channels], tuple[int, int, int]] = _per_output
 
     def plan(self, kernel: str, window: Window, batch: int, channels: Channels, itemsize: int, copied: int = 0) -> Plan:
-        """As many samples at once as ``window.workspace`` bytes allow; ``copied`` elements are needed besides.
+        """The largest chunk that ``window.workspace`` bytes allow; ``copied`` elements are needed besides.
 
-        Raises:
-            ValueError: the limit does not hold the smallest piece of each of the three kernels. All three are asked,
-                so that a limit which the forward pass accepts does for the gradients too.
+        ValueError if any of the three kernels cannot stay within the limit: one that the forward pass accepts must do
+        for the gradients, too.
         """
         needs = [need._replace(fixed=need.fixed + copied) for need in self.needs(window, channels)]
         fixed, sample, unit = needs[KERNELS.index(kernel)]
@@ -127,7 +127,7 @@ class Demand:
         return Workspace(self.plan(kernel, window, batch, channels, dtype.itemsize, copied), batch, dtype)
 
     def cost(self, window: Window, batch: int, channels: Channels, dtype: Any) -> Cost:
-        """What the three kernels take."""
+        """The cost of the three kernels."""
         itemsize = np.dtype(dtype).itemsize
         found = []
         for kernel, products in zip(KERNELS, self.products(window, channels), strict=True):
@@ -137,31 +137,31 @@ class Demand:
 
 
 class Workspace:
-    """One allocation, from which all temporary arrays of a call are cut."""
+    """One allocation for all temporary arrays of a call."""
 
     def __init__(self, plan: Plan, batch: int, dtype: np.dtype[Any]) -> None:
         self._array, self._used = np.empty(plan.elements, dtype), 0
         self._step, self._batch = plan.samples, batch
 
     def take(self, *shape: int) -> np.ndarray:
-        """An array of this shape; what is in it is left over from earlier."""
+        """An uninitialized array of this shape."""
         start, self._used = self._used, self._used + math.prod(shape)
         return self._array[start : self._used].reshape(shape)
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items; what was taken for one of them is given back before the next."""
+        """The items; the arrays taken for one are released before the next."""
         used = self._used
         for item in items:
             self._used = used
             yield item
 
     def samples(self) -> Iterator[slice]:
-        """The batch, as many samples at a time as the plan says."""
+        """The batch, in chunks."""
         step = self._step or 1
         return self.each(slice(n, min(n + step, self._batch)) for n in range(0, self._batch, step))
 
     def parts(self, units: tuple[Box, ...]) -> Iterator[tuple[Box, ...]]:
-        """The units that are worked on at once: all of a sample, or one after another."""
+        """The units to process together: all of a sample, or one by one."""
         return self.each([units] if self._step else [(unit,) for unit in units])
 
 
@@ -179,16 +179,16 @@ def frugal(kernel: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     return with_small_buffers
 
 
-# ---------------------------------------------------------------- what the algorithms put there
+# ---------------------------------------------------------------- contents
 
 
 def copied(w: np.ndarray) -> int:
-    """Elements of the copy that weights need before they are a matrix: none in the order of their axes."""
+    """Elements of the copy that makes w a matrix: none if it is C-contiguous."""
     return 0 if w.flags.c_contiguous else w.size
 
 
 def as_matrix(w: np.ndarray, groups: int, work: Workspace) -> np.ndarray:
-    """w (Co, C, *R) -> (G, K, C*R), in a copy where it must be one."""
+    """w (Co, C, *R) -> (G, K, C*R), copied if necessary."""
     if not w.flags.c_contiguous:
         strided, w = w, work.take(*w.shape)
         w[...] = strided

@@ -1,0 +1,1 @@
+"""Convolution and its gradients by every algorithm; deformable convolution."""

@@ -1,0 +1,201 @@
+"""How the forward pass and the input gradient are cut into tasks: integers only, made once per shape.
+
+All strides are in bytes; a convolution in one or two dimensions is one in three with extents of 1. The positions whose
+taps are the same are a phase: all of them in the forward pass, those of one residue modulo the stride in the input
+gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ..machine.microkernel import ROW_SLOTS, tile
+from ..machine.product import MOST_TASKS, PRODUCT, TASK_WORK, even_product
+from ..machine.record import record
+from .plan import LARGE_WEIGHTS, Axis
+
+GATHER = record(
+    source=4, extent=3,  # of the tensor that is read: strides N, D, H, W, and extents D, H, W
+    target=1,  # step of the tensor that is written along N
+    size=1, columns=1, depth=1,  # bytes of an element; channels per group that are written and read
+    width=1, panels=1,  # columns of a panel; panels of a group
+    entry_step=1, panel_step=1, weight_group=1, weight_row=1,  # weights: from tap, panel, group, row to the next
+    chunks=1,  # 1: a task goes through the weights in chunks and packs each; 2: it reads them where they are
+    tap_chunk=1, depth_chunk=1,  # taps and channels of a chunk
+    depth_step=1, column_step=1, group_step=1,  # of the weights before they are packed, in elements
+    tasks=1,  # where the tasks begin
+    phases=0,  # and then the tasks
+)  # fmt: skip
+PHASE = record(
+    positions=3,  # how many along D, H, W
+    pixels=1,
+    source_step=3,  # positions of the source between two positions of the phase
+    target_step=3,  # bytes of the target between two positions of the phase
+    target=1,  # bytes to its first position
+    taps=3,  # how many along D, H, W
+    first_tap=1,  # its place among all taps
+    product=PRODUCT.words,
+    moves=0,  # the offsets of the taps along D, then H, then W
+)  # fmt: skip
+TASK = record(phase=1, part_first=1, part_last=1, tile_first=1, tile_last=1)  # a part is a panel of a group
+
+_SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in the first cache in any order
+_CHUNK = 320 << 10  # bytes of weights that stay in the second cache while pixels stream by
+_STREAMED_TILES, _STREAMED_DEPTH = 12, 128  # for so few tiles, packing costs more than rows of weights far apart
+_PIXELS = 512  # so many make up for packing weights a second time
+_MOST_PHASES = 64  # with more of them, the target is filled first, and those without taps are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """A plan of the forward pass or the input gradient."""
+
+    words: np.ndarray
+    tasks: int
+    scratch: int  # words per thread
+    taps: np.ndarray  # offset of each packed tap in the weights, in elements
+    zeros: int  # elements of zero that the kernel reads
+    given: bool  # the kernel reads the weights as they are given
+    packed: int  # elements per thread of the weights that a task packs
+    filled: bool  # the kernel leaves out positions that no tap reaches: they hold the initial row before it runs
+
+
+def _phases(axis: Axis, gradient: bool, filled: bool) -> list[tuple[int, int, int, int, list[tuple[int, int]]]]:
+    """Along one axis: (positions, source step, target start, target step, [(source offset, kernel index)])."""
+    if not gradient:
+        return [(axis.output, axis.stride, 0, 1, [(r * axis.dilation - axis.low, r) for r in range(axis.kernel)])]
+    count = min(axis.stride, axis.input)
+    taps: dict[int, list[tuple[int, int]]] = {} if filled else {residue: [] for residue in range(count)}
+    for r in range(axis.kernel):
+        residue = (r * axis.dilation - axis.low) % axis.stride
+        if residue < count:  # of o*stride = i + low - r*dilation
+            taps.setdefault(residue, []).append(((residue + axis.low - r * axis.dilation) // axis.stride, r))
+    return [
+        (-(-(axis.input - residue) // axis.stride), 1, residue, axis.stride, taps[residue]) for residue in sorted(taps)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """The positions that share their taps."""
+
+    words: np.ndarray
+    pixels: int
+    lines: int
+    tiles: int
+    taps: int
+
+
+def phases(
+    axes: list[Axis], gradient: bool, batch: int, target: Sequence[int], weight_taps: Sequence[int],
+    product_of: Callable[[int], np.ndarray],
+) -> tuple[list[Phase], list[int], bool]:  # fmt: skip
+    """The phases, the offset of every tap in the weights in the order of the phases, and ``Gather.filled``.
+
+    ``product_of``: the words of the product with so many rows.
+    """
+    found: list[Phase] = []
+    taps: list[int] = []
+    filled = gradient and prod(min(axis.stride, axis.input) for axis in axes) > _MOST_PHASES
+    for phase in product(*(_phases(axis, gradient, filled) for axis in axes)):
+        positions = [p[0] for p in phase]
+        lines = batch * positions[0] * positions[1]
+        pixels = lines * positions[2]
+        if pixels == 0:
+            continue
+        lists, tiles = [p[4] for p in phase], product_of(pixels)
+        words = PHASE.pack(
+            positions=positions, pixels=pixels, source_step=[p[1] for p in phase],
+            target_step=[p[3] * step for p, step in zip(phase, target[1:], strict=True)],
+            target=sum(p[2] * step for p, step in zip(phase, target[1:], strict=True)),
+            taps=[len(entries) for entries in lists], first_tap=len(taps), product=tiles,
+            moves=[move for entries in lists for move, _ in entries],
+        )  # fmt: skip
+        here = [sum(r * s for (_, r), s in zip(tap, weight_taps, strict=True)) for tap in product(*lists)]
+        found.append(Phase(words, pixels, lines, int(tiles[PRODUCT.tiles]), len(here)))
+        taps += here
+    reached = sum(phase.pixels for phase in found)
+    return found, taps, filled and reached < batch * prod(axis.input for axis in axes)
+
+
+def gather_plan(
+    axes: list[Axis], gradient: bool, batch: int, groups: int, depth: int, columns: int, dtype: str,
+    source: Sequence[int], target: Sequence[int], weight_taps: Sequence[int], depth_step: int, column_step: int,
+    group_step: int,
+) -> Gather:  # fmt: skip
+    """Plan of the forward pass, or (``gradient``) of the input gradient.
+
+    ``depth`` and ``columns`` are the channels per group that are read and written; ``source`` and ``target`` the
+    strides N, D, H, W in bytes; ``weight_taps`` the strides of the weights along the kernel's axes in elements,
+    ``depth_step``, ``column_step`` and ``group_step`` those along the channels. Small weights are read where they are,
+    if they can be; large ones are packed by each task, a chunk at a time, so that they never leave the second cache.
+    """
+    size = 4 if dtype == "f" else 8
+    shape = tile(dtype, "rows", columns)
+    width, panels = shape.width, shape.panels
+    kernel = [axis.kernel for axis in axes]
+    nested = [weight_taps[2] * kernel[2] * kernel[1], weight_taps[2] * kernel[2], weight_taps[2]]
+    even = all(r == 1 or step == wanted for r, step, wanted in zip(kernel, weight_taps, nested, strict=True))
+    weights = kernel[0] * kernel[1] * kernel[2] * depth * panels * width * size
+    direct = not gradient and column_step == 1 and depth_step > 0 and even and weights <= _SMALL_WEIGHTS
+    large = weights > LARGE_WEIGHTS
+    pixels = batch * axes[0].output * axes[1].output * axes[2].output
+    streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= _STREAMED_TILES * shape.rows
+    found, taps, filled = phases(
+        axes, gradient, batch, target, weight_taps,
+        lambda pixels: even_product(dtype, "rows", shape, pixels, direct or streamed),
+    )  # fmt: skip
+    longest = max([1, *(phase.taps for phase in found)])
+    extents = [axis.output if gradient else axis.input for axis in axes]
+    row_bytes = width * size
+    if direct:
+        entry_step = weight_taps[2] * size
+        if kernel[2] == 1:  # the step of the innermost axis that has one
+            entry_step = (weight_taps[1] if kernel[1] > 1 else weight_taps[0]) * size
+        steps = entry_step, row_bytes, columns * size, depth_step * size
+    else:
+        panel_step = len(taps) * depth * row_bytes
+        steps = depth * row_bytes, panel_step, panels * panel_step, row_bytes
+    depth_chunk = -(-depth // -(-depth * row_bytes // _CHUNK))
+    tap_chunk = max(1, _CHUNK // (depth * row_bytes))
+    tap_chunk = -(-longest // -(-longest // tap_chunk))
+    if streamed:
+        tap_chunk, depth_chunk = 1, min(depth, _STREAMED_DEPTH)
+    tasks = []
+    start = GATHER.words
+    parts = groups * panels
+    for phase in found:
+        wanted = max(1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * depth * columns * groups // TASK_WORK))
+        part_cuts = min(parts, wanted) if large else 1
+        tile_cuts = min(phase.tiles, -(-wanted // part_cuts))
+        if large:
+            tile_cuts = max(1, min(tile_cuts, phase.pixels // _PIXELS))
+        for p, t in product(range(part_cuts), range(tile_cuts)):
+            task = TASK.pack(
+                phase=start, part_first=p * parts // part_cuts, part_last=(p + 1) * parts // part_cuts,
+                tile_first=t * phase.tiles // tile_cuts, tile_last=(t + 1) * phase.tiles // tile_cuts,
+            )  # fmt: skip
+            tasks.append(task)
+        start += len(phase.words)
+    words = GATHER.pack(
+        source=source, extent=extents, target=target[0], size=size, columns=columns, depth=depth, width=width,
+        panels=panels, entry_step=steps[0], panel_step=steps[1], weight_group=steps[2], weight_row=steps[3],
+        chunks=int(large) + int(streamed), tap_chunk=tap_chunk, depth_chunk=depth_chunk, depth_step=depth_step,
+        column_step=column_step, group_step=group_step, tasks=start,
+        phases=np.concatenate([*(phase.words for phase in found), *tasks]) if found else (),
+    )  # fmt: skip
+    return Gather(
+        words,
+        len(tasks),
+        (5 + longest) * ROW_SLOTS,
+        np.array(taps or [0], np.int64),
+        groups * (depth + columns) + width,
+        direct or large,
+        tap_chunk * depth_chunk * width if large and not streamed else 0,
+        filled,
+    )

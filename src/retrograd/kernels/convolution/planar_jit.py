@@ -1,0 +1,218 @@
+# mypy: ignore-errors
+"""What one task of a convolution with few output channels does. The plan that it reads is made in planar_plan.py."""
+
+from __future__ import annotations
+
+from ..machine.compiler import helper
+from ..machine.dot_jit import dot
+from ..machine.microkernel import MOST_ROWS
+from ..machine.product import PRODUCT
+from ..machine.product_jit import begin_of_tile, multiply_panels, rows_of_tile
+from ..machine.simd import (
+    address,
+    deinterleave_first,
+    full,
+    interleave_first,
+    lanes,
+    load_first,
+    offset,
+    store,
+    store_first,
+    transpose,
+    transpose_first,
+)
+from .planar_plan import GATHER, PLANAR, SUMS
+
+_STEPS = 128  # of whole registers
+
+
+@helper
+def _flip(source, at, source_step, target, to, target_step, rows, columns):  # type: ignore[no-untyped-def]
+    """``target[to + j*target_step + i] = source[at + i*source_step + j]`` for i < rows, j < columns."""
+    if columns == 1 and source_step == 1:
+        for i in range(0, rows, lanes(source)):
+            store_first(target, to + i, load_first(source, at + i, rows - i), rows - i)
+        return
+    if rows == 1 and target_step == 1:
+        for j in range(0, columns, lanes(source)):
+            store_first(target, to + j, load_first(source, at + j, columns - j), columns - j)
+        return
+    one = lanes(source)  # a constant, with which the masks of whole blocks vanish
+    if target_step == rows and rows <= one // 2:
+        for j in range(0, columns - one + 1, one):
+            interleave_first(offset(source, at + j), source_step, offset(target, to + j * rows), rows, one)
+        j = columns // one * one
+        if j < columns:
+            interleave_first(offset(source, at + j), source_step, offset(target, to + j * rows), rows, columns - j)
+        return
+    if source_step == columns and columns <= one // 2:
+        for i in range(0, rows - one + 1, one):
+            deinterleave_first(offset(source, at + i * columns), offset(target, to + i), target_step, columns, one)
+        i = rows // one * one
+        if i < rows:
+            begin = offset(source, at + i * columns)
+            deinterleave_first(begin, offset(target, to + i), target_step, columns, rows - i)
+        return
+    for j in range(0, columns, lanes(source)):
+        for i in range(0, rows, lanes(source)):
+            begin, end = offset(source, at + i * source_step + j), offset(target, to + j * target_step + i)
+            if rows - i >= lanes(source) and columns - j >= lanes(source):
+                transpose(begin, source_step, end, target_step)
+            else:
+                transpose_first(begin, source_step, end, target_step, rows - i, columns - j)
+
+
+@helper
+def _clear(planes, at, count, step, channels):  # type: ignore[no-untyped-def]
+    """Zero ``count`` elements of every channel's plane."""
+    zero = full(planes, 0.0)
+    for _ in range(channels if count > 0 else 0):
+        for i in range(0, count, lanes(planes)):
+            store_first(planes, at + i, zero, count - i)
+        at += step
+
+
+@helper
+def _fill_planes(x, image, first_line, lines, first_channel, channels, plan, planes, own):  # type: ignore[no-untyped-def]
+    """The planes of some channels of an image, for ``lines`` lines from ``first_line`` of the output on."""
+    pitch, plane, left, count = plan[PLANAR.pitch], plan[PLANAR.plane], plan[PLANAR.left], plan[PLANAR.count]
+    for d in range(plan[PLANAR.depths]):
+        x_d = d + plan[PLANAR.low]
+        for h in range(lines):
+            x_h = first_line + h + plan[PLANAR.low + 1]
+            at = own + (d * plan[PLANAR.lines] + h) * pitch
+            if x_d < 0 or x_d >= plan[PLANAR.extent] or x_h < 0 or x_h >= plan[PLANAR.extent + 1]:
+                _clear(planes, at, pitch, plane, channels)
+                continue
+            source = (
+                image * plan[PLANAR.x] + x_d * plan[PLANAR.x + 1] + x_h * plan[PLANAR.x + 2]
+                + plan[PLANAR.begin] * plan[PLANAR.x + 3] + first_channel
+            )  # fmt: skip
+            _clear(planes, at, left, plane, channels)
+            _flip(x, source, plan[PLANAR.x + 3], planes, at + left, plane, count, channels)
+            _clear(planes, at + left + count, pitch - left - count, plane, channels)
+        _clear(planes, own + (d * plan[PLANAR.lines] + lines) * pitch, plan[PLANAR.right], plane, channels)
+
+
+def gather(
+    task: int, worker: int, x: Array, weights: Array, init: Array, target: Array, planes: Array, plane_words: int,
+    plan: Table, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """Some lines of one image, some groups, of ``target[q] = init + sum over taps of x[q + tap] @ weights[tap]``."""
+    groups, group_block = plan[PLANAR.groups], plan[PLANAR.group_block]
+    group_blocks = (groups + group_block - 1) // group_block
+    first_group = task % group_blocks * group_block
+    some = min(group_block, groups - first_group)
+    block = task // group_blocks % plan[PLANAR.blocks]
+    image = task // group_blocks // plan[PLANAR.blocks]
+    first_line = block * plan[PLANAR.block]
+    lines = min(plan[PLANAR.block], plan[PLANAR.positions + 1] - first_line)
+    if lines <= 0:
+        return
+    size = address(offset(x, 1)) - address(x)
+    depth, columns, taps = plan[PLANAR.x_channels], plan[PLANAR.other_channels], plan[PLANAR.taps]
+    pitch, plane, step, width = plan[PLANAR.pitch], plan[PLANAR.plane], plan[PLANAR.other_plane], plan[GATHER.width]
+    own = worker * plane_words
+    others = own + group_block * depth * plane
+    span, run = plan[PLANAR.lines] - plan[PLANAR.block], plan[PLANAR.run]
+    _fill_planes(x, image, first_line, lines + span, first_group * depth, some * depth, plan, planes, own)
+    rows_of_c = worker * scratch_words
+    table = rows_of_c + MOST_ROWS
+    for tap in range(taps):
+        scratch[table + 2 * tap] = address(weights) + tap * depth * columns * size
+        scratch[table + 2 * tap + 1] = address(planes) + (own + plan[GATHER.offsets + tap]) * size
+    product = offset(plan, GATHER.product)
+    panels = (lines * pitch + width - 1) // width
+    for d in range(plan[PLANAR.positions]):
+        for group in range(some):
+            for tile in range(product[PRODUCT.tiles]):
+                first, rows = rows_of_tile(product, tile)
+                for i in range(rows):
+                    channel = group * columns + first + i
+                    row = others + channel * step
+                    scratch[rows_of_c + i] = address(planes) + row * size
+                    bias = full(planes, init[first_group * columns + channel])
+                    for p in range(0, panels * width, lanes(planes)):
+                        store(planes, row + p, bias)
+                multiply_panels(
+                    product, rows, 0, panels, address(offset(scratch, table)), taps, depth, columns * size,
+                    (group * depth * plane + d * plan[PLANAR.lines] * pitch) * size, width * size,
+                    ((first_group + group) * taps * depth * columns + first) * size, plane * size,
+                    address(offset(scratch, rows_of_c)), address(init), 1,
+                )  # fmt: skip
+        for h in range(0, lines, run):
+            at = image * plan[PLANAR.other] + d * plan[PLANAR.other + 1] + (first_line + h) * plan[PLANAR.other + 2]
+            _flip(
+                planes, others + h * pitch, step, target, at + first_group * columns, plan[PLANAR.other + 3],
+                some * columns, min(run, lines) * plan[PLANAR.positions + 2],
+            )  # fmt: skip
+
+
+def weight_grad(
+    task: int, worker: int, x: Array, g: Array, target: Array, planes: Array, plane_words: int, plan: Table,
+    scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """One part of ``target[part, tap, i, j] = sum over images, positions of x[position + tap, i] * g[position, j]``."""
+    groups, group_block = plan[PLANAR.groups], plan[PLANAR.group_block]
+    group_blocks = (groups + group_block - 1) // group_block
+    first_group = task % group_blocks * group_block
+    some = min(group_block, groups - first_group)
+    part = task // group_blocks
+    size = address(offset(x, 1)) - address(x)
+    depth, columns, taps = plan[PLANAR.x_channels], plan[PLANAR.other_channels], plan[PLANAR.taps]
+    pitch, plane, other_plane = plan[PLANAR.pitch], plan[PLANAR.plane], plan[PLANAR.other_plane]
+    line = plan[PLANAR.positions + 2]
+    own = worker * plane_words
+    others = own + group_block * depth * plane
+    span, run = plan[PLANAR.lines] - plan[PLANAR.block], plan[PLANAR.run]
+    rows = worker * scratch_words
+    x_table, targets = rows + MOST_ROWS, rows + MOST_ROWS + taps * depth
+    begin = address(target) + (part * taps * depth * groups * columns) * size
+    for tap in range(taps):
+        for i in range(depth):
+            pair = tap * depth + i
+            scratch[x_table + pair] = address(planes) + (own + i * plane + plan[SUMS.offsets + tap]) * size
+            scratch[targets + pair] = begin + pair * groups * columns * size
+    row_tiles, column_tiles = plan[SUMS.row_tiles], plan[SUMS.column_tiles]
+    least_rows, more_rows = columns // row_tiles, columns % row_tiles
+    least_columns, more_columns = taps * depth // column_tiles, taps * depth % column_tiles
+    # so many lines, or positions of one, are summed up before they are added to the others
+    segment = _STEPS * lanes(x)
+    together = max(1, segment // line)
+    items, parts = plan[SUMS.items], plan[SUMS.parts]
+    for item in range(part * items // parts, (part + 1) * items // parts):
+        image, first_line = item // plan[PLANAR.blocks], item % plan[PLANAR.blocks] * plan[PLANAR.block]
+        lines = min(plan[PLANAR.block], plan[PLANAR.positions + 1] - first_line)
+        if lines <= 0:
+            continue
+        _fill_planes(x, image, first_line, lines + span, first_group * depth, some * depth, plan, planes, own)
+        for d in range(plan[PLANAR.positions]):
+            for h in range(0, lines, run):
+                at = image * plan[PLANAR.other] + d * plan[PLANAR.other + 1] + (first_line + h) * plan[PLANAR.other + 2]
+                _flip(
+                    g, at + first_group * columns, plan[PLANAR.other + 3], planes,
+                    others + (d * plan[PLANAR.block] + h) * line, other_plane, min(run, lines) * line, some * columns,
+                )  # fmt: skip
+            for group in range(some):
+                for i in range(row_tiles):
+                    first = begin_of_tile(i, least_rows, more_rows)
+                    more_i = 1 if i < more_rows else 0
+                    for k in range(least_rows + more_i):
+                        channel = group * columns + first + k
+                        scratch[rows + k] = (
+                            address(planes) + (others + channel * other_plane + d * plan[PLANAR.block] * line) * size
+                        )
+                    for j in range(column_tiles):
+                        pair = begin_of_tile(j, least_columns, more_columns)
+                        more_j = 1 if j < more_columns else 0
+                        for k in range(0, lines, together):
+                            for p in range(0, line, segment):
+                                whole = (min(segment, line - p) - 1) // lanes(x) * lanes(x)
+                                dot(
+                                    plan[SUMS.dots + 2 * more_i + more_j], address(offset(scratch, rows)),
+                                    (k * line + p) * size, line * size, address(offset(scratch, x_table + pair)),
+                                    (group * depth * plane + (d * plan[PLANAR.lines] + k) * pitch + p) * size,
+                                    pitch * size, min(together, lines - k), whole * size,
+                                    min(segment, line - p) - whole, address(offset(scratch, targets + pair)),
+                                    ((first_group + group) * columns + first) * size,
+                                )  # fmt: skip

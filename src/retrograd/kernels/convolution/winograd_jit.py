@@ -1,0 +1,319 @@
+# mypy: ignore-errors
+"""What one task of a convolution by Winograd's transforms does. The plan that it reads is made in winograd_plan.py.
+
+Every pair e of points has a matrix product of its own, of the transformed input V_e (tiles, channels) and the weights
+U_e (channels, columns): M_e = V_e U_e, or dU_e = V_e^T M_e. With taps along D, the product is a sum over these: of the
+tiles that lie at the same place in neighbouring slices.
+"""
+
+from __future__ import annotations
+
+from ..machine.compiler import helper
+from ..machine.product import PRODUCT
+from ..machine.product_jit import begin_of_tile, multiply, rows_of_tile
+from ..machine.simd import address, counting, lanes, offset, store
+from .winograd_plan import BLOCK, PAIRS, PART, POINTS, SLOTS, TILE, WINOGRAD
+from .winograd_tiles_jit import (
+    addresses_of_tile,
+    lines_before,
+    rows_of_line,
+    tiles_across,
+    transform_gradient,
+    transform_input,
+    transform_product,
+)
+
+_TERMS = 64  # channels that are summed up before they are added to the others, which keeps the error small
+
+
+@helper
+def _block(plan, index):  # type: ignore[no-untyped-def]
+    """First and last slice, first and last line of a block, and the first and last slice of the input that it reads."""
+    at = plan[WINOGRAD.blocks] + BLOCK.words * index
+    first, last = plan[at + BLOCK.first], plan[at + BLOCK.last]
+    begin, end = first, last
+    if plan[WINOGRAD.alone] == 0:
+        slices = plan[WINOGRAD.slices]
+        image = first // slices
+        low, extent = plan[WINOGRAD.low], plan[WINOGRAD.extent]
+        begin = min(max(0, first - image * slices - low), extent)
+        end = max(begin, min(extent, last - 1 - image * slices - low + plan[WINOGRAD.taps]))
+        begin += image * extent
+        end += image * extent
+    return first, last, plan[at + BLOCK.line_first], plan[at + BLOCK.line_last], begin, end
+
+
+@helper
+def _kind(plan, size):  # type: ignore[no-untyped-def]
+    """How a tile of ``size`` positions is transformed, see points.py; tiles of two taps may not be whole."""
+    return size + 2 if plan[WINOGRAD.side] == 3 else 3
+
+
+@helper
+def _places(plan, slices, line_first, line_last, line):  # type: ignore[no-untyped-def]
+    """The place of a line in the three groups, when ``slices`` slices of a block lie before it."""
+    fifth, sixth = lines_before(plan, line_first, 1), lines_before(plan, line_first, 2)
+    return (
+        slices * (line_last - line_first) + line - line_first,
+        slices * (lines_before(plan, line_last, 1) - fifth) + lines_before(plan, line, 1) - fifth,
+        slices * (lines_before(plan, line_last, 2) - sixth) + lines_before(plan, line, 2) - sixth,
+    )
+
+
+@helper
+def _transform_inputs(x, plan, block, first, last, zeros, scratch, matrices):  # type: ignore[no-untyped-def]
+    """V of some lines of a block, counted through its slices of the input; the first matrix begins at ``matrices``."""
+    rows = offset(scratch, POINTS * SLOTS)
+    _, _, line_first, line_last, begin, _ = block
+    lines, depths = line_last - line_first, plan[WINOGRAD.extent]
+    for index in range(first, last):
+        ahead = index // lines
+        line = line_first + index - ahead * lines
+        image = (begin + ahead) // depths
+        source = address(x) + image * plan[WINOGRAD.x] + (begin + ahead - image * depths) * plan[WINOGRAD.x + 1]
+        at_h = WINOGRAD.list + TILE.words * line
+        places = _places(plan, ahead, line_first, line_last, line)
+        rows_of_line(matrices, plan, plan[WINOGRAD.input_step], plan[WINOGRAD.depth_step], places, rows)
+        for tile in range(plan[WINOGRAD.counts_w]):
+            at_w = WINOGRAD.list + TILE.words * (plan[WINOGRAD.lines] + tile)
+            h, w = plan[at_h + TILE.begin] - plan[WINOGRAD.low + 1], plan[at_w + TILE.begin] - plan[WINOGRAD.low + 2]
+            addresses_of_tile(source, plan, h, w, zeros, scratch)
+            kind_h, kind_w = _kind(plan, plan[at_h + TILE.size]), _kind(plan, plan[at_w + TILE.size])
+            transform_input(x, plan, scratch, rows, tile, kind_h, kind_w)
+
+
+@helper
+def _transform_outputs(y, plan, block, first, last, init, scratch, matrices, back):  # type: ignore[no-untyped-def]
+    """Some lines of a block, counted through its slices: ``back`` from M to the output, else the gradient to M."""
+    slice_first, _, line_first, line_last, _, _ = block
+    lines, depths = line_last - line_first, plan[WINOGRAD.slices]
+    rows = offset(scratch, POINTS * SLOTS)
+    for index in range(first, last):
+        ahead = index // lines
+        line = line_first + index - ahead * lines
+        image = (slice_first + ahead) // depths
+        origin = image * plan[WINOGRAD.y] + (slice_first + ahead - image * depths) * plan[WINOGRAD.y + 1]
+        at_h = WINOGRAD.list + TILE.words * line
+        places = _places(plan, ahead, line_first, line_last, line)
+        rows_of_line(matrices, plan, plan[WINOGRAD.product_step], plan[WINOGRAD.column_step], places, rows)
+        for tile in range(plan[WINOGRAD.counts_w]):
+            at_w = WINOGRAD.list + TILE.words * (plan[WINOGRAD.lines] + tile)
+            begin = origin + plan[at_h + TILE.begin] * plan[WINOGRAD.y + 2]
+            begin += plan[at_w + TILE.begin] * plan[WINOGRAD.y + 3]
+            size_h, size_w = plan[at_h + TILE.size], plan[at_w + TILE.size]
+            kind_h, kind_w = _kind(plan, size_h), _kind(plan, size_w)
+            if back:
+                transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, size_w)
+            else:
+                transform_gradient(y, plan, begin, rows, tile, kind_h, kind_w)
+
+
+@helper
+def _rows_of_pair(plan, block, pair):  # type: ignore[no-untyped-def]
+    """How many tiles of a slice of the block need a pair of points."""
+    group = max(0, pair // POINTS - 3)
+    lines = lines_before(plan, block[3], group) - lines_before(plan, block[2], group)
+    return lines * tiles_across(plan, pair % POINTS)
+
+
+@helper
+def _reached(plan, block, slice, tap):  # type: ignore[no-untyped-def]
+    """The slice of the input that a tap of a slice of the output reads, counted in the block; -1 for padding."""
+    if plan[WINOGRAD.alone] != 0:
+        return slice - block[4]
+    image = slice // plan[WINOGRAD.slices]
+    at = slice - image * plan[WINOGRAD.slices] + tap - plan[WINOGRAD.low]
+    if at < 0 or at >= plan[WINOGRAD.extent]:
+        return -1
+    return image * plan[WINOGRAD.extent] + at - block[4]
+
+
+@helper
+def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: ignore[no-untyped-def]
+    """M_e = sum over taps along D of V_e U_e, written over the V of the pair before."""
+    slice_first, slice_last, _, _, _, _ = block
+    rows = _rows_of_pair(plan, block, pair)
+    if rows == 0:
+        return
+    product, depth, size = offset(plan, WINOGRAD.product), plan[WINOGRAD.depth], plan[WINOGRAD.size]
+    row_of_panel, panels = product[PRODUCT.row], product[PRODUCT.panels]
+    together, spans = rows, slice_last - slice_first
+    if plan[WINOGRAD.alone] != 0:  # slices that read only themselves are one matrix
+        together, spans = rows * spans, 1
+    tiles = (together + plan[WINOGRAD.rows] - 1) // plan[WINOGRAD.rows]
+    least = together // tiles
+    extra = together - least * tiles
+    step_v, step_m = plan[WINOGRAD.depth_step] * size, plan[WINOGRAD.column_step] * size
+    matrix = plan[WINOGRAD.before + pair] * plan[WINOGRAD.input_step]
+    v, m = address(offset(matrices, plan[WINOGRAD.input_step])), address(matrices)
+    for span in range(spans):
+        entries, tap_first = 0, 0
+        reached = 0
+        for tap in range(plan[WINOGRAD.taps]):
+            at = _reached(plan, block, slice_first + span, tap)
+            if at >= 0:
+                if entries == 0:
+                    tap_first, reached = tap, at
+                entries += 1
+        for panel in range(panels):
+            b = address(weights) + tap_first * plan[WINOGRAD.tap_step] * size
+            b += (pair * panels + panel) * depth * row_of_panel
+            for tile in range(tiles):
+                row, rows_of_a = begin_of_tile(tile, least, extra), least + (1 if tile < extra else 0)
+                for i in range(0, SLOTS, lanes(table)):
+                    store(table, i, (counting(table) + (span * together + row + i)) * step_m + m)
+                    for entry in range(entries):
+                        from_row = (reached + entry) * rows + row + i
+                        store(table, (1 + entry) * SLOTS + i, (counting(table) + from_row) * step_v + v)
+                    if entries == 0:
+                        store(table, SLOTS + i, counting(table) * 0 + zeros)
+                column = matrix * size + panel * row_of_panel
+                if entries == 0:  # only padding: 0 * 0
+                    multiply(
+                        product, rows_of_a, panel, address(offset(table, SLOTS)), 1, 1, 0, zeros, 0, 0, address(table),
+                        column, zeros, 0,
+                    )  # fmt: skip
+                for k in range(0, depth if entries > 0 else 0, _TERMS):
+                    multiply(
+                        product, rows_of_a, panel, address(offset(table, SLOTS)), entries, min(_TERMS, depth - k),
+                        matrix + k, b + k * row_of_panel, plan[WINOGRAD.tap_step] * size, row_of_panel, address(table),
+                        column, zeros, 1 if k > 0 else 0,
+                    )  # fmt: skip
+
+
+@helper
+def _accumulate(tap, pair, block, more, work, of_v, of_m, target, zeros, plan, table):  # type: ignore[no-untyped-def]
+    """dU_e of a tap along D = V_e^T M_e of a block, added to what there is if ``more``."""
+    slice_first, slice_last, _, _, _, _ = block
+    size, depth, rows = plan[WINOGRAD.size], plan[WINOGRAD.depth], _rows_of_pair(plan, block, pair)
+    step_v, step_m = plan[WINOGRAD.depth_step] * size, plan[WINOGRAD.column_step] * size
+    rows_of_c = offset(table, 2 * (slice_last - slice_first))
+    entries = 0
+    if plan[WINOGRAD.alone] != 0:
+        rows *= slice_last - slice_first
+        table[0], table[1] = address(offset(work, of_v)), address(offset(work, of_m))
+        entries = 1
+    else:
+        for slice in range(slice_first, slice_last):
+            at = _reached(plan, block, slice, tap)
+            if at >= 0:
+                table[2 * entries] = address(offset(work, of_v)) + at * rows * step_v
+                table[2 * entries + 1] = address(offset(work, of_m)) + (slice - slice_first) * rows * step_m
+                entries += 1
+    move_v, move_m = pair * plan[WINOGRAD.input_step] * size, pair * plan[WINOGRAD.product_step] * size
+    if rows == 0 or entries == 0:
+        if more:
+            return
+        table[0], table[1] = zeros, zeros  # nothing to add up: 0 * 0
+        entries, rows, move_v, move_m, step_v, step_m = 1, 1, 0, 0, 0, 0
+    for i in range(depth):
+        rows_of_c[i] = target + ((tap * PAIRS + pair) * depth + i) * plan[WINOGRAD.column_step] * size
+    product = offset(plan, WINOGRAD.product)
+    for panel in range(product[PRODUCT.panels]):
+        column = panel * product[PRODUCT.row]
+        for tile in range(product[PRODUCT.tiles]):
+            row, rows_of_u = rows_of_tile(product, tile)
+            multiply(
+                product, rows_of_u, panel, address(table), entries, rows, step_v,
+                move_m + (column if step_m > 0 else 0), move_v + (row * size if step_v > 0 else 0), step_m,
+                address(offset(rows_of_c, row)), column, zeros, 1 if more else 0,
+            )  # fmt: skip
+
+
+@helper
+def _lines_of(block):  # type: ignore[no-untyped-def]
+    """All lines of a block: of the input, and of the output."""
+    slice_first, slice_last, line_first, line_last, begin, end = block
+    return (end - begin) * (line_last - line_first), (slice_last - slice_first) * (line_last - line_first)
+
+
+def gather(
+    task: int, worker: int, x: Array, weights: Array, init: Array, y: Array, zeros: Array, work: Array,
+    work_words: int, plan: Table, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """A block of ``y[o] = init + sum over the taps r of x[o + r - low] @ weights[r]``."""
+    matrices, table = offset(work, worker * work_words), offset(scratch, worker * scratch_words)
+    block = _block(plan, task)
+    lines_of_x, lines_of_y = _lines_of(block)
+    _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(matrices, plan[WINOGRAD.input_step]))
+    for pair in range(PAIRS):
+        _multiply(pair, block, weights, address(zeros), plan, matrices, offset(table, 2 * POINTS * SLOTS))
+    _transform_outputs(y, plan, block, 0, lines_of_y, init, table, matrices, True)
+
+
+def weight_grad(
+    task: int, worker: int, x: Array, g: Array, target: Array, part_words: int, count: int, zeros: Array, work: Array,
+    work_words: int, plan: Table, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """A partial sum of the gradient to the transformed weights, of some of the ``count`` blocks."""
+    of_v = worker * work_words
+    of_m = of_v + PAIRS * plan[WINOGRAD.input_step]
+    table = offset(scratch, worker * scratch_words)
+    target_at = address(offset(target, task * part_words))
+    part = plan[WINOGRAD.blocks] + BLOCK.words * count + PART.words * task
+    first = plan[part + PART.first]
+    for index in range(first, plan[part + PART.last]):
+        block = _block(plan, index)
+        lines_of_x, lines_of_g = _lines_of(block)
+        _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(work, of_v))
+        _transform_outputs(g, plan, block, 0, lines_of_g, zeros, table, offset(work, of_m), False)
+        for tap in range(plan[WINOGRAD.taps]):
+            for pair in range(PAIRS):
+                _accumulate(
+                    tap, pair, block, index > first, work, of_v, of_m, target_at, address(zeros), plan,
+                    offset(table, 2 * POINTS * SLOTS),
+                )  # fmt: skip
+
+
+def transform(
+    task: int, worker: int, x: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
+    scratch_words: int,
+) -> None:  # fmt: skip
+    """V of a line of a block that all threads share."""
+    block, table = _block(plan, index), offset(scratch, worker * scratch_words)
+    _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, offset(work, plan[WINOGRAD.input_step]))
+
+
+def transform_both(
+    task: int, worker: int, x: Array, g: Array, zeros: Array, work: Array, plan: Table, index: int, lines_of_x: int,
+    scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """V of a line of a block that all threads share; tasks from ``lines_of_x`` on: the transformed gradient of one."""
+    block, table = _block(plan, index), offset(scratch, worker * scratch_words)
+    if task < lines_of_x:
+        _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, work)
+    else:
+        line = task - lines_of_x
+        matrices = offset(work, PAIRS * plan[WINOGRAD.input_step])
+        _transform_outputs(g, plan, block, line, line + 1, zeros, table, matrices, False)
+
+
+def multiply_pairs(
+    task: int, worker: int, weights: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
+    scratch_words: int,
+) -> None:  # fmt: skip
+    """M_e for the pairs of points that share a spare matrix, and a block that all threads share."""
+    table, block = offset(scratch, worker * scratch_words), _block(plan, index)
+    for pair in range(task * plan[WINOGRAD.together], (task + 1) * plan[WINOGRAD.together]):
+        _multiply(pair, block, weights, address(zeros), plan, work, table)
+
+
+def transform_back(
+    task: int, worker: int, work: Array, init: Array, y: Array, plan: Table, index: int, scratch: Table,
+    scratch_words: int,
+) -> None:  # fmt: skip
+    """The output of a line of a block that all threads share."""
+    table = offset(scratch, worker * scratch_words)
+    _transform_outputs(y, plan, _block(plan, index), task, task + 1, init, table, work, True)
+
+
+def accumulate(
+    task: int, worker: int, target: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
+    scratch_words: int,
+) -> None:  # fmt: skip
+    """dU_e of one tap and pair of points and a block that all threads share, added to that of the blocks before."""
+    table, of_m = offset(scratch, worker * scratch_words), PAIRS * plan[WINOGRAD.input_step]
+    _accumulate(
+        task // PAIRS, task % PAIRS, _block(plan, index), index > 0, work, 0, of_m, address(target), address(zeros),
+        plan, table,
+    )  # fmt: skip

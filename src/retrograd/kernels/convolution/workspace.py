@@ -1,0 +1,77 @@
+"""The temporary memory that the forms of a convolution take, and the choice of one that a limit allows.
+
+Counted are the arrays that a form makes besides its result, for operands in the library's own order of memory: weights
+and tiles that are transformed, packed or copied, and partial sums; those that every thread has, once for each core of
+the machine. Not counted are tables of some kilobytes, and copies of operands that are in another order.
+
+A limit changes no bits but where another form is chosen: partial sums are made one after another and added in their
+order, all other arrays are there whole.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil
+
+from ...geometry import Window
+from . import by_line, depthwise, direct, fold, planar, winograd
+
+JOBS = ("conv", "conv_input_grad", "conv_weight_grad")
+
+
+@lru_cache(maxsize=4096)
+def temporary(
+    form: str, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str
+) -> tuple[int, int]:
+    """Bytes that a form takes where there is no limit, and the least that it can do with."""
+    shape = batch, inputs, outputs, dtype
+    sums = job == "conv_weight_grad"
+    if form == "winograd":
+        found = winograd.temporary(window, job, *shape)
+    elif form == "planar":
+        found = planar.temporary(window, job, *shape)
+    elif form == "fold":
+        found = fold.temporary(window, *shape)
+    elif form == "narrow":
+        found = direct.row_grad_bytes(window, *shape) if sums else by_line.temporary(window, *shape)
+    elif form == "line":
+        found = by_line.pointwise_bytes(*(inputs, outputs) if job == "conv" else (outputs, inputs), dtype)
+    elif form == "depthwise":
+        return depthwise.temporary(window, job, *shape)
+    elif sums:
+        return direct.weight_grad_bytes(window, *shape)
+    else:
+        found = direct.gather_bytes(window, *shape, job == "conv_input_grad")
+    if sums and form in ("planar", "narrow"):  # where numbers are not finite, the direct form does it again
+        most, least = direct.weight_grad_bytes(window, *shape)
+        return max(found, most), max(found, least)
+    return found, found
+
+
+def within(
+    limit: int, forms: dict[str, tuple[str, ...]], job: str, window: Window, batch: int, inputs: int, outputs: int,
+    dtype: str,
+) -> str:  # fmt: skip
+    """The first of the forms of a job whose memory fits the limit; ``forms`` has those of all three.
+
+    Raises:
+        ValueError: for one of the three jobs no form fits. All are asked, so that a limit which the forward pass
+            accepts does for the gradients, too.
+    """
+    shape = batch, inputs, outputs, dtype
+    least = max(min(temporary(form, each, window, *shape)[1] for form in forms[each]) for each in JOBS)
+    if limit < least:
+        megabytes = ceil(least / 2**20 * 1e4) / 1e4
+        raise ValueError(
+            f"{job}: workspace={limit} bytes is too little for algorithm={window.algorithm!r}: this convolution and "
+            f"its gradients take at least {least} bytes ({megabytes:.4f} MB); give that, or None for no limit"
+        )
+    return next(form for form in forms[job] if temporary(form, job, window, *shape)[1] <= limit)
+
+
+def taken(form: str, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:
+    """Bytes that a form takes with the window's limit, or without one."""
+    most, least = temporary(form, job, window, batch, inputs, outputs, dtype)
+    if window.workspace is None or most <= window.workspace:
+        return most
+    return max(least, window.workspace // least * least) if form in ("direct", "depthwise") else least

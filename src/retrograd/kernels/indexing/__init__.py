@@ -1,0 +1,1 @@
+"""Elements and lines picked by index; sparse matrices."""

@@ -1,0 +1,88 @@
+"""Elements of each line along an axis by their index, put back there, the k largest and the k-th one of each line."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..machine.launch import kernel
+from ..memory.arrays import CHUNK, Shape, memory_axes, transposition
+
+__all__ = ["kth", "pick", "place", "topk"]
+
+_PICK, _PLACE = kernel("indexing.pick.pick"), kernel("indexing.pick.place")
+_LARGEST, _SMALLEST = kernel("indexing.pick.largest"), kernel("indexing.pick.smallest")
+_KTH = kernel("indexing.pick.kth")
+_FEW = 64  # more than so many are found sooner by sorting
+
+
+def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; indices int64"""
+    order = memory_axes(x.shape, x.strides)
+    axis = order.index(axis)  # C order from here on
+    x, indices = np.ascontiguousarray(x.transpose(order)), np.ascontiguousarray(indices.transpose(order))
+    y = np.empty(indices.shape, x.dtype)
+    if y.size:
+        outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+        per_task = CHUNK // (indices.shape[axis] * inner) or 1
+        _PICK[x.dtype.char](
+            -(-outer // per_task), x, indices, y, outer, x.shape[axis], indices.shape[axis], inner, per_task
+        )  # fmt: skip
+    return y.transpose(transposition(order) or range(y.ndim))
+
+
+def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: Shape) -> np.ndarray:
+    """Zeros, of ``extent`` along ``axis``, with g where ``pick`` picked; no index occurs twice in a line.
+
+    order: the axes in the order of the result's memory
+    """
+    axis = order.index(axis)  # C order from here on
+    g, indices = np.ascontiguousarray(g.transpose(order)), np.ascontiguousarray(indices.transpose(order))
+    y = np.empty((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
+    if y.size:
+        outer, inner = prod(g.shape[:axis]), prod(g.shape[axis + 1 :])
+        width = min(inner, max(64, CHUNK // extent))
+        per_task = CHUNK // (extent * width) or 1
+        tasks = -(-outer // per_task) * -(-inner // width)
+        _PLACE[g.dtype.char](tasks, g, indices, y, outer, extent, g.shape[axis], inner, width, per_task)
+    return y.transpose(transposition(order) or range(y.ndim))
+
+
+def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
+    """Indices (int64) of the k largest (smallest) elements along ``axis``, the first one leading, equal ones in order.
+
+    NaN is larger than all numbers.
+    """
+    length = x.shape[axis]
+    x = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    shape = (*x.shape[:-1], k)
+    if not prod(shape):
+        return np.empty((*shape[:axis], k, *shape[axis:-1]), np.int64)
+    if k > _FEW:
+        if largest:
+            order = length - 1 - np.flip(np.argsort(x[..., ::-1], -1, kind="stable"), -1)
+        else:
+            order = np.argsort(x, -1, kind="stable")
+        indices = order[..., :k].astype(np.int64)
+    else:
+        values, indices = np.empty(shape, x.dtype), np.empty(shape, np.int64)
+        rows, per_task = x.size // length, CHUNK // length or 1
+        (_LARGEST if largest else _SMALLEST)[x.dtype.char](
+            -(-rows // per_task), x, values, indices, rows, length, k, per_task
+        )  # fmt: skip
+    return np.moveaxis(indices, -1, axis)
+
+
+def kth(x: np.ndarray, k: int, axis: int) -> np.ndarray:
+    """Index (int64) of the k-th smallest element along ``axis``, from 0, which has extent 1 afterwards.
+
+    NaN is larger than all numbers; of equal elements the first one is the smallest.
+    """
+    length = x.shape[axis]
+    lines = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    indices = np.empty((*lines.shape[:-1], 1), np.int64)
+    if indices.size:
+        per_task = CHUNK // length or 1
+        _KTH[x.dtype.char](-(-indices.size // per_task), lines, indices, indices.size, length, k, per_task)
+    return np.moveaxis(indices, -1, axis)

@@ -1,0 +1,206 @@
+# mypy: ignore-errors
+"""Kernels that move elements along one axis of arrays in C order, seen as (outer, length, inner), by their index, and
+find the indices of those in a certain place of their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..machine.compiler import Array, Table, helper
+from ..machine.simd import (
+    any_lane,
+    bits_of,
+    buffer,
+    exceeds,
+    full,
+    lanes,
+    load,
+    load_first_or,
+    select,
+    shift_right,
+    store,
+    total,
+)
+from ..math.elementary_jit import integer
+
+Body = Callable[..., None]
+_NAN = float("nan")
+
+
+def pick(
+    task: int, worker: int, x: Array, indices: Table, y: Array, outer: int, length: int, count: int, inner: int,
+    per_task: int,
+) -> None:  # fmt: skip
+    """y[o, j, i] = x[o, indices[o, j, i], i]"""
+    for o in range(task * per_task, min(outer, (task + 1) * per_task)):
+        k = o * count * inner
+        if inner == 1:
+            for j in range(k, k + count):
+                y[j] = x[o * length + indices[j]]
+            continue
+        for _ in range(count):
+            for i in range(o * length * inner, o * length * inner + inner):
+                y[k] = x[indices[k] * inner + i]
+                k += 1
+
+
+def place(
+    task: int, worker: int, g: Array, indices: Table, y: Array, outer: int, length: int, count: int, inner: int,
+    width: int, per_task: int,
+) -> None:  # fmt: skip
+    """y[o, indices[o, j, i], i] = g[o, j, i], and 0 elsewhere; a task is ``width`` columns of some o."""
+    blocks = (inner + width - 1) // width
+    part = task // blocks
+    column = (task - part * blocks) * width
+    last = min(inner, column + width)
+    zero = full(y, 0.0)
+    for o in range(part * per_task, min(outer, (part + 1) * per_task)):
+        base = o * length * inner
+        if count == length:  # all places are filled
+            pass
+        elif last - column == inner:
+            i = base
+            end = base + length * inner
+            while i + lanes(y) <= end:
+                store(y, i, zero)
+                i += lanes(y)
+            while i < end:
+                y[i] = 0.0
+                i += 1
+        else:
+            for r in range(base, base + length * inner, inner):
+                i = r + column
+                while i + lanes(y) <= r + last:
+                    store(y, i, zero)
+                    i += lanes(y)
+                while i < r + last:
+                    y[i] = 0.0
+                    i += 1
+        if inner == 1:
+            for j in range(o * count, (o + 1) * count):
+                y[base + indices[j]] = g[j]
+            continue
+        for j in range(count):
+            k = (o * count + j) * inner
+            for i in range(column, last):
+                y[base + indices[k + i] * inner + i] = g[k + i]
+
+
+@helper
+def _above(x: Any, y: Any) -> Any:
+    return exceeds(x, y)
+
+
+@helper
+def _below(x: Any, y: Any) -> Any:
+    return exceeds(y, x)  # NaN comes last here
+
+
+@helper
+def _is_above(x: float, y: float) -> bool:
+    return x > y or (x != x and y == y)
+
+
+@helper
+def _is_below(x: float, y: float) -> bool:
+    return x < y or (x == x and y != y)
+
+
+def _topk(beyond: Callable[[Any, Any], Any], is_beyond: Callable[[float, float], bool]) -> Body:
+    """The k first of each row in order; most registers hold no number that comes before the k-th one found so far."""
+
+    def body(
+        task: int, worker: int, x: Array, values: Array, indices: Table, rows: int, length: int, k: int, per_task: int
+    ) -> None:
+        for row in range(task * per_task, min(rows, (task + 1) * per_task)):
+            begin = row * length
+            first = row * k
+            last = first + k - 1
+            i = 0
+            while i < length:
+                if i >= k and i + lanes(x) <= length:
+                    if not any_lane(beyond(load(x, begin + i), full(x, values[last]))):
+                        i += lanes(x)
+                        continue
+                    stop = i + lanes(x)
+                else:
+                    stop = i + 1
+                while i < stop:
+                    value = x[begin + i]
+                    place = last
+                    if i < k:
+                        place = first + i
+                    if i < k or is_beyond(value, values[last]):
+                        while place > first and is_beyond(value, values[place - 1]):
+                            values[place] = values[place - 1]
+                            indices[place] = indices[place - 1]
+                            place -= 1
+                        values[place] = value
+                        indices[place] = i
+                    i += 1
+
+    return body
+
+
+largest, smallest = _topk(_above, _is_above), _topk(_below, _is_below)
+
+
+_sign_bit = integer(31, 63)
+_last = integer(2**31 - 1, 2**63 - 1)
+_marks = buffer(16)  # lanes of a register, at most
+_COUNTED = 1 << 20  # numbers that lanes count exactly
+
+
+@helper
+def _key(v: Any) -> Any:
+    """Integers in the order of the numbers: -0 is 0, and NaN comes last."""
+    bits = bits_of(v + 0.0)
+    return select(v == v, bits ^ (shift_right(bits, _sign_bit(v)) & _last(v)), _last(v))
+
+
+def kth(task: int, worker: int, x: Array, indices: Table, rows: int, length: int, k: int, per_task: int) -> None:
+    """Where the k-th smallest number of each row is, from 0, and of equal ones the k-th.
+
+    Its key is found by halving the interval that it lies in, one bit in each look at the row.
+    """
+    marks, one, two = _marks(x), lanes(x), 2 * lanes(x)
+    yes = full(x, 1.0)
+    for row in range(task * per_task, min(rows, (task + 1) * per_task)):
+        begin = row * length
+        end = begin + length
+        low, high, below = -_last(x) - 1, _last(x), 0  # below: how many keys are less than low
+        while low < high:
+            middle = (low & high) + ((low ^ high) >> 1)
+            count = 0
+            i = begin
+            while i < end:
+                last = min(end, i + _COUNTED)
+                a = full(x, 0.0)
+                b = a
+                while i + two <= last:
+                    a = a + select(_key(load(x, i)) <= middle, yes, 0.0)
+                    b = b + select(_key(load(x, i + one)) <= middle, yes, 0.0)
+                    i += two
+                while i < last:
+                    a = a + select(_key(load_first_or(x, i, last - i, _NAN)) <= middle, yes, 0.0)
+                    i += one
+                i = last
+                count += int(total(a + b))
+            if count > k:
+                high = middle
+            else:
+                low, below = middle + 1, count
+        place, left = begin, k - below  # of those with this key
+        i = begin
+        while left >= 0:
+            same = _key(load_first_or(x, i, end - i, _NAN)) == low
+            if any_lane(same):
+                store(marks, 0, select(same, yes, 0.0))
+                for j in range(min(one, end - i)):
+                    if marks[j] > 0.0:
+                        if left == 0:
+                            place = i + j
+                        left -= 1
+            i += one
+        indices[row] = place - begin

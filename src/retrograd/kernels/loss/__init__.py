@@ -1,0 +1,1 @@
+"""Losses: elements, margins, cross-entropy, CTC."""

@@ -1,0 +1,138 @@
+"""Cross entropy and negative log-likelihood of class labels at each place of (N, C, *D)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..machine.launch import kernel
+from ..memory.arrays import CHUNK, Shape, around, dense, memory_axes
+from ..normalization.softmax import softmax_plan
+
+__all__ = ["cross_entropy", "cross_entropy_grad", "nll_loss", "nll_loss_grad"]
+
+_ROWS, _COLUMNS = kernel("loss.cross_entropy.rows"), kernel("loss.cross_entropy.columns")
+_ROWS_GRAD, _COLUMNS_GRAD = kernel("loss.cross_entropy.rows_grad"), kernel("loss.cross_entropy.columns_grad")
+_PICKED, _PUT = kernel("loss.cross_entropy.picked"), kernel("loss.cross_entropy.put")
+_PLACES = 2048  # whose labels one task looks up
+
+
+def cross_entropy(
+    x: np.ndarray, labels: np.ndarray, smoothing: float, ignored: int = -1, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """w[label] (-(1 - e) log p[label] - e mean(log p)) at each place, p = softmax(x) over axis 1, e the smoothing.
+
+    x (N, C, *D), labels (N, *D) int64, weight (C,), 1 where it is None  ->  loss (N, *D), 0 where the label is
+    ``ignored`` or no class; for the gradient the maximum and log sum exp(x - maximum), both (N, *D); and (3,) the sum
+    of the losses, that of the weights that count, and how many labels are neither a class nor ignored
+    """
+    x = _by_place(x)
+    loss, tops, logs = np.empty(labels.shape, x.dtype), np.empty(labels.shape, x.dtype), np.empty(labels.shape, x.dtype)
+    if not x.size:
+        return _nothing(x, labels, ignored, loss, tops, logs)
+    rows, tasks, numbers = softmax_plan(x.shape, x.strides, 1)
+    sums = np.empty((tasks, 3), x.dtype)
+    (_ROWS if rows else _COLUMNS)[x.dtype.char](
+        tasks, x, _in_c_order(labels), _weights(weight, x), loss, tops, logs, sums, ignored, weight is not None,
+        *numbers, smoothing,
+    )  # fmt: skip
+    return loss, tops, logs, _total(sums)
+
+
+def cross_entropy_grad(
+    g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothing: float, tops: np.ndarray, logs: np.ndarray,
+    ignored: int = -1, weight: np.ndarray | None = None, factor: float = 1.0,
+) -> np.ndarray:  # fmt: skip
+    """gx = factor g w[label] (p - e / C - (1 - e where the class is the label)), 0 at places that do not count.
+
+    labels, tops, logs (N, *D), the last two those of ``cross_entropy``; g (N, *D) or (); x, gx (N, C, *D)
+    """
+    x = _by_place(x)
+    gx = np.empty_like(x)
+    if x.size:
+        rows, tasks, numbers = softmax_plan(x.shape, x.strides, 1)
+        (_ROWS_GRAD if rows else _COLUMNS_GRAD)[x.dtype.char](
+            tasks, _in_c_order(g), x, _in_c_order(labels), _weights(weight, x), _in_c_order(tops), _in_c_order(logs),
+            gx, g.ndim > 0, ignored, weight is not None, factor, *numbers, smoothing,
+        )  # fmt: skip
+    return gx
+
+
+def nll_loss(
+    x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """loss[n, d] = -w[label] x[n, label, d], label = labels[n, d]; and sums (3,) as those of ``cross_entropy``
+
+    x (N, C, *D), labels (N, *D) int64, weight (C,) or None  ->  loss (N, *D), 0 at places that do not count
+    """
+    x = _by_place(x)
+    loss = np.empty(labels.shape, x.dtype)
+    if not x.size:
+        return _nothing(x, labels, ignored, loss)
+    _, length, inner = around(x.shape, x.strides, 1)
+    places = labels.size
+    tasks = -(-places // _PLACES)
+    sums = np.empty((tasks, 3), x.dtype)
+    _PICKED[x.dtype.char](
+        tasks, x, _in_c_order(labels), _weights(weight, x), loss, sums, ignored, weight is not None, places, length,
+        inner, _PLACES,
+    )  # fmt: skip
+    return loss, _total(sums)
+
+
+def nll_loss_grad(
+    g: np.ndarray, x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None,
+    factor: float = 1.0,
+) -> np.ndarray:  # fmt: skip
+    """gx[n, label, d] = -factor g[n, d] w[label], label = labels[n, d], and 0 elsewhere; g (N, *D) or ()
+
+    Of x (N, C, *D), only the order in memory counts.
+    """
+    x = _by_place(x)
+    gx = np.empty_like(x)
+    if x.size:
+        _, length, inner = around(x.shape, x.strides, 1)
+        if inner > 1:
+            gx.fill(0)
+        places = labels.size
+        per_task = (CHUNK // length or 1) if inner == 1 else _PLACES
+        _PUT[x.dtype.char](
+            -(-places // per_task), _in_c_order(g), _in_c_order(labels), _weights(weight, x), gx, g.ndim > 0, ignored,
+            weight is not None, factor, places, length, inner, per_task,
+        )  # fmt: skip
+    return gx
+
+
+def _in_c_order(a: np.ndarray) -> np.ndarray:
+    return a if a.flags.c_contiguous else np.ascontiguousarray(a)
+
+
+def _weights(weight: np.ndarray | None, x: np.ndarray) -> np.ndarray:
+    """The array that the kernel is given for the weights of the classes; x, where there are none."""
+    return x if weight is None else _in_c_order(weight)
+
+
+def _total(sums: np.ndarray) -> np.ndarray:
+    """The sums of all tasks."""
+    return sums[0] if len(sums) == 1 else np.add.reduce(sums, 0, np.float64).astype(sums.dtype)
+
+
+def _nothing(x: np.ndarray, labels: np.ndarray, ignored: int, *results: np.ndarray) -> Any:
+    """The results where x has no elements; there may be places, but no class."""
+    for result in results:
+        result.fill(0)
+    return *results, np.array([0, 0, np.count_nonzero(labels != ignored)], x.dtype)
+
+
+def _by_place(x: np.ndarray) -> np.ndarray:
+    """A dense array (N, C, *D) whose axes but the second lie in memory in their own order."""
+    x = dense(x)
+    return x if _is_by_place(x.shape, x.strides) else np.ascontiguousarray(x)
+
+
+@lru_cache(maxsize=4096)
+def _is_by_place(shape: Shape, strides: Shape) -> bool:
+    others = [axis for axis in memory_axes(shape, strides) if axis != 1]
+    return others == sorted(others)

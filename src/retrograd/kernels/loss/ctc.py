@@ -1,0 +1,78 @@
+"""Connectionist temporal classification (Graves et al. 2006): one task for each sample."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..machine.launch import kernel
+from ..machine.scratch import per_thread
+
+__all__ = ["ctc_loss", "ctc_loss_grad"]
+
+_FORWARD, _BACKWARD = kernel("loss.ctc.forward"), kernel("loss.ctc.backward")
+_WIDEST = 16  # no register has more lanes
+
+
+def ctc_loss(
+    log_probs: np.ndarray, targets: np.ndarray, input_lengths: np.ndarray, target_lengths: np.ndarray, blank: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """-log of the probability that a path through the classes reads as the target, for each sample.
+
+    log_probs (T, N, C), targets (N, S), lengths (N,), int64  ->  loss (N,), inf where there is no such path, and
+    alpha (N, T, 2 S + 1): log-probability of all beginnings that end in a state at a time, for the gradient.
+    """
+    x = np.ascontiguousarray(log_probs)
+    T, N, C = x.shape
+    S = targets.shape[1]
+    width = _rounded(2 * S + 1)
+    loss = np.empty(N, x.dtype)
+    alpha = np.full((N, T, width + 2), -np.inf, x.dtype)
+    if N:
+        room = 2 * width
+        _FORWARD[x.dtype.char](
+            N, x, *_integers(targets, input_lengths, target_lengths), loss, alpha,
+            per_thread(room, x.dtype.char), room, T, N, C, S, width, blank,
+        )  # fmt: skip
+    return loss, alpha[:, :, 2 : 2 * S + 3]
+
+
+def ctc_loss_grad(
+    g: np.ndarray,
+    log_probs: np.ndarray,
+    targets: np.ndarray,
+    input_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    blank: int,
+    loss: np.ndarray,
+    alpha: np.ndarray,
+    zero_infinity: bool,
+) -> np.ndarray:
+    """gx[t, n, c] = g[n] (exp(log_probs[t, n, c]) - probability of label c at time t, given the target), PyTorch's.
+
+    Behind the end of an input it is 0. A sample with an infinite loss has NaN, or 0 with ``zero_infinity``.
+    """
+    x = np.ascontiguousarray(log_probs)
+    T, N, C = x.shape
+    S = targets.shape[1]
+    width = _rounded(2 * S + 1)
+    rows = alpha.base
+    if not isinstance(rows, np.ndarray) or rows.shape != (N, T, width + 2) or rows.dtype != x.dtype:
+        rows = np.full((N, T, width + 2), -np.inf, x.dtype)
+        rows[:, :, 2 : 2 * S + 3] = alpha
+    gx = np.empty_like(x)
+    if N:
+        room = 5 * width + 2 * _WIDEST + _rounded(C)
+        _BACKWARD[x.dtype.char](
+            N, np.ascontiguousarray(g), x, *_integers(targets, input_lengths, target_lengths),
+            np.ascontiguousarray(loss), rows, gx, per_thread(room, x.dtype.char), room, T, N, C, S, width, blank,
+            zero_infinity,
+        )  # fmt: skip
+    return gx
+
+
+def _rounded(count: int) -> int:
+    return -(-count // _WIDEST) * _WIDEST
+
+
+def _integers(*arrays: np.ndarray) -> list[np.ndarray]:
+    return [np.ascontiguousarray(array, np.int64) for array in arrays]

@@ -1,0 +1,286 @@
+"""From a Python function to machine code: what a kernel's text may say, and how it becomes an object file.
+
+A kernel is a serial function ``body(task, worker, ...)``; its annotations are its parameter record::
+
+    def relu(task: int, worker: int, x: Array, y: Array, n: int): ...
+
+``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``Truth`` one to
+truth values of one byte, ``int`` an int64 and ``float`` a float64. The compiled entry point is
+``void (int64 task, int64 worker, int64 *record)``; one slot of the record is the integer itself, the bits of a float,
+or the address of the elements of an array. A body made for any number of arrays says in ``body.parameters`` what they
+are; a tuple there is one parameter of the body, a tuple of values.
+
+This module imports Numba: only code that is about to compile a kernel imports it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core import codegen, compiler, compiler_machinery, typed_passes, untyped_passes
+from numba.core import types as numba_types
+from numba.core import typing as numba_typing
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import models, register_model
+
+from .target import target_machine
+
+types: Any = numba_types  # its names are made when it is imported
+Array = "Array"
+Table = "Table"
+Truth = "Truth"
+ELEMENT = {"f": types.float32, "d": types.float64}
+DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array object: the first field behind the header
+_PARTS = attrgetter("fndesc", "library")  # of what Numba gives back: the description of a function, and its code
+# no value is assumed away: NaN and inf mean what they mean everywhere
+OPTIONS = {"nopython": True, "boundscheck": False, "error_model": "numpy", "no_cpython_wrapper": True, "nogil": True}
+
+
+class _Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
+    """Code as Numba wrote it. (Numba optimises each function, each caller again, and runs the result; ``emit`` does
+    the one optimisation.)"""
+
+    def _optimize_functions(self, module: llvm.ModuleRef) -> None:
+        pass
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_specific(self) -> None:
+        pass
+
+
+class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
+    _library_class = _Library
+
+    def _add_module(self, module: llvm.ModuleRef) -> None:
+        pass
+
+
+class _Function(types.Function):  # type: ignore[misc]
+    """A function whose types are looked up once: Numba tries every template at each call, and again to lower it."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function.templates)
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        call = (*args, *kws.items())
+        if call not in self._known:
+            self._known[call] = super().get_call_type(context, args, kws)
+        return self._known[call]
+
+
+register_model(_Function)(models.OpaqueModel)
+
+
+class _Typing(numba_typing.Context):  # type: ignore[misc]
+    """Numba's typing with functions that remember."""
+
+    _functions_known: dict[Any, _Function]
+
+    def resolve_value_type(self, value: Any) -> Any:
+        found = super().resolve_value_type(value)
+        if type(found) is not types.Function:
+            return found
+        if found not in self._functions_known:
+            self._functions_known[found] = _Function(found)
+        return self._functions_known[found]
+
+
+@cache
+def _typing() -> Any:
+    context = object.__new__(_Typing)
+    context.__dict__ = cpu_target.typing_context.__dict__  # what either learns, both know
+    context._functions_known = {}
+    return context
+
+
+@cache
+def _context() -> Any:
+    """Numba's target, with our way to make code."""
+    return cpu_target.target_context.subtarget(_internal_codegen=_Codegen("retrograd"), typing_context=_typing())
+
+
+def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]] | None = None) -> Callable[..., Any]:
+    """Let kernels call ``function``; ``body`` finds its text for the types of the arguments (the default: its own).
+
+    Numba's ``register_jitable`` makes a complete program of each such function, which takes longer.
+    """
+    results: dict[tuple[Any, ...], Any] = {}
+
+    class _Call(AbstractTemplate):  # type: ignore[misc]
+        key = function
+
+        def generic(self, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+            arguments = tuple(types.unliteral(arg) for arg in args)
+            if arguments not in results:
+                result = _compile(body(*arguments) if body else function, arguments, None)
+                description, code = _PARTS(result)
+                _context().insert_user_function((function, arguments), description, [code])
+                results[arguments] = result
+            return results[arguments].signature
+
+        def get_impl_key(self, signature: Any) -> Any:
+            return function, signature.args
+
+    infer_global(function, types.Function(_Call))
+    return function
+
+
+def rename(name: Callable[..., Any], function: Any) -> None:
+    """Let kernels call ``function`` by another Python object, which may mean something else outside of kernels."""
+    cpu_target.typing_context.refresh()  # what was registered since
+    infer_global(name, cpu_target.typing_context.resolve_value_type(function))
+
+
+class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
+    """Numba's passes without those for closures, literals, array expressions and parallel loops: no kernel has any."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = compiler_machinery.PassManager("retrograd")
+        for one in (
+            untyped_passes.TranslateByteCode,
+            untyped_passes.FixupArgs,
+            untyped_passes.IRProcessing,
+            untyped_passes.ReconstructSSA,
+            typed_passes.NopythonTypeInference,
+            typed_passes.PreLowerStripPhis,
+            typed_passes.NoPythonSupportedFeatureValidation,
+            typed_passes.IRLegalization,
+            typed_passes.NativeLowering,
+            typed_passes.NoPythonBackend,
+        ):
+            passes.add_pass(one, one.__name__)
+        passes.finalize()
+        return [passes]
+
+
+def _compile(body: Callable[..., Any], arguments: tuple[Any, ...], result: Any) -> Any:
+    return compiler.compile_extra(
+        _typing(), _context(), body, arguments, result, _flags(), {}, pipeline_class=_Compiler
+    )
+
+
+def _flags() -> Any:
+    flags = compiler.Flags()
+    cpu_target.options.parse_as_flags(flags, OPTIONS)
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    flags.no_compile = True
+    flags.enable_pyobject = False
+    return flags
+
+
+def _kinds(body: Callable[..., None]) -> list[str | tuple[str, ...]]:
+    """What the parameters behind ``task`` and ``worker`` are: "Array", "Table", "Truth", "int" or "float" each."""
+    made: tuple[str | tuple[str, ...], ...] = getattr(body, "parameters", ())
+    # the annotations are texts (from __future__ import annotations)
+    return list(made) or [each.annotation for each in inspect.signature(body).parameters.values()][2:]
+
+
+def parameters(body: Callable[..., None]) -> list[str]:
+    """What stands in the slots of a kernel's record."""
+    return [kind for kinds in _kinds(body) for kind in ((kinds,) if isinstance(kinds, str) else kinds)]
+
+
+@global_compiler_lock
+def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
+    """Object file that defines ``symbol``: ``body`` for the element type ``dtype`` ("f" or "d")."""
+    argtypes = {
+        "Array": types.CPointer(ELEMENT[dtype]),
+        "Table": types.CPointer(types.int64),
+        "Truth": types.CPointer(types.uint8),
+        "int": types.int64,
+        "float": types.float64,
+    }
+    kinds = _kinds(body)
+    arguments = [types.int64, types.int64]
+    for kind in kinds:
+        arguments.append(argtypes[kind] if isinstance(kind, str) else types.Tuple([argtypes[one] for one in kind]))
+    context, result = _context(), _compile(body, tuple(arguments), types.void)
+    description, code = _PARTS(result)
+    code.add_ir_module(_entry(context, description, kinds, symbol))
+    code.finalize()
+    return emit(str(code.get_llvm_str()), symbol)
+
+
+@global_compiler_lock
+def compile_plain(body: Callable[..., Any], arguments: int, symbol: str, returns: bool = False) -> bytes:
+    """As ``compile_kernel`` for a function of 64-bit integers (that returns one) which is called without a record."""
+    context = _context()
+    result = _compile(body, (types.int64,) * arguments, types.int64 if returns else types.void)
+    description, code = _PARTS(result)
+    module = context.create_module(symbol)
+    word = ir.IntType(64)
+    signature = ir.FunctionType(word if returns else ir.VoidType(), [word] * arguments)
+    entry = ir.Function(module, signature, symbol)
+    builder = ir.IRBuilder(entry.append_basic_block())
+    _call(context, builder, module, description, list(entry.args))
+    code.add_ir_module(module)
+    code.finalize()
+    return emit(str(code.get_llvm_str()), symbol)
+
+
+def _call(context: Any, builder: ir.IRBuilder, module: ir.Module, description: Any, values: list[ir.Value]) -> None:
+    """Call the compiled body by Numba's calling convention and return."""
+    function_type = context.call_conv.get_function_type(description.restype, description.argtypes)
+    callee = ir.Function(module, function_type, description.llvm_func_name)
+    _, result = context.call_conv.call_function(builder, callee, description.restype, description.argtypes, values)
+    if description.restype == types.void:
+        builder.ret_void()
+    else:
+        builder.ret(result)
+
+
+def _entry(context: Any, description: Any, kinds: list[str | tuple[str, ...]], symbol: str) -> ir.Module:
+    """``void symbol(task, worker, record)``: unpack the record and call the compiled body."""
+    module = context.create_module(symbol)
+    word = ir.IntType(64)
+    entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [word, word, word.as_pointer()]), symbol)
+    builder = ir.IRBuilder(entry.append_basic_block())
+    task, worker, record = entry.args
+    slots = itertools.count()
+
+    def unpacked(kind: str, argument: types.Type) -> ir.Value:
+        value = builder.load(builder.gep(record, [word(next(slots))]))
+        if kind == "int":
+            return value
+        if kind == "float":
+            return builder.bitcast(value, ir.DoubleType())
+        return builder.inttoptr(value, context.get_value_type(argument))
+
+    values = [task, worker]
+    for kind, argument in zip(kinds, description.argtypes[2:], strict=True):
+        if isinstance(kind, str):
+            values.append(unpacked(kind, argument))
+        else:
+            values.append(context.make_tuple(builder, argument, list(map(unpacked, kind, argument))))
+    _call(context, builder, module, description, values)
+    return module
+
+
+def emit(text: str, symbol: str) -> bytes:
+    """Object file of a module's text in which only ``symbol`` is visible."""
+    module = llvm.parse_assembly(text)
+    for function in module.functions:
+        if not function.is_declaration and function.name != symbol:
+            function.linkage = "internal"
+    machine = target_machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False  # kernels are vector code already
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return code

@@ -1,0 +1,358 @@
+"""Running compiled kernels: handles that load them, and the threads that share their tasks.
+
+``kernel("pointwise.pointwise.mul")`` is a handle on ``mul`` of ``pointwise/elementwise_jit.py``; ``handle["f"]``
+loads its float32 form (from the cache, else compiled now) and gives a function ``launch(tasks, ...)`` that runs all
+tasks. Of an element-wise kernel ``launch(x, ...)`` also makes the result (see ``maps.py``). Work is cut into tasks by
+shape, never by the number of threads, so the bits do not depend on that number.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from . import cache, objects
+from .object_file import is_sound
+from .target import target_machine
+
+Launch = Callable[..., Any]
+MOST_THREADS = 1024
+NUMBA = "0.63", "0.68"  # the first and the last version whose private names ``compiler`` is known to work with
+_PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
+_STOP, _THREADS, _READY, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in threads_jit.py
+_CPYTHON = (  # what its machine code calls
+    "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs", "Py_IncRef",
+    "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
+)  # fmt: skip
+_loading = threading.RLock()
+_announced = False
+
+
+class _Engine:
+    """LLVM's linker for object files in memory. Nothing is ever unloaded."""
+
+    def __init__(self) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._jit = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+
+    def add(self, code: bytes, symbol: str) -> int:
+        self._jit.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._jit.finalize_object()
+        address: int = self._jit.get_function_address(symbol)
+        return address
+
+
+_engine: _Engine | None = None
+
+
+def load(name: str, compile: Callable[[], bytes]) -> tuple[int, bytes]:
+    """Address of the compiled function ``name`` and the note stored with it.
+
+    ``compile`` is called on a miss; it returns the note (one line) followed by the object file.
+    """
+    global _engine
+    with _loading:
+        if _engine is None:
+            with known_versions("load machine code"):
+                _engine = _Engine()
+        note, _, code = (cache.read(name) or b"").partition(b"\n")
+        if not is_sound(code, name):
+            announce()
+            with known_versions(f"compile {name}"):
+                content = compile()
+            cache.write(name, content)
+            note, _, code = content.partition(b"\n")
+        return _engine.add(code, name), note
+
+
+@contextmanager
+def known_versions(job: str) -> Iterator[None]:
+    """If the block fails, say which versions of Numba are known to work.
+
+    Our own kernels compile: if one does not, a private name of Numba or llvmlite has changed.
+    """
+    try:
+        yield
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise RuntimeError(
+            f"retrograd could not {job} with Numba {version('numba')} and llvmlite {version('llvmlite')} "
+            f"({type(error).__name__}: {error}); install a version of Numba that it knows, {NUMBA[0]} to {NUMBA[1]}, "
+            "or call retrograd.use_kernels('textbook'), which runs on plain NumPy"
+        ) from error
+
+
+def announce() -> None:
+    """Say once why the first call takes a while."""
+    global _announced
+    if not _announced:
+        _announced = True
+        print(
+            f"retrograd: compiling kernels for this CPU (once; kept in {cache.folder()})", file=sys.stderr, flush=True
+        )
+
+
+class Kernel(dict[str, Launch]):
+    """A kernel by element type: ``kernel["f"]`` and ``kernel["d"]`` are its launch functions, loaded on first use."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def __missing__(self, dtype: str) -> Launch:
+        with _loading:
+            if dtype not in self:
+                self[dtype] = self._load(dtype)
+            return self[dtype]
+
+    def symbol(self, dtype: str) -> str:
+        """Name of the machine code, in the cache and in the object file."""
+        return f"{self.path.replace('.', '_')}_{dtype}"
+
+    def body(self) -> Callable[..., None]:
+        """What one task does, as a function to be compiled."""
+        from importlib import import_module
+
+        module, _, function = self.path.rpartition(".")
+        body: Callable[..., None] = getattr(import_module(f"..{module}_jit", __package__), function)
+        return body
+
+    def compile(self, dtype: str) -> bytes:
+        """The kinds of the parameters, as a line, and the object file."""
+        from .compiler import compile_kernel, parameters
+
+        body = self.body()
+        return ",".join(parameters(body)).encode() + b"\n" + compile_kernel(body, dtype, self.symbol(dtype))
+
+    def _load(self, dtype: str) -> Launch:
+        name = self.symbol(dtype)
+        entry, note = load(name, lambda: self.compile(dtype))
+        return _launcher(name, dtype, entry, note.decode().split(","))
+
+
+_registry: list[Kernel] = []
+
+
+def kernel(path: str) -> Kernel:
+    """The handle on a function of a ``_jit`` file: ``kernel("<folder>.<file without _jit>.<function>")``."""
+    handle = Kernel(path)
+    _registry.append(handle)
+    return handle
+
+
+def registered() -> list[Kernel]:
+    """The handles on all kernels."""
+    return _registry
+
+
+@lru_cache(maxsize=1)
+def _tell_slow() -> None:
+    print(
+        f"retrograd: {objects.fault()} (Python {sys.version.split()[0]}, NumPy {np.__version__}): kernels are started "
+        "through ctypes, which gives the same results and takes ten microseconds or more for each",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_METH_FASTCALL = 0x80
+_KINDS = {"int": 1, "float": 2}  # threads_jit.py
+_forever: list[Any] = []  # what machine code holds addresses of
+
+
+def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
+    """``launch(tasks, ...)``: pack the parameter record and run the tasks.
+
+    A built-in function in machine code (``launch`` of threads_jit.py), because it runs once or more per operator: a
+    call takes 0.2 us, where the same through ctypes takes 10 or more.
+    """
+    dtypes = {"Array": np.dtype(dtype), "Table": np.dtype(np.int64), "Truth": np.dtype(np.bool_)}
+    expected = ", ".join(str(dtypes.get(kind, kind)) for kind in kinds)
+    texts = (
+        f"launch of {name}: expected tasks and {len(kinds)} arguments",
+        f"launch of {name}: expected an ndarray, got another object",
+        f"launch of {name}: an array has another dtype than expected: (tasks, {expected})",
+    )
+    if objects.fault():
+        from .by_ctypes import launcher  # imported late: it is rarely needed
+
+        _tell_slow()
+        return launcher(kinds, dtypes, texts, _pool.runner(entry))
+    new_function = ctypes.pythonapi.PyCFunction_NewEx
+    new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
+    message, no_array, wrong_dtype = (ctypes.create_string_buffer(text.encode()) for text in texts)
+    start = _pool.start
+    words = np.array(
+        [
+            _pool.address,
+            entry,
+            len(kinds),
+            id(start),
+            id(None),
+            id(TypeError),
+            ctypes.addressof(message),
+            id(np.ndarray),
+            ctypes.addressof(no_array),
+            ctypes.addressof(wrong_dtype),
+            objects.new_like(),
+            *(id(dtypes[kind]) if kind in dtypes else _KINDS[kind] for kind in kinds),
+        ],
+        np.int64,
+    )
+    method = _Method(name.encode(), _pool.launch, _METH_FASTCALL, None)
+    _forever.extend((message, no_array, wrong_dtype, dtypes, start, words, method))
+    launch: Launch = new_function(ctypes.addressof(method), words.ctypes.data, None)
+    return launch
+
+
+class _Pool:
+    """The threads. Their state is plain memory that outlives everything, so that a late thread finds it."""
+
+    def __init__(self) -> None:
+        self._state = np.zeros(_WORDS + 8, np.int64)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._state))  # never freed
+        self.address = (self._state.ctypes.data + 63) & ~63
+        self._words = (ctypes.c_int64 * _WORDS).from_address(self.address)
+        self._words[_THREADS] = 1
+        self.threads = _default_threads()
+        self._words[_READY] = self.threads == 1
+        self._workers: list[threading.Thread] = []
+        self._native: dict[str, int] = {}
+
+    def native(self, function: str, arguments: int, returns: bool = False) -> int:
+        """Address of a function of threads_jit.py, a C function of 64-bit integers."""
+        if function not in self._native:
+            name = f"pool_{function}"
+
+            def compile() -> bytes:
+                from . import threads_jit as pool
+                from .compiler import compile_plain
+
+                return b"\n" + compile_plain(getattr(pool, function), arguments, name, returns)
+
+            self._native[function], _ = load(name, compile)
+        return self._native[function]
+
+    @property
+    def launch(self) -> int:
+        """Address of ``launch``."""
+        for symbol in _CPYTHON:
+            llvm.add_symbol(symbol, ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value)
+        return self.native("launch", 3, returns=True)
+
+    def runner(self, entry: int) -> Callable[[int, Any], None]:
+        """``run(tasks, record)`` of the kernel at an address, for ``by_ctypes``."""
+        native = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.native("run", 4))
+
+        def run(tasks: int, record: Any) -> None:
+            if tasks > 1:
+                self.start()
+            native(self.address, entry, tasks, ctypes.addressof(record))
+
+        return run
+
+    def start(self) -> None:
+        """Start all threads but the calling one."""
+        with _loading:
+            if self._words[_READY]:
+                return
+            serve = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.native("serve", 4))
+            self._words[_STOP] = 0
+            for worker in range(len(self._workers) + 1, self.threads):  # the last start may have failed half-way
+                arguments = self.address, worker, _PATIENCE, time.CLOCK_MONOTONIC
+                thread = threading.Thread(target=serve, args=arguments, name=f"retrograd-{worker}", daemon=True)
+                thread.start()
+                self._workers.append(thread)
+            self._words[_THREADS] = self.threads
+            self._words[_READY] = 1
+
+    def use(self, threads: int) -> None:
+        """Set the number of threads; only the calling one may be running."""
+        self.threads = threads
+        self._words[_READY] = threads == 1
+
+    def stop(self) -> None:
+        """End the threads; the next launch with several tasks starts them again."""
+        with _loading:
+            self._words[_THREADS] = 1
+            if self._workers:
+                self._words[_STOP] = 1
+                libc = ctypes.CDLL(None)
+                mutex, condition = (ctypes.c_void_p(self.address + 8 * word) for word in (_MUTEX, _CONDITION))
+                libc.pthread_mutex_lock(mutex)
+                libc.pthread_cond_broadcast(condition)
+                libc.pthread_mutex_unlock(mutex)
+                for thread in self._workers:
+                    thread.join()
+                self._workers.clear()
+            self._words[_READY] = self.threads == 1
+
+    def forget(self) -> None:
+        """A forked child has no threads: begin with fresh state and release the lock that the fork acquired."""
+        ctypes.memset(self.address, 0, 8 * _WORDS)
+        self._words[_THREADS] = 1
+        self._workers.clear()
+        self._words[_READY] = self.threads == 1
+        _loading.release()
+
+
+def _default_threads() -> int:
+    chosen = os.environ.get("RETROGRAD_NUM_THREADS", "")
+    if chosen.isdecimal() and len(chosen) <= len(str(MOST_THREADS)) and 0 < int(chosen) <= MOST_THREADS:
+        return int(chosen)
+    if chosen:
+        raise ValueError(f"RETROGRAD_NUM_THREADS must be an integer from 1 to {MOST_THREADS}, got {chosen!r}")
+    if sys.platform == "win32":  # the pool needs pthreads
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_pool = _Pool()
+atexit.register(_pool.stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_pool.forget)
+
+
+def get_num_threads() -> int:
+    """How many threads run the tasks of a kernel, the calling thread included."""
+    return _pool.threads
+
+
+def set_num_threads(count: int) -> None:
+    """Use ``count`` threads from now on. Results do not depend on it, bit for bit.
+
+    Not while another thread of Python computes: its operators have memory for as many threads as there were.
+
+    Raises:
+        ValueError: ``count`` is not an integer from 1 to 1,024.
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= MOST_THREADS:
+        raise ValueError(f"set_num_threads: count must be an integer from 1 to {MOST_THREADS}, got {count!r}")
+    if count != _pool.threads:
+        _pool.stop()
+        _pool.use(count)

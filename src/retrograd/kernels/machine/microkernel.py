@@ -1,0 +1,162 @@
+"""The one building block of convolution, matrix product and recurrent steps: a batch-reduce matrix product.
+
+``C[rows, columns] (+)= sum over entries e, depth k of A_e[i, k] * B_e[k, j]``: a tile of C stays in registers while any
+number of small products, found through a table of addresses, is added to it. Padding is the address of a row of zeros;
+there is no copy of the input. The micro-kernel is written as LLVM IR, because the accumulators must be values
+(registers), not memory, and their number depends on the CPU.
+
+It comes in three forms, which differ in how the table finds A:
+
+- ``rows``: entry e is ``rows`` addresses, one for each row of A_e, whose elements along k are neighbours.
+  B_e stands at ``b + e*b_step``. (Convolution and its input gradient: the rows are pixels.)
+- ``dense``: entry e is two addresses, of A_e, whose elements along i are neighbours and whose step along k is ``lda``,
+  and of B_e; one table serves all tiles, because two offsets are added to them. (Weight gradients, products with a
+  transposed matrix.)
+
+- ``line``: rows that are equally far apart, as the pixels of a line are: entry e is the address of A_e, B_e stands at
+  ``b + e*b_step``. With more than eight rows it needs no register for each, so that narrow tiles can be tall.
+
+``near_rows`` and ``near`` are the first two for operands in the first cache: nothing is asked for ahead.
+
+A long sum is taken in blocks: 128 terms are summed in registers, then their sum joins that of the blocks before, then
+the whole that of earlier calls in C. So the error of a sum of k terms grows as the root of ``64 + k / 256``, not of
+``k / 2``.
+
+Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
+Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from platform import machine
+
+from .launch import load
+from .target import vector_bytes
+
+# every argument is a 64-bit integer; addresses and steps are in bytes
+ARGUMENTS = (
+    "table",  # address of the entries
+    "entries",  # how many, at least 1
+    "depth",  # k of each entry, at least 1
+    # dense: bytes from A_e[i, k] to A_e[i, k+1]; line: to A_e[i+1, k]; rows: elements of every row before A_e[i, 0]
+    "lda",
+    "b",  # rows, line: address of B_0; dense: added to the address of every B_e
+    "b_step",  # rows, line: from B_e to B_e+1; dense: added to the address of every A_e
+    "ldb",  # from B_e[k, j] to B_e[k+1, j]
+    "c",  # address of the table of the row addresses of C; line: address of C
+    "c_step",  # added to the address of every row of C; line: bytes from row to row
+    "tail",  # columns of the last vector that exist, 1..lanes
+    "init",  # address of the row that the sum begins with (a bias, or zeros), unless accumulate
+    "accumulate",  # 1: the sum begins with zeros, and C's own content is added at the end
+)
+ROW_SLOTS = 8  # words of a table entry in the rows form: at least the rows of its tiles, a whole vector of addresses
+MOST_ROWS = 16  # words for the row addresses of C
+
+# Rows of the tile that has 1, 2, ... vectors of columns. The rows form holds one pointer per row: with more than eight
+# they no longer fit the registers. A wide tile reads A less often, so that B may come from the second-level cache.
+_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (16, 14, 8, 6), "line": (28, 13, 8, 6)}
+_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6), "line": (12, 6)}
+_FAR = {"near_rows": "rows", "near": "dense"}
+_DOT_OF_32, _DOT_OF_16 = (6, 4), (3, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """How a matrix of ``columns`` is cut into panels, and the largest tile of one that stays in registers."""
+
+    rows: int
+    vectors: int  # of columns in a panel; the last panel may have fewer
+    lanes: int
+    columns: int
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+    def whole_vectors(self) -> Tile:
+        """The same for a matrix whose last vector is filled up."""
+        return replace(self, columns=-(-self.columns // self.lanes) * self.lanes)
+
+    @property
+    def panels(self) -> int:
+        return -(-self.columns // self.width)
+
+    @property
+    def last_vectors(self) -> int:
+        """Vectors of the last panel."""
+        return -(-self.columns // self.lanes) - (self.panels - 1) * self.vectors
+
+    @property
+    def tail(self) -> int:
+        """Columns of the last vector of the last panel."""
+        return (self.columns - 1) % self.lanes + 1
+
+
+def registers() -> int:
+    """How many vectors the CPU has registers for."""
+    return 32 if vector_bytes() == 64 or machine() not in ("x86_64", "AMD64") else 16
+
+
+@cache
+def tile(dtype: str, form: str, columns: int, widest: int = 4) -> Tile:
+    """The tile for ``columns`` of element type "f" or "d"; ``widest`` bounds its vectors."""
+    rows = (_ROWS_OF_32 if registers() == 32 else _ROWS_OF_16)[_FAR.get(form, form)]
+    lanes = vector_bytes() // (4 if dtype == "f" else 8)
+    total = -(-max(columns, 1) // lanes)
+    vectors = -(-total // -(-total // min(widest, len(rows))))
+    return Tile(rows[vectors - 1], vectors, lanes, max(columns, 1))
+
+
+@cache
+def micro(dtype: str, form: str, rows: int, vectors: int, masked: bool = False) -> int:
+    """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled when first asked for.
+
+    ``masked``: B is not packed, its rows end with ``tail`` in the last vector, and nothing after that may be touched.
+    """
+    name = f"brgemm_{dtype}_{form}_{rows}x{vectors}{'m' if masked else ''}"
+
+    def compile() -> bytes:
+        from .compiler import emit
+        from .microkernel_jit import build
+
+        return b"\n" + emit(build(name, dtype, form, rows, vectors, masked), name)
+
+    return load(name, compile)[0]
+
+
+# ---- products of planes: C[i, j] += sum over lines and positions of A_i * B_j, the positions side by side in memory
+DOT_ARGUMENTS = (
+    "a",  # address of the table of the addresses of A_0, A_1, ...
+    "a_move",  # added to them
+    "a_line",  # bytes from line to line
+    "b",
+    "b_move",
+    "b_line",
+    "lines",
+    "whole",  # bytes of the whole vectors before the last one of a line
+    "tail",  # positions of the last vector of a line, 1..lanes
+    "c",  # address of the table of the addresses of C[0, j]
+    "c_move",
+)
+
+
+def dot_tile() -> tuple[int, int]:
+    """Most rows and columns of C whose sums stay in registers."""
+    return _DOT_OF_32 if registers() == 32 else _DOT_OF_16
+
+
+@cache
+def dot(dtype: str, rows: int, columns: int) -> int:
+    """Address of the kernel that adds ``rows`` x ``columns`` such sums to C, whose rows are neighbours in memory."""
+    name = f"dot_{dtype}_{rows}x{columns}"
+
+    def compile() -> bytes:
+        from .compiler import emit
+        from .dot_jit import build
+
+        return b"\n" + emit(build(name, dtype, rows, columns), name)
+
+    return load(name, compile)[0]

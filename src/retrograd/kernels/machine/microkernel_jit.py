@@ -1,0 +1,302 @@
+# mypy: ignore-errors
+"""LLVM IR of the batch-reduce micro-kernel, and how a kernel calls it. What it computes stands in microkernel.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .microkernel import ARGUMENTS, ROW_SLOTS
+from .simd import I32, I64, declare, first_lanes, masked_load, masked_store, splat, suffix
+from .target import vector_bytes
+
+_BYTE = ir.IntType(8).as_pointer()
+# Rows of B (and of a dense A) that are asked for ahead of use. Without it a panel that comes from L2 costs a quarter.
+_AHEAD = 16
+_POINTERS = 8  # rows of A, at most, whose addresses fit the registers
+_SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
+# Terms that are summed in a row before their sum joins that of the blocks before: errors grow with the root of it, and
+# joining costs about 2 %. It is even, so that only the last step of an entry is a single one. A few more terms are not
+# worth it.
+_BLOCK, _ALONE = 128, 144
+
+
+def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: bool) -> str:
+    """Text of a module with the micro-kernel ``name``."""
+    element = ir.FloatType() if dtype == "f" else ir.DoubleType()
+    size = 4 if dtype == "f" else 8
+    lanes = vector_bytes() // size
+    vector = ir.VectorType(element, lanes)
+    module = ir.Module(name)
+    module.triple = llvm.get_process_triple()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)), name)
+    by_rows, by_line, near = form.endswith("rows"), form == "line", form.startswith("near")
+    by_pointer = by_rows or (by_line and rows <= _POINTERS)  # a register for each row of A
+    table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate = function.args
+    entry_block = function.append_basic_block("entry")
+    builder = ir.IRBuilder(entry_block)
+    table = builder.inttoptr(table, _BYTE)
+    c = builder.inttoptr(c, _BYTE)
+    fma = declare(builder, f"llvm.fma.{suffix(vector)}", vector, [vector] * 3)
+    prefetch = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [_BYTE, I32, I32, I32])
+    last_mask = first_lanes(builder, tail, lanes)
+    nothing = ir.Constant(vector, None)
+    opaque = ir.FunctionType(_BYTE, [_BYTE])
+    tile = [(i, j) for i in range(rows) for j in range(vectors)]
+
+    def at(base: ir.Value, offset: ir.Value | int) -> ir.Value:
+        return builder.gep(base, [I64(offset) if isinstance(offset, int) else offset], inbounds=True)
+
+    def hidden(address: ir.Value) -> ir.Value:
+        """No instruction, but it hides the sum from LLVM: the addresses of the loads stay simple."""
+        return builder.asm(opaque, "", "=r,0", [address], False)
+
+    def pointer(base: ir.Value, offset: ir.Value | int) -> ir.Value:
+        return builder.load(builder.bitcast(at(base, offset), _BYTE.as_pointer()))
+
+    def read(base: ir.Value, j: int, mask: bool) -> ir.Value:
+        place = builder.bitcast(at(base, j * lanes * size), vector.as_pointer())
+        if mask and j == vectors - 1:
+            return masked_load(builder, place, last_mask, nothing)
+        value = builder.load(place)
+        value.align = size
+        return value
+
+    def keep(cell: tuple[int, int], value: ir.Value) -> None:
+        builder.store(value, builder.gep(blocks, [I64(tile.index(cell))])).align = lanes * size
+
+    def kept(cell: tuple[int, int]) -> ir.Value:
+        value = builder.load(builder.gep(blocks, [I64(tile.index(cell))]))
+        value.align = lanes * size
+        return value
+
+    # ---- what the tile begins with: the same row everywhere, or zeros to which its own content is added at the end
+    other, given, begin = (function.append_basic_block(label) for label in ("other", "given", "begin"))
+    clear = function.append_basic_block("clear")
+    # Where there are several blocks: the sum of those before, in memory. (An alloca of this alignment would cost a
+    # register for the frame.)
+    memory = builder.ptrtoint(builder.alloca(ir.ArrayType(I64, (len(tile) + 1) * lanes * size // 8)), I64)
+    memory = builder.and_(builder.add(memory, I64(lanes * size - 1)), I64(-lanes * size))
+    blocks = builder.bitcast(hidden(builder.inttoptr(memory, _BYTE)), vector.as_pointer())
+    rows_of_c = [at(c, builder.mul(c_step, I64(i))) if by_line else at(pointer(c, 8 * i), c_step) for i in range(rows)]
+    adding = builder.icmp_signed("!=", accumulate, I64(0))
+    several = builder.icmp_signed(">", builder.mul(entries, depth), I64(_ALONE))
+    if by_line:  # what will be written: a large result is in no cache
+        for i, j in tile:
+            builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
+    builder.cbranch(adding, other, given)
+    builder.position_at_end(given)
+    first = builder.inttoptr(init, _BYTE)
+    from_row = [read(first, j, True) for j in range(vectors)]
+    builder.branch(other)
+    builder.position_at_end(other)
+    start = []
+    for j in range(vectors):
+        start.append(builder.phi(vector))
+        start[j].add_incoming(nothing, entry_block)
+        start[j].add_incoming(from_row[j], given)
+    builder.cbranch(several, clear, begin)
+    builder.position_at_end(clear)
+    for cell in tile:
+        keep(cell, nothing)
+    builder.branch(begin)
+    builder.position_at_end(begin)
+    room_of_first = builder.select(several, I64(_BLOCK), I64(_ALONE))
+    b_pointer = builder.inttoptr(b, _BYTE)
+
+    ahead_of_a, ahead_of_b = builder.mul(lda, I64(_AHEAD)), builder.mul(ldb, I64(_AHEAD))
+    entry, end = function.append_basic_block("entry"), function.append_basic_block("end")
+    builder.branch(entry)
+
+    # ---- for each entry of the table
+    builder.position_at_end(entry)
+    e = builder.phi(I64)
+    e.add_incoming(I64(0), begin)
+    room = builder.phi(I64)  # for so many terms more in this block
+    room.add_incoming(room_of_first, begin)
+    at_entry = {}
+    for i, j in tile:
+        at_entry[i, j] = builder.phi(vector)
+        at_entry[i, j].add_incoming(start[j], begin)
+    if by_rows:
+        row = at(table, builder.mul(e, I64(8 * ROW_SLOTS)))
+        a_rows, a_entry = [pointer(row, 8 * i) for i in range(rows)], row
+        b_entry = at(b_pointer, builder.mul(e, b_step))
+    elif by_line:
+        a_entry, b_entry = pointer(table, builder.mul(e, I64(8))), at(b_pointer, builder.mul(e, b_step))
+        a_rows = [hidden(at(a_entry, builder.mul(lda, I64(i)))) for i in range(rows)] if by_pointer else []
+    else:
+        row = at(table, builder.mul(e, I64(16)))
+        a_entry, b_entry = at(pointer(row, 0), b_step), at(pointer(row, 8), b)
+
+    # ---- for each k: one row of B, one scalar of each row of A. Unrolled by two: every instruction that is
+    # not a multiply-add costs one of the four issue slots of a cycle, and fewer of them save up to an eighth.
+    def multiply(a_column: ir.Value, k: ir.Value, b_row: ir.Value, sums: Any, steps: int) -> dict[Any, ir.Value]:
+        sums, rows_of_b = dict(sums), []
+
+        def add_row(i: int, place: ir.Value, b_values: list[ir.Value]) -> None:
+            scalar = builder.load(builder.bitcast(place, element.as_pointer()))
+            scalar.align = size
+            a_value = splat(builder, scalar, vector)
+            for j in range(vectors):
+                sums[i, j] = builder.call(fma, [a_value, b_values[j], sums[i, j]])
+
+        for later in range(steps):
+            row_of_b = at(b_row, ldb) if later else b_row
+            column = at(a_column, lda) if later else a_column  # of the dense form
+            rows_of_b.append([read(row_of_b, j, masked) for j in range(vectors)])
+            if not near:
+                ahead = builder.gep(row_of_b, [ahead_of_b])  # may lie outside of the array
+                for j in range(vectors):
+                    builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
+            if not by_rows and not by_line and not near:
+                ahead = builder.gep(column, [ahead_of_a])
+                builder.call(prefetch, [ahead, *_SOON])
+                if rows > 1:
+                    builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
+            if by_line and not later:  # the rows of the next tile, piece by piece
+                ahead = builder.add(builder.mul(lda, I64(rows)), builder.mul(k, I64(rows * size)))
+                builder.call(prefetch, [builder.gep(a_entry, [ahead]), *_SOON])
+            for i in range(rows if by_pointer or not by_line else 0):
+                place = at(column, i * size)
+                if by_pointer:
+                    place = at(a_rows[i], builder.mul(builder.add(k, I64(later)), I64(size)))
+                add_row(i, place, rows_of_b[later])
+        for i in range(0 if by_pointer or not by_line else rows):  # the address of a row once for both steps
+            if i > 0:
+                a_column = hidden(at(a_column, lda))
+            for later in range(steps):
+                add_row(i, at(a_column, later * size), rows_of_b[later])
+        return sums
+
+    names = ("piece", "flush", "terms", "step", "pairs", "last", "joined", "after")
+    labels = (function.append_basic_block(name) for name in names)
+    piece, flush, terms, step, pairs, last_one, joined, after_entry = labels
+    step_of_a = 2 * size if by_line else builder.mul(lda, I64(2))
+    begin_k, end_k = (lda, builder.add(lda, depth)) if by_rows else (I64(0), depth)  # rows: lda elements stand in front
+    builder.branch(piece)
+
+    # ---- a piece of the entry: as much as a block may have. Where it no longer fits, the block joins those before.
+    builder.position_at_end(piece)
+    k_piece, b_piece, a_piece, room_piece = builder.phi(I64), builder.phi(_BYTE), builder.phi(_BYTE), builder.phi(I64)
+    at_piece = {cell: builder.phi(vector) for cell in tile}
+    for value, given_value in ((k_piece, begin_k), (b_piece, b_entry), (a_piece, a_entry), (room_piece, room)):
+        value.add_incoming(given_value, entry)
+    for cell in tile:
+        at_piece[cell].add_incoming(at_entry[cell], entry)
+    left = builder.sub(end_k, k_piece)
+    count = builder.select(builder.icmp_signed("<", left, I64(_BLOCK)), left, I64(_BLOCK))
+    builder.cbranch(builder.icmp_signed(">", count, room_piece), flush, terms)
+    builder.position_at_end(flush)
+    for cell in tile:
+        keep(cell, builder.fadd(kept(cell), at_piece[cell]))
+    builder.branch(terms)
+    builder.position_at_end(terms)
+    room_terms = builder.phi(I64)
+    room_terms.add_incoming(room_piece, piece)
+    room_terms.add_incoming(I64(_BLOCK), flush)
+    at_terms = {cell: builder.phi(vector) for cell in tile}
+    for cell in tile:
+        at_terms[cell].add_incoming(at_piece[cell], piece)
+        at_terms[cell].add_incoming(nothing, flush)
+    odd = builder.and_(count, I64(1))
+    end_piece = builder.add(k_piece, count)
+    whole = builder.sub(end_piece, odd)
+    builder.cbranch(builder.icmp_signed(">", whole, k_piece), step, pairs)
+
+    builder.position_at_end(step)
+    k, b_row = builder.phi(I64), builder.phi(_BYTE)
+    a_column = builder.phi(_BYTE)
+    sums = {cell: builder.phi(vector) for cell in tile}
+    k.add_incoming(k_piece, terms)
+    b_row.add_incoming(b_piece, terms)
+    a_column.add_incoming(a_piece, terms)
+    for cell in tile:
+        sums[cell].add_incoming(at_terms[cell], terms)
+    new = multiply(a_column, k, b_row, sums, 2)
+    next_k = builder.add(k, I64(2))
+    next_b = at(b_row, builder.mul(ldb, I64(2)))
+    next_a = a_column if by_pointer else at(a_column, step_of_a)
+    k.add_incoming(next_k, step)
+    b_row.add_incoming(next_b, step)
+    a_column.add_incoming(next_a, step)
+    for cell in tile:
+        sums[cell].add_incoming(new[cell], step)
+    builder.cbranch(builder.icmp_signed("<", next_k, whole), step, pairs)
+
+    builder.position_at_end(pairs)
+    a_last, b_last = builder.phi(_BYTE), builder.phi(_BYTE)
+    even = {cell: builder.phi(vector) for cell in tile}
+    for value, without, after_pairs in ((a_last, a_piece, next_a), (b_last, b_piece, next_b)):
+        value.add_incoming(without, terms)
+        value.add_incoming(after_pairs, step)
+    for cell in tile:
+        even[cell].add_incoming(at_terms[cell], terms)
+        even[cell].add_incoming(new[cell], step)
+    builder.cbranch(builder.icmp_signed("!=", odd, I64(0)), last_one, joined)
+    builder.position_at_end(last_one)
+    one_more = multiply(a_last, whole, b_last, even, 1)
+    builder.branch(joined)
+    builder.position_at_end(joined)
+    new = {cell: builder.phi(vector) for cell in tile}
+    for cell in tile:
+        new[cell].add_incoming(even[cell], pairs)
+        new[cell].add_incoming(one_more[cell], last_one)
+    room_after = builder.sub(room_terms, count)
+    for value, next_piece in ((k_piece, end_piece), (b_piece, b_last), (a_piece, a_last), (room_piece, room_after)):
+        value.add_incoming(next_piece, joined)
+    for cell in tile:
+        at_piece[cell].add_incoming(new[cell], joined)
+    builder.cbranch(builder.icmp_signed("<", end_piece, end_k), piece, after_entry)
+
+    builder.position_at_end(after_entry)
+    e_next = builder.add(e, I64(1))
+    e.add_incoming(e_next, after_entry)
+    room.add_incoming(room_after, after_entry)
+    for cell in tile:
+        at_entry[cell].add_incoming(new[cell], after_entry)
+    builder.cbranch(builder.icmp_signed("<", e_next, entries), entry, end)
+
+    # ---- store; the last vector may reach beyond the row. The sum joins the blocks before it, and then C's content.
+    def finish(block: ir.Block, with_blocks: bool, with_own: bool) -> None:
+        builder.position_at_end(block)
+        for i, j in tile:
+            place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
+            total = builder.fadd(kept((i, j)), new[i, j]) if with_blocks else new[i, j]
+            if with_own:
+                total = builder.fadd(read(rows_of_c[i], j, True), total)
+            if j == vectors - 1:
+                masked_store(builder, total, place, last_mask)
+            else:
+                builder.store(total, place).align = size
+        builder.ret_void()
+
+    builder.position_at_end(end)
+    ways = [[function.append_basic_block("finish") for _ in range(2)] for _ in range(2)]
+    joining, alone = function.append_basic_block("joining"), function.append_basic_block("alone")
+    builder.cbranch(several, joining, alone)
+    for with_blocks, block in enumerate((alone, joining)):
+        builder.position_at_end(block)
+        builder.cbranch(adding, ways[with_blocks][1], ways[with_blocks][0])
+        for with_own, way in enumerate(ways[with_blocks]):
+            finish(way, bool(with_blocks), bool(with_own))
+    return str(module)
+
+
+@intrinsic
+def brgemm(
+    typing: Any, function: Any, table: Any, entries: Any, depth: Any, lda: Any, b: Any, b_step: Any, ldb: Any, c: Any,
+    c_step: Any, tail: Any, init: Any, accumulate: Any,
+) -> Any:  # fmt: skip
+    """Call the micro-kernel at the address ``function``; the arguments are those of ``ARGUMENTS``."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        callee = ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)).as_pointer()
+        builder.call(builder.inttoptr(args[0], callee), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * (1 + len(ARGUMENTS))), generate

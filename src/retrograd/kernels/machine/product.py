@@ -1,0 +1,58 @@
+"""A matrix product in tiles and panels, as plans describe it: which micro-kernel computes each tile.
+
+The rows of the result are cut into tiles of at most as many rows as stay in registers, all of about the same height;
+the columns into panels, of which the last one may be narrower. ``product_jit`` walks over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from .microkernel import Tile, micro
+from .record import record
+
+TASK_WORK = 500_000  # multiply-adds that are worth a task of their own, about 8 us
+MOST_TASKS = 32
+_HEIGHTS = 32  # more than a tile has rows
+
+PRODUCT = record(
+    row=1,  # bytes of a row of a panel
+    panels=1,
+    lanes=1, tail=1,  # columns of the last vector of a panel, and of the last panel
+    tiles=1, least=1, extra=1,  # the first ``extra`` tiles have ``least + 1`` rows, the others ``least``
+    whole=_HEIGHTS, last=_HEIGHTS,  # micro-kernels by their rows: of a whole panel, and of the last one
+)  # fmt: skip
+
+
+def product(
+    dtype: str, form: str, shape: Tile, heights: Iterable[int], masked: bool = False,
+    cut: tuple[int, int, int] = (0, 0, 0),
+) -> np.ndarray:  # fmt: skip
+    """A product whose tiles have any of these ``heights``; the kernel cuts its rows, or ``cut`` says how.
+
+    ``masked``: the last panel is not read beyond its end.
+    """
+    whole, last = [0] * _HEIGHTS, [0] * _HEIGHTS
+    for rows in heights:
+        last[rows] = micro(dtype, form, rows, shape.last_vectors, masked and shape.tail != shape.lanes)
+        if shape.panels > 1:
+            whole[rows] = micro(dtype, form, rows, shape.vectors)
+    tiles, least, extra = cut
+    return PRODUCT.pack(
+        row=shape.width * (4 if dtype == "f" else 8), panels=shape.panels, lanes=shape.lanes, tail=shape.tail,
+        tiles=tiles, least=least, extra=extra, whole=whole, last=last,
+    )  # fmt: skip
+
+
+def heights_of(rows: int, most: int) -> set[int]:
+    """The heights of the tiles when ``rows`` are cut evenly into tiles of at most ``most``."""
+    tiles = -(-rows // most)
+    return {rows // tiles, -(-rows // tiles)} if rows else set()
+
+
+def even_product(dtype: str, form: str, shape: Tile, rows: int, masked: bool = False) -> np.ndarray:
+    """A product of ``rows`` rows, at least 1, cut into tiles of about the same height."""
+    tiles = -(-rows // shape.rows)
+    return product(dtype, form, shape, heights_of(rows, shape.rows), masked, (tiles, rows // tiles, rows % tiles))

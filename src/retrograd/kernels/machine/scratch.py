@@ -1,0 +1,92 @@
+"""Memory that the tasks of a kernel use while they run; it is kept for the next call.
+
+This saves the allocation, and slow arithmetic with denormal numbers: a kernel may compute with padding elements whose
+results are not used. Numbers of an earlier call do no harm there; the bits of fresh memory may be denormal.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from threading import local
+
+import numpy as np
+
+from .launch import get_num_threads
+
+_MOST = 8 << 20  # bytes kept for each element type
+_LINE = 64  # bytes
+_DATA, _address = object.__basicsize__, ctypes.c_int64.from_address  # of an array, see launch.py
+_MOST_PIECES = 256
+_WORTH = 16 << 10  # bytes from which the place of an array matters more than the time to choose it
+
+
+class _Kept(local):  # a second thread that calls kernels has its own
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self.pieces: dict[tuple[str, tuple[int, ...]], list[np.ndarray]] = {}  # of them, as ``carved`` gave them
+
+
+_kept = _Kept()
+
+
+def aligned(count: int, dtype: str) -> np.ndarray:
+    """A fresh array that begins with a cache line: a register in two lines takes longer to come and go."""
+    size = 4 if dtype == "f" else 8
+    if count * size < _WORTH:
+        return np.empty(count, dtype)
+    memory = np.empty(count + _LINE // size, dtype)
+    begin: int = -_address(id(memory) + _DATA).value % _LINE // size
+    return memory[begin : begin + count]
+
+
+def forget() -> None:
+    """Free the memory that this thread keeps."""
+    _kept.arrays.clear()
+    _kept.pieces.clear()
+
+
+def per_thread(count: int, dtype: str) -> np.ndarray:
+    """At least ``count`` elements for each thread, one part after the other; the next call may give the same ones."""
+    return shared(count * get_num_threads(), dtype)
+
+
+def carved(dtype: str, *counts: int) -> list[np.ndarray]:
+    """Arrays of at least so many elements, each from a cache line on, for one operator: of memory that is kept, unless
+    it is large. As ``shared``, which may give the same memory."""
+    pieces = _kept.pieces.get((dtype, counts))
+    if pieces is not None:
+        return pieces
+    line = _LINE // (4 if dtype == "f" else 8)
+    sizes = [-(-count // line) * line for count in counts]
+    total = sum(sizes)
+    if total * (4 if dtype == "f" else 8) > _MOST:  # one large piece would come fresh from the system
+        return [aligned(size, dtype) for size in sizes]
+    memory = shared(total, dtype)
+    pieces, begin = [], 0
+    for size in sizes:
+        pieces.append(memory[begin : begin + size])
+        begin += size
+    if len(_kept.pieces) >= _MOST_PIECES:
+        _kept.pieces.clear()
+    _kept.pieces[dtype, counts] = pieces
+    return pieces
+
+
+def cores() -> int:
+    """The number of threads that a limit on memory must suffice for. What fits decides which algorithm runs, and so the
+    bits of the result: it must not depend on the current number of threads."""
+    return os.cpu_count() or 1
+
+
+def shared(count: int, dtype: str) -> np.ndarray:
+    """At least ``count`` elements; the next call of this function or of ``per_thread`` may give the same ones."""
+    arrays = _kept.arrays
+    array = arrays.get(dtype)
+    if array is None or array.size < count:
+        array = aligned(count, dtype)
+        array.fill(0)
+        if array.nbytes <= _MOST:
+            arrays[dtype] = array
+            _kept.pieces.clear()  # they hold the memory that was kept before
+    return array

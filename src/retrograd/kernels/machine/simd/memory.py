@@ -1,0 +1,233 @@
+"""Memory: registers loaded and stored, whole or in part, pointers, and the cache lines to ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ..target import vector_bytes
+from .codegen import as_vector, declare, first_lanes, masked_load, masked_store, splat, vector_align, vector_pointer
+from .vector import BITS, ELEMENT, I32, I64, Mask, integer_of, llvm_vector, vector_of
+
+
+@intrinsic
+def lanes(typing: Any, pointer: Any) -> Any:
+    """Elements of ``pointer``'s type in one register (a constant when compiled)."""
+    count = vector_of(pointer.dtype).lanes
+    return types.int64(pointer), lambda context, builder, signature, args: I64(count)
+
+
+@intrinsic
+def load(typing: Any, pointer: Any, index: Any) -> Any:
+    """The register of elements that starts at ``pointer[index]``."""
+    result = vector_of(pointer.dtype)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = llvm_vector(result)
+        value = builder.load(vector_pointer(builder, args[0], args[1], vector))
+        value.align = vector_align(vector)
+        return value
+
+    return result(pointer, types.int64), generate
+
+
+@intrinsic
+def load_first(typing: Any, pointer: Any, index: Any, count: Any) -> Any:
+    """As ``load``, but only the first ``count`` lanes; the others are 0 and their memory is not touched."""
+    result = vector_of(pointer.dtype)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = llvm_vector(result)
+        mask = first_lanes(builder, args[2], vector.count)
+        return masked_load(builder, vector_pointer(builder, args[0], args[1], vector), mask, ir.Constant(vector, None))
+
+    return result(pointer, types.int64, types.int64), generate
+
+
+@intrinsic
+def load_first_or(typing: Any, pointer: Any, index: Any, count: Any, other: Any) -> Any:
+    """As ``load_first``, but the lanes that are not loaded hold ``other``."""
+    result = vector_of(pointer.dtype)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = llvm_vector(result)
+        mask = first_lanes(builder, args[2], vector.count)
+        rest = as_vector(context, builder, args[3], signature.args[3], result)
+        return masked_load(builder, vector_pointer(builder, args[0], args[1], vector), mask, rest)
+
+    return result(pointer, types.int64, types.int64, types.unliteral(other)), generate
+
+
+@intrinsic
+def load_integers(typing: Any, pointer: Any, index: Any, count: Any, other: Any, like: Any) -> Any:
+    """As ``load_first_or`` of int64 elements, cut to the width of ``like``'s elements: one for each of its lanes."""
+    result = integer_of(like)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(I64, result.lanes)
+        mask, rest = first_lanes(builder, args[2], wide.count), splat(builder, args[3], wide)
+        value = masked_load(builder, vector_pointer(builder, args[0], args[1], wide), mask, rest)
+        return builder.trunc(value, llvm_vector(result))
+
+    return result(pointer, types.int64, types.int64, types.int64, like), generate
+
+
+@intrinsic
+def store(typing: Any, pointer: Any, index: Any, value: Any) -> Any:
+    """Write a register to ``pointer[index]`` and the elements after it."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        instruction = builder.store(args[2], vector_pointer(builder, args[0], args[1], args[2].type))
+        instruction.align = vector_align(args[2].type)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, value), generate
+
+
+@intrinsic
+def store_first(typing: Any, pointer: Any, index: Any, value: Any, count: Any) -> Any:
+    """As ``store``, but only the first ``count`` lanes."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        mask = first_lanes(builder, args[3], args[2].type.count)
+        masked_store(builder, args[2], vector_pointer(builder, args[0], args[1], args[2].type), mask)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, value, types.int64), generate
+
+
+@intrinsic
+def store_integers(typing: Any, pointer: Any, index: Any, value: Any, count: Any) -> Any:
+    """As ``store_first`` of an integer vector to int64 elements, whatever its own width."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(I64, args[2].type.count)
+        integers = args[2] if args[2].type == wide else builder.sext(args[2], wide)
+        mask = first_lanes(builder, args[3], wide.count)
+        masked_store(builder, integers, vector_pointer(builder, args[0], args[1], wide), mask)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, value, types.int64), generate
+
+
+@intrinsic
+def load_mask(typing: Any, pointer: Any, index: Any, like: Any) -> Any:
+    """A truth value for each lane of ``like``: where the bytes from ``pointer[index]`` on are not 0."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(ir.IntType(8), like.lanes)
+        value = builder.load(vector_pointer(builder, args[0], args[1], wide))
+        value.align = 1
+        return builder.icmp_unsigned("!=", value, ir.Constant(wide, None))
+
+    return Mask(like.lanes)(pointer, types.int64, like), generate
+
+
+@intrinsic
+def load_first_mask(typing: Any, pointer: Any, index: Any, like: Any, count: Any) -> Any:
+    """As ``load_mask``, but only the first ``count`` lanes; the others are not set and their memory is not touched."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(ir.IntType(8), like.lanes)
+        some, none = first_lanes(builder, args[3], like.lanes), ir.Constant(wide, None)
+        value = masked_load(builder, vector_pointer(builder, args[0], args[1], wide), some, none)
+        return builder.icmp_unsigned("!=", value, none)
+
+    return Mask(like.lanes)(pointer, types.int64, like, types.int64), generate
+
+
+@intrinsic
+def store_mask(typing: Any, pointer: Any, index: Any, mask: Any) -> Any:
+    """Write a mask as bytes, 1 or 0, to ``pointer[index]`` and the bytes after it."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(ir.IntType(8), mask.lanes)
+        bytes_ = builder.zext(args[2], wide)
+        builder.store(bytes_, vector_pointer(builder, args[0], args[1], wide)).align = 1
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, mask), generate
+
+
+@intrinsic
+def store_first_mask(typing: Any, pointer: Any, index: Any, mask: Any, count: Any) -> Any:
+    """As ``store_mask``, but only the first ``count`` lanes."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        wide = ir.VectorType(ir.IntType(8), mask.lanes)
+        some = first_lanes(builder, args[3], mask.lanes)
+        masked_store(builder, builder.zext(args[2], wide), vector_pointer(builder, args[0], args[1], wide), some)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, mask, types.int64), generate
+
+
+def buffer(count: int) -> Any:
+    """A function: ``function(p)`` is memory for ``count`` elements of ``p``'s type, until the kernel returns."""
+
+    @intrinsic
+    def allocate(typing: Any, pointer: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            memory = cgutils.alloca_once(builder, ELEMENT[pointer.dtype], size=count)
+            memory.align = vector_bytes()  # a register in two cache lines takes longer to come and go
+            return memory
+
+        return pointer(pointer), generate
+
+    return allocate
+
+
+@intrinsic
+def offset(typing: Any, pointer: Any, index: Any) -> Any:
+    """The pointer to ``pointer[index]``."""
+    return pointer(pointer, types.int64), lambda context, builder, signature, args: builder.gep(args[0], [args[1]])
+
+
+@intrinsic
+def until_aligned(typing: Any, pointer: Any, index: Any) -> Any:
+    """How many elements lie between ``pointer[index]`` and the next address that is a multiple of a register's size."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        place = builder.ptrtoint(builder.gep(args[0], [args[1]]), I64)
+        rest = builder.and_(builder.neg(place), I64(vector_bytes() - 1))
+        return builder.udiv(rest, I64(BITS[pointer.dtype] // 8))
+
+    return types.int64(pointer, types.int64), generate
+
+
+@intrinsic
+def address(typing: Any, pointer: Any) -> Any:
+    """A pointer as an integer."""
+    return types.int64(pointer), lambda context, builder, signature, args: builder.ptrtoint(args[0], I64)
+
+
+@intrinsic
+def pointer_like(typing: Any, pointer: Any, address: Any) -> Any:
+    """An integer address as a pointer of ``pointer``'s type."""
+    generate = lambda context, builder, signature, args: builder.inttoptr(args[1], args[0].type)  # noqa: E731
+    return pointer(pointer, types.int64), generate
+
+
+def ahead_by(distance: int, write: bool = False) -> Any:
+    """A function: ``function(p, i)`` asks for the cache line ``distance`` bytes after ``p[i]``, to ``write`` to it or
+    to read it."""
+
+    @intrinsic
+    def ask(typing: Any, pointer: Any, index: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            byte = ir.IntType(8).as_pointer()
+            function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32, I32, I32])
+            place = builder.gep(args[0], [builder.add(args[1], I64(distance * 8 // BITS[pointer.dtype]))])
+            builder.call(function, [builder.bitcast(place, byte), I32(int(write)), I32(3), I32(1)])
+            return context.get_dummy_value()
+
+        return types.void(pointer, types.int64), generate
+
+    return ask
+
+
+ahead = ahead_by(4096)  # a page of memory: the CPU itself does not look beyond the one it reads

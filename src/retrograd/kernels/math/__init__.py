@@ -1,0 +1,1 @@
+"""Mathematical functions of a register: exp, log, erf, pow, sin and their kin."""

@@ -1,0 +1,1 @@
+"""Matrix products and distances of all pairs of rows."""

@@ -1,0 +1,55 @@
+"""Copies from strided to strided memory: joining, padding, transposing and repeating arrays are copies between views.
+
+``arrays.py`` stands on this module, so that it imports none of the wrappers.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ..machine.launch import kernel
+from .move_plan import APART, FILL, RUN, STEPS, TILES, TOGETHER, move_plan
+
+__all__ = ["accumulate", "copy"]
+
+_ACCUMULATE = kernel("memory.moves.accumulate")
+_COPY = dict.fromkeys((RUN, FILL, STEPS), kernel("memory.moves.copy"))
+_COPY |= {
+    TILES: kernel("memory.moves.tiles"),
+    APART: kernel("memory.moves.apart"),
+    TOGETHER: kernel("memory.moves.together"),
+}
+_FORM = {4: "f", 8: "d"}  # numbers are moved as they are, so their size is all that counts
+_SMALL = 1024  # elements: below, NumPy is done before a plan is found
+_plan = lru_cache(maxsize=4096)(move_plan)
+
+
+def copy(y: np.ndarray, x: np.ndarray) -> None:
+    """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides and no element in common."""
+    if y.size >= _SMALL and (form := _FORM.get(y.itemsize)):
+        plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, True)
+        if plan is not None:
+            if y.dtype.char != form:  # integers
+                x, y = x.view(form), y.view(form)
+            _COPY[plan.kind][form](plan.tasks, x, y, plan.words)
+            return
+    np.copyto(y, x)
+
+
+def accumulate(y: np.ndarray, x: np.ndarray) -> None:
+    """y[...] += x in place, as ``copy``; y shows no element twice."""
+    if y.size >= _SMALL and (form := y.dtype.char) in "fd":
+        plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, False)
+        if plan is not None:
+            _ACCUMULATE[form](plan.tasks, x, y, plan.words)
+            return
+    np.add(y, x, out=y)
+
+
+def duplicate(x: np.ndarray) -> np.ndarray:
+    """A dense copy of x in its own order of axes."""
+    y = np.empty_like(x)
+    copy(y, x)
+    return y

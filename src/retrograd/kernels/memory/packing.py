@@ -1,0 +1,54 @@
+"""Weights in the order in which the micro-kernel reads them, and small arrays that the kernels share."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ..machine.launch import kernel
+from ..machine.microkernel import tile
+from ..machine.scratch import aligned
+
+_pack = kernel("memory.packing.pack")
+
+
+@lru_cache(maxsize=64)
+def zeros_of(count: int, dtype: str) -> np.ndarray:
+    """A shared row of zeros; nobody writes to it."""
+    return np.zeros(count, dtype)
+
+
+NO_TAPS = np.zeros(1, np.int64)  # a matrix is a kernel with one tap
+
+
+def packed_elements(taps: int, depth: int, columns: int, groups: int, dtype: str) -> int:
+    """Elements of the array that ``pack_weights`` makes."""
+    shape = tile(dtype, "rows", columns)
+    return max(1, groups * shape.panels * taps * depth * shape.width)
+
+
+def pack_weights(
+    w: np.ndarray, taps: np.ndarray, depth: int, columns: int, depth_step: int, column_step: int, groups: int,
+    group_step: int,
+) -> np.ndarray:  # fmt: skip
+    """``w`` as the rows form reads it: [group][panel][tap][depth][columns of a panel]; steps in elements.
+
+    Panels are equally wide in both forms of the micro-kernel.
+    """
+    dtype = w.dtype.char
+    shape = tile(dtype, "rows", columns)
+    wide, panels = shape.width, shape.panels
+    packed = aligned(packed_elements(len(taps), depth, columns, groups, dtype), dtype)
+    if packed.size > 1:
+        _pack[dtype](
+            groups * panels, w, packed, taps, len(taps), depth, columns, wide, depth_step, column_step, group_step,
+            panels,
+        )  # fmt: skip
+    return packed
+
+
+@lru_cache(maxsize=4096)
+def whole_steps(strides: tuple[int, ...], size: int) -> bool:
+    """Whether all strides are whole elements (a field of packed records has others)."""
+    return all(stride % size == 0 for stride in strides)

@@ -1,0 +1,1 @@
+"""Batch, layer, group and RMS norms; softmax."""

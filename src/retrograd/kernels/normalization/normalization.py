@@ -1,0 +1,50 @@
+"""Batch normalisation over channels-last memory: one sample of all positions, each channel with its own statistics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...formulas.normalization import inverse_deviation
+from ..memory.channels_last import channels_last
+from .planes import affine_columns, normalise_planes, normalise_planes_grad
+from .row_norm import Three
+
+__all__ = ["batch_norm", "batch_norm_grad", "channel_affine"]
+
+
+def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, and the mean and biased variance per channel.
+
+    x (N, C, ...), weight (C,), bias (C,) -> y (N, C, ...), mean (C,), variance (C,)
+    """
+    x, channels = channels_last(x), x.shape[1]
+    if not x.size:
+        return np.empty_like(x), np.full(channels, np.nan, x.dtype), np.full(channels, np.nan, x.dtype)
+    y, found = normalise_planes(x, 1, channels, channels, True, weight, bias, eps)
+    return y, found[0, 0], found[1, 0]
+
+
+def batch_norm_grad(
+    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, variance: np.ndarray, eps: float
+) -> Three:
+    """The gradients of batch_norm to x, weight and bias; with h = (x - mean) / sqrt(variance + eps):
+
+        gbias = sum g
+        gweight = sum g h
+        gx = weight / sqrt(variance + eps) * (g - gbias/M - h gweight/M)
+
+    g, x (N, C, ...), weight, mean, variance (C,) -> gx (N, C, ...), gweight (C,), gbias (C,)
+    """
+    g, x, channels = channels_last(g), channels_last(x), x.shape[1]
+    if not x.size:
+        return np.empty_like(x), np.zeros(channels, x.dtype), np.zeros(channels, x.dtype)
+    with np.errstate(all="ignore"):
+        inverse = inverse_deviation(variance, eps)
+    gx, sums = normalise_planes_grad(g, x, 1, channels, channels, True, weight, mean, inverse)
+    return gx, sums[1, 0], sums[0, 0]
+
+
+def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """y[:, c] = x[:, c] * scale[c] + shift[c]: x (N, C, ...), scale (C,), shift (C,) -> (N, C, ...)."""
+    x = channels_last(x)
+    return affine_columns(x, x.shape[1], scale, shift) if x.size else np.empty_like(x)

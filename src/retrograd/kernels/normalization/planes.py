@@ -1,0 +1,148 @@
+"""Normalisation of dense arrays seen as planes, one for each channel of each sample.
+
+Statistics are taken of pieces of planes and put together to those of groups of channels. With channels last a row is
+one position, or ``repeat`` positions where there are few channels, so that it fills registers. The pieces depend on
+the shape alone.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+
+from ..machine.launch import kernel
+from ..machine.record import record
+from ..memory.arrays import CHUNK
+from ..memory.axes import column_numbers, row_numbers
+from ..reduction.moments import MERGED, MOMENTS, SUMS
+from ..reduction.spread import NORMALISE, NORMALISE_GRAD
+
+__all__: list[str] = []
+
+_STATISTICS, _COEFFICIENTS = kernel("normalization.planes.statistics"), kernel("normalization.planes.coefficients")
+_FORWARD, _BACKWARD = kernel("normalization.planes.forward"), kernel("normalization.planes.backward")
+_UNITS, _UNIT = 8, 1 << 18  # where a task normalises a whole unit: as many units at least, and elements below as many
+_NARROW = 64  # with fewer channels, side by side, several positions are a row
+
+PLANES = record(
+    samples=1, channels=1, groups=1,
+    last=1,  # channels are neighbours in memory
+    repeat=1,  # positions of a row
+    length=1,  # of a column of rows, or of a plane
+    parts=1, piece=1,  # the number of pieces, and the length of each; the last one may be shorter
+    cuts=1, width=1,  # tasks of the first pass over a unit, and the columns of each
+    per_task=1,  # groups whose statistics one task puts together
+)  # fmt: skip
+
+
+class _Plan(NamedTuple):
+    words: np.ndarray
+    units: int  # tasks that do all of one unit (``planes_jit.py``); 0: each pass is over all planes
+    tasks: int
+    numbers: tuple[int, ...]  # of the first pass
+    merging: int  # tasks of the second one
+    writing: int  # tasks of the third one
+    places: tuple[int, ...]  # and its numbers
+    pieces: int  # numbers in all pieces
+    row: int  # numbers of a row of the table: those of all samples
+    repeat: int
+
+
+def normalise_planes(
+    x: np.ndarray, samples: int, channels: int, groups: int, last: bool, weight: np.ndarray, bias: np.ndarray,
+    eps: float,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """y = (x - mean) / deviation weight + bias in x's order; and the mean, variance and 1 / deviation (3, N, groups).
+
+    x is dense, in the order N, C, positions or (``last``) N, positions, C.
+    """
+    plan = _plan(samples, channels, x.size // (samples * channels), groups, last, 1)
+    kind, y, found = x.dtype.char, np.empty_like(x), np.empty((3, samples, groups), x.dtype)
+    pieces, table = np.empty(plan.pieces, x.dtype), np.empty((3, plan.row), x.dtype)
+    weight, bias = np.ascontiguousarray(weight), np.ascontiguousarray(bias)
+    if plan.units:
+        _FORWARD[kind](plan.units, x, weight, bias, pieces, found, table, y, plan.words, eps)
+    else:
+        MOMENTS[last][kind](plan.tasks, x, pieces, *plan.numbers, 1.0)
+        _STATISTICS[kind](plan.merging, pieces, weight, bias, found, table, plan.words, eps)
+        mean, factor, shift = table
+        NORMALISE[kind](plan.writing, x, x, mean, factor, shift, shift, y, *plan.places)
+    return y, found
+
+
+def normalise_planes_grad(
+    g: np.ndarray, x: np.ndarray, samples: int, channels: int, groups: int, last: bool, weight: np.ndarray,
+    mean: np.ndarray, inverse: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """gx in x's order, and the sums of g and of g z (2, N, C); g lies as x does, mean and inverse are (N, groups)."""
+    plan = _plan(samples, channels, x.size // (samples * channels), groups, last, 2)
+    kind, gx, sums = x.dtype.char, np.empty_like(x), np.empty((2, samples, channels), x.dtype)
+    pieces, table = np.empty(plan.pieces, x.dtype), np.empty((4, plan.row), x.dtype)
+    weight, mean, inverse = (np.ascontiguousarray(array) for array in (weight, mean, inverse))
+    about = mean
+    if groups < channels or plan.repeat > 1:
+        about = np.tile(np.repeat(mean.reshape(samples, groups), channels // groups, 1), plan.repeat)
+    if plan.units:
+        _BACKWARD[kind](plan.units, g, x, weight, mean, inverse, about, pieces, sums, table, gx, plan.words)
+    else:
+        SUMS[last][kind](plan.tasks, g, x, about, pieces, *plan.numbers)
+        _COEFFICIENTS[kind](plan.merging, pieces, weight, mean, inverse, sums, table, plan.words)
+        NORMALISE_GRAD[kind](plan.writing, g, x, *table, gx, *plan.places)
+    return gx, sums
+
+
+def affine_columns(x: np.ndarray, channels: int, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """x scale + shift of each channel, which are last in the memory of x."""
+    plan = _plan(1, channels, x.size // channels, channels, True, 1)
+    y, table = np.empty_like(x), np.zeros((3, plan.repeat, channels), x.dtype)  # a mean of 0, scale, shift
+    table[1], table[2] = scale, shift
+    mean, factor, level = table
+    NORMALISE[x.dtype.char](plan.writing, x, x, mean, factor, level, level, y, *plan.places)
+    return y
+
+
+@lru_cache(maxsize=4096)
+def _plan(samples: int, channels: int, positions: int, groups: int, last: bool, arrays: int) -> _Plan:
+    """How planes become pieces, and whether each unit (``planes_jit.py``) is normalised by one task.
+
+    That takes units of which all ``arrays`` that are read twice fit into a cache, and enough of them for all threads;
+    or so few elements that one task does it all.
+    """
+    size, repeat = channels // groups, 1
+    numbers: tuple[int, ...]
+    if last:
+        # 16 positions fill whole registers of any type; four registers at a time hide the time that an addition takes
+        repeat = gcd(positions, 64 if channels < 4 else 16 if channels < _NARROW else 1)
+        length, row = positions // repeat, channels * repeat
+        cuts, parts, numbers = column_numbers(1, length, row)
+        piece, width = numbers[3:]
+        tasks, units, unit = samples * cuts, samples, (row, length)
+        places = samples * positions * channels, row, length, CHUNK // row or 1, row, 0, 1
+    else:
+        length, row = positions, channels
+        tasks, parts, numbers = row_numbers(samples * channels, length)
+        cuts, piece, width = 1, length if parts == 1 else CHUNK, 0
+        units, unit = samples * groups, (size, length)
+        places = samples * channels * length, length, samples * channels, CHUNK // length or 1, 0, 1, 0
+    elements = unit[0] * unit[1]
+    if not (tasks == units == 1 or (arrays * elements < _UNIT and units >= _UNITS)):
+        units = 0
+    if units:
+        per_task = groups if last else 1
+    elif last and size == 1:
+        per_task = MERGED
+    else:
+        each = size * parts * repeat  # pieces of a group; whole samples if channels are last
+        per_task = groups * (CHUNK // (groups * each) or 1) if last else CHUNK // each or 1
+    words = PLANES.pack(
+        samples=samples, channels=channels, groups=groups, last=int(last), repeat=repeat, length=length, parts=parts,
+        piece=piece, cuts=cuts, width=width, per_task=per_task,
+    )  # fmt: skip
+    writing = -(-places[0] // (places[1] * places[3]))
+    merging = -(-samples * groups // per_task)
+    return _Plan(
+        words, units, tasks, numbers, merging, writing, places, 2 * samples * parts * row, samples * row, repeat
+    )

@@ -1,0 +1,1 @@
+"""The optimizers' updates, all parameters in one launch."""

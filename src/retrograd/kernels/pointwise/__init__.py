@@ -1,0 +1,1 @@
+"""Operators of every element: all formulas, arithmetic, piecewise functions, activations with weights."""

@@ -1,0 +1,158 @@
+"""How element-wise kernels are launched: one function for each loop text of ``loops_jit.py``.
+
+Where all operands fill their memory in the same order of axes, a kernel runs over that memory and the result has that
+order, too. Broadcast operands are read in place where their last step in memory is 1 or 0; other arrays are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...formulas import Form
+from ..machine.launch import Kernel
+from ..memory.arrays import CHUNK, Shape, like, memory_axes, transposition
+
+Layouts = tuple[tuple[Shape, Shape], ...]  # shape and strides of each operand
+
+# below _SHORT elements, a row under many is repeated to at most _LONG, if the result has at least _MANY elements
+_SHORT, _LONG, _MANY = 192, 512, 8192
+
+
+def same_shape(function: Kernel, operands: int) -> Callable[..., np.ndarray]:
+    """A kernel of operands of one shape, and numbers; the last operand gives the order of the axes."""
+    last = operands - 1
+
+    def run(*values: Any) -> np.ndarray:
+        launch = function[values[last].dtype.char]
+        y: np.ndarray | None = launch(*values)  # None if they are not dense, or in different orders
+        return launch(*in_order_of_last(values[:operands]), *values[operands:]) if y is None else y
+
+    return run
+
+
+def in_order_of_last(arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    """The arrays, of one shape, as dense ones in the order of axes of the last."""
+    model = np.empty_like(arrays[-1])
+    return [like(array, model) for array in arrays]
+
+
+def broadcast(rows: Kernel, form: Form, same: Kernel | None = None) -> Callable[..., Any]:
+    """A kernel of operands that broadcast, and numbers; ``same`` runs where they lie alike, if there is such a kernel.
+
+    Of several results, the last arguments say which are wanted; the others are None.
+    """
+    operands, several = len(form.operands), form.results > 1
+
+    def run(*values: Any) -> Any:
+        arrays, more = values[:operands], values[operands:]
+        char = arrays[-1].dtype.char
+        if same is not None:
+            y = same[char](*values)
+            if y is not None:
+                return y
+        plan = _plan(arrays)
+        if plan is None:
+            arrays = _copies(arrays)
+            plan = _plan(arrays)
+            if plan is None:  # operands that miss several axes in turn
+                arrays = tuple([array.copy() for array in np.broadcast_arrays(*arrays)])
+                plan = _plan(arrays)
+                assert plan is not None
+        shape, back, repeat, tasks, steps = plan
+        if repeat is not None:
+            arrays = tuple([_repeated(array, count) for array, count in zip(arrays, repeat, strict=True)])
+        dtype = np.bool_ if form.truth else char
+        if not several:
+            y = np.empty(shape, dtype)
+            rows[char](tasks, *arrays, y, *steps, *more)
+            return y.transpose(back) if back else y
+        wanted = more[-form.results :]
+        found = [np.empty(shape, dtype) if want else None for want in wanted]
+        some = next(each for each in found if each is not None)  # what is not wanted is not written
+        rows[char](tasks, *arrays, *[some if each is None else each for each in found], *steps, *more)
+        return tuple([each if each is None or not back else each.transpose(back) for each in found])
+
+    return run
+
+
+def _repeated(x: np.ndarray, count: int) -> np.ndarray:
+    return np.concatenate((x.ravel(order="K"),) * count) if count > 1 else x
+
+
+def _copies(arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """Each with its own axes dense in the order of the result's."""
+    axes = _result_axes(tuple([(array.shape, array.strides) for array in arrays]))
+    copies = []
+    for x in arrays:
+        missing = len(axes) - x.ndim
+        own = tuple(axis - missing for axis in axes if axis >= missing)
+        copies.append(x.transpose(own).copy().transpose(transposition(own) or own))
+    return tuple(copies)
+
+
+def _plan(arrays: tuple[np.ndarray, ...]) -> tuple[Any, ...] | None:
+    layouts = tuple([(array.shape, array.strides) for array in arrays])
+    return _rows(layouts, tuple([array.itemsize for array in arrays]))
+
+
+def _result_axes(layouts: Layouts) -> Shape:
+    """The order of axes in the memory of the result: that of the first operand which has its shape, if there is one."""
+    shape = np.broadcast_shapes(*[shape for shape, _ in layouts])
+    for own, strides in layouts:
+        if own == shape:
+            return memory_axes(own, strides)
+    return tuple(range(len(shape)))
+
+
+@lru_cache(maxsize=4096)
+def _rows(layouts: Layouts, sizes: Shape) -> tuple[Any, ...] | None:
+    """How a broadcast kernel runs: the result's shape in memory, its transposition back, how often each operand is
+    repeated (None: once), tasks and the kernel's numbers. None if it cannot: steps that are not 0 or 1 inside, or too
+    many axes.
+    """
+    axes = _result_axes(layouts)
+    shape = np.broadcast_shapes(*[shape for shape, _ in layouts])
+    if any(step % size for (_, strides), size in zip(layouts, sizes, strict=True) for step in strides):
+        return None
+    steps = [_steps(*layout, len(shape), size) for layout, size in zip(layouts, sizes, strict=True)]
+    merged: list[tuple[int, Shape]] = []  # extent, and the step of each operand
+    for axis in axes:
+        extent, own = shape[axis], tuple([each[axis] for each in steps])
+        if merged and merged[-1][1] == tuple([step * extent for step in own]):
+            merged[-1] = (merged[-1][0] * extent, own)
+        elif extent != 1:
+            merged.append((extent, own))
+    ones, none = (1,) * len(layouts), (0,) * len(layouts)
+    if not merged or 0 in shape:
+        merged = [(1, ones)]
+    if len(merged) > 3 or merged[-1][1] == none or not {0, 1}.issuperset(merged[-1][1]):
+        return None
+    n, repeat = prod(shape), None
+    if len(merged) == 1 and n > CHUNK:
+        own = merged[0][1]
+        merged = [(-(-n // CHUNK), tuple([CHUNK * step for step in own])), (CHUNK, own)]
+    elif len(merged) == 2 and merged[1][1] == ones and merged[1][0] < _SHORT:
+        # a short row under many: repeat it, so that the rows become long enough for registers
+        (many, own), (extent, _) = merged
+        times = _LONG // extent
+        if n >= _MANY and {0, extent}.issuperset(own):
+            merged = [(-(-many // times), tuple([step * times for step in own])), (extent * times, ones)]
+            repeat = [1 if step else times for step in own]
+    merged = [(1, none)] * (3 - len(merged)) + merged
+    (_, outer), (middle, between), (inner, inside) = merged
+    rows_per_task = CHUNK // inner or 1
+    tasks = -(-n // (inner * rows_per_task)) if n else 1
+    memory = tuple(shape[axis] for axis in axes)
+    numbers = n, inner, middle, rows_per_task, *outer, *between, *inside
+    return memory, transposition(axes), repeat, tasks, numbers
+
+
+def _steps(shape: Shape, strides: Shape, ndim: int, size: int) -> list[int]:
+    """Steps in elements along the axes of the broadcast shape; 0 where the operand is repeated."""
+    steps = [0 if extent == 1 else stride // size for extent, stride in zip(shape, strides, strict=True)]
+    return [0] * (ndim - len(shape)) + steps

@@ -1,0 +1,371 @@
+# mypy: ignore-errors
+"""Products of a recurrent layer: rows times a packed panel, the input's share of the gates, gradients of the weights.
+
+See forward.py; the records that these read are declared in plan.py.
+"""
+
+from __future__ import annotations
+
+from ..machine.compiler import helper
+from ..machine.microkernel import ROW_SLOTS
+from ..machine.microkernel_jit import brgemm
+from ..machine.simd import (
+    address,
+    double,
+    full,
+    lanes,
+    load,
+    load_first,
+    offset,
+    rounded,
+    store,
+    store_first,
+    transpose,
+    transpose_first,
+)
+from .plan import LAYER, PRODUCT, WEIGHT
+
+
+@helper
+def rows_product(
+    plan, at, table, a, a_step, a_entry, entries, depth, b, c, c_step, first, last, rows, init, accumulate
+):
+    """``c[i, j] (+)= sum over e, k of a_e[i, k] b_e[k, j]`` for ``rows`` rows and the sub-panels first..last of b.
+
+    ``a``, ``b``, ``c`` and ``init`` are addresses, the steps are in bytes. b is packed: [sub-panel][entry][k][width].
+    """
+    tallest, width, subs, near, most = (
+        plan[at + PRODUCT.tallest], plan[at + PRODUCT.width], plan[at + PRODUCT.sub_panels], plan[at + PRODUCT.near],
+        plan[at + PRODUCT.group],
+    )  # fmt: skip
+    if rows == 0:
+        return
+    tiles = (rows + tallest - 1) // tallest
+    least, extra = rows // tiles, rows % tiles
+    table_at, rows_at = address(table), address(offset(table, ROW_SLOTS * most))
+    for begin in range(0, entries, most):  # so much of b stays in the second-level cache for all rows
+        some = min(most, entries - begin)
+        adding = accumulate if begin == 0 else 1
+        for sub in range(first, last):
+            micro, tail = at + PRODUCT.micro, lanes_in(plan, at, sub)
+            if sub == subs - 1:
+                micro = at + PRODUCT.last_micro
+            panel = b + (sub * entries + begin) * depth * width
+            i = 0
+            for tile in range(tiles):
+                r = least + (1 if tile < extra else 0)
+                source, target = a + begin * a_entry + i * a_step, c + i * c_step
+                if near == 1:
+                    for e in range(some):
+                        for row in range(r):
+                            table[ROW_SLOTS * e + row] = source + e * a_entry + row * a_step
+                    for row in range(r):
+                        table[ROW_SLOTS * most + row] = target + row * c_step
+                    brgemm(
+                        plan[micro + r], table_at, some, depth, 0, panel, depth * width, width, rows_at, sub * width,
+                        tail, init + sub * width, adding,
+                    )  # fmt: skip
+                else:
+                    for e in range(some):
+                        table[e] = source + e * a_entry
+                    brgemm(
+                        plan[micro + r], table_at, some, depth, a_step, panel, depth * width, width,
+                        target + sub * width, c_step, tail, init + sub * width, adding,
+                    )  # fmt: skip
+                i += r
+
+
+@helper
+def lanes_in(plan, at, sub):
+    """Columns of the last register of a sub-panel."""
+    if sub == plan[at + PRODUCT.sub_panels] - 1:
+        return plan[at + PRODUCT.tail]
+    return plan[at + PRODUCT.full_tail]
+
+
+@helper
+def _columns(w, source, row_step, count, depth, packed, target, width):
+    """``packed[target + k*width + j] = w[source + j*row_step + k]`` for a register of j; zeros from ``count`` on."""
+    L = lanes(packed)
+    zero = full(packed, 0.0)
+    if count < L:
+        for k in range(depth):
+            store(packed, target + k * width, zero)
+    whole = depth // L * L if count == L else 0
+    for k in range(0, whole, L):
+        transpose(offset(w, source + k), row_step, offset(packed, target + k * width), width)
+    if count > 0:
+        for k in range(whole, depth, L):
+            transpose_first(
+                offset(w, source + k), row_step, offset(packed, target + k * width), width, count, min(L, depth - k)
+            )
+
+
+def pack_columns(
+    task: int, worker: int, w: Array, packed: Array, b: Array, b_too: Array, init: Array, depth: int, units: int,
+    per_panel: int, slots: int, gates: int, width: int, biases: int, init_slots: int, plan: Table,
+) -> None:  # fmt: skip
+    """A panel of W (gates*units, depth) for products from the right: [sub-panel][k][width], columns by slot and unit.
+
+    ``biases``: 1 also the row ``init`` that the pre-activations begin with, b + b_too; 2 that of a GRU, whose m begins
+    with a bias of its own.
+    """
+    L = lanes(packed)
+    subs = (slots * per_panel + width - 1) // width
+    for column in range(0, slots * per_panel, L):
+        slot, unit = column // per_panel, task * per_panel + column % per_panel
+        row = plan[gates + slot] * units + unit
+        sub = task * subs + column // width
+        count = max(0, min(L, units - unit))
+        _columns(w, row * depth, depth, count, depth, packed, sub * depth * width + column % width, width)
+        if biases > 0:
+            value = load_first(b, row, count)
+            if biases == 1 or slot > 0:
+                value = value + load_first(b_too, row, count)
+            store(init, task * init_slots * per_panel + column, value)
+            if biases == 2 and slot == 0:
+                store(init, (task * init_slots + slots) * per_panel + column, load_first(b_too, row, count))
+
+
+def pack_rows(
+    task: int, worker: int, w: Array, packed: Array, columns: int, units: int, per_panel: int, slots: int, gates: int,
+    width: int, subs: int, sub_step: int, plan: Table,
+) -> None:  # fmt: skip
+    """A panel's rows of W (gates*units, columns) for products from the left: [sub-panel][slot and unit][width].
+
+    ``sub_step``: elements from one sub-panel to the next (there are those of other panels and directions between).
+    """
+    L = lanes(packed)
+    zero = full(packed, 0.0)
+    for sub in range(subs):
+        begin = sub * width
+        target = sub * sub_step + task * slots * per_panel * width
+        for slot in range(slots):
+            for unit in range(task * per_panel, (task + 1) * per_panel):
+                source = (plan[gates + slot] * units + unit) * columns + begin
+                for j in range(0, width, L):
+                    left = columns - begin - j
+                    if unit >= units or left <= 0:
+                        store(packed, target + j, zero)
+                    elif left >= L:
+                        store(packed, target + j, load(w, source + j))
+                    else:
+                        store(packed, target + j, load_first(w, source + j, left))
+                target += width
+
+
+@helper
+def active_end(lengths, t, n0, n1):
+    """One past the last active row of n0..n1 at step t."""
+    n = n1
+    while n > n0 and lengths[n - 1] <= t:
+        n -= 1
+    return n
+
+
+@helper
+def _run_of_rows(lengths, rows, row, end):
+    """The end, at most ``end``, of the active rows of neighbouring steps that begin with ``row``."""
+    t = row // rows
+    stop = t * rows + active_end(lengths, t, 0, rows)
+    while stop == (t + 1) * rows and stop < end:
+        t += 1
+        stop = t * rows + active_end(lengths, t, 0, rows)
+    return max(row, min(stop, end))
+
+
+def from_x(
+    task: int, worker: int, x: Array, w: Array, init: Array, a: Array, plan: Table, inputs: int, packed: int,
+    piece: int, groups: int, lengths: Table, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """Begin the pre-activations, ``a = init + x @ W_ih^T``, for a piece of all rows and a group of panels."""
+    L = lanes(a)
+    size = address(offset(x, 1)) - address(x)
+    table = offset(scratch, worker * scratch_words)
+    total = plan[LAYER.steps] * plan[LAYER.rows]
+    pieces = (total + piece - 1) // piece
+    d, rest = task // (pieces * groups), task % (pieces * groups)
+    first, group = rest // groups * piece, rest % groups
+    end, of_step = min(total, first + piece), plan[LAYER.rows]
+    panels, slots, per_panel = plan[LAYER.panels], plan[LAYER.slots], plan[LAYER.units_per_panel]
+    step = slots * per_panel
+    for p in range(group * panels // groups, (group + 1) * panels // groups):
+        begin = (d * panels + p) * step
+        row = first
+        while row < end:
+            stop = _run_of_rows(lengths, of_step, row, end)
+            target = begin * total + row * step
+            rows_product(
+                plan, LAYER.from_x, table, address(offset(x, row * inputs)), inputs * size, 0, 1, inputs,
+                address(offset(w, d * packed + p * (packed // panels))), address(offset(a, target)), step * size, 0,
+                plan[LAYER.from_x + PRODUCT.sub_panels], stop - row, address(offset(init, begin)), 0,
+            )  # fmt: skip
+            for slot in range(plan[LAYER.gates], slots):  # of a GRU: m
+                for j in range(slot * per_panel, (slot + 1) * per_panel, L):
+                    value = load(init, begin + j)
+                    for at in range(target + j, target + j + (stop - row) * step, step):
+                        store(a, at, value)
+            row = stop if stop == end else (stop // of_step + 1) * of_step
+
+
+def to_x(
+    task: int, worker: int, da: Array, w: Array, gx: Array, zero: Array, plan: Table, inputs: int, piece: int,
+    lengths: Table, scratch: Table, scratch_words: int,
+) -> None:  # fmt: skip
+    """``gx = da @ W_ih`` for a piece of all rows: the panels of all directions are one long sum."""
+    L = lanes(gx)
+    size = address(offset(gx, 1)) - address(gx)
+    total, step = plan[LAYER.steps] * plan[LAYER.rows], plan[LAYER.slots] * plan[LAYER.units_per_panel]
+    row, of_step = task * piece, plan[LAYER.rows]
+    end = min(total, row + piece)
+    while row < end:
+        stop = _run_of_rows(lengths, of_step, row, end)
+        rows_product(
+            plan, LAYER.to_x, offset(scratch, worker * scratch_words), address(offset(da, row * step)), step * size,
+            total * step * size, plan[LAYER.directions] * plan[LAYER.panels],
+            plan[LAYER.gates] * plan[LAYER.units_per_panel], address(w), address(offset(gx, row * inputs)),
+            inputs * size, 0, plan[LAYER.to_x + PRODUCT.sub_panels], stop - row, address(zero), 0,
+        )  # fmt: skip
+        row = stop if stop == end else min(end, (stop // of_step + 1) * of_step)
+        for at in range(stop * inputs, row * inputs, L):
+            store_first(gx, at, full(gx, 0.0), min(L, row * inputs - at))
+
+
+def weight_grads(
+    task: int, worker: int, da: Array, x: Array, h: Array, g_out: Array, u: Array, g_ih: Array, g_hh: Array,
+    g_hr: Array, zero: Array, plan: Table, rows: Table, count: int, memory: Array, memory_count: int, scratch: Table,
+    scratch_words: int,
+) -> None:  # fmt: skip
+    """Gradients of the weight matrices; a task is a group of panels of one of them.
+
+    ``rows``: the ``count`` active rows of all steps; not read if all are active.
+    """
+    table, block = offset(scratch, worker * scratch_words), offset(memory, worker * memory_count)
+    of_h = offset(plan, WEIGHT.words)
+    to_h, to_hr = task - plan[WEIGHT.tasks], task - plan[WEIGHT.tasks] - of_h[WEIGHT.tasks]
+    if to_h < 0:
+        _weight_grad(task, da, x, g_ih, zero, plan, rows, count, table, block)
+    elif to_hr < 0:
+        _weight_grad(to_h, da, h, g_hh, zero, of_h, rows, count, table, block)
+    else:
+        _weight_grad(to_hr, g_out, u, g_hr, zero, offset(of_h, WEIGHT.words), rows, count, table, block)
+
+
+@helper
+def _weight_grad(task, a, b, gw, zero, plan, rows, depth, table, block):
+    """``gw[gate, unit] = sum over the rows of all steps of a[row, slot, unit] b[row]`` for a group of panels.
+
+    The rows come in chunks, one after the other, whatever the groups are: so the bits depend on the shape alone. Some
+    columns of a chunk of b are copied first, since its rows may lie as far apart as the sets of a cache repeat; then
+    each panel of a is multiplied by all of them, while the second-level cache holds it and the copy. If some rows are
+    left out, the others are copied from a, too.
+    """
+    L = lanes(a)
+    size = address(offset(gw, 1)) - address(gw)
+    panels, groups, units, per_panel = (
+        plan[WEIGHT.a_panels], plan[WEIGHT.groups], plan[WEIGHT.units], plan[WEIGHT.a_units],
+    )  # fmt: skip
+    columns, chunk, at = plan[WEIGHT.columns], plan[WEIGHT.chunk], WEIGHT.dense
+    d, group = task // groups, task % groups
+    slots, subs, most = plan[WEIGHT.gates], plan[at + PRODUCT.sub_panels], plan[WEIGHT.copied]
+    tall, tallest, width = slots * per_panel, plan[at + PRODUCT.tallest], plan[at + PRODUCT.width] // size
+    tiles = (tall + tallest - 1) // tallest
+    least, extra = tall // tiles, tall % tiles
+    unused = address(offset(block, most * chunk * width))  # where results for padding units go
+    copy_of_a = offset(block, (most * chunk + subs) * width)
+    rows_at = address(offset(table, 2))
+    some_left_out, a_step = depth < plan[WEIGHT.all_rows], plan[WEIGHT.a_step]
+    between = tall if some_left_out else a_step  # from row to row of what is multiplied
+    for first in range(0, depth, chunk):
+        some = min(chunk, depth - first)
+        for sub_0 in range(0, subs, most):
+            for sub in range(sub_0, min(subs, sub_0 + most)):
+                target, column = (sub - sub_0) * chunk * width, sub * width
+                begin = d * plan[WEIGHT.b_direction] + plan[WEIGHT.b_begin + d] + column
+                for row in range(first, first + some):
+                    source = begin + (rows[row] if some_left_out else row) * plan[WEIGHT.b_step]
+                    for j in range(0, min(width, columns - column), L):
+                        count = columns - column - j
+                        value = load(b, source + j) if count >= L else load_first(b, source + j, count)
+                        store(block, target + j, value)
+                    target += width
+            for p in range(group * panels // groups, (group + 1) * panels // groups):
+                place = 2
+                for slot in range(slots):
+                    gate = plan[WEIGHT.a_gates + slot] + d * plan[WEIGHT.gates]
+                    for unit in range(p * per_panel, (p + 1) * per_panel):
+                        table[place] = address(offset(gw, (gate * units + unit) * columns)) if unit < units else unused
+                        place += 1
+                begin = d * plan[WEIGHT.a_direction] + p * plan[WEIGHT.a_panel] + plan[WEIGHT.a_begin]
+                source_of_a = address(offset(a, begin + first * a_step))
+                if some_left_out:
+                    source_of_a = address(copy_of_a)
+                    for row in range(some):
+                        for j in range(0, tall, L):
+                            store(copy_of_a, row * tall + j, load(a, begin + rows[first + row] * a_step + j))
+                for sub in range(sub_0, min(subs, sub_0 + most)):
+                    micro = at + (PRODUCT.last_micro if sub == subs - 1 else PRODUCT.micro)
+                    table[1] = address(offset(block, (sub - sub_0) * chunk * width))
+                    i = 0
+                    for tile in range(tiles):
+                        r = least + (1 if tile < extra else 0)
+                        table[0] = source_of_a + i * size
+                        brgemm(
+                            plan[micro + r], address(table), 1, some, between * size, 0, 0, width * size,
+                            rows_at + 8 * i, sub * width * size, lanes_in(plan, at, sub), address(zero),
+                            0 if first == 0 else 1,
+                        )  # fmt: skip
+                        i += r
+
+
+@helper
+def _sum_over_rows(da, at, step, count):
+    """The sum of a register over ``count`` rows, in float64, of two rows at a time."""
+    even, odd = double(full(da, 0.0)), double(full(da, 0.0))
+    for row in range(0, count - 1, 2):
+        even = even + double(load(da, at + row * step))
+        odd = odd + double(load(da, at + (row + 1) * step))
+    if count % 2 == 1:
+        even = even + double(load(da, at + (count - 1) * step))
+    return rounded(even + odd, da)
+
+
+def bias_grad(task: int, worker: int, da: Array, gb: Array, gb_too: Array, plan: Table) -> None:
+    """Gradients of the biases of a panel: sums over the rows of all steps."""
+    L = lanes(da)
+    panels, slots, per_panel, units = (
+        plan[LAYER.panels], plan[LAYER.slots], plan[LAYER.units_per_panel], plan[LAYER.units],
+    )  # fmt: skip
+    total, step, gates = plan[LAYER.steps] * plan[LAYER.rows], slots * per_panel, plan[LAYER.gates]
+    d, p = task // panels, task % panels
+    for unit in range(p * per_panel, min(units, (p + 1) * per_panel), L):
+        count = min(L, units - unit)
+        for slot in range(slots):
+            begin = task * total * step + slot * per_panel + unit - p * per_panel
+            value, h_slot = _sum_over_rows(da, begin, step, total), slot - plan[LAYER.h_slot]
+            if slot < gates:
+                store_first(gb, (d * gates + plan[LAYER.x_gates + slot]) * units + unit, value, count)
+            if h_slot >= 0:
+                store_first(gb_too, (d * gates + plan[LAYER.h_gates + h_slot]) * units + unit, value, count)
+
+
+def peephole_grad(task: int, worker: int, da: Array, c: Array, gp: Array, plan: Table) -> None:
+    """Gradients of the peepholes of a panel: sums over the rows of all steps, in float64."""
+    L = lanes(da)
+    panels, slots, per_panel, units = (
+        plan[LAYER.panels], plan[LAYER.slots], plan[LAYER.units_per_panel], plan[LAYER.units],
+    )  # fmt: skip
+    rows, step, padded = plan[LAYER.rows], slots * per_panel, plan[LAYER.padded]
+    total, d, p = plan[LAYER.steps] * rows, task // panels, task % panels
+    reverse = plan[LAYER.reverse + d]
+    cells = d * (plan[LAYER.steps] + 1)
+    for row_of in range(slots - 1):  # i and f see the cell before, o the new one; coupled gates have no i
+        slot = row_of if row_of < slots - 2 else slots - 1
+        later = 1 - reverse if slot == slots - 1 else reverse
+        for unit in range(p * per_panel, min(units, (p + 1) * per_panel), L):
+            begin = task * total * step + slot * per_panel + unit - p * per_panel
+            seen = (cells + later) * rows * padded + unit
+            everything = double(full(da, 0.0))
+            for row in range(total):
+                everything = everything + double(load(da, begin + row * step) * load(c, seen + row * padded))
+            store_first(gp, (d * (slots - 1) + row_of) * units + unit, rounded(everything, da), min(L, units - unit))

@@ -1,0 +1,1 @@
+"""Sums, products, extremes, moments and scans along axes, and their gradients."""

@@ -1,0 +1,74 @@
+# mypy: ignore-errors
+"""Pieces put together: a mean and the sum of squares about it, or two sums, of the same of pieces (``moments_jit.py``).
+
+Each result has ``parts`` pieces in steps of p_step, and this ``repeats`` times in steps of repeat_step. ``count``
+neighbouring results are merged at once; their first numbers start at ``at``, the others at at + second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..machine.compiler import Array, helper
+from ..machine.simd import double, full_like, lanes, load_first, rounded, store_first
+from .moments import MERGED
+from .moments_jit import finite
+
+
+@helper
+def merge_moments(
+    pieces: Array, at: int, count: int, second: int, length: int, parts: int, piece: int, p_step: int, repeats: int,
+    repeat_step: int, factor: float,
+) -> Any:  # fmt: skip
+    """The mean, and in float64 the sum of squares about it times ``factor``, from the same of pieces.
+
+    A piece has ``piece`` of ``length`` numbers, the last part what is left of them.
+
+    Source: T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+    1979.
+    """
+    about = finite(load_first(pieces, at, count))
+    added = double(full_like(about, 0.0))
+    for p in range(parts):
+        n = min(piece, length - p * piece)
+        first = at + p * p_step
+        for i in range(first, first + repeats * repeat_step, repeat_step):
+            added = added + double(load_first(pieces, i, count) - about) * n
+    mean = rounded(double(about) + added / (length * repeats), pieces)
+    squares = double(full_like(about, 0.0))
+    for p in range(parts):
+        n = min(piece, length - p * piece)
+        first = at + p * p_step
+        for i in range(first, first + repeats * repeat_step, repeat_step):
+            away = double(load_first(pieces, i, count) - mean)
+            squares = squares + (away * away * (n * factor) + double(load_first(pieces, i + second, count)))
+    return mean, squares
+
+
+@helper
+def merge_sums(
+    pieces: Array, at: int, count: int, second: int, parts: int, p_step: int, repeats: int, repeat_step: int
+) -> Any:
+    """Both sums in float64 from those of pieces."""
+    added = double(full_like(load_first(pieces, at, count), 0.0))
+    dot = added
+    for p in range(parts):
+        first = at + p * p_step
+        for i in range(first, first + repeats * repeat_step, repeat_step):
+            added = added + double(load_first(pieces, i, count))
+            dot = dot + double(load_first(pieces, i + second, count))
+    return added, dot
+
+
+def merge(
+    task: int, worker: int, pieces: Array, mean: Array, squares: Array, results: int, length: int, parts: int,
+    piece: int, repeats: int, factor: float,
+) -> None:  # fmt: skip
+    """``merge_moments`` of MERGED results; pieces (repeats, parts, 2, results)"""
+    last = min(results, (task + 1) * MERGED)
+    for i in range(task * MERGED, last, lanes(pieces)):
+        center, total_squares = merge_moments(
+            pieces, i, last - i, results, length, parts, piece, 2 * results, repeats, 2 * parts * results, factor
+        )
+        store_first(mean, i, center, last - i)
+        store_first(squares, i, rounded(total_squares, pieces), last - i)

@@ -1,0 +1,149 @@
+"""Sums, products, maxima and minima along axes, whatever the memory order of the array.
+
+A dense array is seen as groups of neighbouring axes, in the order of memory, that are reduced or kept. The innermost
+reduced group goes first: over rows if it is the innermost of all, else over columns. Rows and columns are cut into
+pieces by shape, so that neither bits nor accuracy depend on threads: errors grow as if sums were added in a tree.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod as product
+from typing import NamedTuple
+
+import numpy as np
+
+from ..machine.launch import Kernel
+from ..memory.arrays import Shape
+from ..memory.axes import Groups, append, column_numbers, row_numbers, rows_and_columns, view
+
+__all__ = ["amax", "amin", "mean", "norm", "prod", "sum"]
+
+Pair = tuple[Kernel, Kernel]  # over rows, and over columns
+_SUM, _PROD, _AMAX, _AMIN, _ABSOLUTE, _SQUARE = (
+    rows_and_columns(f"reduction.reduction.{name}") for name in ("sum", "prod", "amax", "amin", "absolute", "square")
+)
+
+
+class _Pass(NamedTuple):
+    """One launch: its kernel, tasks, the elements of its result and its numbers."""
+
+    rows: bool
+    tasks: int
+    results: int
+    numbers: tuple[float, ...]
+
+
+class _Plan(NamedTuple):
+    shape: Shape  # of the result in memory
+    back: Shape  # its transposition to the result
+    passes: tuple[_Pass, ...]
+
+
+def sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The sum over ``axes``, which have extent 1 afterwards if ``keepdims`` and are removed if not."""
+    return _reduce(_SUM, _SUM, 0.0, x, axes, keepdims)
+
+
+def mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The mean over ``axes``, NaN over nothing; see ``sum``."""
+    return _reduce(_SUM, _SUM, np.nan, x, axes, keepdims, True)
+
+
+def prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The product over ``axes``; see ``sum``."""
+    return _reduce(_PROD, _PROD, 1.0, x, axes, keepdims)
+
+
+def amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The largest number over ``axes``, NaN if there is one; see ``sum``.
+
+    Raises:
+        ValueError: there are none to choose from.
+    """
+    _nonempty("amax", x, axes)
+    return _reduce(_AMAX, _AMAX, -np.inf, x, axes, keepdims)
+
+
+def amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The smallest number over ``axes``, NaN if there is one; see ``sum``.
+
+    Raises:
+        ValueError: there are none to choose from.
+    """
+    _nonempty("amin", x, axes)
+    return _reduce(_AMIN, _AMIN, np.inf, x, axes, keepdims)
+
+
+def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """sum |x| (order 1) or sqrt(sum x^2) (order 2) over ``axes``; see ``sum``."""
+    if order == 1:
+        return _reduce(_ABSOLUTE, _SUM, 0.0, x, axes, keepdims)
+    y = _reduce(_SQUARE, _SUM, 0.0, x, axes, keepdims)
+    return np.sqrt(y, out=y)
+
+
+def _nonempty(name: str, x: np.ndarray, axes: tuple[int, ...]) -> None:
+    if 0 in x.shape and 0 in [x.shape[axis] for axis in axes]:
+        raise ValueError(f"{name}: x.shape={x.shape} has no elements over axes={axes}; choose other axes")
+
+
+def _reduce(
+    first: Pair, rest: Pair, start: float, x: np.ndarray, axes: tuple[int, ...], keepdims: bool, mean: bool = False
+) -> np.ndarray:
+    """``first`` over the innermost group and ``rest`` over the others; ``start`` where there is nothing to combine.
+
+    mean: divide by the number of elements.
+    """
+    plan = _plan(x.shape, x.strides, x.itemsize, axes, keepdims, mean)
+    if plan is None:
+        x = x.copy(order="K")
+        plan = _plan(x.shape, x.strides, x.itemsize, axes, keepdims, mean)
+        assert plan is not None  # a copy is dense
+    shape, back, passes = plan
+    dtype = x.dtype
+    y = np.empty(shape, dtype)
+    if len(passes) == 1:
+        rows, tasks, _, numbers = passes[0]
+        first[0 if rows else 1][dtype.char](tasks, x, y, *numbers)
+    elif passes:
+        pair = first
+        for rows, tasks, results, numbers in passes:
+            target = y if results < 0 else np.empty(results, dtype)
+            pair[0 if rows else 1][dtype.char](tasks, x, target, *numbers)
+            x, pair = target, rest
+    else:
+        y.fill(start)  # there are no elements
+    return y.transpose(back) if back else y
+
+
+@lru_cache(maxsize=4096)
+def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...], keepdims: bool, mean: bool) -> _Plan | None:
+    """How to reduce a dense array; None if it is not dense."""
+    seen = view(shape, strides, size, axes, keepdims)
+    if seen is None:
+        return None
+    groups: Groups = list(seen.groups)
+    passes: list[_Pass] = []
+    if 0 not in shape and not any(reduced for reduced, _ in groups):  # one number in each result
+        tasks, _, numbers = row_numbers(product(shape), 1)
+        passes.append(_Pass(True, tasks, product(shape), numbers))
+    while 0 not in shape and any(reduced for reduced, _ in groups):
+        if groups[-1][0]:
+            length = groups.pop()[1]
+            rows = product(extent for _, extent in groups)
+            tasks, pieces, row = row_numbers(rows, length)
+            passes.append(_Pass(True, tasks, rows * pieces, row))
+            append(groups, True, pieces)
+        else:
+            inner, length = groups.pop()[1], groups.pop()[1]
+            outer = product(extent for _, extent in groups)
+            tasks, pieces, column = column_numbers(outer, length, inner)
+            passes.append(_Pass(False, tasks, outer * pieces * inner, column))
+            append(groups, True, pieces)
+            append(groups, False, inner)
+    passes = [one._replace(numbers=(*one.numbers, 1.0)) for one in passes]  # the factor
+    if passes:
+        factor = 1.0 / product(shape[axis] for axis in axes) if mean else 1.0
+        passes[-1] = passes[-1]._replace(results=-1, numbers=(*passes[-1].numbers[:-1], factor))  # the result itself
+    return _Plan(seen.memory, seen.back, tuple(passes))

@@ -1,0 +1,129 @@
+"""What layers have in common: constructors and reprs from declared options, and docstrings from those of functions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from . import functional
+from .axes import filled
+from .flags import checked
+from .module import Module
+from .tree import Tree
+
+__all__ = ["Described", "OverAxes", "changed", "layer"]
+
+AnyLayer = TypeVar("AnyLayer", bound=Module)
+
+
+@dataclass_transform(eq_default=False)
+def layer(cls: type[AnyLayer]) -> type[AnyLayer]:
+    """Give a layer a constructor whose parameters are the attributes annotated in the class, as ``dataclass`` does.
+
+    It stores the arguments, those annotated as ``Tensor | None`` as buffers, and then calls ``_set_up``, if there is
+    one, to check them and to create parameters. The repr shows the attributes ``_shown``, by default all of them.
+    """
+    options = _parameters(cls)
+    signature = inspect.Signature([_SELF, *options.values()], return_annotation="None")
+    buffers = {name for name, option in options.items() if option.annotation == "Tensor | None"}
+    set_up = getattr(cls, "_set_up", None)  # not looked up in a user's subclass
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        try:
+            given = signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+        given.apply_defaults()
+        Module.__init__(self)
+        for name, value in list(given.arguments.items())[1:]:
+            if name in buffers:
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+        if set_up is not None:
+            set_up(self)
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    members: Any = cls
+    members._options, members.__init__ = options, checked(__init__)
+    if not hasattr(cls, "_shown"):
+        members._shown = tuple(options)
+    if cls.extra_repr is Tree.extra_repr:
+        members.extra_repr = extra_repr
+    return cls
+
+
+_SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _parameters(cls: Any) -> dict[str, inspect.Parameter]:
+    """The annotated attributes as parameters, after those of the bases; keyword-only ones, after ``_: KW_ONLY``, last.
+
+    The class keeps no defaults: an attribute that it had could not become a buffer.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for base in reversed(cls.__mro__):
+        found |= vars(base).get("_options", {})
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    for name, annotation in inspect.get_annotations(cls).items():
+        if annotation == "KW_ONLY":
+            kind = inspect.Parameter.KEYWORD_ONLY
+        elif not annotation.startswith("ClassVar"):
+            default = cls.__dict__.get(name, inspect.Parameter.empty)
+            found[name] = inspect.Parameter(name, kind, default=default, annotation=annotation)
+            if name in cls.__dict__:
+                delattr(cls, name)
+    return dict(sorted(found.items(), key=lambda item: item[1].kind))
+
+
+def extra_repr(self: Any) -> str:
+    """``name=value`` of the attributes shown; ``inplace`` only if it is set."""
+    shown = [(name, getattr(self, name)) for name in self._shown]
+    return ", ".join(
+        f"{name}={repr(value) if isinstance(value, str) else value}"
+        for name, value in shown
+        if name != "inplace" or value
+    )
+
+
+def changed(module: Module, **defaults: Any) -> list[str]:
+    """``name=value`` of the attributes that differ from these defaults, for a repr."""
+    values = {name: getattr(module, name, default) for name, default in defaults.items()}
+    return [f"{name}={value}" for name, value in values.items() if value != defaults[name]]
+
+
+class Described:
+    """Base of layers whose docstrings are completed.
+
+    ``{functional.relu}`` stands for the docstring of that function; one without a "Raises:" section gets ``_errors`` of
+    the base class.
+    """
+
+    _errors: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        text = re.sub(r"\{functional\.(\w+)\}", _docstring, cls.__doc__ or "")
+        if "Raises:" not in text and any("_errors" in vars(base) for base in cls.__bases__):
+            text = f"{text.rstrip()}\n\n    Raises:\n        {cls._errors}\n    "
+        cls.__doc__ = text or None
+
+
+def _docstring(name: re.Match[str]) -> str:
+    return textwrap.indent(inspect.getdoc(getattr(functional, name[1])) or "", "    ").strip()
+
+
+class OverAxes(Described):
+    """Base of layers for any number of axes: ``class Conv2d(_Conv, ndim=2)`` takes its docstring from ``_Conv``."""
+
+    ndim: ClassVar[int]
+    operator: ClassVar[str] = ""  # the name of the function of ``nn.functional``
+
+    def __init_subclass__(cls, ndim: int = 0, **kwargs: Any) -> None:
+        if ndim:
+            cls.ndim, cls.operator = ndim, filled(cls.operator, ndim)
+            cls.__doc__ = filled(cls.__doc__ or cls.__bases__[0].__doc__ or "", ndim)
+        super().__init_subclass__(**kwargs)

@@ -1,0 +1,1 @@
+"""Convolution, its gradients and its plan; deformable convolution."""

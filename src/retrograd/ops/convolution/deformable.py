@@ -1,0 +1,262 @@
+"""Deformable convolution: the network itself moves the taps of a window, to fractional positions too.
+
+    y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
+    p = o*stride + r*dilation - padding + offset[n, d, r, o]
+
+s reads x at p by bilinear interpolation, with zeros outside x; d is the deformable group of channel c. The columns
+m s(x, p) replace x at the taps of an ordinary convolution: gw = g columns^T, gcolumns = w^T g. With the weights of the
+corners q around p,
+
+    gx[q] = sum of gcolumns m weight[q]        gm = sum over c of gcolumns s
+    goffset = sum over c of gcolumns m sum over q of x[q] (derivative of weight[q] to p)
+
+At integer p, where s has a kink, its derivative is the one-sided one from above.
+
+Source: J. Dai et al., "Deformable Convolutional Networks", 2017, arXiv:1703.06211; X. Zhu et al., "Deformable ConvNets
+v2", 2018, arXiv:1811.11168 (the mask m).
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import lru_cache, reduce
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.grad_mode import is_grad_enabled
+from ...engine.tensor import Tensor, wrap
+from ...geometry import Window
+from ..dtype import require_same
+from ..index.gather import Gather, Scatter
+from ..index.indexing import GetItem, PadSlice
+from ..kernel_set import kernels
+from ..product.matmul import matmul, swap_last
+from ..shape.broadcasting import Sum
+from ..shape.join import stack
+from ..shape.shape import Reshape
+from .arguments import Call, Extent, Padding, as_bytes, check_operands, freeze, window_of
+from .convolution import _bias_grad
+
+__all__ = ["deform_conv2d"]
+
+Gradients = tuple[Tensor | None, ...]
+Shape = tuple[int, ...]
+
+
+class DeformConv(Function):
+    """y = bias + sum of w m s(x, p)
+
+    x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, w (Co, Ci//groups, *R) -> (N, Co, *O)
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, b: Tensor | None, window: Window
+    ) -> Tensor:
+        ctx.save_for_backward(x, offset, mask, w)
+        ctx.window = window
+        arrays = (None if tensor is None else tensor.array for tensor in (x, offset, mask, w, b))
+        return wrap(kernels.deform_conv(*arrays, window))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        """The fused gradients; the composed ones if they are recorded."""
+        x, offset, mask, w = ctx.saved_tensors
+        wanted, window = ctx.needs_input_grad, ctx.window
+        gb = _bias_grad(g) if wanted[4] else None
+        if is_grad_enabled():
+            return *deform_conv_grad(g, x, offset, mask, w, window, wanted[:4]), gb, None
+        m = None if mask is None else mask.array
+        found: list[Any] = [None] * 4
+        if any(wanted[:3]):
+            found[:3] = kernels.deform_conv_grad(g.array, x.array, offset.array, m, w.array, window, tuple(wanted[:3]))
+        if wanted[3]:
+            found[3] = kernels.deform_conv_weight_grad(x.array, offset.array, m, g.array, window)
+        return *(None if gradient is None else wrap(gradient) for gradient in found), gb, None
+
+
+def per_sample_deform_weight_grad(x: Tensor, offset: Tensor, mask: Tensor | None, g: Tensor, window: Window) -> Tensor:
+    """The gradient of each image to w: (N, Co, Ci//groups, *R); not differentiable."""
+    arrays = [None if tensor is None else tensor.array for tensor in (x, offset, mask, g)]
+    depth = x.array.shape[1] // window.groups
+    found = np.empty((len(x.array), g.array.shape[1], depth, *window.kernel), x.array.dtype)
+    for n in range(len(found)):
+        one = (None if array is None else array[n : n + 1] for array in arrays)
+        found[n] = kernels.deform_conv_weight_grad(*one, window)
+    return wrap(found)
+
+
+class _Corner(NamedTuple):
+    """One of the positions around the places of all taps, each (N, D, 1, R*O)."""
+
+    place: np.ndarray  # flat index into *I; prod(I), a zero, if outside
+    weight: Tensor
+    slopes: list[Tensor]  # derivatives of the weight along the axes
+
+
+def deform_conv_grad(
+    g: Tensor, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, window: Window, wanted: tuple[bool, ...]
+) -> Gradients:
+    """The gradients of ``DeformConv`` to x, offset, mask and w, composed of operators; the kernels must equal them."""
+    n, channels, outputs, taps = len(x.array), x.array.shape[1], prod(window.output), window.taps
+    deformable, groups = offset.array.shape[1] // (window.ndim * taps), window.groups
+    lead, last = (n, deformable, channels // deformable), prod(window.input)
+    corners = _corners(offset, deformable, window)
+    places = [np.broadcast_to(corner.place, (*lead, taps * outputs)) for corner in corners]
+    m = None if mask is None else Reshape.apply(mask, (n, deformable, 1, taps * outputs))
+
+    # (G, C*R, K) @ (N, G, K, O) -> (N, G, C*R, O), which is (N, D, Ci/D, R*O)
+    each, deep = len(w.array) // groups, channels // groups * taps
+    filters = Reshape.apply(w, (groups, each, deep))
+    upstream = Reshape.apply(g, (n, groups, each, outputs))
+    flowing = Reshape.apply(matmul(swap_last(filters), upstream), (*lead, taps * outputs))
+    gcolumns = flowing if m is None else flowing * m
+
+    padded = PadSlice.apply(Reshape.apply(x, (*lead, last)), (*lead, last + 1), (..., slice(0, last)))
+    values = [Gather.apply(padded, index, 3) for index in places]
+    gx = goffset = gmask = gw = None
+    if wanted[0]:
+        back = [
+            Scatter.apply(gcolumns * corner.weight, index, 3, (*lead, last + 1))
+            for corner, index in zip(corners, places, strict=True)
+        ]
+        gx = Reshape.apply(GetItem.apply(reduce(operator.add, back), (..., slice(0, last))), x.array.shape)
+    if wanted[1]:
+        slopes = [
+            reduce(operator.add, [c.slopes[axis] * value for c, value in zip(corners, values, strict=True)])
+            for axis in range(window.ndim)
+        ]
+        parts = [Reshape.apply(Sum.apply(gcolumns * s, (2,), False), (n, deformable, taps, outputs)) for s in slopes]
+        goffset = Reshape.apply(stack(parts, 3), offset.array.shape)
+    if wanted[2] or wanted[3]:
+        sampled = reduce(operator.add, [c.weight * value for c, value in zip(corners, values, strict=True)])
+        if mask is not None and wanted[2]:
+            gmask = Reshape.apply(Sum.apply(flowing * sampled, (2,), False), mask.array.shape)
+        if wanted[3]:
+            columns = Reshape.apply(sampled if m is None else sampled * m, (n, groups, deep, outputs))
+            # (N, G, K, O) @ (N, G, O, C*R) -> (N, G, K, C*R)
+            gw = Reshape.apply(Sum.apply(matmul(upstream, swap_last(columns)), (0,), False), w.array.shape)
+    return gx, goffset, gmask, gw
+
+
+def _corners(offset: Tensor, deformable: int, window: Window) -> list[_Corner]:
+    """The corners around p, their weights as functions of offset."""
+    n, taps, axes, outputs = len(offset.array), window.taps, window.ndim, prod(window.output)
+    apart = Reshape.apply(offset, (n, deformable, taps, axes, outputs))
+    flat = (n, deformable, 1, taps * outputs)
+    sides: list[Any] = []  # along each axis, below and above p: (position, weight, sign of its slope)
+    for axis, (regular, extent) in enumerate(zip(_regular(window), window.input, strict=True)):
+        own = GetItem.apply(apart, (..., axis, slice(None)))  # (N, D, R, O)
+        low = np.floor(np.clip(regular + own.array.astype(np.float64), -2, extent))
+        low = np.nan_to_num(low, nan=-2)
+        above = Reshape.apply(own + wrap((regular - low).astype(own.array.dtype)), flat)
+        i = low.astype(np.int64).reshape(flat)
+        sides.append([(i, 1 - above, -1.0), (i + 1, above, 1.0)])
+    corners = []
+    for chosen in product(*sides):
+        index, inside = np.zeros(flat, np.int64), np.ones(flat, np.bool_)
+        for (i, _, _), extent in zip(chosen, window.input, strict=True):
+            index, inside = index * extent + i, inside & (i >= 0) & (i < extent)
+        weights = [weight for _, weight, _ in chosen]
+        signs = enumerate(sign for _, _, sign in chosen)
+        slopes = [sign * reduce(operator.mul, weights[:axis] + weights[axis + 1 :]) for axis, sign in signs]
+        index = np.where(inside, index, prod(window.input))
+        corners.append(_Corner(index, reduce(operator.mul, weights), slopes))
+    return corners
+
+
+def _regular(window: Window) -> list[np.ndarray]:
+    """The positions of the taps without offsets, (R, O) along each axis."""
+    found = []
+    steps = zip(window.stride, window.dilation, window.padding, strict=True)
+    for o, r, (s, d, (low, _)) in zip(np.indices(window.output), np.indices(window.kernel), steps, strict=True):
+        found.append(o.reshape(1, -1) * s + r.reshape(-1, 1) * d - low)
+    return found
+
+
+def deform_conv2d(
+    input: Tensor,
+    offset: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    mask: Tensor | None = None,
+    *,
+    workspace: float | None = None,
+) -> Tensor:
+    """Convolution whose taps are moved by ``offset``, and weighted by ``mask`` (deformable convolution v1, v2).
+
+    y[n, k, o] = bias[k] + sum over c, r of weight[k, c, r] mask[n, d, r, o] x[n, c, p], interpolated bilinearly at
+    p = o*stride + r*dilation - padding + offset[n, d, r, :, o], with zeros outside x.
+
+    input (N, Ci, H, W), offset (N, 2*D*R, *O), weight (Co, Ci/groups, RH, RW), bias (Co,), mask (N, D*R, *O) or None
+    (ones) -> (N, Co, *O); or input, offset and mask without their batch axis. R = RH*RW taps,
+    O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
+
+    The shapes imply the groups and the deformable groups D, of Ci/D neighbouring channels with offsets of their own.
+    The channels of offset are (D, R, 2): for every tap, rows down and columns to the right.
+
+    padding: an int, one per axis, a pair (low, high) per axis, or a word ("valid", "same", ...), see ``conv2d``.
+    workspace: MB (of 1024*1024 bytes) for the columns; None: as many as stay in the cache. At least those of one output
+        are held (textbook kernels: always one tap of one image). The result does not depend on it.
+
+    Raises:
+        TypeError: an operand is not a floating-point Tensor, or their types differ; a size is not an integer.
+        ValueError: the shapes do not fit each other or the window; an option is out of range.
+
+    Source: ``torchvision.ops.deform_conv2d``; asymmetric padding, words, workspace and input without batch are ours.
+    """
+    name = "deform_conv2d"
+    xs, bs = check_operands(name, input, weight, bias)
+    require_same(name, "input", input, "offset", offset)
+    if mask is not None:
+        require_same(name, "input", input, "mask", mask)
+    window = _plan(
+        name, xs, offset.array.shape, None if mask is None else mask.array.shape, weight.array.shape, bs,
+        *(freeze(option) for option in (stride, padding, dilation)),
+        None if workspace is None else as_bytes(name, workspace),
+    )  # fmt: skip
+    if len(xs) == 4:
+        return DeformConv.apply(input, offset, mask, weight, bias, window)
+    x, places, m = (None if t is None else Reshape.apply(t, (1, *t.array.shape)) for t in (input, offset, mask))
+    y = DeformConv.apply(x, places, m, weight, bias, window)
+    return Reshape.apply(y, y.array.shape[1:])
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    name: str, xs: Shape, offsets: Shape, masks: Shape | None, ws: Shape, bs: Shape | None, stride: Extent,
+    padding: Padding, dilation: Extent, workspace: int | None,
+) -> Window:  # fmt: skip
+    """The window of a checked deformable convolution."""
+    groups = 1
+    if len(ws) == 4 and len(xs) in (3, 4):  # else refused below
+        channels = xs[-3]
+        if not ws[1] or not channels or channels % ws[1]:
+            raise ValueError(
+                f"{name}: input has {channels} channels, which must be a multiple (one time for each group) of the "
+                f"{ws[1]} that weight expects; input.shape={xs}, weight.shape={ws}"
+            )
+        groups = channels // ws[1]
+    window, _ = window_of(Call(name, 2, stride, padding, dilation, groups, workspace=workspace), xs, ws, bs)
+    lead, taps = xs[:-3], window.taps
+    given = offsets[-3] if len(offsets) == len(xs) else 0
+    deformable = given // (2 * taps)
+    if offsets != (*lead, 2 * deformable * taps, *window.output) or not deformable or channels % deformable:
+        axes = ", ".join(map(str, (*lead, f"2*D*{taps}", *window.output)))
+        raise ValueError(
+            f"{name}: offset.shape={offsets} must be ({axes}): rows and columns for each of the {taps} taps and of D "
+            f"deformable groups, where D divides the {channels} channels of input; input.shape={xs}, weight.shape={ws}"
+        )
+    if masks is not None and masks != (*lead, deformable * taps, *window.output):
+        raise ValueError(
+            f"{name}: mask.shape={masks} must be {(*lead, deformable * taps, *window.output)}: one number for each of "
+            f"the {taps} taps and {deformable} deformable groups of offset; offset.shape={offsets}"
+        )
+    return window

@@ -1,0 +1,206 @@
+"""How convolutions are computed: the algorithm that runs, its cost, and a setting that excludes transforms.
+
+The compiled kernels choose by a cost model of the shapes alone, see kernels/convolution/algorithm.py. Direct algorithms
+sum products. Winograd's F(4x4, 3x3) transforms tiles of input and weights: up to four times fewer multiplications, and
+errors of about 1e-6 of the result's root mean square in float32, a few times those of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ...engine.grad_mode import thread
+from ...geometry import Window, as_tuple
+from ..dtype import as_flag
+from ..kernel_set import ALGORITHMS, kernel_setting
+from .arguments import Extent, Padding, freeze, frozen, window_of
+from .mxnet import paddings
+
+__all__ = ["conv_plan", "exact_convolution"]
+
+_HEADINGS = "pass", "algorithm", "multiplications", "temporary bytes", "cost by the model"
+_TAPS = "taps"  # the plain algorithm of the textbook set
+
+
+class exact_convolution:  # noqa: N801  a function to its callers, a class so that "with" can restore
+    """Compute the calling thread's convolutions without transforms from now on; in a ``with``, until it ends.
+
+    This holds where algorithm is "auto", for the backward passes of any order, and for a checkpoint's second run. The
+    bits are those of algorithm="direct".
+
+    A transform rounds more than a sum of products, and mixes whole tiles: an inf, a NaN or an overflow spreads to all
+    4x4 outputs of a tile, and next to a channel 1e7 times larger a small one is lost. Without transforms, every output
+    depends on its window alone.
+
+    exact: False allows transforms again.
+
+    Raises:
+        TypeError: ``exact`` is not a bool.
+
+    >>> import retrograd as rg
+    >>> x, w = rg.ones((1, 64, 8, 8)), rg.ones((64, 64, 3, 3))
+    >>> with rg.exact_convolution():
+    ...     float(rg.nn.functional.conv2d(x, w)[0, 0, 0, 0])
+    576.0
+    """
+
+    def __init__(self, exact: bool = True) -> None:
+        if not isinstance(exact, bool):
+            raise TypeError(f"exact_convolution: exact is {exact!r}, expected True or False")
+        self._algorithm, self._before = "exact" if exact else "auto", thread.mode.algorithm
+        thread.mode.algorithm = self._algorithm
+
+    def __enter__(self) -> exact_convolution:
+        thread.mode.algorithm = self._algorithm
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        thread.mode.algorithm = self._before
+
+
+@dataclass(frozen=True, slots=True)
+class ConvPass:
+    """How one pass of a convolution is computed.
+
+    algorithm: "direct", "depthwise", "pointwise", "winograd", or a name of the textbook set
+    form: of the direct algorithm for few channels: "narrow", "planar" or "fold"; of "pointwise": "line" where all
+        positions are one long line; otherwise empty
+    multiplications: without those of transforms
+    memory: most bytes of temporary arrays, without tables of a few kilobytes; None if unknown
+    costs: (algorithm, cost) of all that can compute it, in multiply-adds of whole vectors
+    """
+
+    algorithm: str
+    form: str
+    multiplications: int
+    memory: int | None
+    costs: tuple[tuple[str, float], ...]
+
+    def _cells(self, name: str) -> tuple[str, ...]:
+        algorithm = f"{self.algorithm} ({self.form})" if self.form else self.algorithm
+        memory = "-" if self.memory is None else f"{self.memory:,}"
+        costs = ", ".join(f"{name} {cost:,.0f}" for name, cost in self.costs) or "-"
+        return name, algorithm, f"{self.multiplications:,}", memory, costs
+
+
+@dataclass(frozen=True, slots=True)
+class ConvPlan:
+    """How a convolution or a transposed one is computed; str() of it is a table.
+
+    title: the arguments and the kernel set
+    output: the forward pass; input_gradient, weight_gradient: the backward
+    window: all sizes, see ``geometry.Window``; of a transposed convolution, that of which it is the input gradient
+    """
+
+    title: str
+    output: ConvPass
+    input_gradient: ConvPass
+    weight_gradient: ConvPass
+    window: Window
+
+    def __str__(self) -> str:
+        names = {"output": self.output, "input gradient": self.input_gradient, "weight gradient": self.weight_gradient}
+        rows = [_HEADINGS, *(found._cells(name) for name, found in names.items())]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        for at, column in enumerate(columns):
+            width = max(map(len, column))
+            columns[at] = [cell.rjust(width) if at in (2, 3) else cell.ljust(width) for cell in column]
+        return "\n".join([self.title, *("  ".join(row).rstrip() for row in zip(*columns, strict=True))])
+
+
+def conv_plan(
+    input_shape: Sequence[int],
+    weight_shape: Sequence[int],
+    stride: Extent = 1,
+    padding: Padding = 0,
+    dilation: Extent = 1,
+    groups: int = 1,
+    *,
+    transposed: bool = False,
+    output_padding: Extent = 0,
+    padding_mode: str = "zeros",
+    output_size: Sequence[int] | None = None,
+    adj: Extent | None = None,
+    target_shape: Extent | None = None,
+    algorithm: str = "auto",
+    workspace: float | None = None,
+    dtype: Any = "float32",
+) -> ConvPlan:
+    """How a convolution of these shapes and its gradients would be computed now; nothing is computed.
+
+    The arguments are those of ``conv1d`` to ``conv3d``, or with transposed=True of ``conv_transpose1d`` to ``3d``;
+    weight_shape decides the number of axes. The choice depends on them, on the kernel set, on ``exact_convolution`` and
+    on the CPU's vector width, never on values.
+
+    input_shape: (N, Ci, *I) or (Ci, *I)
+    weight_shape: (Co, Ci/groups, *R), transposed (Ci, Co/groups, *R)
+
+    Raises:
+        TypeError: an argument is not an integer where it must be; dtype is neither float32 nor float64.
+        ValueError: the convolution would refuse the arguments; weight_shape does not have 3 to 5 axes.
+    """
+    ws = as_tuple(freeze(weight_shape), len(weight_shape), "conv_plan: weight_shape", 0)
+    xs = as_tuple(freeze(input_shape), len(input_shape), "conv_plan: input_shape", 0)
+    ndim = len(ws) - 2
+    if not 1 <= ndim <= 3:
+        raise ValueError(f"conv_plan: weight_shape={ws} needs 3 to 5 axes: two of channels, 1 to 3 of taps")
+    kind = np.dtype(dtype)
+    if kind.char not in "fd":
+        raise TypeError(f"conv_plan: dtype={dtype!r} must be float32 or float64")
+    name = "conv_transpose" if as_flag("conv_plan", "transposed", transposed) else "conv"
+    named = f"conv_plan: {name}{ndim}d"
+    if transposed:
+        padding, output_padding = paddings(
+            named, ndim, xs, ws, stride, padding, output_padding, dilation, output_size, adj, target_shape
+        )
+    else:
+        transposed_only = {
+            "output_padding": output_padding, "output_size": output_size, "adj": adj, "target_shape": target_shape
+        }  # fmt: skip
+        for label, value in transposed_only.items():
+            if value is not None and value != 0:
+                raise ValueError(f"conv_plan: {label}={value!r} is of transposed convolutions; transposed=True")
+    options = stride, padding, dilation, groups, transposed, output_padding, algorithm, workspace, padding_mode
+    call = frozen(named, ndim, *options, output_size)
+    window, _ = window_of(call, xs, ws, None)
+    batch = xs[0] if len(xs) == ndim + 2 else 1
+    found = _passes(window, batch, ws[1] * window.groups, ws[0], kind.char)
+    first, second = ("conv_input_grad", "conv") if transposed else ("conv", "conv_input_grad")
+    settings = f"{kind.name}, algorithm={call.algorithm!r}, {kernel_setting()[0]} kernels"
+    title = f"{name}{ndim}d, input {xs}, weight {ws}, {settings}"
+    return ConvPlan(title, found[first], found[second], found["conv_weight_grad"], window)
+
+
+def _passes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> dict[str, ConvPass]:
+    """The passes by the names of their kernels."""
+    active, chosen = kernel_setting()
+    if window.algorithm in ALGORITHMS:
+        chosen = window.algorithm
+    if active == "compiled" and chosen == "auto":
+        from ...kernels.convolution import algorithm
+
+        shape = window, batch, inputs, outputs, dtype
+        return {
+            job: ConvPass(*found, tuple(algorithm.costs(*shape, job).items()))
+            for job, found in algorithm.passages(*shape).items()
+        }
+    from ...textbook import algorithms
+
+    if chosen == "auto" and window.workspace is not None:
+        chosen = "pytorch"  # the plain algorithm has no workspace limit
+    names = "conv", "conv_input_grad", "conv_weight_grad"
+    if chosen == "auto":
+        count = batch * inputs // window.groups * outputs * window.taps * int(np.prod(window.output, dtype=int))
+        return dict.fromkeys(names, ConvPass(_TAPS, "", count, None, ()))
+    cost = algorithms.cost(chosen, window, batch, (inputs, outputs), dtype)
+    return {
+        name: ConvPass(chosen, "", costs.multiplications, costs.memory, ())
+        for name, costs in ((name, getattr(cost, name)) for name in names)
+    }

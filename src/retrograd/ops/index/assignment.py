@@ -1,0 +1,70 @@
+"""``x[index] = value``, and the in-place forms of the operators of indices and masks.
+
+``engine.inplace.modify`` updates the graph: overwritten elements get gradient 0, ``value`` gets that of its elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...engine.inplace import Replaced, modify
+from ...engine.tensor import Tensor
+from ..inplace import in_place
+from ..shape import diagonal
+from ..shape.broadcasting import expand
+from . import gather, indexing, selection
+from .indexing import GetItem, Put, fitting, places_of, put
+
+
+def setitem(input: Tensor, index: Any, value: Any) -> None:
+    """``input[index] = value``: a number, or a Tensor that is broadcast to ``input[index]``; any index of ``getitem``.
+
+    A tensor of another type is refused unless it is 0-d. If an index repeats, the last value counts.
+
+    Raises:
+        TypeError: a part of the index is not an index, or ``value`` is neither of these.
+        IndexError: an index is out of range.
+        ValueError: ``value`` does not broadcast to ``input[index]``.
+        RuntimeError: as ``engine.modify``.
+    """
+    places = places_of("setitem", input.array.shape, index)
+    new = fitting("setitem", input, places, value)
+    if not places.axes:
+        view = GetItem.apply(input, places.basic)
+        shape = view.array.shape
+        modify(
+            view,
+            "[]=",
+            lambda old: Replaced.apply(old, expand(new, shape)),
+            (new,),
+            lambda array: array.__setitem__(..., new.array),
+        )
+        return
+    modify(
+        input,
+        "[]=",
+        lambda old: Put.apply(old, new, places, False),
+        (new,),
+        lambda array: put(array, places, new.array, False),
+    )
+
+
+METHODS: dict[str, Any] = {
+    "__setitem__": setitem,
+    **{
+        f"{function.__name__}_": in_place(function)
+        for function in (
+            diagonal.tril,
+            diagonal.triu,
+            gather.scatter,
+            gather.scatter_add,
+            gather.scatter_reduce,
+            indexing.index_put,
+            selection.index_add,
+            selection.index_copy,
+            selection.index_fill,
+            selection.masked_fill,
+            selection.masked_scatter,
+        )
+    },
+}

@@ -1,0 +1,257 @@
+"""Rows of a matrix by index, and sums of such rows; the gradients of repeated rows add up."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ...engine.changes import mark
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, require_float, require_int64, require_same, require_tensor
+from ..kernel_set import kernels
+from ..private import private
+from ..shape.shape import TOO_LONG, reshape
+from .gather import Gather
+from .indexing import in_range
+from .sparse import Matrix, SparseProduct
+
+__all__ = ["embedding", "embedding_bag", "one_hot"]
+
+
+class Embedding(Function):
+    """The rows ``matrix.indices`` of w; the gradient is that of a product with ``weighted``, which may have weights."""
+
+    @staticmethod
+    def forward(ctx: Any, w: Tensor, matrix: Matrix, weighted: Matrix) -> Tensor:
+        ctx.weighted = weighted
+        return wrap(kernels.lines(w.array, matrix.indices, 0))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return SparseProduct.apply(g, ctx.weighted.transposed, 0), None, None
+
+
+class BagMax(Function):
+    """The largest element of each column among the rows of each bag; 0 for an empty bag."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, starts: np.ndarray) -> Tensor:
+        x = rows.array
+        bags, columns = starts.size - 1, x.shape[1]
+        places = np.full((bags, columns), -1)
+        for b in range(bags):
+            if starts[b] < starts[b + 1]:
+                places[b] = starts[b] + x[starts[b] : starts[b + 1]].argmax(0)
+        ctx.save_for_backward(places)
+        ctx.input_shape = x.shape
+        y = np.take_along_axis(x, np.maximum(places, 0), 0) if x.size else np.zeros(places.shape, x.dtype)
+        return wrap(np.where(places >= 0, y, 0).astype(x.dtype, copy=False))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (places,) = ctx.saved_tensors
+        return _BagMaxGrad.apply(g, places, ctx.input_shape), None
+
+
+class _BagMaxGrad(Function):
+    """Zeros with g where BagMax found the maxima: its transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, places: np.ndarray, shape: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(places)
+        y = np.zeros(shape, g.array.dtype)
+        bag, column = (places >= 0).nonzero()
+        y[places[bag, column], column] = g.array[bag, column]
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (places,) = ctx.saved_tensors
+        kept = wrap((places >= 0).astype(v.array.dtype))
+        return Gather.apply(v, np.maximum(places, 0), 0) * kept, None, None
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """y[..., :] = weight[input[...], :]; input int64 of any shape, weight (V, D) -> y (*input.shape, D)
+
+    padding_idx: this row gets no gradient
+    max_norm: used rows with a larger ``norm_type``-norm are first scaled down to it, in the memory of ``weight``
+    scale_grad_by_freq: the gradient of a row is divided by the number of its uses
+
+    Raises:
+        TypeError: input does not hold int64, or ``max_norm`` is given and weight does not hold floating-point numbers.
+        IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
+        ValueError: weight is not a matrix, or ``sparse``, which is not supported, is True.
+    """
+    indices, padding = _checked("embedding", input, weight, padding_idx, sparse, scale_grad_by_freq)
+    if weight.array.dtype.kind != "f" and max_norm is None:
+        return wrap(weight.array[indices])
+    require_float("embedding", weight, "weight")
+    if max_norm is not None:
+        _renormalize(weight, indices, max_norm, norm_type)
+    rows = weight.array.shape[0]
+    matrix = Matrix(indices.reshape(-1), rows)
+    weighted = matrix
+    if padding is not None or scale_grad_by_freq:
+        factors = np.ones(indices.size)
+        if scale_grad_by_freq:
+            factors /= np.bincount(matrix.indices, minlength=rows)[matrix.indices]
+        if padding is not None:
+            factors[matrix.indices == padding] = 0
+        weighted = Matrix(matrix.indices, rows, None, factors)
+    return reshape(Embedding.apply(weight, matrix, weighted), *indices.shape, weight.array.shape[1])
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or maxima over bags of rows of ``weight`` (V, D) -> (bags, D); 0 for an empty bag.
+
+    input: int64 (bags, K), or (K,) with ``offsets`` (bags,), the start of each bag
+    include_last_offset: ``offsets`` also holds the end of the last bag
+    per_sample_weights: a factor for each entry, in input's shape, for sums
+    padding_idx: entries with this index are left out; for the other options see ``embedding``
+
+    Raises:
+        TypeError: input or offsets does not hold int64, or the floating-point types differ.
+        IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
+        ValueError: the shapes or offsets do not fit, the mode is unknown, an option does not exist for it, or
+            ``sparse``, which is not supported, is True.
+    """
+    require_float("embedding_bag", weight, "weight")
+    indices, padding = _checked("embedding_bag", input, weight, padding_idx, sparse, scale_grad_by_freq)
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f'embedding_bag: mode={mode!r} must be "sum", "mean" or "max"')
+    last = as_flag("embedding_bag", "include_last_offset", include_last_offset)
+    starts = _starts(indices, offsets, last)
+    if scale_grad_by_freq and mode == "max":
+        raise ValueError("embedding_bag: scale_grad_by_freq=True does not exist for mode='max'")
+    if per_sample_weights is not None:
+        require_same("embedding_bag", "weight", weight, "per_sample_weights", per_sample_weights)
+        if mode != "sum" or per_sample_weights.array.shape != indices.shape:
+            raise ValueError(
+                f"embedding_bag: per_sample_weights is for mode='sum' and has input's shape {indices.shape}; got "
+                f"mode={mode!r}, per_sample_weights.shape={per_sample_weights.array.shape}"
+            )
+    flat = indices.reshape(-1)
+    if max_norm is not None:
+        _renormalize(weight, flat, max_norm, norm_type)
+    factors = None if per_sample_weights is None else reshape(per_sample_weights, flat.size)
+    if padding is not None and (flat == padding).any():
+        kept = np.flatnonzero(flat != padding)
+        starts = np.searchsorted(kept, starts)
+        flat = flat[kept]
+        factors = None if factors is None else SparseProduct.apply(factors, Matrix(kept, factors.array.size), 0)
+    rows, count = weight.array.shape[0], np.diff(starts)
+    if mode == "max":
+        return BagMax.apply(SparseProduct.apply(weight, Matrix(flat, rows), 0), starts)
+    shares = np.repeat(1.0 / np.maximum(count, 1), count) if mode == "mean" else np.ones(flat.size)
+    if factors is None and not scale_grad_by_freq:
+        return SparseProduct.apply(weight, Matrix(flat, rows, starts, shares), 0)
+    matrix = Matrix(flat, rows)
+    frequency = np.bincount(flat, minlength=rows)[flat] if scale_grad_by_freq else np.ones(flat.size)
+    picked = Embedding.apply(weight, matrix, Matrix(flat, rows, None, 1.0 / frequency))
+    if factors is not None:
+        picked = picked * reshape(factors, flat.size, 1)
+    return SparseProduct.apply(picked, Matrix(np.arange(flat.size), flat.size, starts, shares), 0)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """y[..., c] = 1 where tensor[...] = c, else 0; int64 (*tensor.shape, num_classes), by default the largest + 1.
+
+    Raises:
+        TypeError: ``tensor`` does not hold int64.
+        ValueError: a class is negative or not below ``num_classes``, an empty tensor comes without ``num_classes``, or
+            this is too large for any memory.
+    """
+    require_int64("one_hot", tensor, "tensor")
+    classes = tensor.array
+    if num_classes == -1:
+        if not classes.size:
+            raise ValueError("one_hot: an empty tensor does not say how many classes there are; give num_classes")
+        num_classes = int(classes.max()) + 1
+    if num_classes < 1 or (classes.size and (classes.min() < 0 or classes.max() >= num_classes)):
+        low, high = (int(classes.min()), int(classes.max())) if classes.size else (0, 0)
+        raise ValueError(
+            f"one_hot: num_classes={num_classes} must be at least 1 and above all classes, which are {low} to {high} "
+            f"and must not be negative"
+        )
+    if num_classes >= TOO_LONG:
+        raise ValueError(f"one_hot: num_classes={num_classes} is too large for any memory")
+    return wrap((classes[..., np.newaxis] == np.arange(num_classes)).astype(np.int64))
+
+
+def _checked(
+    name: str, input: Any, weight: Any, padding_idx: int | None, sparse: bool, by_frequency: bool
+) -> tuple[np.ndarray, int | None]:
+    """The indices, and the row that gets no gradient, counted from the front."""
+    require_tensor(name, weight, "weight")
+    as_flag(name, "scale_grad_by_freq", by_frequency)
+    if as_flag(name, "sparse", sparse):
+        raise ValueError(f"{name}: sparse=True is not supported; leave it out, the gradient is dense")
+    require_int64(name, input)
+    if weight.array.ndim != 2:
+        raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs (V, D)")
+    rows = weight.array.shape[0]
+    if padding_idx is not None:
+        if not -rows <= operator.index(padding_idx) < rows:
+            raise IndexError(f"{name}: padding_idx={padding_idx} is out of range; weight has {rows} rows")
+        padding_idx = padding_idx % rows
+    return in_range(name, "input", input.array, rows, f"weight.shape={weight.array.shape}", negative=False), padding_idx
+
+
+def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> np.ndarray:
+    """The start of each bag, and the end of the last one."""
+    if indices.ndim == 2:
+        if offsets is not None:
+            raise ValueError("embedding_bag: offsets are for an input (K,); each row of an input (bags, K) is a bag")
+        return np.arange(indices.shape[0] + 1) * indices.shape[1]
+    if indices.ndim != 1 or offsets is None:
+        raise ValueError(f"embedding_bag: input.shape={indices.shape} must be (bags, K), or (K,) together with offsets")
+    require_int64("embedding_bag", offsets, "offsets")
+    starts = private(offsets.array) if include_last else np.append(offsets.array, indices.size)
+    if (
+        offsets.array.ndim != 1
+        or not starts.size
+        or starts[0] != 0
+        or starts[-1] > indices.size
+        or (starts[1:] < starts[:-1]).any()
+    ):
+        raise ValueError(
+            f"embedding_bag: offsets={offsets.array.tolist()} must be a vector that begins with 0 and grows to at "
+            f"most the {indices.size} entries of input"
+        )
+    return starts
+
+
+def _renormalize(weight: Tensor, indices: np.ndarray, max_norm: float, norm_type: float) -> None:
+    """Scale used rows down to ``max_norm``, in place and not recorded."""
+    used = np.unique(indices)
+    rows = weight.array[used]
+    norms = np.linalg.norm(rows, norm_type, axis=1)
+    large = norms > max_norm
+    if not large.any():
+        return
+    mark((weight.array,), "embedding: max_norm")
+    weight.array[used[large]] = rows[large] * (max_norm / (norms[large] + 1e-7))[:, np.newaxis].astype(rows.dtype)

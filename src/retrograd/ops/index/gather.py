@@ -1,0 +1,301 @@
+"""gather, and scatter in all its forms: elements read from, and written to, an index in every line along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_element, as_flag, is_number, kind_of, require_int64, require_tensor
+from ..shape.shape import axis, of_line, reshape
+from .indexing import GetItem, Places, Put, in_range
+
+__all__ = ["gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim"]
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+class Gather(Function):
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; the other extents may be smaller than x's."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
+        ctx.save_for_backward(indices)
+        ctx.axis, ctx.input_shape = axis, x.array.shape
+        return wrap(np.take_along_axis(_corner(x.array, indices.shape, axis), indices, axis))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        return Scatter.apply(g, indices, ctx.axis, ctx.input_shape), None, None
+
+
+class Scatter(Function):
+    """Zeros of ``shape`` with g added at the indices: the transpose of Gather."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(indices)
+        ctx.axis = axis
+        y = np.zeros(shape, g.array.dtype)
+        if indices.shape[axis] == 1:  # no index repeats
+            np.put_along_axis(_corner(y, indices.shape, axis), indices, g.array, axis)
+        else:
+            np.add.at(y, along(indices, axis), g.array)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        return Gather.apply(v, indices, ctx.axis), None, None, None
+
+
+_LIMITS = np.iinfo(np.int64)
+# for each kind of number the neutral elements of (min, max)
+_LOWEST: dict[str, tuple[Any, Any]] = {
+    "f": (np.inf, -np.inf), "i": (_LIMITS.max, _LIMITS.min), "b": (True, False)
+}  # fmt: skip
+
+
+class Extreme(Function):
+    """The largest (sign 1) or smallest (-1) of x and the elements of src scattered there; ties share the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, src: Tensor, indices: np.ndarray, axis: int, sign: int, include: bool) -> Tensor:
+        y = x.array.copy(order="K")
+        places = along(indices, axis)
+        if not include:
+            y[places] = _LOWEST[y.dtype.kind][sign > 0]
+        with np.errstate(invalid="ignore"):  # NaN wins
+            (np.maximum if sign > 0 else np.minimum).at(y, places, src.array)
+        touched = np.zeros(y.shape, np.bool_)
+        touched[places] = True
+        from_x = (y == x.array) & ~touched if not include else y == x.array
+        from_src = src.array == y[places]
+        if y.dtype.kind == "f":  # the gradient of NaN goes to NaN
+            from_x |= np.isnan(y) & np.isnan(x.array) if include else np.isnan(y) & ~touched
+            from_src |= np.isnan(src.array)
+        count = from_x.astype(x.array.dtype)
+        np.add.at(count, places, from_src.astype(count.dtype))
+        ctx.save_for_backward(from_x, from_src, np.maximum(count, 1), indices)
+        ctx.axis = axis
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        from_x, from_src, count, indices = ctx.saved_tensors
+        share = g / wrap(count)
+        gx = share * wrap(from_x.astype(count.dtype)) if ctx.needs_input_grad[0] else None
+        gs = None
+        if ctx.needs_input_grad[1]:
+            gs = Gather.apply(share, indices, ctx.axis) * wrap(from_src.astype(count.dtype))
+        return gx, gs, None, None, None, None
+
+
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """y[i, j, k] = input[i, index[i, j, k], k] for ``dim`` = 1, and likewise for other axes; y has index's shape.
+
+    index: int64, with as many axes as input, and no longer than input in axes other than ``dim``.
+
+    Raises:
+        TypeError: ``index`` is not an int64 Tensor.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shape of ``index`` does not fit, or ``sparse_grad``, which is not supported, is True.
+    """
+    require_tensor("gather", input)
+    if sparse_grad is not False and as_flag("gather", "sparse_grad", sparse_grad):
+        raise ValueError("gather: sparse_grad=True is not supported; leave it out")
+    indices, position = _checked("gather", input, dim, index)
+    y = Gather.apply(_line(input), indices, position)
+    return reshape(y, index.array.shape)
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """``gather`` with its other axes broadcast; without ``dim``, of the flattened tensors.
+
+    With ``dim``, negative indices count from the end.
+
+    Raises:
+        TypeError: ``indices`` is not an int64 Tensor.
+        IndexError: input has no such axis, or an index is not in [-extent, extent).
+        ValueError: the shapes do not fit.
+    """
+    require_tensor("take_along_dim", input)
+    if dim is None:
+        return gather(input.ravel(), 0, indices.ravel())
+    position = axis("take_along_dim", "dim", dim, input.array.ndim)
+    require_int64("take_along_dim", indices, "indices")
+    sx, si = input.array.shape, indices.array.shape
+    if len(sx) != len(si) or any(
+        a != position and m != n and 1 not in (m, n) for a, (m, n) in enumerate(zip(sx, si, strict=True))
+    ):
+        raise ValueError(
+            f"take_along_dim: indices.shape={si} and input.shape={sx} must be equal or 1 in all axes but dim={dim}"
+        )
+    full = [max(m, n) if 0 not in (m, n) else 0 for m, n in zip(sx, si, strict=True)]
+    x = input.expand([sx[a] if a == position else n for a, n in enumerate(full)])
+    places = indices.array
+    if (places < 0).any():
+        places = np.where(places < 0, places + sx[position], places)
+    wide = np.broadcast_to(places, [si[a] if a == position else n for a, n in enumerate(full)])
+    return gather(x, position, wrap(wide))
+
+
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None = None) -> Tensor:
+    """A copy of input with y[i, index[i, j, k], k] = src[i, j, k] for ``dim`` = 1, and likewise for other axes.
+
+    index: int64, with as many axes as input, no longer than src, and no longer than input in axes other than ``dim``
+    src: a Tensor of input's type, or a number. If an index repeats, the last value counts, and it alone has a gradient
+    reduce: "add" or "multiply": combine with the element there instead of replacing it
+
+    Raises:
+        TypeError: ``index`` is not an int64 Tensor, or ``src`` is not of input's type.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shapes do not fit, or ``reduce`` is neither.
+    """
+    require_tensor("scatter", input)
+    if reduce not in (None, "add", "multiply"):
+        raise ValueError(f'scatter: reduce={reduce!r} must be "add" or "multiply"; scatter_reduce has more')
+    if not input.array.ndim:
+        return of_line(scatter, input, dim, index, src, reduce=reduce)
+    indices, position = _checked("scatter", input, dim, index)
+    values = _source("scatter", input, indices, src)
+    if reduce == "multiply":
+        return _product(input, values, indices, position)
+    return _put(input, values, indices, position, reduce == "add")
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """A copy of input with y[i, index[i, j, k], k] += src[i, j, k] for ``dim`` = 1; see ``scatter``.
+
+    Raises:
+        TypeError: ``index`` is not an int64 Tensor, or ``src`` is not of input's type.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shapes do not fit.
+    """
+    require_tensor("scatter_add", input)
+    if not input.array.ndim:
+        return of_line(scatter_add, input, dim, index, src)
+    indices, position = _checked("scatter_add", input, dim, index)
+    return _put(input, _source("scatter_add", input, indices, src), indices, position, True)
+
+
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """A copy of input with its elements reduced together with the values that ``src`` has for them; see ``scatter``.
+
+    reduce: "sum", "prod", "mean", "amax" or "amin"; ties share the gradient
+    include_self: whether input's element takes part; if not, it remains only where ``src`` has no value
+
+    Raises:
+        TypeError: ``index`` is not an int64 Tensor, or ``src`` is not of input's type.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shapes do not fit, or ``reduce`` is none of these.
+    """
+    require_tensor("scatter_reduce", input)
+    include_self = as_flag("scatter_reduce", "include_self", include_self)
+    if reduce not in _REDUCTIONS:
+        raise ValueError(f"scatter_reduce: reduce={reduce!r} must be one of {', '.join(_REDUCTIONS)}")
+    if not input.array.ndim:
+        return of_line(scatter_reduce, input, dim, index, src, reduce, include_self=include_self)
+    indices, position = _checked("scatter_reduce", input, dim, index)
+    values = _source("scatter_reduce", input, indices, src)
+    if reduce in ("amax", "amin"):
+        return Extreme.apply(input, values, indices, position, 1 if reduce == "amax" else -1, include_self)
+    places = along(indices, position)
+    if not include_self:
+        neutral = np.asarray(1 if reduce == "prod" else 0, input.array.dtype)
+        input = Put.apply(input, wrap(neutral), _places(indices, position), False)
+    if reduce == "prod":
+        return _product(input, values, indices, position)
+    y = _put(input, values, indices, position, True)
+    if reduce == "sum":
+        return y
+    count = np.zeros(input.array.shape, np.int64)
+    np.add.at(count, places, 1)
+    count = count + 1 if include_self else np.maximum(count, 1)
+    if input.array.dtype.kind != "f":
+        return wrap(y.array // count)
+    return y / wrap(count.astype(y.array.dtype))
+
+
+def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumulate: bool) -> Tensor:
+    return Put.apply(x, values, _places(indices, position), accumulate)
+
+
+def _product(x: Tensor, values: Tensor, indices: np.ndarray, position: int) -> Tensor:
+    """x times all values for an index: the first values of all indices in one step, then the second ones, ..."""
+    flat = np.ravel_multi_index(along(indices, position), x.array.shape).ravel() if indices.size else indices.ravel()
+    order = np.argsort(flat, kind="stable")
+    ordered = flat[order]
+    first = np.searchsorted(ordered, ordered)
+    turn = np.empty(flat.size, np.int64)
+    turn[order] = np.arange(flat.size) - first
+    ones = wrap(np.ones(x.array.size, x.array.dtype))
+    single, y = values.reshape(values.array.size), x
+    for k in range(int(turn.max(initial=-1)) + 1):
+        chosen = np.flatnonzero(turn == k)
+        factor = Put.apply(ones, single[wrap(chosen)], Places(None, (0,), (flat[chosen],)), False)
+        y = y * factor.reshape(x.array.shape)
+    return y if y is not x else x.clone()
+
+
+def along(indices: np.ndarray, position: int) -> tuple[np.ndarray, ...]:
+    """``indices`` along an axis as an index for NumPy."""
+    shape = indices.shape
+    return tuple(
+        indices if a == position else np.arange(n).reshape((n,) + (1,) * (len(shape) - a - 1))
+        for a, n in enumerate(shape)
+    )
+
+
+def _places(indices: np.ndarray, position: int) -> Places:
+    arrays = np.broadcast_arrays(*along(indices, position))
+    return Places(None, tuple(range(indices.ndim)), tuple(map(np.ascontiguousarray, arrays)))
+
+
+def _corner(x: np.ndarray, shape: tuple[int, ...], position: int) -> np.ndarray:
+    """x cropped to ``shape`` in all axes but one: a view."""
+    return x[tuple(slice(None) if a == position else slice(n) for a, n in enumerate(shape))]
+
+
+def _line(x: Tensor) -> Tensor:
+    """x, if 0-d as a line of one element."""
+    return x if x.array.ndim else reshape(x, 1)
+
+
+def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, int]:
+    """The indices and the axis, counted from the front; 0-d tensors count as lines of one element."""
+    require_int64(name, index, "index")
+    sx, si = x.array.shape or (1,), index.array.shape or (1,)
+    position = axis(name, "dim", dim, len(sx))
+    if index.array.size == 0 and len(si) != len(sx):
+        si = (0,) * len(sx)
+    if len(si) != len(sx) or any(n > m and a != position for a, (m, n) in enumerate(zip(sx, si, strict=True))):
+        raise ValueError(
+            f"{name}: index.shape={index.array.shape} must have as many axes as input.shape={x.array.shape} and be no "
+            f"longer, except in dim={dim}"
+        )
+    where = f"axis dim={dim} of input.shape={x.array.shape}"
+    indices = in_range(name, "index", index.array, sx[position], where, negative=False)
+    return indices.reshape(si), position
+
+
+def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
+    """The values for each index: src, cropped to the shape of the indices."""
+    if is_number(src):
+        return wrap(np.full(indices.shape, as_element(name, "src", src, x.array.dtype)))
+    if not isinstance(src, Tensor) or src.array.dtype != x.array.dtype:
+        raise TypeError(f"{name}: src is {kind_of(src)}, needs a Tensor of input's type, {x.array.dtype}")
+    src = _line(src)
+    have, need = src.array.shape, indices.shape
+    if have == need:
+        return src
+    if not indices.size:
+        return reshape(GetItem.apply(reshape(src, src.array.size), (slice(0, 0),)), need)
+    if len(have) != len(need) or any(n > m for m, n in zip(have, need, strict=True)):
+        raise ValueError(f"{name}: index.shape={need} must have as many axes as src.shape={have} and be no longer")
+    return GetItem.apply(src, tuple(map(slice, need)))

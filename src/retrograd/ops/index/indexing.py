@@ -1,0 +1,392 @@
+"""``x[index]`` and its assignment. Basic indices give a view; arrays, lists and masks select elements.
+
+An index is split once: first its ints, slices and Nones give a view, then its arrays select from that. (This is
+PyTorch's rule; NumPy does both in one step, which differs where an int stands beside arrays.)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ...engine.views import View
+from ..dtype import as_element, as_flag, cast, is_number, require_tensor
+from ..private import private
+from ..shape.broadcasting import sum_to
+from ..shape.shape import Permute, Reshape, axis
+from .sparse import Matrix, SparseProduct
+
+__all__ = ["argwhere", "index_put", "narrow", "nonzero", "select"]
+
+Basic = tuple[Any, ...]
+
+
+class GetItem(View):
+    """``x[index]`` for ints, slices, None and Ellipsis."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Basic) -> Tensor:
+        ctx.input_shape, ctx.index = x.array.shape, index
+        part = x.array[index]
+        return wrap(part if type(part) is np.ndarray else x.array[(*index, ...)])  # a view of a single element, too
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return PadSlice.apply(g, ctx.input_shape, ctx.index), None
+
+
+class PadSlice(Function):
+    """Zeros of ``shape`` with g at ``[index]``: the transpose of GetItem."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], index: Basic) -> Tensor:
+        ctx.index = index
+        same_axes = g.array.ndim == len(shape)
+        y = np.zeros_like(g.array, shape=shape) if same_axes else np.zeros(shape, g.array.dtype)
+        y[index] = g.array
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return GetItem.apply(v, ctx.index), None, None
+
+
+class Places(NamedTuple):
+    """A split index: ``basic`` first, then arrays (int64, broadcast, not negative) at ``axes`` of that view."""
+
+    basic: Basic | None
+    axes: tuple[int, ...]
+    arrays: tuple[np.ndarray, ...]
+
+    def advanced(self) -> Basic:
+        """The arrays as an index of NumPy."""
+        index: list[Any] = [slice(None)] * (max(self.axes) + 1)
+        for place, array in zip(self.axes, self.arrays, strict=True):
+            index[place] = array
+        return tuple(index)
+
+    def view(self, x: np.ndarray) -> np.ndarray:
+        return x if self.basic is None else x[self.basic]
+
+
+class Put(Function):
+    """x with v at ``places``, or added there; without adding, the last value of a repeated index counts."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, v: Tensor, places: Places, accumulate: bool) -> Tensor:
+        ctx.places, ctx.accumulate, ctx.value_shape = places, accumulate, v.array.shape
+        y = x.array.copy(order="K")
+        put(y, places, v.array, accumulate)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_v, _, _), places = ctx.needs_input_grad, ctx.places
+        gx = gv = None
+        if want_x:
+            gx = g if ctx.accumulate else Put.apply(g, wrap(np.zeros((), g.array.dtype)), places, False)
+        if want_v:
+            gv = get(g, places)
+            if places.axes and not ctx.accumulate:
+                gv = gv * wrap(_is_last(places, g.array.shape).astype(g.array.dtype))
+            gv = sum_to(gv, ctx.value_shape)
+        return gx, gv, None, None
+
+
+def put(y: np.ndarray, places: Places, value: np.ndarray, accumulate: bool) -> None:
+    """y[places] = value, or +=, in place."""
+    if not places.axes:
+        index = () if places.basic is None else places.basic
+        if accumulate:
+            y[index] += value
+        else:
+            y[index] = value
+        return
+    target = places.view(y)
+    if accumulate:
+        np.add.at(target, places.advanced(), value)
+    else:
+        target[places.advanced()] = np.ascontiguousarray(value) if value.ndim else value
+
+
+def _is_last(places: Places, shape: tuple[int, ...]) -> np.ndarray:
+    """Whether each value is the last one for its index."""
+    numbers = np.arange(int(np.prod(shape))).reshape(shape)
+    flat = places.view(numbers)[places.advanced()]
+    own = np.arange(flat.size).reshape(flat.shape)
+    owner = np.empty(numbers.size, np.int64)
+    owner[flat] = own
+    return np.asarray(owner[flat] == own)
+
+
+def get(x: Tensor, places: Places) -> Tensor:
+    """The elements of x at ``places``."""
+    y = x if places.basic is None else GetItem.apply(x, places.basic)
+    if not places.axes:
+        return y
+    shape, axes = y.array.shape, places.axes
+    first = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
+    if first == 0 and axes[-1] != len(axes) - 1:  # separated: the axes of the arrays come first
+        rest = tuple(a for a in range(len(shape)) if a not in axes)
+        y = Permute.apply(y, axes + rest)
+        shape = y.array.shape
+    extents = shape[first : first + len(axes)]
+    picked = places.arrays[0].shape
+    if len(axes) > 1:
+        y = Reshape.apply(y, shape[:first] + (int(np.prod(extents)),) + shape[first + len(axes) :])
+    flat = np.ravel_multi_index(places.arrays, extents).ravel() if 0 not in picked else np.empty(0, np.int64)
+    y = SparseProduct.apply(y, Matrix(flat, y.array.shape[first]), first)
+    if len(picked) == 1:
+        return y
+    return Reshape.apply(y, shape[:first] + picked + shape[first + len(axes) :])
+
+
+def getitem(input: Tensor, index: Any) -> Tensor:
+    """``input[index]``: ints, slices, None, Ellipsis, integer arrays, lists and Tensors, masks, and tuples of them.
+
+    Without arrays the result is a view. Arrays are broadcast to each other; their axes replace those they index, or
+    come first if a slice separates them. A mask selects where it is True.
+
+    Raises:
+        TypeError: a part of the index is none of these.
+        IndexError: an index is out of range, there are too many, or arrays do not fit together.
+    """
+    if type(index) is int:
+        try:
+            return GetItem.apply(input, (index,))
+        except IndexError as error:
+            raise IndexError(f"getitem: input.shape={input.array.shape}: {error}") from None
+    return get(input, places_of("getitem", input.array.shape, index))
+
+
+def iterate(input: Tensor) -> Iterator[Tensor]:
+    """The slices of input along its first axis.
+
+    Raises:
+        TypeError: input has no axis.
+    """
+    if not input.array.ndim:
+        raise TypeError("iteration over a tensor without axes; input.item() is its value")
+    return (GetItem.apply(input, (i,)) for i in range(input.array.shape[0]))
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The slice ``index`` of input along ``dim``, without that axis: a view.
+
+    Raises:
+        IndexError: input has no such axis, or ``index`` is out of range.
+    """
+    require_tensor("select", input)
+    shape = input.array.shape
+    position = axis("select", "dim", dim, len(shape))
+    number = operator.index(index)
+    if not -shape[position] <= number < shape[position]:
+        raise IndexError(f"select: index={index} is out of range; axis dim={dim} of input.shape={shape}")
+    return GetItem.apply(input, (slice(None),) * position + (number,))
+
+
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """``length`` slices of input along ``dim`` from ``start`` (negative: from the end): a view.
+
+    Raises:
+        IndexError: input has no such axis, or ``start`` is out of range.
+        ValueError: ``length`` is negative or too large.
+    """
+    require_tensor("narrow", input)
+    shape = input.array.shape
+    position = axis("narrow", "dim", dim, len(shape))
+    first, extent = operator.index(start), shape[position]
+    if not -extent <= first <= extent:
+        raise IndexError(f"narrow: start={start} is out of range; axis dim={dim} of input.shape={shape}")
+    first = first + extent if first < 0 else first
+    if not 0 <= operator.index(length) <= extent - first:
+        raise ValueError(
+            f"narrow: start={start}, length={length} must lie within axis dim={dim} of input.shape={shape}"
+        )
+    return GetItem.apply(input, (slice(None),) * position + (slice(first, first + length),))
+
+
+def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of input with ``values``, broadcast, at ``[indices]``, or added there with ``accumulate``.
+
+    indices: a tuple of integer Tensors or masks. If an index repeats, the last value counts, and it alone has a
+        gradient; with ``accumulate`` all are added
+
+    Raises:
+        TypeError: ``indices`` is not a tuple of these, or ``values`` is not a Tensor of input's type.
+        IndexError: an index is out of range.
+        ValueError: ``values`` do not broadcast to ``input[indices]``.
+    """
+    require_tensor("index_put", input)
+    accumulate = as_flag("index_put", "accumulate", accumulate)
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"index_put: indices is {type(indices).__name__}, needs a tuple of Tensors")
+    places = places_of("index_put", input.array.shape, tuple(indices))
+    return Put.apply(input, fitting("index_put", input, places, values), places, accumulate)
+
+
+def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
+    """``value`` as a Tensor of x's type; TypeError if it cannot be one, ValueError if it does not broadcast."""
+    if not isinstance(value, Tensor):
+        if not is_number(value):
+            raise TypeError(f"{name}: the value is {type(value).__name__}, needs a Tensor or a number")
+        value = wrap(as_element(name, "value", value, x.array.dtype))
+    elif value.array.dtype != x.array.dtype:
+        if value.array.ndim and value.array.dtype.kind != x.array.dtype.kind:
+            raise TypeError(
+                f"{name}: the value is {value.array.dtype}, input is {x.array.dtype}; convert it with .to(input.dtype)"
+            )
+        value = cast(value, x.array.dtype)
+    wanted = _result_shape(places, x.array.shape)
+    have = value.array.shape
+    while len(have) > len(wanted) and have[0] == 1:
+        have = have[1:]
+    if len(have) > len(wanted) or any(m not in (1, n) for m, n in zip(have[::-1], wanted[::-1], strict=False)):
+        raise ValueError(
+            f"{name}: a value of shape {value.array.shape} does not broadcast to the shape {wanted} of the index"
+        )
+    return value if have == value.array.shape else Reshape.apply(value, have)
+
+
+def _result_shape(places: Places, shape: tuple[int, ...]) -> tuple[int, ...]:
+    form = places.view(np.broadcast_to(np.int8(0), shape))
+    return form[places.advanced()].shape if places.axes else np.shape(form)
+
+
+def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
+    """The indices of the elements that are neither 0 nor False, in C order: int64 (K, axes of input).
+
+    as_tuple: one Tensor (K,) per axis instead, for use as an index.
+    """
+    require_tensor("nonzero", input)
+    if as_flag("nonzero", "as_tuple", as_tuple):
+        return tuple(wrap(places) for places in np.atleast_1d(input.array).nonzero())
+    return wrap(np.argwhere(input.array))
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """Alias of ``nonzero`` without ``as_tuple``."""
+    require_tensor("argwhere", input)
+    return wrap(np.argwhere(input.array))
+
+
+def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
+    """Split an index; TypeError if a part is not an index, IndexError if it is out of range or does not fit."""
+    parts = [_part(name, part) for part in (index if type(index) is tuple else (index,))]
+    used = sum(_consumed(part) for part in parts)
+    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if used > len(shape) or len(dots) > 1:
+        raise IndexError(
+            f"{name}: input.shape={shape}: " + ("more than one ..." if len(dots) > 1 else
+            f"too many indices: it has {len(shape)} axes, the index is for {used}")
+        )  # fmt: skip
+    whole = [slice(None)] * (len(shape) - used)
+    if dots:
+        parts[dots[0] : dots[0] + 1] = whole
+    basic: list[Any] = []
+    axes: list[int] = []
+    arrays: list[np.ndarray] = []
+    source = target = 0  # axis of input, axis of the view
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found = part.nonzero() if part.dtype == np.bool_ and part.ndim else (part,)
+            if part.dtype == np.bool_ and part.ndim == 0:
+                basic.append(None)
+                found = (np.zeros(int(part), np.int64),)
+            elif part.dtype == np.bool_ and part.shape != shape[source : source + part.ndim]:
+                raise IndexError(
+                    f"{name}: a mask of shape {part.shape} does not fit axes {source} to {source + part.ndim - 1} of "
+                    f"input.shape={shape}"
+                )
+            else:
+                basic += [slice(None)] * len(found)
+            for array in found:
+                if part.dtype != np.bool_:
+                    where = f"axis {source} of input.shape={shape}"
+                    array = in_range(name, "index", array, shape[source], where)
+                arrays.append(array)
+                axes.append(target)
+                target += 1
+                source += part.ndim > 0
+            continue
+        if isinstance(part, int):
+            if not -shape[source] <= part < shape[source]:
+                raise IndexError(
+                    f"{name}: input.shape={shape}: index {part} is out of bounds for axis {source} with size "
+                    f"{shape[source]}"
+                )
+        else:
+            target += 1
+        source += part is not None
+        basic.append(part)
+    view = None if all(type(part) is slice and part == slice(None) for part in basic) else tuple(basic)
+    if not arrays:
+        return Places(tuple(basic), (), ())
+    try:
+        together = [np.ascontiguousarray(a) for a in np.broadcast_arrays(*arrays)]  # NumPy goes by memory order
+    except ValueError:
+        raise IndexError(
+            f"{name}: the index arrays of shapes {', '.join(str(a.shape) for a in arrays)} do not broadcast together"
+        ) from None
+    return Places(view, tuple(axes), tuple(together))
+
+
+def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, negative: bool = True) -> np.ndarray:
+    """A private copy of ``index``, counted from the front; IndexError names the first index out of range."""
+    index = private(index)
+    # as unsigned numbers, negative ones are huge: one comparison checks both ends
+    if not index.size or np.maximum.reduce(index.view(np.uint64), axis=None) < extent:
+        return index
+    low = -extent if negative else 0
+    if index.min() < low or index.max() >= extent:
+        first = np.argwhere((index < low) | (index >= extent))[0].tolist()
+        raise IndexError(
+            f"{name}: {label}{first if first else ''}={index[tuple(first)]} is out of range; {where} allows "
+            + (f"{low} to {extent - 1}" if extent else "none")
+        )
+    return np.where(index < 0, index + extent, index)
+
+
+def _consumed(part: Any) -> int:
+    if isinstance(part, np.ndarray):
+        return part.ndim if part.dtype == np.bool_ else 1
+    return int(part is not None and part is not Ellipsis)
+
+
+def _part(name: str, part: Any) -> Any:
+    """None, ..., a slice of ints, an int, or an array of int64 (with axes) or bool."""
+    if part is None or part is Ellipsis:
+        return part
+    if isinstance(part, slice):
+        try:
+            return slice(*(None if n is None else operator.index(n) for n in (part.start, part.stop, part.step)))
+        except TypeError:
+            raise TypeError(f"{name}: {part} must consist of ints") from None
+    if isinstance(part, (bool, np.bool_)):
+        return np.asarray(part, np.bool_)
+    array = part.array if isinstance(part, Tensor) else part
+    if isinstance(array, (list, range)) or (isinstance(array, tuple) and array):
+        try:
+            array = np.array([p.array if isinstance(p, Tensor) else p for p in array])
+        except ValueError:
+            array = None
+        if array is not None and not array.size and array.dtype == np.float64:
+            array = array.astype(np.int64)
+    if isinstance(array, np.ndarray) and array.dtype.kind in "iub":
+        if array.dtype == np.bool_:
+            return array
+        return array.astype(np.int64, copy=False) if array.ndim else int(array)
+    if not isinstance(array, np.ndarray):
+        try:
+            return operator.index(part)
+        except TypeError:
+            pass
+    kind = f"{type(part).__name__}" + (f" of {array.dtype}" if isinstance(array, np.ndarray) else "")
+    raise TypeError(
+        f"{name}: an index is an int, a slice, None, ..., or an array (list, Tensor) of int64 or bool, got {kind}"
+    )

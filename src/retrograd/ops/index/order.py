@@ -1,0 +1,355 @@
+"""Order statistics along an axis: sorting, the k largest, medians, modes and quantiles.
+
+NaN is larger than all numbers. The gradient of a selected element goes to its index.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, is_number, require_float, require_tensor
+from ..kernel_set import kernels
+from ..pointwise.piecewise import where
+from ..private import private
+from ..reduce.extremes import Amax
+from ..shape.shape import Permute, Reshape, axis, of_line
+from .gather import Gather
+from .pick import Pick
+
+__all__ = ["argsort", "kthvalue", "median", "mode", "nanmedian", "quantile", "sort", "topk", "unique"]
+
+
+class Ordered(NamedTuple):
+    """The result of ``sort``, ``topk``, ``kthvalue``, ``median`` and ``mode``: elements and their indices (int64)."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class MedianOfAll(Function):
+    """The median of all elements, the lower one of two; ties share the gradient evenly."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, skip: bool) -> Tensor:
+        line = x.array.reshape(-1)
+        numbers = line[line == line]
+        if numbers.size and (skip or numbers.size == line.size):
+            middle = (numbers.size - 1) // 2
+            y = np.partition(numbers, middle)[middle]
+        else:
+            y = np.nan
+        value = np.full((1,) * x.array.ndim, y, x.array.dtype)
+        ctx.save_for_backward(x, value)
+        ctx.axes = tuple(range(x.array.ndim))
+        return wrap(value.reshape(()))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Amax.backward(ctx, g)
+
+
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Ordered:
+    """(values, indices): the elements of each line along ``dim`` in order, and their indices.
+
+    stable: equal elements keep their order.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    descending = as_flag("sort", "descending", descending)
+    stable = as_flag("sort", "stable", stable)
+    along = _axis("sort", input, dim)
+    if not input.array.ndim:
+        return of_line(sort, input, dim, descending, stable=stable)
+    return _picked(input, _order(input.array, along, descending, stable), along)
+
+
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    """The indices that ``sort`` returns (int64, no gradient).
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    descending = as_flag("argsort", "descending", descending)
+    stable = as_flag("argsort", "stable", stable)
+    along = _axis("argsort", input, dim)
+    if not input.array.ndim:
+        return of_line(argsort, input, dim, descending, stable=stable)
+    return wrap(_order(input.array, along, descending, stable))
+
+
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
+    """(values, indices) of the k largest (or smallest) elements of each line along ``dim``, in order.
+
+    sorted: accepted for PyTorch's sake; the result is sorted in either case.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        ValueError: there are fewer than k elements.
+        IndexError: input has no axis ``dim``.
+    """
+    along = _axis("topk", input, dim)
+    largest = as_flag("topk", "largest", largest)
+    if sorted is not True:
+        as_flag("topk", "sorted", sorted)
+    if not input.array.ndim:  # as in PyTorch, k = 0 counts as 1
+        return of_line(topk, input, 1 if k == 0 else k, dim, largest)
+    length = input.array.shape[along]
+    if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= length:
+        raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
+    if input.array.dtype.kind == "f":
+        indices = kernels.topk(input.array, k, along, largest)
+    else:
+        indices = np.take(_order(input.array, along, largest, True), range(k), along)
+    return _picked(input, indices, along)
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:
+    """(values, indices) of the k-th smallest element (counted from 1) of each line along ``dim``.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        ValueError: there are fewer than k elements, or k is below 1.
+        IndexError: input has no axis ``dim``.
+    """
+    along = _axis("kthvalue", input, dim)
+    keepdim = as_flag("kthvalue", "keepdim", keepdim)
+    if not input.array.ndim:
+        return of_line(kthvalue, input, k, dim)
+    length = input.array.shape[along]
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= length:
+        raise ValueError(f"kthvalue: k={k!r} must be an int from 1 to {length}, the extent of axis dim={dim}")
+    return _one_each(input, _kth(input.array, k - 1, along), along, keepdim)
+
+
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of all elements, or (values, indices) of the medians along ``dim``; the lower one of two.
+
+    It is NaN if there is a NaN. The gradient of ``median(input)`` is shared evenly among ties; that of
+    ``median(input, dim)`` goes to the index.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        ValueError: there is no element along ``dim``.
+        IndexError: input has no axis ``dim``.
+    """
+    return _median("median", input, dim, keepdim, False)
+
+
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """``median`` of the elements that are not NaN; NaN if there are none.
+
+    Raises: as ``median``.
+    """
+    return _median("nanmedian", input, dim, keepdim, True)
+
+
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
+    """(values, indices): the most frequent element of each line along ``dim``, the smallest of several; its last index.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        ValueError: there is no element along ``dim``.
+        IndexError: input has no axis ``dim``.
+    """
+    along = _axis("mode", input, dim)
+    keepdim = as_flag("mode", "keepdim", keepdim)
+    if not input.array.ndim:
+        return of_line(mode, input, dim, keepdim)
+    _nonempty("mode", input, along, dim)
+    order = np.moveaxis(_order(input.array, along, False, True), along, -1)
+    x = np.take_along_axis(np.moveaxis(input.array, along, -1), order, -1)
+    places = np.arange(x.shape[-1])
+    starts = np.concatenate((np.ones_like(x[..., :1], np.bool_), x[..., 1:] != x[..., :-1]), -1)
+    run = places - np.maximum.accumulate(np.where(starts, places, 0), -1)
+    index = np.take_along_axis(order, run.argmax(-1)[..., np.newaxis], -1)
+    return _one_each(input, np.moveaxis(index, -1, along), along, keepdim)
+
+
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The quantiles ``q`` of each line along ``dim``, or of all elements.
+
+    Of n sorted elements, that is the one with the index q (n - 1), or, between two, a value by ``interpolation``:
+    "linear", "lower", "higher", "midpoint" or "nearest". NaN if there is a NaN.
+
+    q: number from 0 to 1, or a Tensor (Q,) of them, whose axis comes first in the result; with linear interpolation q
+        has a gradient, too
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, or q neither a number nor a Tensor of input's type.
+        ValueError: q is out of range or has several axes, there is no element, or the interpolation is unknown.
+        IndexError: input has no axis ``dim``.
+    """
+    require_float("quantile", input)
+    keepdim = as_flag("quantile", "keepdim", keepdim)
+    parts = _parts(input, q)
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise ValueError(
+            f"quantile: interpolation={interpolation!r} must be linear, lower, higher, midpoint or nearest"
+        )
+    shape = input.array.shape
+    if dim is not None and not shape:  # a single element
+        axis("quantile", "dim", dim, 1)
+        dim = None
+    x = Reshape.apply(input, (input.array.size,)) if dim is None else input
+    along = 0 if dim is None else axis("quantile", "dim", dim, len(shape))
+    _nonempty("quantile", x, along, dim)
+    kept = (1,) * len(shape) if dim is None else shape[:along] + (1,) + shape[along + 1 :]
+    left = kept if keepdim else () if dim is None else shape[:along] + shape[along + 1 :]
+    y = _quantiles(x, parts, along, interpolation)
+    if not parts.array.ndim:
+        return Reshape.apply(y, left)
+    dims = (along, *(a for a in range(y.array.ndim) if a != along))
+    return Reshape.apply(Permute.apply(y, dims), (parts.array.size, *left))
+
+
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct elements of input, or distinct slices along ``dim``, sorted; no gradient. NaN differ.
+
+    return_inverse: also the index of each element of input among them; return_counts: also their counts. The result is
+        then a tuple (output, inverse, counts) of those asked for
+    sorted: accepted for PyTorch's sake; the result is sorted in either case
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    require_tensor("unique", input)
+    for argument, value in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
+        as_flag("unique", argument, value)
+    along = None if dim is None else axis("unique", "dim", dim, input.array.ndim)
+    output, inverse, counts = np.unique(
+        input.array, return_inverse=True, return_counts=True, axis=along, equal_nan=False
+    )
+    inverse = inverse.reshape(input.array.shape if along is None else (input.array.shape[along],))
+    wanted = [wrap(output)]
+    if return_inverse:
+        wanted.append(wrap(inverse.astype(np.int64, copy=False)))
+    if return_counts:
+        wanted.append(wrap(counts.astype(np.int64, copy=False)))
+    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+
+
+def _axis(name: str, x: Tensor, dim: int) -> int:
+    require_tensor(name, x)
+    return axis(name, "dim", dim, x.array.ndim or 1)
+
+
+def _nonempty(name: str, x: Tensor, along: int, dim: int | None) -> None:
+    if x.array.shape[along] == 0:
+        raise ValueError(f"{name}: input.shape={x.array.shape} has no element to choose from along dim={dim}")
+
+
+def _order(x: np.ndarray, along: int, descending: bool, stable: bool) -> np.ndarray:
+    """The indices that sort x; a stable sort keeps the order of equal elements, descending too."""
+    kind: Any = "stable" if stable else "quicksort"
+    if not descending:
+        return np.argsort(x, along, kind=kind).astype(np.int64, copy=False)
+    order = np.flip(np.argsort(np.flip(x, along), along, kind=kind), along)
+    return np.subtract(x.shape[along] - 1, order, dtype=np.int64)
+
+
+def _kth(x: np.ndarray, k: int, along: int) -> np.ndarray:
+    """Indices of the k-th smallest elements (counted from 0); their axis has extent 1."""
+    if x.dtype.kind == "f":
+        index: np.ndarray = kernels.kth(x, k, along)
+        return index
+    return np.take(_order(x, along, False, True), [k], along)
+
+
+def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
+    if x.array.dtype.kind == "f":
+        values = Pick.apply(x, indices, along)
+        return Ordered(values, wrap(private(indices, values.requires_grad)))
+    return Ordered(wrap(np.take_along_axis(x.array, indices, along)), wrap(indices))
+
+
+def _one_each(x: Tensor, indices: np.ndarray, along: int, keepdim: bool) -> Ordered:
+    """The elements at indices with extent 1 along the axis, which is removed unless ``keepdim``."""
+    found = _picked(x, indices, along)
+    if keepdim:
+        return found
+    shape = indices.shape[:along] + indices.shape[along + 1 :]
+    return Ordered(Reshape.apply(found.values, shape), wrap(found.indices.array.reshape(shape)))
+
+
+def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) -> Any:
+    require_tensor(name, x)
+    keepdim = as_flag(name, "keepdim", keepdim)
+    if dim is None:
+        if keepdim:
+            raise ValueError(f"{name}: keepdim=True needs dim")
+        if x.array.dtype.kind == "f":
+            return MedianOfAll.apply(x, skip)
+        if not x.array.size:
+            raise ValueError(f"{name}: input.shape={x.array.shape} has no element to choose from")
+        return wrap(np.asarray(np.sort(x.array, None)[(x.array.size - 1) // 2]))
+    along = _axis(name, x, dim)
+    if not x.array.ndim:
+        return of_line(nanmedian if skip else median, x, dim)
+    _nonempty(name, x, along, dim)
+    length = x.array.shape[along]
+    numbers = x.array == x.array
+    if numbers.all():
+        middle = (length - 1) // 2
+        return _one_each(x, _kth(x.array, middle, along), along, keepdim)
+    order = _order(x.array, along, False, True)
+    count = numbers.sum(along, keepdims=True)  # they come before NaN
+    middle = np.maximum(count - 1, 0) // 2
+    if not skip:
+        middle = np.where(count < length, count, middle)
+    return _one_each(x, np.take_along_axis(order, middle, along), along, keepdim)
+
+
+def _parts(x: Tensor, q: Any) -> Tensor:
+    if isinstance(q, Tensor):
+        if q.array.dtype != x.array.dtype:
+            raise TypeError(f"quantile: q is {q.array.dtype}, needs input's type, {x.array.dtype}")
+        parts = q
+    elif is_number(q):
+        parts = wrap(np.asarray(q, np.float64))
+    else:
+        raise TypeError(f"quantile: q is {type(q).__name__}, needs a number or a Tensor")
+    if parts.array.ndim > 1 or not ((parts.array >= 0) & (parts.array <= 1)).all():
+        raise ValueError(f"quantile: q={q} must be from 0 to 1, one number or one axis of them")
+    return parts
+
+
+def _quantiles(x: Tensor, parts: Tensor, along: int, interpolation: str) -> Tensor:
+    """The quantiles of all parts, along the axis."""
+    last = x.array.shape[along] - 1
+    wide = (-1, *(1,) * (x.array.ndim - along - 1))
+    order = _order(x.array, along, False, False)
+    # a NaN comes last in order, and is the result
+    rank = parts.array.reshape(wide).astype(np.float64) * last
+    rank = np.where(np.isnan(x.array).any(along, keepdims=True), last, rank)
+    if interpolation == "nearest":
+        rank = np.round(rank)
+    elif interpolation in ("lower", "higher"):
+        rank = (np.floor if interpolation == "lower" else np.ceil)(rank)
+    low = np.floor(rank)
+    y = Gather.apply(x, np.take_along_axis(order, low.astype(np.int64), along), along)
+    high = np.ceil(rank)
+    if interpolation == "linear" and parts.requires_grad:
+        share = Reshape.apply(parts, (parts.array.size, *wide[1:]))
+        weight = wrap(np.asarray(rank - low, x.array.dtype)) + (share - share.detach()) * last  # with the slope of q
+    elif np.array_equal(low, high):
+        return y
+    else:
+        weight = wrap(np.asarray(0.5 if interpolation == "midpoint" else rank - low, x.array.dtype))
+    upper = Gather.apply(x, np.take_along_axis(order, high.astype(np.int64), along), along)
+    return y + where(wrap(low < high), upper - y, 0.0) * weight  # not inf - inf

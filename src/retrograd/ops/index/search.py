@@ -1,0 +1,172 @@
+"""Search in sorted sequences, histograms, and the trapezoidal rule."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, is_number, require_float, require_int64, require_number
+from ..reduce.reduction import sum
+from ..reduce.scan import diff
+from ..shape.shape import TOO_LONG, axis
+from .indexing import GetItem
+
+__all__ = ["bincount", "bucketize", "histc", "searchsorted", "trapezoid"]
+
+
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The index of each element of input in its sorted sequence: before equal elements, or after them if ``right``.
+
+    sorted_sequence (*, L), increasing or sorted by the indices ``sorter`` (*, L); input (*, K) -> (*, K) int64, no
+    gradient. A sequence (L,) is for input of any shape, or a number. side: "left" or "right", instead of ``right``.
+    out_int32: must be False; Tensors do not hold int32.
+
+    Raises:
+        TypeError: sorted_sequence is not a Tensor, or input neither a Tensor nor a number.
+        ValueError: the shapes do not fit, or side contradicts ``right`` or is unknown.
+    """
+    _refuse_int32("searchsorted", out_int32)
+    right = as_flag("searchsorted", "right", right)
+    if not isinstance(sorted_sequence, Tensor):
+        raise TypeError(f"searchsorted: sorted_sequence is {type(sorted_sequence).__name__}, needs a Tensor")
+    if side is not None and (side not in ("left", "right") or (right and side == "left")):
+        raise ValueError(f'searchsorted: side={side!r} must be "left" or "right" and agree with right={right}')
+    sequence = sorted_sequence.array
+    where: Literal["left", "right"] = "right" if right or side == "right" else "left"
+    if sorter is not None:
+        if sorter.array.shape != sequence.shape or sorter.array.dtype != np.int64:
+            raise ValueError(
+                f"searchsorted: sorter must hold int64 indices in the shape of sorted_sequence, {sequence.shape}; "
+                f"it is {sorter.array.dtype} of shape {sorter.array.shape}"
+            )
+        sequence = np.take_along_axis(sequence, sorter.array, -1)
+    if is_number(input):
+        values = np.asarray(input)
+    elif isinstance(input, Tensor):
+        values = input.array
+    else:
+        raise TypeError(f"searchsorted: input is {type(input).__name__}, needs a Tensor or a number")
+    if sequence.ndim == 1:
+        return wrap(np.asarray(np.searchsorted(sequence, values, where), np.int64))
+    if not sequence.ndim or sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]:
+        raise ValueError(
+            f"searchsorted: sorted_sequence.shape={sequence.shape} and input.shape={values.shape} must be equal but "
+            f"for the last axis, or sorted_sequence must have one axis"
+        )
+    places = np.empty(values.shape, np.int64)
+    for at in np.ndindex(*values.shape[:-1]):
+        places[at] = np.searchsorted(sequence[at], values[at], where)
+    return wrap(places)
+
+
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The number, 0 to L, of the interval between increasing ``boundaries`` (L,) in which each element lies.
+
+    A boundary belongs to the interval below it, or above it if ``right``. out_int32: as in ``searchsorted``.
+
+    Raises:
+        TypeError: boundaries is not a Tensor, or input neither a Tensor nor a number.
+        ValueError: boundaries does not have one axis.
+    """
+    _refuse_int32("bucketize", out_int32)
+    if not isinstance(boundaries, Tensor):
+        raise TypeError(f"bucketize: boundaries is {type(boundaries).__name__}, needs a Tensor")
+    if boundaries.array.ndim != 1:
+        raise ValueError(f"bucketize: boundaries.shape={boundaries.array.shape} must have one axis")
+    return searchsorted(boundaries, input, right=as_flag("bucketize", "right", right))
+
+
+def _refuse_int32(name: str, out_int32: bool) -> None:
+    if as_flag(name, "out_int32", out_int32):
+        raise ValueError(f"{name}: out_int32={out_int32!r} must be False; Tensors do not hold int32")
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """The number of elements in each of ``bins`` equal parts of [min, max], or of their own range if min = max.
+
+    input (any shape) -> (bins,) in input's type, no gradient. Elements outside, and NaN, are not counted.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: bins is below 1 or too large for any memory, or the range is empty or not finite.
+    """
+    require_float("histc", input)
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins < TOO_LONG:
+        raise ValueError(f"histc: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}")
+    x = input.array.reshape(-1)
+    low, high = float(min), float(max)
+    if low == high and x.size:
+        low, high = float(x.min()), float(x.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (low < high and np.isfinite([low, high]).all()):
+        raise ValueError(f"histc: the range from min={low} to max={high} must be finite and not empty")
+    counts, _ = np.histogram(x[x == x], bins, (low, high))
+    return wrap(counts.astype(x.dtype))
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """The number of occurrences of each of 0, 1, 2, ..., or the sum of their ``weights``; no gradient.
+
+    input (n,) int64, weights (n,) -> (max(minlength, largest + 1),) int64, or float64 or the weights' type
+
+    Raises:
+        TypeError: input is not an int64 Tensor.
+        ValueError: input does not have one axis or has a negative element, weights have another shape, minlength is
+            negative, or an element or minlength is too large for any memory.
+    """
+    require_int64("bincount", input)
+    if input.array.ndim != 1 or (input.array.size and input.array.min() < 0):
+        raise ValueError(f"bincount: input must have one axis and no negative element; input.shape={input.array.shape}")
+    if weights is not None and weights.array.shape != input.array.shape:
+        raise ValueError(f"bincount: weights.shape={weights.array.shape} must equal input.shape={input.array.shape}")
+    if isinstance(minlength, bool) or not isinstance(minlength, int) or not 0 <= minlength < TOO_LONG:
+        raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {TOO_LONG - 1}")
+    largest = input.array.max(initial=0)
+    if largest >= TOO_LONG:
+        raise ValueError(f"bincount: input has the element {largest}, which is too large for any memory")
+    counts = np.bincount(input.array, None if weights is None else weights.array, minlength)
+    if weights is None:
+        return wrap(counts.astype(np.int64, copy=False))
+    return wrap(counts.astype(weights.array.dtype if weights.array.dtype.kind == "f" else np.float64))
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
+    """The sum of (y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]) along axis ``dim``; without x the steps are dx (1).
+
+    x: as many elements as y has along ``dim``, or a shape that broadcasts to y's
+
+    Raises:
+        TypeError: y or x is not a Tensor of numbers, or dx is not a number.
+        ValueError: both x and dx are given, or the shapes do not fit.
+        IndexError: y has no axis ``dim``.
+    """
+    require_number("trapezoid", y, "y")
+    along = axis("trapezoid", "dim", dim, y.array.ndim)
+    front, back = (slice(None),) * along + (slice(None, -1),), (slice(None),) * along + (slice(1, None),)
+    pairs = GetItem.apply(y, front) + GetItem.apply(y, back)
+    if x is None:
+        if dx is not None and not is_number(dx):
+            raise TypeError(f"trapezoid: dx={dx!r} must be a number")
+        return sum(pairs, along) * (0.5 * (1.0 if dx is None else float(dx)))
+    if dx is not None:
+        raise ValueError("trapezoid: x and dx are both given; give one of them")
+    require_number("trapezoid", x, "x")
+    given = x.array.shape
+    if x.array.ndim == 1:
+        x = x.reshape((-1,) + (1,) * (y.array.ndim - 1 - along))
+    x = x.reshape((1,) * (y.array.ndim - x.array.ndim) + x.array.shape)
+    if x.array.ndim != y.array.ndim or any(
+        m != n and (a == along or 1 not in (m, n))
+        for a, (m, n) in enumerate(zip(x.array.shape, y.array.shape, strict=True))
+    ):
+        raise ValueError(
+            f"trapezoid: x.shape={given} must be ({y.shape[along]},), or broadcast to y.shape={y.shape} with "
+            f"as many elements along axis dim={dim}"
+        )
+    return sum(pairs * diff(x, dim=along), along) * 0.5

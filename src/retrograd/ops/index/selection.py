@@ -1,0 +1,228 @@
+"""Slices selected by a vector of indices, and elements selected by a mask: read, replaced, added to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_element, cast, is_number, kind_of, require_int64, require_tensor
+from ..private import private
+from ..shape.broadcasting import broadcast_shape, expand, sum_to
+from ..shape.shape import axis, of_line, reshape
+from .indexing import Places, Put, get, in_range
+from .sparse import Matrix, SparseProduct
+
+__all__ = [
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_select",
+    "masked_fill",
+    "masked_scatter",
+    "masked_select",
+    "take",
+]
+
+
+class MaskedFill(Function):
+    """v where the mask is True, x elsewhere."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, v: Tensor, mask: np.ndarray) -> Tensor:
+        ctx.save_for_backward(mask)
+        ctx.input_shape, ctx.value_shape = x.array.shape, v.array.shape
+        if x.array.shape != mask.shape:
+            return wrap(np.where(mask, v.array, x.array))
+        y = x.array.copy(order="K")
+        np.copyto(y, v.array, where=mask)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (mask,) = ctx.saved_tensors
+        zero = wrap(np.zeros((), g.array.dtype))
+        gx = sum_to(MaskedFill.apply(g, zero, mask), ctx.input_shape) if ctx.needs_input_grad[0] else None
+        gv = sum_to(MaskedFill.apply(g, zero, np.asarray(~mask)), ctx.value_shape) if ctx.needs_input_grad[1] else None
+        return gx, gv, None
+
+
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices ``index`` (a vector of int64) of input along ``dim``.
+
+    Raises:
+        TypeError: ``index`` does not hold int64.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: ``index`` is not a vector.
+    """
+    require_tensor("index_select", input)
+    indices, position = _vector("index_select", input, dim, index)
+    if not input.array.ndim:
+        if indices.size != 1:
+            raise ValueError(f"index_select: index.shape={index.array.shape}, a number has one element to select")
+        return of_line(index_select, input, dim, index)
+    return SparseProduct.apply(input, Matrix(indices, input.array.shape[position]), position)
+
+
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """A copy of input with alpha * source[k] added to slice index[k] along ``dim``; slices may repeat.
+
+    Raises:
+        TypeError: ``index`` does not hold int64, or the types of input and source differ.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shape of ``source`` does not fit.
+    """
+    require_tensor("index_add", input)
+    if not input.array.ndim:
+        return of_line(index_add, input, dim, index, source, alpha=alpha)
+    indices, position = _vector("index_add", input, dim, index)
+    source = _slices("index_add", input, indices, position, source)
+    return Put.apply(input, source if alpha == 1 else source * alpha, _at(indices, position), True)
+
+
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """A copy of input with source[k] as slice index[k] along ``dim``; the last one of a repeated slice counts.
+
+    Raises:
+        TypeError: ``index`` does not hold int64, or the types of input and source differ.
+        IndexError: input has no such axis, or an index is not in [0, extent).
+        ValueError: the shape of ``source`` does not fit.
+    """
+    require_tensor("index_copy", input)
+    if not input.array.ndim:
+        return of_line(index_copy, input, dim, index, source)
+    indices, position = _vector("index_copy", input, dim, index)
+    source = _slices("index_copy", input, indices, position, source)
+    return Put.apply(input, source, _at(indices, position), False)
+
+
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """A copy of input with the number ``value`` in the slices ``index``, which may be negative, along ``dim``.
+
+    Raises:
+        TypeError: ``index`` does not hold int64, or ``value`` is not a number.
+        IndexError: input has no such axis, or an index is out of range.
+        ValueError: ``value`` has more than one element.
+    """
+    require_tensor("index_fill", input)
+    if not input.array.ndim:
+        return of_line(index_fill, input, dim, index, value)
+    indices, position = _vector("index_fill", input, dim, index, negative=True)
+    places = _at(indices, position)
+    return Put.apply(input, _number("index_fill", input, value), places, False)
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements of input at flat indices in C order; negative ones count from the end.
+
+    index: int64 of any shape, which is the shape of the result.
+
+    Raises:
+        TypeError: ``index`` does not hold int64.
+        IndexError: an index is out of range.
+    """
+    require_tensor("take", input)
+    require_int64("take", index, "index")
+    size = input.array.size
+    flat = in_range("take", "index", index.array, size, f"input.shape={input.array.shape} with {size} elements")
+    return get(input.reshape(size), Places(None, (0,), (flat,)))
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """input with the number ``value`` where ``mask`` is True; the two are broadcast.
+
+    Raises:
+        TypeError: ``mask`` does not hold truth values, or ``value`` is not a number.
+        ValueError: the shapes do not broadcast, or ``value`` has more than one element.
+    """
+    require_tensor("masked_fill", input)
+    shape = _require_mask("masked_fill", input, mask)
+    number = _number("masked_fill", input, value)
+    own = private(mask.array, input.requires_grad or number.requires_grad)
+    return MaskedFill.apply(input, number, np.broadcast_to(own, shape))
+
+
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements of input where ``mask`` is True, in C order, as a vector; the two are broadcast.
+
+    Raises:
+        TypeError: ``mask`` does not hold truth values.
+        ValueError: the shapes do not broadcast.
+    """
+    require_tensor("masked_select", input)
+    shape = _require_mask("masked_select", input, mask)
+    return expand(input, shape)[expand(mask, shape)]
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """A copy of input with the first elements of ``source``, in C order, where ``mask`` is True.
+
+    Raises:
+        TypeError: ``mask`` does not hold truth values, or the types of input and source differ.
+        ValueError: the shapes do not broadcast, or ``source`` has too few elements.
+    """
+    require_tensor("masked_scatter", input)
+    shape = _require_mask("masked_scatter", input, mask)
+    _require_type("masked_scatter", input, source)
+    count = int(np.count_nonzero(np.broadcast_to(mask.array, shape)))
+    if source.array.size < count:
+        raise ValueError(f"masked_scatter: source has {source.array.size} elements, the mask is True in {count}")
+    if not shape:
+        return source.reshape(-1)[0] if count else input.clone()
+    places = Places(None, tuple(range(len(shape))), np.broadcast_to(mask.array, shape).nonzero())
+    return Put.apply(expand(input, shape), source.reshape(source.array.size)[:count], places, False)
+
+
+def _at(indices: np.ndarray, position: int) -> Places:
+    return Places(None, (position,), (indices,))
+
+
+def _vector(name: str, x: Tensor, dim: int, index: Any, negative: bool = False) -> tuple[np.ndarray, int]:
+    """A vector of indices and the axis, counted from the front."""
+    require_int64(name, index, "index")
+    shape = x.array.shape
+    position = axis(name, "dim", dim, max(1, len(shape)))
+    if index.array.ndim > 1:
+        raise ValueError(f"{name}: index.shape={index.array.shape}, needs a vector or a number")
+    extent = shape[position] if shape else 1
+    indices = np.atleast_1d(np.ascontiguousarray(index.array))
+    return in_range(name, "index", indices, extent, f"axis dim={dim} of input.shape={shape}", negative), position
+
+
+def _slices(name: str, x: Tensor, indices: np.ndarray, position: int, source: Any) -> Tensor:
+    _require_type(name, x, source)
+    shape = x.array.shape
+    wanted = shape[:position] + (indices.size,) + shape[position + 1 :]
+    if wanted == (1,) and not source.array.ndim:
+        return reshape(source, 1)
+    if source.array.shape != wanted:
+        raise ValueError(
+            f"{name}: source.shape={source.array.shape}, {indices.size} slices of input.shape={shape} along dim="
+            f"{position} have {wanted}"
+        )
+    return source
+
+
+def _require_type(name: str, x: Tensor, source: Any) -> None:
+    if not isinstance(source, Tensor) or source.array.dtype != x.array.dtype:
+        raise TypeError(f"{name}: source is {kind_of(source)}, needs a Tensor of input's type, {x.array.dtype}")
+
+
+def _require_mask(name: str, x: Tensor, mask: Any) -> tuple[int, ...]:
+    """The common shape of input and mask."""
+    if not isinstance(mask, Tensor) or mask.array.dtype != np.bool_:
+        raise TypeError(f"{name}: mask is {kind_of(mask)}, needs a bool Tensor; compare, or use mask.bool()")
+    return broadcast_shape(name, x.array.shape, mask.array.shape)
+
+
+def _number(name: str, x: Tensor, value: Any) -> Tensor:
+    """A number as a 0-d Tensor of x's type."""
+    if isinstance(value, Tensor):
+        if value.array.ndim:
+            raise ValueError(f"{name}: value.shape={value.array.shape}, needs a number or a Tensor without axes")
+        return cast(value, x.array.dtype)
+    if not is_number(value):
+        raise TypeError(f"{name}: value is {type(value).__name__}, needs a number or a Tensor without axes")
+    return wrap(as_element(name, "value", value, x.array.dtype))

@@ -1,0 +1,97 @@
+"""A sparse matrix of constants times a tensor along one axis: selected lines, resampling, and their gradients.
+
+The gradient is the product with the transposed matrix, so the operator is closed under differentiation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..kernel_set import kernels
+
+
+class Matrix:
+    """A sparse matrix in CSR form: row r has weights[k] in column indices[k] for starts[r] <= k < starts[r+1].
+
+    Without ``starts`` each row has one entry; without ``weights`` all entries are 1.
+    """
+
+    def __init__(
+        self, indices: np.ndarray, columns: int, starts: np.ndarray | None = None, weights: np.ndarray | None = None
+    ) -> None:
+        self.indices, self.columns, self.starts, self.weights = indices, columns, starts, weights
+        self._transposed: Matrix | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.indices.size if self.starts is None else self.starts.size - 1
+
+    def csr(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """starts, indices and weights of this type"""
+        starts = np.arange(self.rows + 1) if self.starts is None else self.starts
+        weights = np.ones(self.indices.size, dtype) if self.weights is None else self.weights.astype(dtype)
+        return starts, self.indices, weights
+
+    @property
+    def transposed(self) -> Matrix:
+        """The transpose; the entries of a row are in the order of the rows they come from."""
+        if self._transposed is None:
+            narrow = self.columns <= 1 << 16  # NumPy sorts 16-bit integers in linear time
+            order = np.argsort(self.indices.astype(np.uint16) if narrow else self.indices, kind="stable")
+            row_of = order if self.starts is None else np.repeat(np.arange(self.rows), np.diff(self.starts))[order]
+            starts = np.zeros(self.columns + 1, np.int64)
+            np.cumsum(np.bincount(self.indices, minlength=self.columns), out=starts[1:])
+            weights = None if self.weights is None else self.weights[order]
+            self._transposed = Matrix(row_of, self.rows, starts, weights)
+            self._transposed._transposed = self
+        return self._transposed
+
+
+class SparseProduct(Function):
+    """y[..., r, ...] = sum over c of matrix[r, c] x[..., c, ...] along ``axis``"""
+
+    piecewise_linear = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Matrix, axis: int) -> Tensor:
+        ctx.matrix, ctx.axis = matrix, axis
+        array = x.array
+        if matrix.starts is None and matrix.weights is None:
+            return wrap(pick(array, matrix.indices, axis))
+        return wrap(kernels.csr_product(array, axis, *matrix.csr(array.dtype)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return SparseProduct.apply(g, ctx.matrix.transposed, ctx.axis), None, None
+
+
+class SparseProducts(Function):
+    """SparseProduct along ``axis`` and, with another matrix, along the next axis."""
+
+    piecewise_linear = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Matrix, next_matrix: Matrix, axis: int) -> Tensor:
+        ctx.matrices, ctx.axis = (matrix, next_matrix), axis
+        dtype = x.array.dtype
+        return wrap(kernels.csr_product_pair(x.array, axis, matrix.csr(dtype), next_matrix.csr(dtype)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        matrices = [matrix.transposed for matrix in ctx.matrices]
+        return SparseProducts.apply(g, *matrices, ctx.axis), None, None, None
+
+
+def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """The lines ``indices`` of x along ``axis``, in x's memory order."""
+    if x.dtype.kind == "f":
+        return np.asarray(kernels.lines(x, indices, axis))
+    order = sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]))
+    if order == list(range(x.ndim)):
+        return x.take(indices, axis)
+    y = x.transpose(order).take(indices, order.index(axis))
+    return y.transpose(sorted(range(x.ndim), key=order.__getitem__))

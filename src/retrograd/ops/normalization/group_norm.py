@@ -1,0 +1,250 @@
+"""Normalisation of each sample by itself: layer, root-mean-square, group and instance norm; and by neighbours."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import is_number, require_float, require_number, require_same
+from ..kernel_set import kernels
+from ..pointwise.rounding import floor_divide
+from ..pointwise.transcendental import exp, log
+from ..product.matmul import matmul
+from ..reduce.norms import vector_norm_of
+from ..reduce.reduction import axes
+from ..shape.broadcasting import Sum
+from ..shape.shape import Permute, sizes
+from .norm import Gradients, Norm, or_constant, per_channel
+
+__all__ = ["group_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
+
+
+class LayerNorm(Norm):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias over the last axes, those of weight and bias.
+
+    Without ``centred`` the mean is 0. Without ``affine`` weight and bias stand for 1 and 0 and get no gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, centred: bool, affine: bool) -> Tensor:
+        y, *statistics = kernels.layer_norm(x.array, weight.array, bias.array, eps, centred)
+        ctx.save_for_backward(x, weight, *statistics)
+        rows = math.prod(x.array.shape[: x.array.ndim - weight.array.ndim])
+        ctx.eps, ctx.centred, ctx.view, ctx.over = eps, centred, (rows, 1, weight.array.size, 1), (2, 3)
+        ctx.affine = affine
+        return wrap(y)
+
+    @staticmethod
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
+        """The gradients to x, weight and bias."""
+        affine = ctx.affine and any(ctx.needs_input_grad[1:3])
+        return kernels.layer_norm_grad(g, x, weight, *statistics, ctx.centred, affine)
+
+
+class GroupNorm(Norm):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per sample and group of channels.
+
+    x (N, C, *I), weight, bias (C,) -> y like x; mean and inverse deviation (N, groups) are added to ``statistics``.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, groups: int, statistics: list[np.ndarray]
+    ) -> Tensor:
+        y, *found = kernels.group_norm(x.array, groups, weight.array, bias.array, eps)
+        ctx.save_for_backward(x, weight, *found)
+        N, C, *positions = x.array.shape
+        ctx.eps, ctx.centred, ctx.view, ctx.over = eps, True, (N, groups, C // groups, math.prod(positions)), (2, 3)
+        statistics += found
+        return wrap(y)
+
+    @staticmethod
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
+        """The gradients to x, weight and bias."""
+        return kernels.group_norm_grad(g, x, ctx.view[1], weight, *statistics)
+
+
+class Unit(Function):
+    """y = x / size with size = max(norm, eps), the 2-norm over ``axes``; both are results.
+
+    gx = (g - y * sum(g * y)) / size + gsize * y, and g / eps where the norm is below eps.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
+        norm = kernels.norm(x.array, 2, axes, True)
+        size = wrap(np.asarray(np.maximum(norm, norm.dtype.type(eps))))
+        y = wrap(kernels.div(x.array, size.array))
+        small = norm < eps
+        ctx.save_for_backward(y, size)
+        ctx.axes, ctx.kept = axes, np.asarray(~small, norm.dtype) if small.any() else None
+        ctx.set_materialize_grads(False)
+        return y, size
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, gsize: Tensor | None) -> Gradients:
+        y, size = ctx.saved_tensors
+        along = Sum.apply(g * y, ctx.axes, True)
+        if gsize is not None:
+            along = along - gsize * size
+        if ctx.kept is not None:
+            along = along * wrap(ctx.kept)
+        return (g - y * along) / size, None, None
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: int | tuple[int, ...] | list[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, the statistics of each sample over its last axes.
+
+    input (*M, *L), normalized_shape L, weight and bias (*L) -> (*M, *L). The variance is the biased one.
+    Source: J. Ba, J. Kiros, G. Hinton, "Layer Normalization", 2016 (arXiv:1607.06450).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit.
+    """
+    return _last_axes("layer_norm", input, normalized_shape, weight, bias, eps, True)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: int | tuple[int, ...] | list[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """y = x / sqrt(mean(x^2) + eps) * weight, the mean of each sample over its last axes.
+
+    input (*M, *L), normalized_shape L, weight (*L) -> (*M, *L). eps None is the smallest step above 1 of input's type.
+    Source: B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv:1910.07467).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit.
+    """
+    require_float("rms_norm", input)
+    if eps is None:
+        eps = float(np.finfo(input.array.dtype).eps)
+    return _last_axes("rms_norm", input, normalized_shape, weight, None, eps, False)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, the statistics of each sample over groups of channels.
+
+    input (N, C, *I), weight and bias (C,) per channel -> (N, C, *I). The variance is the biased one.
+    Source: Y. Wu, K. He, "Group Normalization", 2018 (arXiv:1803.08494).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit, or one sample has groups of one element.
+    """
+    require_float("group_norm", input)
+    shape = input.array.shape
+    if len(shape) < 2:
+        raise ValueError(f"group_norm: input.shape={shape} needs at least 2 axes (batch, channels)")
+    if isinstance(num_groups, bool) or not isinstance(num_groups, int) or num_groups < 1 or shape[1] % num_groups:
+        raise ValueError(
+            f"group_norm: num_groups={num_groups!r} must be an int that divides the {shape[1]} channels of "
+            f"input.shape={shape}"
+        )
+    if math.prod(shape) == num_groups:  # PyTorch lets others pass, whose groups of one element become their bias
+        raise ValueError(
+            f"group_norm: each of {num_groups} groups of input.shape={shape} has 1 element to take statistics over, "
+            f"needs more than 1"
+        )
+    weight, bias = per_channel("group_norm", input, weight=weight, bias=bias)
+    y: Tensor = GroupNorm.apply(input, weight, bias, eps, num_groups, [])
+    return y
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
+    """input / max(norm, eps), the p-norm along axis ``dim`` (or several).
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: p is not a number, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    over = axes("normalize", dim, getattr(input, "ndim", 0))
+    if p == 2 and is_number(p):
+        require_float("normalize", input)
+        y: Tensor = Unit.apply(input, over, eps)[0]
+        return y
+    norm = vector_norm_of("normalize", input, p, over, True, None)
+    small = norm.array < eps
+    if small.any():
+        kept = np.asarray(1 - small, norm.array.dtype)
+        norm = norm * wrap(kept) + wrap(np.asarray(eps * small, norm.array.dtype))
+    return input / norm
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each one.
+
+    input (N, C, *I) -> (N, C, *I). With an even size there is one channel more before than after. Missing channels
+    count as 0.
+    Source: A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural networks",
+    2012, section 3.3.
+
+    Raises:
+        TypeError: input is not a Tensor of numbers.
+        ValueError: size is below 1, or input has fewer than 3 axes.
+    """
+    require_number("local_response_norm", input)
+    shape = input.array.shape
+    if len(shape) < 3:
+        raise ValueError(f"local_response_norm: input.shape={shape} needs at least 3 axes (batch, channels, positions)")
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"local_response_norm: size={size!r} must be an int of at least 1")
+    # a sum over neighbouring channels is a product with a band matrix
+    distance = np.arange(shape[1]) - np.arange(shape[1])[:, np.newaxis]  # from the channel summed to that of the sum
+    near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
+    last = (0, *range(2, len(shape)), 1)
+    x = Permute.apply(input, last)
+    if input.array.dtype.kind == "f":
+        shares = matmul(x * x, wrap((near * (alpha / size)).astype(input.array.dtype)))
+    else:  # the means of integers are integers
+        shares = floor_divide(matmul(x * x, wrap(near.astype(np.int64))), size) * float(alpha)
+    y = x * exp(log(shares + k) * -beta)
+    return Permute.apply(y, (0, len(shape) - 1, *range(1, len(shape) - 1)))
+
+
+def _last_axes(
+    name: str, x: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+) -> Tensor:
+    if not isinstance(x, Tensor) or x.array.dtype.kind != "f":
+        require_float(name, x)
+    extents = sizes(name, "normalized_shape", (normalized_shape,))
+    shape, dtype = x.array.shape, x.array.dtype
+    if not extents or shape[-len(extents) :] != extents:
+        raise ValueError(
+            f"{name}: normalized_shape={extents} must be the last extents of input.shape={shape}, at least one of them"
+        )
+    for value in (weight, bias):
+        if value is not None and (
+            not isinstance(value, Tensor) or value.array.dtype is not dtype or value.array.shape != extents
+        ):
+            _require_shape(name, x, extents, weight=weight, bias=bias)
+    if type(eps) is not float and not is_number(eps):
+        raise TypeError(f"{name}: eps={eps!r} must be a number")
+    affine = weight is not None or bias is not None
+    weight, bias = or_constant(weight, x, extents, 1.0), or_constant(bias, x, extents, 0.0)
+    return LayerNorm.apply(x, weight, bias, eps, centred, affine)
+
+
+def _require_shape(name: str, x: Tensor, extents: tuple[int, ...], **given: Tensor | None) -> None:
+    for label, value in given.items():
+        if value is not None:
+            require_same(name, "input", x, label, value)
+            if value.array.shape != extents:
+                raise ValueError(f"{name}: {label}.shape={value.array.shape} must be normalized_shape={extents}")

@@ -1,0 +1,105 @@
+"""What the norms share: the gradient, and the checks of weight and bias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.grad_mode import is_grad_enabled
+from ...engine.tensor import Tensor, wrap
+from ...formulas.normalization import input_grad, inverse_deviation, standardised
+from ..dtype import require_same
+from ..reduce.reduction import Mean
+from ..shape.broadcasting import Sum
+from ..shape.shape import Reshape
+
+__all__: list[str] = []
+
+Gradients = tuple[Tensor | None, ...]
+Wanted = tuple[bool, bool, bool]  # the gradients to x, weight and bias
+
+
+class Norm(Function):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias; arguments x, weight, bias and others.
+
+    forward saves x, weight and two arrays of statistics. ctx.view says how x is seen with four axes, of which weight
+    and bias have the middle two, and ctx.over which of the axes the statistics are taken over. ``fused`` calls the
+    kernel of the gradient. Without ctx.centred the mean is 0.
+    """
+
+    @classmethod
+    def backward(cls, ctx: Any, g: Tensor) -> Gradients:
+        """The fused gradient, or the composed one where it must be differentiable or need not reach x."""
+        wanted, (x, weight, *statistics) = ctx.needs_input_grad[:3], ctx.saved_tensors
+        if is_grad_enabled() or not wanted[0]:
+            return norm_grad(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centred, wanted)
+        found = cls.fused(ctx, g.array, x.array, weight.array, *statistics)
+        return tuple([wrap(array) if want else None for array, want in zip(found, wanted, strict=True)])
+
+    @staticmethod
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
+        """The gradients to x, weight and bias."""
+        raise NotImplementedError
+
+
+def norm_grad(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    eps: float,
+    view: tuple[int, int, int, int],
+    over: tuple[int, ...],
+    centred: bool = True,
+    wanted: Wanted = (True, True, True),
+) -> Gradients:
+    """The gradient to x, weight and bias in operators, which the fused ones of the kernels equal.
+
+    With z = (x - mean) / sqrt(variance + eps) and h = g * weight:
+    gx = (h - mean(h) - z * mean(h * z)) / sqrt(variance + eps),  gw = sum(g * z),  gb = sum(g)
+    """
+    (want_x, want_w, want_b), outer, shape = wanted, (0, 3), weight.array.shape
+    g, given = Reshape.apply(g, view), x.array.shape
+    gb = Reshape.apply(Sum.apply(g, outer, False), shape) if want_b else None
+    if not want_x and not want_w:
+        return None, None, gb
+    x = Reshape.apply(x, view)
+    mean = Mean.apply(x, over, True) if centred else 0.0
+    away = x - mean
+    inverse = inverse_deviation(Mean.apply(away * away, over, True), eps)
+    z = standardised(x, mean, inverse)
+    gw = Reshape.apply(Sum.apply(g * z, outer, False), shape) if want_w else None
+    if not want_x:
+        return None, gw, gb
+    h = g * Reshape.apply(weight, (1, view[1], view[2], 1))
+    mean_h = Mean.apply(h, over, True) if centred else 0.0
+    return Reshape.apply(input_grad(h, z, inverse, mean_h, Mean.apply(h * z, over, True)), given), gw, gb
+
+
+def per_channel(name: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """weight and bias (C,) for x (N, C, ...), checked; ones and zeros where they are None."""
+    require_channels(name, x, weight=weight, bias=bias)
+    return or_constant(weight, x, x.array.shape[1:2], 1.0), or_constant(bias, x, x.array.shape[1:2], 0.0)
+
+
+def or_constant(given: Tensor | None, x: Tensor, shape: tuple[int, ...], number: float) -> Tensor:
+    """What was given, or this number in each place of a Tensor of x's type."""
+    return wrap(np.full(shape, number, x.array.dtype)) if given is None else given
+
+
+def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
+    """Refuse what is neither None nor one number per channel of x (N, C, ...), in x's type.
+
+    Raises:
+        TypeError: the types differ.
+        ValueError: a shape does not fit.
+    """
+    shape = x.array.shape
+    for label, value in given.items():
+        if value is not None:
+            require_same(name, "x", x, label, value)
+            if value.array.shape != shape[1:2]:
+                raise ValueError(
+                    f"{name}: {label}.shape={value.array.shape}, needs ({shape[1]},), one per channel; x.shape={shape}"
+                )

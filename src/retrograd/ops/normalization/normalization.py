@@ -1,0 +1,234 @@
+"""Batch and instance normalisation over axis 1: by the input's own statistics, or by running ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, require_float
+from ..kernel_set import kernels
+from ..pointwise.powers import sqrt
+from ..shape.broadcasting import Sum
+from ..shape.shape import Reshape
+from .group_norm import GroupNorm
+from .norm import Gradients, Norm, per_channel, require_channels
+
+__all__ = ["batch_norm", "instance_norm"]
+
+
+class BatchNorm(Norm):
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias with the mean and biased variance of each channel of x.
+
+    x (N, C, *I), weight (C,), bias (C,) -> y like x; mean (C,) and variance (C,) are added to the list ``statistics``.
+    Source: S. Ioffe, C. Szegedy, "Batch Normalization", 2015.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, statistics: list[np.ndarray]) -> Tensor:
+        y, *found = kernels.batch_norm(x.array, weight.array, bias.array, eps)
+        ctx.save_for_backward(x, weight, *found)
+        N, C, *positions = x.array.shape
+        ctx.eps, ctx.centred, ctx.view, ctx.over = eps, True, (N, C, 1, math.prod(positions)), (0, 3)
+        statistics += found
+        return wrap(y)
+
+    @staticmethod
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
+        """The gradients to x, weight and bias."""
+        return kernels.batch_norm_grad(g, x, weight, *statistics, ctx.eps)
+
+
+class ChannelAffine(Function):
+    """y[:, c] = x[:, c] * scale[c] + shift[c]; x (N, C, *I), scale (C,), shift (C,)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        ctx.save_for_backward(x, scale)
+        return wrap(kernels.channel_affine(x.array, scale.array, shift.array))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (want_x, want_s, want_t), (x, scale) = ctx.needs_input_grad, ctx.saved_tensors
+        axes = _all_but_1(x)
+        gx = g * _per_channel(scale, x) if want_x else None
+        gscale = Sum.apply(g * x, axes, False) if want_s else None
+        gshift = Sum.apply(g, axes, False) if want_t else None
+        return gx, gscale, gshift
+
+
+class FixedScale(Function):
+    """What ``ChannelAffine`` takes to normalise by given statistics, all (C,):
+
+    scale = weight / sqrt(variance + eps), shift = bias - mean * scale
+
+    Forward is NumPy's: so few numbers are not worth four more kernels to compile.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor]:
+        with np.errstate(all="ignore"):  # as the kernels
+            scale = weight.array / np.sqrt(variance.array + eps)
+            shift = bias.array - mean.array * scale
+        # running statistics may move before the sweep
+        statistics = (s if s.requires_grad else s.array.copy() for s in (mean, variance))
+        ctx.save_for_backward(weight, *statistics)
+        ctx.eps = eps
+        result = wrap(scale), wrap(shift)
+        if not any(ctx.needs_input_grad[:3]):
+            ctx.mark_non_differentiable(result[0])
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gscale: Tensor, gshift: Tensor) -> Gradients:
+        want_m, want_v, want_w, want_b, _ = ctx.needs_input_grad
+        gb = gshift if want_b else None
+        if not (want_m or want_v or want_w):
+            return None, None, None, gb, None
+        weight, *statistics = ctx.saved_tensors
+        mean, variance = (wrap(s) if isinstance(s, np.ndarray) else s for s in statistics)
+        deviation = sqrt(variance + ctx.eps)
+        scale = weight / deviation
+        gscale = gscale - gshift * mean
+        gm = -gshift * scale if want_m else None
+        gv = gscale * scale / (variance + ctx.eps) * -0.5 if want_v else None
+        return gm, gv, gscale / deviation if want_w else None, gb, None
+
+
+def channel_affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """x * scale + shift per channel; the shapes must fit."""
+    return ChannelAffine.apply(x, scale, shift)
+
+
+def fixed_batch_norm(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias per channel; the shapes must fit."""
+    return ChannelAffine.apply(x, *FixedScale.apply(mean, variance, weight, bias, eps))
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel; input (N, C, *I), all others (C,)
+
+    In training, or without running statistics, mean and (biased) variance are those of x, and running statistics that
+    are given move towards them in place: r = (1 - momentum)*r + momentum*(mean or unbiased variance).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit, a channel has one element to take statistics
+            over, or eps is negative, or 0 with the statistics of input.
+    """
+    if training is not True and training is not False:
+        training = as_flag("batch_norm", "training", training)
+    own = training or running_mean is None
+    if eps < 0 or (own and eps == 0):
+        raise ValueError(f"batch_norm: eps={eps} must be {'above' if own else 'at least'} 0{' in training' * own}")
+    running = _running("batch_norm", input, running_mean, running_var)
+    weight, bias = per_channel("batch_norm", input, weight=weight, bias=bias)
+    if not training and running:
+        return fixed_batch_norm(input, *running, weight, bias, eps)
+    shape = input.array.shape
+    count = shape[0] * math.prod(shape[2:])
+    if count == 0:  # nothing to take statistics over, and nothing to normalise
+        return ChannelAffine.apply(input, weight, bias)
+    if count == 1:
+        raise ValueError(
+            f"batch_norm: each channel has {count} elements to take statistics over, needs more than 1; "
+            f"x.shape={shape}; use a larger batch, or eval mode"
+        )
+    statistics: list[np.ndarray] = []
+    y: Tensor = BatchNorm.apply(input, weight, bias, eps, statistics)
+    if running:
+        mean, variance = statistics
+        _follow(running, mean, variance, count, momentum)
+    return y
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; input (N, C, *I), others (C,)
+
+    Mean and (biased) variance are those of x, unless ``use_input_stats`` is False: then the running ones. Otherwise
+    running statistics that are given move in place towards the means over the batch, as in ``batch_norm``.
+    Source: D. Ulyanov, A. Vedaldi, V. Lempitsky, "Instance Normalization", 2016 (arXiv:1607.08022).
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: the shapes do not fit, a channel has one position to take statistics over, or the
+            running statistics that are asked for are missing.
+    """
+    running = _running("instance_norm", input, running_mean, running_var)
+    weight, bias = per_channel("instance_norm", input, weight=weight, bias=bias)
+    if use_input_stats is not True and not as_flag("instance_norm", "use_input_stats", use_input_stats):
+        if not running:
+            raise ValueError("instance_norm: use_input_stats=False needs running_mean and running_var")
+        return fixed_batch_norm(input, *running, weight, bias, eps)
+    shape = input.array.shape
+    count = math.prod(shape[2:])
+    if input.array.size == 0:  # nothing to take statistics over, and nothing to normalise
+        return ChannelAffine.apply(input, weight, bias)
+    if count == 1:
+        raise ValueError(
+            f"instance_norm: each channel has {count} positions to take statistics over, needs more than 1; "
+            f"x.shape={shape}"
+        )
+    statistics: list[np.ndarray] = []
+    y: Tensor = GroupNorm.apply(input, weight, bias, eps, shape[1], statistics)
+    if running:
+        mean, inverse = statistics
+        variance = np.maximum(inverse**-2.0 - eps, 0)
+        _follow(running, mean.mean(0), variance.mean(0), count, momentum)
+    return y
+
+
+def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """The running statistics, checked with x; None if there are none."""
+    require_float(name, x)
+    shape = x.array.shape
+    if len(shape) < 2:
+        raise ValueError(f"{name}: x has {len(shape)} axes, needs at least 2 (batch, channels); x.shape={shape}")
+    if mean is None and variance is None:
+        return None
+    if mean is None or variance is None:
+        missing = "running_mean" if mean is None else "running_var"
+        raise ValueError(f"{name}: {missing} is missing; give both running statistics or neither")
+    require_channels(name, x, running_mean=mean, running_var=variance)
+    return mean, variance
+
+
+def _follow(
+    running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
+) -> None:
+    """Move the running statistics; the variance is that of ``count`` elements, biased."""
+    running_mean, running_var = running
+    running_mean.array += momentum * (mean - running_mean.array)
+    running_var.array += momentum * (variance * (count / (count - 1)) - running_var.array)
+
+
+def _all_but_1(x: Tensor) -> tuple[int, ...]:
+    return (0,) + tuple(range(2, x.array.ndim))
+
+
+def _per_channel(weight: Tensor, x: Tensor) -> Tensor:
+    """weight (C,) as (1, C, 1, ...), to broadcast against x."""
+    return Reshape.apply(weight, (1, weight.array.shape[0]) + (1,) * (x.array.ndim - 2))

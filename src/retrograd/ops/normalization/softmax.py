@@ -1,0 +1,120 @@
+"""Softmax and its logarithm along one axis; their fused gradients are operators of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import cast, require_float
+from ..kernel_set import kernels
+from ..pointwise.transcendental import exp
+from ..shape.broadcasting import Sum
+from ..shape.shape import axis, of_line
+
+__all__ = ["log_softmax", "softmax"]
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class Softmax(Function):
+    """exp(x) / sum(exp(x)) along ``axis``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
+        y = wrap(kernels.softmax(x.array, axis))
+        ctx.save_for_backward(y)
+        ctx.axis = axis
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (y,) = ctx.saved_tensors
+        return SoftmaxGrad.apply(g, y, ctx.axis), None
+
+
+class SoftmaxGrad(Function):
+    """y * (g - sum(g * y))"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, y: Tensor, axis: int) -> Tensor:
+        ctx.save_for_backward(g, y)
+        ctx.axis = axis
+        return wrap(kernels.softmax_grad(g.array, y.array, axis))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (want_g, want_y, _), (g, y), over = ctx.needs_input_grad, ctx.saved_tensors, (ctx.axis,)
+        gg = SoftmaxGrad.apply(v, y, ctx.axis) if want_g else None
+        gy = None
+        if want_y:
+            gy = v * (g - Sum.apply(g * y, over, True)) - g * Sum.apply(v * y, over, True)
+        return gg, gy, None
+
+
+class LogSoftmax(Function):
+    """x - log(sum(exp(x))) along ``axis``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
+        y = wrap(kernels.log_softmax(x.array, axis))
+        ctx.save_for_backward(y)
+        ctx.axis = axis
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (y,) = ctx.saved_tensors
+        return LogSoftmaxGrad.apply(g, y, ctx.axis), None
+
+
+class LogSoftmaxGrad(Function):
+    """g - exp(y) * sum(g)"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, y: Tensor, axis: int) -> Tensor:
+        ctx.save_for_backward(g, y)
+        ctx.axis = axis
+        return wrap(kernels.log_softmax_grad(g.array, y.array, axis))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (want_g, want_y, _), (g, y), over = ctx.needs_input_grad, ctx.saved_tensors, (ctx.axis,)
+        weighted = v * exp(y)
+        gg = v - Sum.apply(weighted, over, True) if want_g else None
+        gy = -weighted * Sum.apply(g, over, True) if want_y else None
+        return gg, gy, None
+
+
+def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
+
+    dtype: input is converted to this type first, if it is given.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, or is converted to none.
+        IndexError: input has no axis ``dim``.
+    """
+    input = _converted("softmax", input, dtype)
+    ndim = input.array.ndim
+    return Softmax.apply(input, axis("softmax", "dim", dim, ndim)) if ndim else of_line(softmax, input, dim)
+
+
+def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """input - log(sum(exp(input))) along axis ``dim``, computed without overflow.
+
+    dtype: input is converted to this type first, if it is given.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, or is converted to none.
+        IndexError: input has no axis ``dim``.
+    """
+    input = _converted("log_softmax", input, dtype)
+    ndim = input.array.ndim
+    return LogSoftmax.apply(input, axis("log_softmax", "dim", dim, ndim)) if ndim else of_line(log_softmax, input, dim)
+
+
+def _converted(name: str, x: Tensor, dtype: Any) -> Tensor:
+    x = x if dtype is None else cast(x, dtype)
+    require_float(name, x)
+    return x

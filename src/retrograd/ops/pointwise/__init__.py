@@ -1,0 +1,1 @@
+"""Operators of every element: arithmetic, comparisons, rounding, powers, activations, formulas of users."""

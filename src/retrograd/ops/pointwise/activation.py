@@ -1,0 +1,159 @@
+"""Activations that are smooth, or are made of an exponential; their formulas are in ``formulas/activation.py``."""
+
+from __future__ import annotations
+
+from ...engine.tensor import Tensor
+from ..dtype import as_flag, require_float, require_number
+from ..inplace import in_place
+from .operands import unary, unary_float
+from .pointwise import pointwise
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "logsigmoid",
+    "mish",
+    "selu",
+    "silu",
+    "softplus",
+    "softsign",
+    "tanhshrink",
+]
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+Silu = pointwise("silu")
+Mish = pointwise("mish")
+Gelu = pointwise("gelu")
+GeluTanh = pointwise("gelu_tanh")
+Softplus = pointwise("softplus")
+LogSigmoid = pointwise("log_sigmoid")
+Softsign = pointwise("softsign")
+Tanhshrink = pointwise("tanhshrink")
+Elu = pointwise("elu")
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * sigmoid(input), also called swish.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    if inplace is not False and as_flag("silu", "inplace", inplace):
+        return in_place(silu)(input)
+    return unary_float(Silu, "silu", input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * tanh(softplus(input)).
+
+    Source: D. Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    if inplace is not False and as_flag("mish", "inplace", inplace):
+        return in_place(mish)(input)
+    return unary_float(Mish, "mish", input)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """input * P(X <= input) for a normal X: input * (1 + erf(input / sqrt(2))) / 2.
+
+    approximate: "tanh" takes input * (1 + tanh(sqrt(2 / pi) * (input + 0.044715 * input**3))) / 2 instead.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: ``approximate`` is neither "none" nor "tanh".
+
+    Source: D. Hendrycks and K. Gimpel, "Gaussian Error Linear Units", 2016.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"gelu: approximate={approximate!r}; choose 'none' or 'tanh'")
+    return unary_float(GeluTanh if approximate == "tanh" else Gelu, "gelu", input)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta * input)) / beta, and input itself where beta * input > threshold.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    require_float("softplus", input)
+    return Softplus.apply(input, float(beta), float(threshold))
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(input)), computed without overflow.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    return unary_float(LogSigmoid, "logsigmoid", input)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """input / (1 + |input|).
+
+    Raises:
+        TypeError: input is no Tensor of numbers.
+    """
+    require_number("softsign", input)
+    return unary(Softsign, "softsign", input)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """input - tanh(input).
+
+    Raises:
+        TypeError: input is no Tensor of numbers.
+    """
+    require_number("tanhshrink", input)
+    return unary(Tanhshrink, "tanhshrink", input)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """input where it is above 0, alpha * (exp(input) - 1) elsewhere.
+
+    Source: D. Clevert et al., "Fast and Accurate Deep Network Learning by Exponential Linear Units", 2015.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    if inplace is not False and as_flag("elu", "inplace", inplace):
+        return in_place(elu)(input, alpha)
+    require_float("elu", input)
+    return Elu.apply(input, float(alpha), 1.0, 1.0)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """scale * elu(input, alpha) with the fixed alpha = 1.6733 and scale = 1.0507.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+
+    Source: G. Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+    """
+    if inplace is not False and as_flag("selu", "inplace", inplace):
+        return in_place(selu)(input)
+    require_float("selu", input)
+    return Elu.apply(input, _SELU_ALPHA * _SELU_SCALE, _SELU_SCALE, 1.0)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """input where it is above 0, alpha * (exp(input / alpha) - 1) elsewhere.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: alpha is 0.
+
+    Source: J. Barron, "Continuously Differentiable Exponential Linear Units", 2017.
+    """
+    if inplace is not False and as_flag("celu", "inplace", inplace):
+        return in_place(celu)(input, alpha)
+    require_float("celu", input)
+    if alpha == 0:
+        raise ValueError("celu: alpha=0 divides the input; choose another number")
+    return Elu.apply(input, float(alpha), 1.0, 1.0 / alpha)

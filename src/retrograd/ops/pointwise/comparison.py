@@ -1,0 +1,204 @@
+"""Comparisons, tests and logic: Tensors of truth values, without a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_element, as_flag, is_number, promote
+from ..kernel_set import kernels
+from ..shape.broadcasting import broadcast_shape
+
+__all__ = [
+    "allclose",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "eq",
+    "equal",
+    "ge",
+    "gt",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "le",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "lt",
+    "ne",
+]
+
+
+def eq(input: Tensor, other: Tensor | float) -> Tensor:
+    """input == other, element by element; other is a Tensor or a number."""
+    return _compare("eq", np.equal, "eq", input, other)
+
+
+def ne(input: Tensor, other: Tensor | float) -> Tensor:
+    """input != other, element by element; other is a Tensor or a number."""
+    return _compare("ne", np.not_equal, "ne", input, other)
+
+
+def lt(input: Tensor, other: Tensor | float) -> Tensor:
+    """input < other, element by element; other is a Tensor or a number."""
+    return _compare("lt", np.less, "lt", input, other)
+
+
+def le(input: Tensor, other: Tensor | float) -> Tensor:
+    """input <= other, element by element; other is a Tensor or a number."""
+    return _compare("le", np.less_equal, "le", input, other)
+
+
+def gt(input: Tensor, other: Tensor | float) -> Tensor:
+    """input > other, element by element; other is a Tensor or a number."""
+    return _compare("gt", np.greater, "lt", input, other, swapped=True)
+
+
+def ge(input: Tensor, other: Tensor | float) -> Tensor:
+    """input >= other, element by element; other is a Tensor or a number."""
+    return _compare("ge", np.greater_equal, "le", input, other, swapped=True)
+
+
+def isnan(input: Tensor) -> Tensor:
+    """Where input is NaN."""
+    return _test("isnan", input, False)
+
+
+def isinf(input: Tensor) -> Tensor:
+    """Where input is inf or -inf."""
+    return _test("isinf", input, False)
+
+
+def isfinite(input: Tensor) -> Tensor:
+    """Where input is neither NaN nor infinite."""
+    return _test("isfinite", input, True)
+
+
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Where |input - other| <= atol + rtol * |other|; infinities are close to themselves alone.
+
+    equal_nan: NaN is close to NaN.
+
+    Raises:
+        TypeError: an operand is no Tensor, or their types differ.
+        ValueError: the shapes do not broadcast, or rtol or atol is negative or NaN.
+    """
+    x, y = _pair("isclose", input, other)
+    equal_nan = as_flag("isclose", "equal_nan", equal_nan)
+    for label, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise ValueError(f"isclose: {label}={value!r} must be at least 0")
+    if x.dtype != y.dtype:
+        raise TypeError(f"isclose: input is {x.dtype}, other is {y.dtype}; convert one with .to()")
+    return wrap(np.asarray(np.isclose(x, y, rtol, atol, equal_nan)))
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close, see ``isclose``."""
+    equal_nan = as_flag("allclose", "equal_nan", equal_nan)
+    return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape and the same elements; NaN is equal to nothing.
+
+    Raises:
+        TypeError: an operand is no Tensor.
+    """
+    for label, value in (("input", input), ("other", other)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"equal: {label} is {type(value).__name__}, needs a Tensor")
+    return input.array.shape == other.array.shape and bool((input.array == other.array).all())
+
+
+def logical_and(input: Tensor, other: Tensor) -> Tensor:
+    """Where both are not 0; shapes broadcast."""
+    return wrap(np.asarray(np.logical_and(*_pair("logical_and", input, other))))
+
+
+def logical_or(input: Tensor, other: Tensor) -> Tensor:
+    """Where at least one is not 0; shapes broadcast."""
+    return wrap(np.asarray(np.logical_or(*_pair("logical_or", input, other))))
+
+
+def logical_xor(input: Tensor, other: Tensor) -> Tensor:
+    """Where one is not 0 and the other is; shapes broadcast."""
+    return wrap(np.asarray(np.logical_xor(*_pair("logical_xor", input, other))))
+
+
+def logical_not(input: Tensor) -> Tensor:
+    """Where input is 0."""
+    return wrap(np.asarray(np.logical_not(_pair("logical_not", input, input)[0])))
+
+
+def bitwise_and(input: Tensor | int, other: Tensor | int) -> Tensor:
+    """The bits that both have, of integers or truth values; shapes broadcast."""
+    return _bitwise("bitwise_and", np.bitwise_and, input, other)
+
+
+def bitwise_or(input: Tensor | int, other: Tensor | int) -> Tensor:
+    """The bits that at least one has, of integers or truth values; shapes broadcast."""
+    return _bitwise("bitwise_or", np.bitwise_or, input, other)
+
+
+def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
+    """The bits that one of them has and the other has not, of integers or truth values; shapes broadcast."""
+    return _bitwise("bitwise_xor", np.bitwise_xor, input, other)
+
+
+def bitwise_not(input: Tensor) -> Tensor:
+    """The bits that input has not: not x for truth values, -x - 1 for integers.
+
+    Raises:
+        TypeError: input is floating-point.
+    """
+    if not isinstance(input, Tensor) or input.array.dtype.kind == "f":
+        what = input.array.dtype if isinstance(input, Tensor) else type(input).__name__
+        raise TypeError(f"bitwise_not: input is {what}, needs a Tensor of int64 or bool")
+    return wrap(np.asarray(np.invert(input.array)))
+
+
+def _compare(name: str, compare: Callable[..., Any], kernel: str, x: Any, y: Any, swapped: bool = False) -> Tensor:
+    """``kernel`` of (x, y), or of (y, x), where both are floating-point numbers of one type."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
+    if isinstance(y, Tensor):
+        broadcast_shape(name, x.array.shape, y.array.shape)
+        other = y.array
+    elif is_number(y):
+        other = as_element(name, "other", y, x.array.dtype) if x.array.dtype.kind == "f" else np.array(y)
+    else:
+        raise TypeError(f"{name}: other is {type(y).__name__}, needs a Tensor or a number")
+    if x.array.dtype.kind == "f" and other.dtype == x.array.dtype:
+        return wrap(getattr(kernels, kernel)(*((other, x.array) if swapped else (x.array, other))))
+    return wrap(np.asarray(compare(x.array, other)))
+
+
+def _test(name: str, x: Tensor, of_integers: bool) -> Tensor:
+    _pair(name, x, x)
+    if x.array.dtype.kind == "f":
+        return wrap(getattr(kernels, name)(x.array))
+    return wrap(np.full(x.array.shape, of_integers))
+
+
+def _pair(name: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    for label, value in (("input", x), ("other", y)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Tensor")
+    broadcast_shape(name, x.array.shape, y.array.shape)
+    return x.array, y.array
+
+
+def _bitwise(name: str, operator: Callable[..., Any], x: Any, y: Any) -> Tensor:
+    a, b = promote(name, x, y)
+    if a.array.dtype.kind == "f":
+        raise TypeError(f"{name}: input and other meet in {a.array.dtype}, needs int64 or bool")
+    broadcast_shape(name, a.array.shape, b.array.shape)
+    return wrap(np.asarray(operator(a.array, b.array)))

@@ -1,0 +1,224 @@
+"""Arithmetic with broadcasting.
+
+Each class holds a forward and its backward; the functions below them check operands once and apply the class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..dtype import (
+    are_floats,
+    as_real,
+    cast,
+    is_number,
+    meeting,
+    require_factor,
+    require_number,
+    require_same,
+    require_tensor,
+    whole,
+)
+from ..shape.broadcasting import broadcast_shape
+from .operands import Binary, binary, promoted, unary_exact
+from .pointwise import pointwise
+from .rounding import floor_divide, trunc_divide
+
+__all__ = [
+    "add",
+    "addcdiv",
+    "addcmul",
+    "div",
+    "divide",
+    "lerp",
+    "mul",
+    "multiply",
+    "neg",
+    "negative",
+    "positive",
+    "sub",
+    "subtract",
+    "true_divide",
+]
+
+
+Add = pointwise("add", exact=np.add)
+Sub = pointwise("sub", exact=np.subtract, truths=False)
+Mul = pointwise("mul", exact=np.multiply)
+Div = pointwise("div")
+Neg = pointwise("neg")
+Scale = pointwise("scale")  # by a Python number
+Addcmul = pointwise("addcmul")
+Addcdiv = pointwise("addcdiv")
+Lerp = pointwise("lerp")
+LerpNumber = pointwise("lerp_number")
+
+
+def add(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    """input + alpha * other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand is neither a Tensor nor a number, or alpha is no integer among integers.
+    """
+    return binary(Add, "add", input, other if alpha == 1 else _scaled(Add, "add", input, other, alpha))
+
+
+def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    """input - alpha * other; as ``add``, but that truth values have no difference.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand holds truth values, or is neither a Tensor nor a number, or alpha is no integer among
+            integers.
+    """
+    return binary(Sub, "sub", input, other if alpha == 1 else _scaled(Sub, "sub", input, other, alpha))
+
+
+def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Tensor:
+    """alpha * y in the type in which x and y meet."""
+    x, y = promoted(operator, name, x, y)
+    require_factor(name, "alpha", alpha, x.array.dtype)
+    kind = x.array.dtype.kind
+    convert: Any = whole if kind == "i" else as_real
+    return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
+
+
+def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """input * other; as ``add``."""
+    if not isinstance(other, Tensor):
+        if isinstance(input, Tensor) and input.array.dtype.kind == "f" and is_number(other):
+            return Scale.apply(input, as_real("mul", "other", other))
+    elif not isinstance(input, Tensor) and other.array.dtype.kind == "f" and is_number(input):
+        return Scale.apply(other, as_real("mul", "input", input))
+    return binary(Mul, "mul", input, other)
+
+
+def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other; as ``add``, and integers divide to float32.
+
+    rounding_mode: None; "trunc" rounds the quotient towards 0, "floor" downwards, and the gradient is 0 then.
+
+    Raises:
+        ValueError: ``rounding_mode`` is none of these.
+    """
+    if rounding_mode is None:
+        return binary(Div, "div", input, other)
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode == "trunc":
+        return trunc_divide(input, other)
+    raise ValueError(f"div: rounding_mode={rounding_mode!r}; choose None, 'trunc' or 'floor'")
+
+
+def scale(input: Tensor, factor: float) -> Tensor:
+    """input * factor in input's floating-point type."""
+    return Scale.apply(input, factor)
+
+
+def neg(input: Tensor) -> Tensor:
+    """-input"""
+    return unary_exact(Neg, "neg", np.negative, input)
+
+
+def positive(input: Tensor) -> Tensor:
+    """input itself.
+
+    Raises:
+        TypeError: input is no Tensor, or holds truth values.
+    """
+    if not isinstance(input, Tensor) or input.array.dtype.kind == "b":
+        what = "bool" if isinstance(input, Tensor) else type(input).__name__
+        raise TypeError(f"positive: input is {what}, needs a Tensor of numbers")
+    return input
+
+
+def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
+    """input + weight * (end - input); three operands are broadcast.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand is no floating-point Tensor of input's type, or the weight is no number either.
+    """
+    require_same("lerp", "input", input, "end", end)
+    if is_number(weight):
+        weight = as_real("lerp", "weight", weight)
+        if input.array.shape == end.array.shape:
+            return LerpNumber.apply(input, end, weight)
+        weight = wrap(np.array(weight, input.array.dtype))
+    require_same("lerp", "input", input, "weight", weight)  # type: ignore[arg-type]
+    broadcast_shape("lerp", broadcast_shape("lerp", input.array.shape, end.array.shape), weight.array.shape)  # type: ignore[union-attr]
+    return Lerp.apply(input, end, weight)
+
+
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """input + value * tensor1 * tensor2; three operands are broadcast, and their types promote.
+
+    For integers the value loses its fraction.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand is no Tensor, or all hold truth values.
+    """
+    x, y, z = _three("addcmul", input, tensor1, tensor2)
+    if x.array.dtype.kind == "f":
+        return Addcmul.apply(x, y, z, as_real("addcmul", "value", value))
+    require_number("addcmul", x)
+    return x + y * z * whole("addcmul", "value", value)
+
+
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """input + value * tensor1 / tensor2; three operands are broadcast, and their types promote.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an operand is no Tensor, or neither tensor1 nor tensor2 is floating-point.
+    """
+    x, y, z = _three("addcdiv", input, tensor1, tensor2)
+    if tensor1.array.dtype.kind != "f" and tensor2.array.dtype.kind != "f":
+        raise TypeError(
+            f"addcdiv: tensor1 is {tensor1.array.dtype}, tensor2 is {tensor2.array.dtype}; "
+            f"one must be float32 or float64: convert it with .float()"
+        )
+    return Addcdiv.apply(x, y, z, as_real("addcdiv", "value", value))
+
+
+def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    """The operands in one type, once they are known to broadcast."""
+    if not (are_floats(x, y) and are_floats(x, z)):
+        for label, operand in (("input", x), ("tensor1", y), ("tensor2", z)):
+            require_tensor(name, operand, label)
+    if not x.array.shape == y.array.shape == z.array.shape:
+        broadcast_shape(name, broadcast_shape(name, x.array.shape, y.array.shape), z.array.shape)
+    if x.array.dtype is y.array.dtype is z.array.dtype:
+        return x, y, z
+    dtype = meeting(x.array, y.array, z.array)
+    return cast(x, dtype), cast(y, dtype), cast(z, dtype)
+
+
+def subtract(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    """``sub``"""
+    return sub(input, other, alpha=alpha)
+
+
+def multiply(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """``mul``"""
+    return mul(input, other)
+
+
+def divide(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    """``div``"""
+    return div(input, other, rounding_mode=rounding_mode)
+
+
+def true_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
+    """``div``"""
+    return div(input, other)
+
+
+def negative(input: Tensor) -> Tensor:
+    """``neg``"""
+    return neg(input)

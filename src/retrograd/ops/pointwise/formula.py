@@ -1,0 +1,273 @@
+"""formula: a user's function of single elements as an operator, in one kernel, with its gradient."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor
+from ...formulas.derive import derive
+from ...formulas.symbol import FormulaError, Symbol, Trace
+from ...formulas.text import NAMES, function
+from ...formulas.tracing import place, require_text, run
+from ..dtype import as_real, floats, is_number
+from ..shape.broadcasting import broadcast_shape, expand
+from .meanings import meanings
+from .pointwise import make
+
+__all__: list[str] = []
+_MOST_OPERANDS, _MOST_NUMBERS = 2, 3
+
+
+class Formula:
+    """An operator made by `formula`; call it with Tensors.
+
+    function: its Function.
+    source: the text that is compiled, of the operator and of its gradient; it can be pasted and edited.
+    """
+
+    function: type[Function]
+    _gradient: Any
+
+    def __init__(self, written: FunctionType) -> None:
+        if not isinstance(written, FunctionType):
+            raise TypeError(f"formula: expected a function, got {type(written).__name__}")
+        update_wrapper(self, written)
+        self._written, self._name = written, written.__name__
+        require_text(self._name, written)
+        self._operands, self._numbers, self._defaults = self._parameters()
+        self._plain = not self._numbers
+        self._declared: FunctionType | None = None
+        trace = Trace(self._operands, self._numbers)
+        self._value = function(self._name, f"{self._name}, as it is compiled", trace, [self._on(trace.parameters)])
+        try:
+            self._take(*self._derived())
+        except FormulaError as error:
+            self._take_none(str(error))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._plain or kwargs or len(args) != len(self._operands):
+            args = self._arguments(args, kwargs)
+        x = args[0]
+        if len(self._operands) == 1 and isinstance(x, Tensor) and x.array.dtype.kind == "f":
+            return self.function.apply(*args)
+        return self._checked(args)
+
+    def __repr__(self) -> str:
+        return f"<formula {self._name}{inspect.signature(self._written)}>"
+
+    def __reduce__(self) -> str:
+        return self._written.__qualname__  # pickled by its name, as functions are; a copy is itself
+
+    @property
+    def source(self) -> str:
+        texts: list[Any] = [text for text in (self._value, self._gradient) if text is not None]
+        names = sorted({name for text in texts for name in text.__code__.co_names if name in NAMES})
+        begin = f"from {NAMES['exp'].__module__.rpartition('.')[0]} import {', '.join(names)}\n\n\n" if names else ""
+        return begin + "\n\n".join(text.text for text in texts)
+
+    def gradient(self, written: FunctionType) -> FunctionType:
+        """Declare the gradient: a function of g, the gradient of the result, and of the formula's own parameters.
+
+        With two operands it returns two gradients. Formulas that were made before keep the gradient before.
+
+        Raises:
+            ValueError: it cannot be compiled, or has other parameters; with file, line and reason.
+        """
+        if not isinstance(written, FunctionType):
+            raise TypeError(f"{self._name}.gradient: expected a function, got {type(written).__name__}")
+        require_text(written.__name__, written)
+        expected = [self._g, *self._operands, *self._numbers]
+        count = len(inspect.signature(written).parameters)
+        if count != len(expected):
+            raise FormulaError(
+                f"{place(written.__name__, written)}: a gradient of {self._name} has the parameters "
+                f"{', '.join(expected)}, got {count} of them"
+            )
+        before, self._declared = self._declared, written
+        trace = Trace([self._g, *self._operands], self._numbers)
+        try:
+            gradients = [trace.full(each) for each in self._rule(trace.parameters[0], None, *trace.parameters[1:])]
+        except FormulaError:
+            self._declared = before
+            raise
+        self._take(trace, gradients)
+        return written
+
+    @property
+    def _g(self) -> str:
+        """The name of the upstream gradient: g, if no parameter has it."""
+        return next(name for name in ("g", "gy", "gz", "gg", "g_", "g__") if name not in self._operands + self._numbers)
+
+    def _parameters(self) -> tuple[list[str], list[str], dict[str, float]]:
+        """Names of operands and numbers, and the numbers' defaults."""
+        operands: list[str] = []
+        numbers: list[str] = []
+        defaults: dict[str, float] = {}
+        at = place(self._name, self._written)
+        if not self._name.isidentifier():
+            raise FormulaError(f"{at}: it has no name; write it with def")
+        for name, parameter in inspect.signature(self._written).parameters.items():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise FormulaError(f"{at}: *{name} stands for any number of parameters; name each")
+            if name in NAMES:
+                raise FormulaError(f"{at}: the parameter {name} hides the function of this name; choose another name")
+            if parameter.annotation in (float, "float"):
+                numbers.append(name)
+                if parameter.default is not parameter.empty:
+                    defaults[name] = self._number(name, parameter.default)
+            elif parameter.annotation in (int, "int", bool, "bool"):
+                raise FormulaError(f"{at}: {name} is {parameter.annotation}; numbers are annotated as float")
+            elif numbers:
+                raise FormulaError(
+                    f"{at}: the operand {name} stands behind a number; operands come first, numbers, which are "
+                    "annotated as float, behind them"
+                )
+            elif parameter.kind is parameter.KEYWORD_ONLY or parameter.default is not parameter.empty:
+                raise FormulaError(f"{at}: {name} has a default or no place: annotate it as float if it is a number")
+            else:
+                operands.append(name)
+        if not 1 <= len(operands) <= _MOST_OPERANDS or len(numbers) > _MOST_NUMBERS:
+            raise FormulaError(
+                f"{at}: it has {len(operands)} operands and {len(numbers)} numbers; a formula has one or two operands "
+                f"and up to {_MOST_NUMBERS} numbers, which are annotated as float"
+            )
+        return operands, numbers, defaults
+
+    def _number(self, label: str, value: Any) -> float:
+        if not is_number(value):
+            raise TypeError(f"{self._name}: {label} is {type(value).__name__}, needs a number")
+        return as_real(self._name, label, value)
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Operands and numbers in their order."""
+        try:
+            bound = inspect.signature(self._written).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}: {error}") from None
+        given = self._defaults | bound.arguments
+        numbers = [given[name] for name in self._numbers]
+        return (
+            *(given[name] for name in self._operands),
+            *(
+                number if isinstance(number, Symbol) else self._number(name, number)
+                for name, number in zip(self._numbers, numbers, strict=True)
+            ),
+        )
+
+    def _checked(self, args: tuple[Any, ...]) -> Any:
+        """The result for whatever the operands are."""
+        if any(isinstance(value, Symbol) for value in args):
+            return self._within(args)
+        count = len(self._operands)
+        tensors = floats(self._name, **dict(zip(self._operands, args[:count], strict=True)))
+        if count == 2 and tensors[0].array.shape != tensors[1].array.shape:
+            shape = broadcast_shape(self._name, tensors[0].array.shape, tensors[1].array.shape)
+            tensors = (*(expand(tensor, shape) for tensor in tensors),)
+        return self.function.apply(*tensors, *args[count:])
+
+    def _within(self, args: tuple[Any, ...]) -> Symbol:
+        """The formula as a part of another one."""
+        trace: Trace = next(value.trace for value in args if isinstance(value, Symbol))
+        count = len(self._operands)
+        symbols = [trace.full(value) for value in args[:count]] + [trace.symbol(value) for value in args[count:]]
+        for name, symbol in zip(self._numbers, symbols[count:], strict=True):
+            if symbol.kind != "number":
+                raise FormulaError(f"{self._name}: {name} is one number for all elements, not one of each")
+        result = trace.full(self._on(symbols))
+        return result if self._declared is None else trace.call(result, symbols, self._rule)
+
+    def _on(self, arguments: list[Symbol]) -> Symbol:
+        """The formula on symbols."""
+        return self._one(self._written, run(self._name, self._written, arguments, meanings()), arguments)
+
+    def _one(self, written: FunctionType, result: Any, arguments: list[Symbol]) -> Symbol:
+        """What a function returned, if it is one value."""
+        if isinstance(result, Symbol) and result.kind == "truth":
+            reason = "it returns a condition; return numbers, as rg.where(x > 0, 1.0, 0.0) does"
+        elif isinstance(result, Symbol) or is_number(result):
+            return arguments[0].trace.full(result)
+        else:
+            reason = f"it returns {type(result).__name__ if result is not None else 'nothing'}, expected one value"
+        raise FormulaError(f"{place(written.__name__, written)}: {reason}")
+
+    def _rule(self, g: Symbol, _: Any, *arguments: Symbol) -> list[Symbol]:
+        """The declared gradient on symbols, one for each operand."""
+        written = self._declared
+        assert written is not None
+        results = run(written.__name__, written, [g, *arguments], meanings())
+        if len(self._operands) == 1:
+            results = (results,)
+        elif not isinstance(results, tuple) or len(results) != len(self._operands):
+            raise FormulaError(
+                f"{place(written.__name__, written)}: it must return a tuple of {len(self._operands)} gradients, "
+                f"of {' and '.join(self._operands)}"
+            )
+        return [self._one(written, result, [g]) for result in results]
+
+    def _derived(self) -> tuple[Trace, list[Symbol]]:
+        """The gradient that follows from the formula, of each operand."""
+        trace = Trace([self._g, *self._operands], self._numbers)
+        g, *operands = trace.operands
+        return trace, derive(trace, self._on(trace.parameters[1:]), g, operands)
+
+    def _take(self, trace: Trace, gradients: list[Symbol]) -> None:
+        """Let the backward compute these gradients."""
+        kind = "as it is compiled" if self._declared else "derived"
+        comment = f"gradient of {self._name}, {kind}; what it calls is in {Symbol.__module__.rpartition('.')[0]}"
+        name = f"{self._name}_grad"
+        self._gradient = function(name, comment, trace, gradients)
+        parts, fused = [self._gradient], None
+        if len(gradients) > 1:
+            pairs = zip(self._operands, gradients, strict=True)
+            parts, fused = [function(f"{name}_{one}", comment, trace, [each]) for one, each in pairs], self._gradient
+        self._make(parts, fused, self._declared or self._gradient)
+
+    def _take_none(self, reason: str) -> None:
+        self._gradient = None
+
+        def refuse(ctx: Any, g: Tensor) -> Any:
+            raise FormulaError(f"{reason} with @{self._name}.gradient")
+
+        self._make([], None, None)
+        self.function.backward = staticmethod(refuse)  # type: ignore[method-assign]
+
+    def _make(self, parts: list[Any], fused: Any, shown: Any) -> None:
+        """The Function; ``shown`` is the text that backward_source shows."""
+        members: dict[str, Any] = {"__doc__": self.__doc__, "__module__": self._written.__module__}
+        self.function = make(self._name, self._value, parts, fused, **members)
+        self.function.backward.__wrapped__ = shown  # type: ignore[attr-defined]
+
+
+def formula(function: Callable[..., Any]) -> Formula:
+    """Make a function of single elements an operator: one kernel for its result and one for its gradient.
+
+    The function takes one or two operands, which may be any Tensors of float32 or float64 that broadcast, and behind
+    them up to three numbers, annotated as float. It is written in arithmetic, comparisons, ``rg.where``, operators such
+    as ``rg.exp`` and other formulas. It is run once, now, to see what it computes: constants have the value that they
+    have now. The gradient is derived, unless it is declared with ``gradient``, which may be any function.
+
+    Raises:
+        TypeError: no function.
+        ValueError: it cannot be compiled; with file, line and reason.
+
+    >>> import retrograd as rg
+    >>> @rg.formula
+    ... def swish(x, beta: float = 1.0):
+    ...     return x * rg.sigmoid(beta * x)
+    >>> x = rg.tensor([0.0, 2.0], requires_grad=True)
+    >>> y = swish(x, beta=0.5)
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([0.5   , 0.9277])
+    >>> print(rg.backward_source(y), end="")
+    def swish_grad(g, x, beta: float):
+        # gradient of swish, derived; what it calls is in retrograd.formulas
+        t1 = sigmoid(beta * x)
+        return g * t1 + g * x * t1 * (1.0 - t1) * beta
+    """
+    return Formula(function)  # type: ignore[arg-type]

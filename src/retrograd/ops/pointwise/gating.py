@@ -1,0 +1,112 @@
+"""The gated linear unit, and choices: softmin and the Gumbel softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ...formulas.activation import gated_grad_x, gated_grad_y
+from ..dtype import as_flag, require_float
+from ..kernel_set import kernels
+from ..normalization.softmax import softmax
+from ..random.random import default_generator
+from ..shape.join import cat
+from ..shape.shape import axis, of_line
+from ..shape.splitting import chunk
+from .operands import Gradients
+from .pointwise import carried
+
+__all__ = ["glu", "gumbel_softmax", "softmin"]
+
+
+class Glu(Function):
+    """a * sigmoid(b) of the halves a and b of x along ``axis``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.axis = axis
+        return wrap(kernels.glu(x.array, axis))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (x,), axis = ctx.saved_tensors, ctx.axis
+        return carried(_glu_grad, kernels.glu_grad, (g, x), (axis,)), None
+
+
+def _glu_grad(g: Tensor, x: Tensor, axis: int) -> Tensor:
+    a, b = chunk(x, 2, axis)
+    return cat((gated_grad_x(g, a, b), gated_grad_y(g, a, b)), axis)
+
+
+class StraightThrough(Function):
+    """The array ``y`` as the value, and the gradient of x"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: np.ndarray) -> Tensor:
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        return g, None
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """a * sigmoid(b), where a and b are the halves of input along axis ``dim``.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        IndexError: input has no axis ``dim``.
+        ValueError: its extent is odd.
+
+    Source: Y. Dauphin et al., "Language Modeling with Gated Convolutional Networks", 2016.
+    """
+    require_float("glu", input)
+    place = axis("glu", "dim", dim, input.array.ndim)
+    if input.array.shape[place] % 2:
+        raise ValueError(f"glu: dim={dim} of input.shape={input.array.shape} has an odd extent, which has no halves")
+    return Glu.apply(input, place)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """softmax((logits + noise) / tau) along axis ``dim``, with noise from the Gumbel distribution: a soft choice.
+
+    hard: the value is 1 for the largest and 0 for the others, the gradient is that of the soft choice.
+    eps: has no effect, in PyTorch either.
+
+    Raises:
+        TypeError: logits is no floating-point Tensor.
+        IndexError: logits has no axis ``dim``.
+        ValueError: tau is not positive.
+
+    Source: E. Jang et al., "Categorical Reparameterization with Gumbel-Softmax", 2016.
+    """
+    require_float("gumbel_softmax", logits, "logits")
+    hard = as_flag("gumbel_softmax", "hard", hard)
+    if not tau > 0:
+        raise ValueError(f"gumbel_softmax: tau={tau} must be positive")
+    if not logits.array.ndim:
+        return of_line(gumbel_softmax, logits, tau, hard, eps, dim)
+    place = axis("gumbel_softmax", "dim", dim, logits.array.ndim)
+    noise = default_generator.gumbel(size=logits.array.shape).astype(logits.array.dtype)
+    soft = softmax((logits + wrap(noise)) * (1.0 / tau), place)
+    if not hard:
+        return soft
+    chosen = np.zeros_like(soft.array)
+    np.put_along_axis(chosen, np.expand_dims(soft.array.argmax(place), place), 1.0, place)
+    return StraightThrough.apply(soft, chosen)
+
+
+def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """softmax(-input) along axis ``dim``; ``dtype`` as in ``softmax``.
+
+    Raises:
+        TypeError: input is no floating-point Tensor and becomes none, or holds truth values.
+        IndexError: input has no axis ``dim``.
+    """
+    if dtype is None:
+        require_float("softmin", input)
+    return softmax(-input, dim, dtype)

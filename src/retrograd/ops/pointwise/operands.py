@@ -1,0 +1,123 @@
+"""What element-wise operators share: the checks of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.grad_mode import is_grad_enabled as recording
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_float, cast, float32, promote, require_float
+from ..shape.broadcasting import broadcast_shape
+
+__all__ = [
+    "Binary", "Constant", "Gradients", "binary", "promoted", "recording", "unary", "unary_exact", "unary_float"
+]  # fmt: skip
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class Binary(Function):
+    """An operator of two broadcast operands; ``exact`` computes it for integers, which carry no gradient."""
+
+    exact: ClassVar[Callable[..., Any] | None] = None  # None: integers become float32
+    integers: ClassVar[bool] = True  # False: one operand at least must be floating-point
+    truths: ClassVar[bool] = True  # False: no operand may hold truth values
+
+
+class Constant(Function):
+    """y, which depends on x only in steps, such as a count of its elements: the gradient to x is 0"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: np.ndarray) -> Tensor:
+        ctx.shape, ctx.dtype = x.array.shape, x.array.dtype
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        return wrap(np.zeros(ctx.shape, ctx.dtype)), None
+
+
+def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
+    """The operator of a Tensor; integers and truth values become float32.
+
+    Raises:
+        TypeError: x is no Tensor.
+    """
+    if isinstance(x, Tensor) and x.array.dtype.kind == "f":
+        return operator.apply(x)
+    return operator.apply(as_float(name, x))
+
+
+def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
+    """The operator of a floating-point Tensor.
+
+    Raises:
+        TypeError: x is none.
+    """
+    if not (isinstance(x, Tensor) and x.array.dtype.kind == "f"):
+        require_float(name, x)
+    return operator.apply(x)
+
+
+def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], x: Tensor) -> Tensor:
+    """The operator of a floating-point Tensor; ``exact`` computes it for integers, which carry no gradient.
+
+    Raises:
+        TypeError: x is no Tensor, or holds truth values.
+    """
+    if isinstance(x, Tensor):
+        kind = x.array.dtype.kind
+        if kind == "f":
+            return operator.apply(x)
+        if kind == "i":
+            return wrap(np.asarray(exact(x.array)))
+    return unary_float(operator, name, x)
+
+
+def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
+    """The operator of two Tensors, or of a Tensor and a number: shapes broadcast, types promote.
+
+    Raises:
+        ValueError: the shapes do not broadcast, or a number is beyond the type.
+        TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not take.
+    """
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        dtype = x.array.dtype
+        if y.array.dtype is dtype and dtype.kind == "f":
+            if x.array.shape != y.array.shape:
+                broadcast_shape(name, x.array.shape, y.array.shape)
+            return operator.apply(x, y)
+    x, y = promoted(operator, name, x, y)
+    if operator.exact is None and x.array.dtype.kind != "f":
+        x, y = cast(x, float32), cast(y, float32)
+    broadcast_shape(name, x.array.shape, y.array.shape)
+    if x.array.dtype.kind == "f":
+        return operator.apply(x, y)
+    assert operator.exact is not None
+    return Tensor(np.asarray(operator.exact(x.array, y.array)))
+
+
+def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Both operands as Tensors of one type, which the operator takes; see ``promote``.
+
+    Raises:
+        TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not take.
+        ValueError: a number is beyond the type.
+    """
+    if not operator.truths:
+        for label, value in (("input", x), ("other", y)):
+            if isinstance(value, (bool, np.bool_)) or (isinstance(value, Tensor) and value.array.dtype.kind == "b"):
+                raise TypeError(
+                    f"{name}: {label} is bool, needs numbers; convert it to integers, "
+                    f"or use ~x to invert a mask and x ^ y for where two differ"
+                )
+    x, y = promote(name, x, y)
+    if not operator.integers and x.array.dtype.kind != "f":
+        raise TypeError(
+            f"{name}: input and other meet in {x.array.dtype}, needs float32 or float64; convert one with .float()"
+        )
+    return x, y

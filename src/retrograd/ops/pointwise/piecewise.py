@@ -1,0 +1,209 @@
+"""Choice and limits: where, the larger and the smaller one, clamp, relu."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_element, as_real, cast, is_number, meeting, promote, require_float, require_tensor, with_number
+from ..index.indexing import nonzero
+from ..kernel_set import kernels
+from ..private import private
+from ..shape.broadcasting import broadcast_shape, sum_to
+from .operands import Gradients, unary_exact
+from .pointwise import operator_of_two, pointwise
+
+__all__ = [
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "fmax",
+    "fmin",
+    "maximum",
+    "minimum",
+    "nan_to_num",
+    "relu",
+    "where",
+]
+
+_PLAIN = frozenset((float, int, type(None)))  # types of the limits that ``clamp`` mostly gets
+
+
+Relu = pointwise("relu", straight=True)
+Clamp = pointwise("clamp")
+NanToNum = pointwise("nan_to_num")
+
+
+class ClampTensors(Function):
+    """min(max(x, low), high) of three tensors; a limit has the gradient where it is the result and x is not"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        ctx.save_for_backward(x.array, low.array, high.array)
+        return wrap(kernels.minimum(kernels.maximum(x.array, low.array), high.array))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        want, (x, low, high) = ctx.needs_input_grad, ctx.saved_tensors
+        taken = ((x >= low) & (x <= high), (low < high) & (x < low), (x > high) | (low > high))
+        return tuple(
+            sum_to(where(wrap(np.asarray(mask)), g, 0.0), operand.shape) if wanted else None
+            for wanted, mask, operand in zip(want, taken, (x, low, high), strict=True)
+        )
+
+
+class Where(Function):
+    """x where the condition holds, y elsewhere"""
+
+    @staticmethod
+    def forward(ctx: Any, condition: np.ndarray, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(private(condition, any(ctx.needs_input_grad)))
+        ctx.shapes = x.array.shape, y.array.shape
+        return wrap(kernels.where(condition, x.array, y.array))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (_, want_x, want_y), (condition,), (sx, sy) = ctx.needs_input_grad, ctx.saved_tensors, ctx.shapes
+        zero = wrap(np.zeros((), g.array.dtype))
+        gx = sum_to(Where.apply(condition, g, zero), sx) if want_x else None
+        return None, gx, sum_to(Where.apply(condition, zero, g), sy) if want_y else None
+
+
+maximum = operator_of_two(
+    "maximum",
+    "The larger one, element by element; NaN wins; where both are equal each has half the gradient.",
+    exact=np.maximum,
+)
+minimum = operator_of_two(
+    "minimum",
+    "The smaller one, element by element; NaN wins; where both are equal each has half the gradient.",
+    exact=np.minimum,
+)
+fmax = operator_of_two(
+    "fmax",
+    "The larger one, of NaN and a number the number; where both are equal input has the gradient.",
+    exact=np.fmax,
+)
+fmin = operator_of_two(
+    "fmin",
+    "The smaller one, of NaN and a number the number; where both are equal input has the gradient.",
+    exact=np.fmin,
+)
+
+
+_positive_part = partial(np.maximum, 0)
+
+
+def relu(input: Tensor) -> Tensor:
+    """max(input, 0)"""
+    return unary_exact(Relu, "relu", _positive_part, input)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """min(max(input, min), max): two limits, one may be missing; numbers, or tensors that broadcast with input.
+
+    Where min exceeds max, the result is max. The gradient goes to input from min to max, limits included; outside it
+    goes to the limit, if that is a tensor. NaN stays.
+
+    Raises:
+        ValueError: both limits are missing, or shapes do not broadcast.
+        TypeError: input is no Tensor, a limit is neither a number nor a Tensor, or all hold truth values and there is
+            not one Tensor as the limit.
+    """
+    if min is None and max is None:
+        raise ValueError("clamp: min and max are both missing; give at least one of them")
+    if type(min) in _PLAIN and type(max) in _PLAIN and isinstance(input, Tensor) and input.array.dtype.kind == "f":
+        low = -math.inf if min is None else as_real("clamp", "min", min)
+        high = math.inf if max is None else as_real("clamp", "max", max)
+        if low == low and high == high:  # not NaN
+            return Clamp.apply(input, low, high)
+    return _clamp(input, min, max)
+
+
+def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
+    """The limits, or the operands' types, are mixed: everything becomes a tensor of one type."""
+    require_tensor("clamp", x)
+    for label, limit in (("min", low), ("max", high)):
+        if not (limit is None or is_number(limit) or isinstance(limit, Tensor)):
+            raise TypeError(f"clamp: {label} is {type(limit).__name__}, needs a number or a Tensor")
+    tensors = [limit for limit in (low, high) if isinstance(limit, Tensor)]
+    for limit in tensors:
+        broadcast_shape("clamp", x.array.shape, limit.array.shape)
+    dtype = meeting(x.array, *[limit.array for limit in tensors])
+    for limit in (low, high):
+        dtype = with_number(dtype, limit) if is_number(limit) else dtype
+    if dtype.kind == "b" and (len(tensors) != 1 or not (low is None or high is None)):
+        raise TypeError("clamp: input and limits are bool, needs numbers; convert input with input.long()")
+    x = cast(x, dtype)
+    low, high = _limit("min", low, dtype), _limit("max", high, dtype)
+    if dtype.kind != "f":
+        y = x.array if low is None else np.maximum(x.array, low.array)
+        return wrap(np.asarray(y if high is None else np.minimum(y, high.array)))
+    low = wrap(np.full((), -np.inf, dtype)) if low is None else low
+    return ClampTensors.apply(x, low, wrap(np.full((), np.inf, dtype)) if high is None else high)
+
+
+def _limit(label: str, limit: Any, dtype: np.dtype[Any]) -> Tensor | None:
+    if limit is None or isinstance(limit, Tensor):
+        return None if limit is None else cast(limit, dtype)
+    return wrap(as_element("clamp", label, limit, dtype))
+
+
+def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """``clamp``"""
+    return clamp(input, min, max)
+
+
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """``clamp`` with a lower limit"""
+    return clamp(input, min)
+
+
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """``clamp`` with an upper limit"""
+    return clamp(input, None, max)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """input where the condition holds, other elsewhere: Tensors or numbers, all three broadcast, types promote.
+
+    With the condition alone: where it is neither 0 nor False, ``nonzero(condition, as_tuple=True)``.
+
+    Raises:
+        TypeError: condition is no Tensor of truth values, or input and other are neither Tensors nor numbers.
+        ValueError: the shapes do not broadcast.
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if not isinstance(condition, Tensor) or condition.array.dtype.kind != "b":
+        what = condition.array.dtype if isinstance(condition, Tensor) else type(condition).__name__
+        raise TypeError(f"where: condition is {what}, needs a Tensor of bool; make one with a comparison or .bool()")
+    if is_number(input) and is_number(other):
+        dtype = with_number(with_number(np.dtype(bool), input), other)
+        input = wrap(as_element("where", "input", input, dtype))
+    x, y = promote("where", input, other)
+    broadcast_shape("where", broadcast_shape("where", x.array.shape, y.array.shape), condition.array.shape)
+    if x.array.dtype.kind == "f":
+        return Where.apply(condition.array, x, y)
+    return wrap(np.asarray(np.where(condition.array, x.array, y.array)))
+
+
+def nan_to_num(
+    input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """input with numbers in the places of NaN and infinities; None: 0, and the largest and smallest number of its type.
+
+    The gradient is 0 there.
+    """
+    if isinstance(input, Tensor) and input.array.dtype.kind != "f":
+        return wrap(input.array.copy())
+    require_float("nan_to_num", input)
+    largest = float(np.finfo(input.array.dtype).max)
+    high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
+    return NanToNum.apply(input, float(nan or 0.0), float(high), float(low))

@@ -1,0 +1,218 @@
+"""Pointwise operators made from their formulas: the Function, and the function that users call.
+
+What the backward runs is the formula of the gradient: on Tensors where it is recorded, else in one kernel. ``run`` and
+``Backward`` decide that, here alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ...formulas import FORMULAS, FUSED, POINTWISE, form
+from ...formulas.table import gradients_of, same_grad
+from ..dtype import as_float
+from ..kernel_set import kernels
+from ..shape.broadcasting import sum_to
+from .operands import Binary, binary, recording
+
+__all__: list[str] = []
+Formula = Callable[..., Any]
+Domain = tuple[float, float]
+ROWS: dict[str, Callable[..., Tensor]] = {}  # the public functions that are made here
+on_tensors: dict[str, Callable[..., Tensor]] = {}  # the operator of each primitive; ``methods`` fills it
+
+
+def apply_primitive(name: str, operands: tuple[Any, ...]) -> Tensor:
+    """What a primitive of a formula means on Tensors."""
+    return on_tensors[name](*operands)
+
+
+def kernel(formula: Any) -> Callable[..., Any]:
+    """The kernel of a formula, of the list or a user's, in the active set."""
+    name = formula.kernel
+    found: Callable[..., Any] | None = kernels.__dict__.get(name)
+    if found is None:
+        found = kernels.formula_kernel(formula) if hasattr(formula, "digest") else getattr(kernels, name)
+        kernels.__dict__[name] = found  # until another set is active
+    return found
+
+
+def carried(
+    composed: Formula, kernel: Callable[..., Any], operands: Sequence[Tensor], numbers: Sequence[Any] = ()
+) -> Tensor:
+    """What formulas make of Tensors: recorded operator by operator, or without a record by the kernel made of them."""
+    if recording():
+        result: Tensor = composed(*operands, *numbers)
+        return result
+    return wrap(kernel(*[operand.array for operand in operands], *numbers))
+
+
+def run(formula: Formula, operands: Sequence[Tensor], numbers: Sequence[float] = ()) -> Tensor:
+    """A formula of Tensors, on the one carrier or the other."""
+    if formula is same_grad:
+        return operands[0]
+    return carried(formula, lambda *values: kernel(formula)(*values), operands, numbers)
+
+
+class Backward:
+    """The gradient of each operand of an operator, which may have been broadcast.
+
+    parts: a formula for each operand. fused: all of them, but for those that are g itself, as one formula of several
+    results; None if there is none.
+    saved: the names of the operands, or of the result y, that they take.
+    """
+
+    def __init__(self, parts: Sequence[Formula], fused: Formula | None, numbers: Sequence[str]) -> None:
+        self.parts, self.fused = parts, fused
+        forms = [form(part) for part in parts]
+        self.saved = form(fused).operands[1:] if fused else tuple(sorted({*sum([f.operands[1:] for f in forms], ())}))
+        self._taken = [[self.saved.index(name) for name in one.operands[1:]] for one in forms]
+        self._numbers = [[numbers.index(name) for name in one.numbers] for one in forms]
+        self._fused_numbers = [numbers.index(name) for name in form(fused).numbers] if fused else []
+
+    def __call__(
+        self,
+        g: Tensor,
+        saved: Sequence[Tensor],
+        numbers: Sequence[float],
+        shapes: Sequence[tuple[int, ...]],
+        wanted: Sequence[bool],
+    ) -> list[Tensor | None]:
+        """Those that are wanted, in the shapes of their operands."""
+        found: list[Tensor | None] = [g if want else None for want in wanted]
+        places = [place for place, part in enumerate(self.parts) if wanted[place] and part is not same_grad]
+        if self.fused is None or recording() or (len(places) == 1 and hasattr(self.parts[places[0]], "kernel")):
+            for place in places:
+                operands = [saved[each] for each in self._taken[place]]
+                found[place] = run(self.parts[place], [g, *operands], [numbers[n] for n in self._numbers[place]])
+        elif places:
+            self._run_fused(g.array, saved, numbers, places, found)
+        return [
+            None if gradient is None else sum_to(gradient, shape)
+            for gradient, shape in zip(found, shapes, strict=True)
+        ]
+
+    def _run_fused(
+        self, g: np.ndarray, saved: Sequence[Tensor], numbers: Sequence[float], places: list[int], found: list[Any]
+    ) -> None:
+        read = {each for place in places for each in self._taken[place]}
+        arrays = [tensor.array if each in read else g for each, tensor in enumerate(saved)]  # g: it is not read
+        computed = [place for place, part in enumerate(self.parts) if part is not same_grad]
+        results = kernel(self.fused)(
+            g, *arrays, *[numbers[n] for n in self._fused_numbers], *[place in places for place in computed]
+        )
+        for place, result in zip(computed, results, strict=True):
+            found[place] = None if result is None else wrap(result)
+
+
+def pointwise(
+    name: str, module: str = "", kernel: str = "", title: str = "", straight: bool = False, **members: Any
+) -> type[Any]:
+    """The Function of the formula ``name``; its gradients are declared in ``formulas``, or it is ``<name>_grad``.
+
+    module: where the Function belongs; by default the caller's.
+    kernel: the formula, if it has another name. title: the Function's name, if it is not that in capitals.
+    straight: it is made of straight pieces, so that its second derivative is 0.
+    members: of the class, as ``exact`` of ``Binary``.
+    """
+    kernel = kernel or name
+    parts = gradients_of(name)
+    # what the documentation and backward_source show
+    formulas = *[FORMULAS[each] for each in (kernel,) if each in FORMULAS], *dict.fromkeys(parts)
+    members["__module__"] = module or sys._getframe(1).f_globals["__name__"]
+    members["piecewise_linear"] = straight
+    return make(title or name, POINTWISE[kernel], parts, FUSED.get(f"{name}_grad"), formulas, **members)
+
+
+def make(
+    title: str,
+    value: Any,
+    parts: Sequence[Formula],
+    fused: Formula | None,
+    formulas: tuple[Formula, ...] = (),
+    **members: Any,
+) -> type[Function]:
+    """The Function of a formula and of its gradients, see ``Backward``."""
+    operands, numbers, *_ = form(value)
+    count, gradients = len(operands), Backward(parts, fused, numbers)
+    saved = [operands.index(each) if each in operands else -1 for each in gradients.saved]  # -1: the result
+    takes_numbers = bool(parts) and form(parts[0]).numbers == numbers
+
+    def forward_of_one(ctx: Any, x: Tensor, *values: float) -> Tensor:
+        y = wrap(kernel(value)(x.array, *values))
+        if saved:
+            ctx.save_for_backward(x if saved[0] >= 0 else y)
+        ctx.numbers = values
+        return y
+
+    def backward_of_one(ctx: Any, g: Tensor) -> Any:
+        return run(parts[0], (g, *ctx.saved_tensors), ctx.numbers if takes_numbers else ())
+
+    def forward(ctx: Any, *values: Any) -> Tensor:
+        arrays = [tensor.array for tensor in values[:count]]
+        ctx.save_for_backward(*[values[place] for place in saved])
+        ctx.shapes, ctx.numbers = [array.shape for array in arrays], values[count:]
+        return wrap(kernel(value)(*arrays, *values[count:]))
+
+    def backward(ctx: Any, g: Tensor) -> Any:
+        found = gradients(g, ctx.saved_tensors, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
+        return tuple(found)
+
+    run_forward, run_backward = (forward_of_one, backward_of_one) if count == 1 else (forward, backward)
+    members = {"__doc__": value.__doc__} | members
+    shown, base = formulas or (value,), Binary if count == 2 else Function
+    function: type[Function] = made_of(shown, title, run_forward, run_backward, base, **members)
+    return function
+
+
+def made_of(
+    formulas: tuple[Any, ...], name: str, forward: Any, backward: Any, base: type[Any] = Function, **members: Any
+) -> Any:
+    """A Function; ``formulas`` are what the documentation and backward_source show."""
+    members["__module__"] = members.get("__module__") or sys._getframe(2).f_globals["__name__"]
+    members = {"__doc__": formulas[-1].__doc__, "formulas": formulas} | members
+    title = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+    return type(title, (base,), {"forward": staticmethod(forward), "backward": staticmethod(backward)} | members)
+
+
+def operator(name: str, doc: str, domain: Domain = (-2.0, 2.0)) -> Callable[[Tensor], Tensor]:
+    """The public function of a pointwise operator without numbers; integers and truth values become float32.
+
+    domain: between which numbers tests draw its operand.
+    """
+    module = sys._getframe(1).f_globals["__name__"]
+    function = pointwise(name, module)
+
+    def call(input: Tensor) -> Tensor:
+        if isinstance(input, Tensor) and input.array.dtype.kind == "f":
+            return function.apply(input)
+        return function.apply(as_float(name, input))
+
+    return _row(call, name, doc, module, function, (domain,))
+
+
+def operator_of_two(
+    name: str, doc: str, domains: tuple[Domain, Domain] = ((-2.0, 2.0), (-2.0, 2.0)), **members: Any
+) -> Callable[[Tensor | float, Tensor | float], Tensor]:
+    """The public function of a pointwise operator of two operands that broadcast; ``members`` as in ``pointwise``."""
+    module = sys._getframe(1).f_globals["__name__"]
+    function = pointwise(name, module, **members)
+
+    def call(input: Tensor | float, other: Tensor | float) -> Tensor:
+        return binary(function, name, input, other)
+
+    return _row(call, name, doc, module, function, domains)
+
+
+def _row(call: Any, name: str, doc: str, module: str, function: type[Function], domains: tuple[Domain, ...]) -> Any:
+    call.__name__ = call.__qualname__ = name
+    call.__doc__, call.__module__ = doc, module
+    call.function, call.domains = function, domains  # the documentation shows the one, tests draw from the others
+    ROWS[name] = call
+    return call

@@ -1,0 +1,211 @@
+"""Activations of straight pieces: relu and its kin, and those with hard limits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, require_float, require_number, require_same, whole
+from ..inplace import in_place
+from ..random.random import default_generator
+from . import piecewise
+from .operands import unary_float
+from .piecewise import where
+from .pointwise import pointwise
+
+__all__ = [
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "rrelu",
+    "softshrink",
+    "threshold",
+]
+
+
+Threshold = pointwise("threshold", straight=True)
+Hardtanh = pointwise("hardtanh", kernel="clamp", straight=True)
+Hardsigmoid = pointwise("hardsigmoid", straight=True)
+Hardswish = pointwise("hardswish")
+Hardshrink = pointwise("hardshrink", straight=True)
+Softshrink = pointwise("softshrink", straight=True)
+LeakyRelu = pointwise("leaky_relu", straight=True)
+Prelu = pointwise("prelu", straight=True)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(input, 0)
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    if inplace is not False and as_flag("relu", "inplace", inplace):
+        return in_place(piecewise.relu)(input)
+    return piecewise.relu(input)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` in the memory of input, which is returned."""
+    return relu(input, True)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(input, 0), 6); the gradient at 0 and at 6 is 0.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    return hardtanh(input, 0.0, 6.0, inplace is not False and as_flag("relu6", "inplace", inplace))
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """min(max(input, min_val), max_val); the gradient at the limits is 0. For integers the limits lose their fractions.
+
+    Raises:
+        TypeError: input is no Tensor of numbers.
+        ValueError: min_val exceeds max_val, or input holds integers and a limit is beyond them.
+    """
+    if inplace is not False and as_flag("hardtanh", "inplace", inplace):
+        return in_place(hardtanh)(input, min_val, max_val)
+    require_number("hardtanh", input)
+    if not min_val <= max_val:
+        raise ValueError(f"hardtanh: min_val={min_val} exceeds max_val={max_val}")
+    if input.array.dtype.kind == "i":
+        limits = whole("hardtanh", "min_val", min_val), whole("hardtanh", "max_val", max_val)
+        return piecewise.clamp(input, *limits)
+    return Hardtanh.apply(input, float(min_val), float(max_val))
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(input + 3, 0), 6) / 6.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    if inplace is not False and as_flag("hardsigmoid", "inplace", inplace):
+        return in_place(hardsigmoid)(input)
+    return unary_float(Hardsigmoid, "hardsigmoid", input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * hardsigmoid(input).
+
+    Source: A. Howard et al., "Searching for MobileNetV3", 2019.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    if inplace is not False and as_flag("hardswish", "inplace", inplace):
+        return in_place(hardswish)(input)
+    return unary_float(Hardswish, "hardswish", input)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """input where |input| > lambd, 0 elsewhere.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    require_float("hardshrink", input)
+    return Hardshrink.apply(input, float(lambd))
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """input - lambd above lambd, input + lambd below -lambd, 0 between.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: lambd is negative.
+    """
+    require_float("softshrink", input)
+    if not lambd >= 0:
+        raise ValueError(f"softshrink: lambd={lambd} is negative; use 0 or more")
+    return Softshrink.apply(input, float(lambd))
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """input where it is above ``threshold``, ``value`` elsewhere; for integers both numbers lose their fractions.
+
+    Raises:
+        TypeError: input is no Tensor of numbers.
+        ValueError: input holds integers and a number is beyond them.
+    """
+    if inplace is not False and as_flag("threshold", "inplace", inplace):
+        return in_place(_threshold)(input, threshold, value)
+    require_number("threshold", input)
+    if input.array.dtype.kind == "i":
+        limit, rest = whole("threshold", "threshold", threshold), whole("threshold", "value", value)
+        return where(input > limit, input, rest)
+    return Threshold.apply(input, float(threshold), float(value))
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """input where it is above 0, negative_slope * input elsewhere.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+    """
+    if inplace is not False and as_flag("leaky_relu", "inplace", inplace):
+        return in_place(leaky_relu)(input, negative_slope)
+    require_float("leaky_relu", input)
+    return LeakyRelu.apply(input, float(negative_slope))
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """input where it is above 0, weight * input elsewhere.
+
+    weight: () or (1,), or (C,) for an input (N, C, ...) whose axis 1 it belongs to.
+
+    Raises:
+        TypeError: an operand is no floating-point Tensor, or their types differ.
+        ValueError: weight has another shape.
+
+    Source: K. He et al., "Delving Deep into Rectifiers", 2015.
+    """
+    require_same("prelu", "input", input, "weight", weight)
+    channels = input.array.shape[1] if input.array.ndim > 1 else 1
+    if weight.array.shape == ():
+        weight = weight.reshape(1)
+    if weight.array.shape not in ((1,), (channels,)):
+        raise ValueError(
+            f"prelu: weight.shape={weight.array.shape}, needs (1,) or one number for each of the {channels} channels, "
+            f"axis 1 of input.shape={input.array.shape}"
+        )
+    ndim = input.array.ndim
+    if ndim not in (1, 2):
+        weight = weight.reshape((-1, *(1,) * (ndim - 2)) if ndim else ())
+    return Prelu.apply(input, weight)
+
+
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """input where it is above 0, elsewhere input times a number drawn between lower and upper for each element.
+
+    When not training, this number is the mean of lower and upper.
+
+    Raises:
+        TypeError: input is no floating-point Tensor.
+        ValueError: lower exceeds upper.
+
+    Source: B. Xu et al., "Empirical Evaluation of Rectified Activations in Convolution Network", 2015.
+    """
+    require_float("rrelu", input)
+    training, inplace = as_flag("rrelu", "training", training), as_flag("rrelu", "inplace", inplace)
+    if not lower <= upper:
+        raise ValueError(f"rrelu: lower={lower} exceeds upper={upper}")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    if inplace:
+        return in_place(rrelu)(input, lower, upper, training)
+    slopes = default_generator.uniform(lower, upper, input.array.shape)
+    return Prelu.apply(input, wrap(np.asarray(slopes, input.array.dtype)))
+
+
+_threshold = threshold

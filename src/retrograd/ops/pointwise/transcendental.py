@@ -1,0 +1,67 @@
+"""Exponentials and logarithms, the sigmoid and the error function."""
+
+from __future__ import annotations
+
+import math
+
+from ...engine.tensor import Tensor
+from ..dtype import as_float
+from .pointwise import operator, operator_of_two, pointwise
+
+__all__ = [
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logit",
+    "sigmoid",
+    "xlogy",
+]
+
+
+exp = operator("exp", "e**input")
+exp2 = operator("exp2", "2**input")
+expm1 = operator("expm1", "e**input - 1, accurate for small input, too")
+log = operator("log", "The natural logarithm of input: -inf at 0, NaN below.", (0.5, 2.0))
+log2 = operator("log2", "The logarithm of input to the base 2: -inf at 0, NaN below.", (0.5, 2.0))
+log10 = operator("log10", "The logarithm of input to the base 10: -inf at 0, NaN below.", (0.5, 2.0))
+log1p = operator("log1p", "log(1 + input), accurate for small input, too", (0.5, 2.0))
+sigmoid = operator("sigmoid", "1 / (1 + exp(-input))")
+erf = operator("erf", "The error function of input, from -1 to 1.")
+erfc = operator("erfc", "1 - erf(input), accurate for large input, too")
+
+Logit = pointwise("logit")
+logaddexp = operator_of_two(
+    "logaddexp",
+    """log(exp(input) + exp(other)) without overflow; shapes broadcast, and one operand must be floating-point.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: neither operand is floating-point, or one is neither a Tensor nor a number.
+    """,
+    integers=False,
+)
+xlogy = operator_of_two(
+    "xlogy",
+    "input * log(other), and 0 where input is 0 and other is not NaN; shapes broadcast.",
+    ((-2.0, 2.0), (0.5, 2.0)),
+)
+
+
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(z / (1 - z)), the inverse of the sigmoid, with z = input clamped to [eps, 1 - eps] if eps is given.
+
+    Without eps: -inf at 0, inf at 1, NaN outside.
+
+    Raises:
+        TypeError: input is no Tensor.
+    """
+    input = as_float("logit", input)
+    low, high = (-math.inf, math.inf) if eps is None else (float(eps), 1.0 - eps)
+    return Logit.apply(input, low, high)

@@ -1,0 +1,1 @@
+"""Pooling, unpooling and resampling of images."""

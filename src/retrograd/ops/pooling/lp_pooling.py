@@ -1,0 +1,59 @@
+"""Power-average pooling: the p-norm of each window, from the sum (p = 1) to the maximum (p = infinity)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..convolution.arguments import Extent
+from ..dtype import as_float, is_number, require_tensor
+from ..kernel_set import kernels
+from ..pointwise.elementwise import Scale
+from ..pointwise.piecewise import relu
+from ..pointwise.powers import pow
+from .pooling import avg_pool_nd, max_pool_nd
+
+
+class Root(Function):
+    """x**(1/p), with gradient 0 where x is 0: at a window of zeros, the norm has its minimum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        y = wrap(kernels.power(x.array, 1.0 / p))
+        ctx.save_for_backward(x, y)
+        ctx.p = p
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, y = ctx.saved_tensors
+        zero = x.array == 0
+        divisor = x + wrap(zero.astype(x.array.dtype)) if zero.any() else x
+        if ctx.p == 1:
+            return g, None
+        return g * Scale.apply(y / divisor, 1.0 / ctx.p), None
+
+
+def lp_pool_nd(
+    name: str, ndim: int, x: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None, ceil_mode: bool
+) -> Tensor:
+    """``nn.functional.lp_pool2d`` for ``ndim`` axes; with integers and an integer p, the means are integers, too."""
+    require_tensor(name, x)
+    if not is_number(norm_type):
+        raise TypeError(f"{name}: norm_type is {type(norm_type).__name__}, needs a number")
+    p = float(norm_type)
+    if p == 0 or math.isnan(p):
+        raise ValueError(f"{name}: norm_type={norm_type} has no norm; give the exponent p of (sum of x**p)**(1/p)")
+    if math.isinf(p):
+        size = relu(x) + relu(-x)  # |x|
+        if p > 0:
+            return max_pool_nd(name, ndim, size, kernel_size, stride, 0, 1, ceil_mode, False)
+        return -max_pool_nd(name, ndim, -size, kernel_size, stride, 0, 1, ceil_mode, False)
+    powers = x if p == 1 and x.array.dtype.kind == "f" else pow(x, norm_type)
+    mean = as_float(name, avg_pool_nd(name, ndim, powers, kernel_size, stride, 0, ceil_mode, True, None))
+    taps = np.prod(kernel_size) if np.ndim(kernel_size) else kernel_size**ndim  # type: ignore[operator]
+    return Root.apply(Scale.apply(mean, float(taps)), p)

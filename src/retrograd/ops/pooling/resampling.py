@@ -1,0 +1,264 @@
+"""interpolate: images, sequences and volumes at another resolution.
+
+Along each axis the new elements are weighted sums of a few old ones: a sparse matrix, whose transpose is the gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ...geometry import pool_window
+from ..dtype import as_flag, is_number, require_float
+from ..index.sparse import Matrix, SparseProduct, SparseProducts
+from ..kernel_set import kernels
+
+__all__ = ["interpolate", "upsample"]
+
+_AXES = {
+    "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3),
+    "linear": (1,), "bilinear": (2,), "trilinear": (3,), "bicubic": (2,),
+}  # fmt: skip
+_LINEAR, _CUBIC = ("linear", "bilinear", "trilinear"), ("bicubic",)
+
+
+class Repeat(Function):
+    """x (N, C, *I) with each element repeated ``factors[k]`` times along axis k of I"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factors: tuple[int, ...]) -> Tensor:
+        ctx.factors = factors
+        lead, space = x.array.shape[:2], x.array.shape[2:]
+        y = np.empty_like(x.array, shape=lead + tuple(n * f for n, f in zip(space, factors, strict=True)))
+        apart = y.reshape(*lead, *(part for pair in zip(space, factors, strict=True) for part in pair))
+        kernels.copy(apart, x.array[(..., *(slice(None), None) * len(factors))])
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return SumBoxes.apply(g, ctx.factors), None
+
+
+class SumBoxes(Function):
+    """The sums of boxes of ``factors`` elements of x (N, C, *O): the transpose of Repeat."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factors: tuple[int, ...]) -> Tensor:
+        ctx.factors = factors
+        means = kernels.avg_pool(x.array, pool_window(x.array.shape[2:], factors), True)
+        return wrap(kernels.scale(means, float(math.prod(factors))))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return Repeat.apply(v, ctx.factors), None
+
+
+def interpolate(
+    input: Tensor,
+    size: int | tuple[int, ...] | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """input (N, C, *I) -> (N, C, *O), O = size or floor(I * scale_factor); one number is for all axes.
+
+    mode: "nearest" (the element below, as in OpenCV), "nearest-exact", "linear", "bilinear" or "trilinear" (for 1, 2 or
+        3 axes), "bicubic" (2 axes, a = -0.75), or "area" (means of boxes that cover input).
+    align_corners: align the centres of the corner elements, not their outer edges; linear modes and bicubic only.
+    recompute_scale_factor: use the ratio of the extents, not ``scale_factor`` itself.
+    antialias: wider windows where the image shrinks; bilinear and bicubic (a = -0.5) without align_corners.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, or a size or factor has a wrong type.
+        ValueError: the mode is unknown or for other axes, an option does not exist for it, not exactly one of ``size``
+            and ``scale_factor`` is given, or an extent is 0.
+    """
+    require_float("interpolate", input)
+    shape = input.array.shape
+    count = len(shape) - 2
+    if mode not in _AXES:
+        raise ValueError(f"interpolate: mode={mode!r} must be one of {', '.join(_AXES)}")
+    if count not in _AXES[mode]:
+        raise ValueError(
+            f"interpolate: mode={mode!r} is for inputs (N, C, *I) with {' or '.join(map(str, _AXES[mode]))} axes in I; "
+            f"input.shape={shape}"
+        )
+    for argument, value in (("align_corners", align_corners), ("recompute_scale_factor", recompute_scale_factor)):
+        if value is not None:
+            as_flag("interpolate", argument, value)
+    antialias = as_flag("interpolate", "antialias", antialias)
+    if align_corners is not None and mode not in (*_LINEAR, *_CUBIC):
+        raise ValueError(f"interpolate: align_corners={align_corners} does not exist for mode={mode!r}; leave it out")
+    if antialias and (mode not in ("bilinear", "bicubic") or align_corners):
+        raise ValueError(
+            f"interpolate: antialias=True exists for mode='bilinear' and 'bicubic' without align_corners; got "
+            f"mode={mode!r}, align_corners={align_corners}"
+        )
+    target, ratios = _target(shape[2:], size, scale_factor, recompute_scale_factor)
+    if min(shape[1:]) < 1 or min(target) < 1:
+        raise ValueError(f"interpolate: input.shape={shape} and the new extents {target} must be at least 1")
+    if mode.startswith("nearest"):
+        kind = input.array.dtype.char
+        factors = tuple(_factor(mode, *sizes, kind) for sizes in zip(shape[2:], target, ratios, strict=True))
+        if min(factors) >= 1:
+            return Repeat.apply(input, factors)
+    y = input
+    matrices = [
+        _matrix(mode, *sizes, bool(align_corners), antialias, input.array.dtype.char)
+        for sizes in zip(shape[2:], target, ratios, strict=True)
+    ]
+    if count > 1 and None not in matrices[-2:]:
+        y = SparseProducts.apply(y, *matrices[-2:], count)
+        matrices[-2:] = None, None
+    for k in reversed(range(count)):  # the last axis has the fewest neighbours in memory: while the array is small
+        if matrices[k] is not None:
+            y = SparseProduct.apply(y, matrices[k], 2 + k)
+    return y if y is not input else y.clone()
+
+
+def upsample(
+    input: Tensor,
+    size: int | tuple[int, ...] | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """``interpolate`` under its old name.
+
+    Raises: as ``interpolate``.
+    """
+    if align_corners is not None:
+        align_corners = as_flag("upsample", "align_corners", align_corners)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def _target(
+    extents: tuple[int, ...], size: Any, factor: Any, recompute: bool | None
+) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    """The new extents, and each axis's step in the old one if it is not their ratio."""
+    if (size is None) == (factor is None):
+        raise ValueError(f"interpolate: give size or scale_factor, one of them; got size={size}, scale_factor={factor}")
+    given = size if factor is None else factor
+    each = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(extents)
+    label = "size" if factor is None else "scale_factor"
+    wrong = [n for n in each if not (isinstance(n, (int, np.integer)) if factor is None else is_number(n))]
+    if wrong:
+        raise TypeError(
+            f"interpolate: {label}={given!r} must be {'an int' if factor is None else 'a number'} or several"
+        )
+    if len(each) != len(extents):
+        raise ValueError(f"interpolate: {label}={given} must be one number or one for each of the {len(extents)} axes")
+    if factor is None:
+        if recompute:
+            raise ValueError("interpolate: recompute_scale_factor=True needs scale_factor, not size")
+        return tuple(map(int, each)), (None,) * len(each)
+    if min(each) <= 0:
+        raise ValueError(f"interpolate: scale_factor={given} must be above 0")
+    target = tuple(math.floor(float(n) * float(f)) for n, f in zip(extents, each, strict=True))
+    return target, (None,) * len(each) if recompute else tuple(1.0 / float(f) for f in each)
+
+
+@lru_cache(maxsize=256)
+def _matrix(
+    mode: str, extent: int, target: int, ratio: float | None, align: bool, antialias: bool, dtype: str
+) -> Matrix | None:
+    """The weights (target, extent) of one axis; None for the identity."""
+    step = extent / target if ratio is None else ratio
+    if mode == "area":
+        number = np.arange(target)
+        first, last = number * extent // target, -((number + 1) * -extent // target)
+        return _rows(first, last - first, lambda r, k: np.full(k.size, 1.0 / (last[r] - first[r])), extent)
+    if mode.startswith("nearest"):
+        # computed in the type of the data, as in PyTorch
+        kind: Any = np.float32 if dtype == "f" else np.float64
+        at = (np.arange(target).astype(kind) + kind(0.5 if mode == "nearest-exact" else 0)) * kind(step)
+        indices = np.minimum(np.floor(at).astype(np.int64), extent - 1)
+        return None if np.array_equal(indices, np.arange(extent)) else Matrix(indices, extent)
+    if align:
+        places = np.arange(target) * ((extent - 1) / (target - 1) if target > 1 else 0.0)
+    else:
+        places = (np.arange(target) + 0.5) * step - 0.5
+    if antialias:
+        return _antialiased(mode, extent, target, step)
+    if mode in _CUBIC:
+        base = np.floor(places).astype(np.int64)
+        taps = np.arange(-1, 3)
+        weights = _cubic(places[:, None] - base[:, None] - taps, -0.75)
+        indices = np.clip(base[:, None] + taps, 0, extent - 1)
+        return _dense(indices, weights, extent)
+    places = np.maximum(places, 0)
+    base = np.minimum(np.floor(places).astype(np.int64), extent - 1)
+    above = np.clip(places - base, 0, 1)
+    return _dense(np.stack([base, np.minimum(base + 1, extent - 1)], 1), np.stack([1 - above, above], 1), extent)
+
+
+@lru_cache(maxsize=256)
+def _factor(mode: str, extent: int, target: int, ratio: float | None, dtype: str) -> int:
+    """The number of times the matrix of this axis repeats each element; 0 if it is not the same for all."""
+    matrix, factor = _matrix(mode, extent, target, ratio, False, False, dtype), target // extent
+    whole = matrix is None or np.array_equal(matrix.indices, np.arange(extent).repeat(factor))
+    return factor if whole else 0
+
+
+def _dense(indices: np.ndarray, weights: np.ndarray, extent: int) -> Matrix | None:
+    """A matrix from equally many entries in each row; those with weight 0 are dropped."""
+    kept = weights != 0
+    starts = np.concatenate([[0], np.cumsum(kept.sum(1))])
+    indices, weights = indices[kept], weights[kept]
+    if (
+        indices.size == extent == starts.size - 1
+        and np.array_equal(indices, np.arange(extent))
+        and (weights == 1).all()
+    ):
+        return None
+    return Matrix(indices, extent, starts, weights)
+
+
+def _rows(
+    first: np.ndarray, counts: np.ndarray, weights: Callable[[np.ndarray, np.ndarray], np.ndarray], extent: int
+) -> Matrix:
+    """A matrix from neighbouring entries in each row, with ``weights`` of row and column."""
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.repeat(np.arange(first.size), counts)
+    columns = np.arange(rows.size) - starts[rows] + first[rows]
+    return Matrix(columns, extent, starts, weights(rows, columns))
+
+
+def _antialiased(mode: str, extent: int, target: int, step: float) -> Matrix:
+    """Windows that grow with the step, as in Pillow."""
+    stretch = max(step, 1.0)
+    reach = (1.0 if mode == "bilinear" else 2.0) * stretch
+    centres = (np.arange(target) + 0.5) * step
+    first = np.maximum((centres - reach + 0.5).astype(np.int64), 0)
+    counts = np.minimum((centres + reach + 0.5).astype(np.int64), extent) - first
+
+    def weights(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        away = (columns - centres[rows] + 0.5) / stretch
+        values = np.maximum(1 - np.abs(away), 0) if mode == "bilinear" else _cubic(away, -0.5)
+        return values / np.bincount(rows, values, target)[rows]
+
+    return _rows(first, counts, weights, extent)
+
+
+def _cubic(away: np.ndarray, a: float) -> np.ndarray:
+    """Keys' cubic convolution kernel. Source: R. Keys, "Cubic Convolution Interpolation ...", 1981."""
+    t = np.abs(away)
+    return np.where(t <= 1, keys_near(t, a), np.where(t < 2, keys_far(t, a), 0.0))
+
+
+def keys_near(t: Any, a: float) -> Any:
+    """Keys' kernel at a distance 0 <= t <= 1, an array or a Tensor."""
+    return ((a + 2) * t - (a + 3)) * t * t + 1
+
+
+def keys_far(t: Any, a: float) -> Any:
+    """Keys' kernel at a distance 1 <= t < 2."""
+    return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a

@@ -1,0 +1,200 @@
+"""Distances and similarities of vectors."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import are_floats, are_integers, as_flag, as_float, float32, floats, require_number
+from ..kernel_set import kernels
+from ..pointwise.powers import sqrt
+from ..reduce.norms import vector_norm_of
+from ..reduce.reduction import sum
+from ..shape.broadcasting import broadcast_shape, expand
+from ..shape.shape import axis
+
+__all__ = ["cosine_similarity", "pairwise_distance"]
+
+
+class RowNorm(Function):
+    """(sum |x|^p)^(1/p) along the last axis, for p > 0 or inf; the gradient at 0 is 0"""
+
+    piecewise_linear = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        a, last = x.array, (x.array.ndim - 1,)
+        ctx.p = p
+        if p == 2:
+            y = kernels.sqrt(kernels.sum(kernels.mul(a, a), last, False))
+        elif p == 1:
+            y = kernels.sum(np.abs(a), last, False)
+        elif p == inf:
+            y = np.asarray(np.abs(a).max(-1, initial=0))
+        else:
+            y = kernels.power(kernels.sum(kernels.power(np.abs(a), p), last, False), 1 / p)
+        result = wrap(y)
+        ctx.save_for_backward(x, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (x, y), p = ctx.saved_tensors, ctx.p
+        rows = (*y.array.shape, 1)
+        sign = np.asarray(np.sign(x.array))
+        if p == 1:
+            return g.reshape(rows) * wrap(sign), None
+        if p == inf:  # ties share the gradient
+            largest = np.abs(x.array) == y.array[..., None]
+            share = largest / np.maximum(largest.sum(-1, keepdims=True), 1)
+            return g.reshape(rows) * wrap(sign * share.astype(sign.dtype)), None
+        zero = y.array == 0
+        safe = y + wrap(np.asarray(zero, y.array.dtype)) if np.any(zero) else y
+        if p == 2:
+            return x * (g / safe).reshape(rows), None
+        size = x * wrap(sign)
+        flat = size.array == 0
+        if flat.any():
+            size = size + wrap(flat.astype(size.array.dtype))
+        return size ** (p - 1) * wrap(sign) * (g / safe ** (p - 1)).reshape(rows), None
+
+
+class EuclideanDistance(Function):
+    """sqrt(sum (x - y + eps)^2) of rows x, y (N, D) -> (N,); the gradient at 0 is 0"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, eps: float) -> Tensor:
+        d = wrap(np.asarray(np.sqrt(kernels.row_squares(x.array, y.array, eps))))
+        ctx.save_for_backward(x, y, d)
+        ctx.eps = eps
+        return d
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_y, _), (x, y, d) = ctx.needs_input_grad, ctx.saved_tensors
+        zero = d.array == 0
+        a = g / (d + wrap(np.asarray(zero, d.array.dtype))) if zero.any() else g / d
+        gx = RowCombination.apply(a, x, -a, y, a * ctx.eps)
+        return gx if want_x else None, -gx if want_y else None, None
+
+
+class RowProducts(Function):
+    """The sums over the last axis of x y, x x and y y; x, y (N, D)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.save_for_backward(x, y)
+        xy, xx, yy = kernels.row_products(x.array, y.array)
+        return wrap(xy), wrap(xx), wrap(yy)
+
+    @staticmethod
+    def backward(ctx: Any, gxy: Tensor, gxx: Tensor, gyy: Tensor) -> tuple[Tensor | None, ...]:
+        (want_x, want_y), (x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        zero = wrap(np.zeros_like(gxy.array))
+        gx = RowCombination.apply(gxx * 2.0, x, gxy, y, zero) if want_x else None
+        gy = RowCombination.apply(gxy, x, gyy * 2.0, y, zero) if want_y else None
+        return gx, gy
+
+
+class RowCombination(Function):
+    """a[n] x[n] + b[n] y[n] + c[n]; x, y (N, D), a, b, c (N,)"""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, x: Tensor, b: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        ctx.save_for_backward(a, x, b, y)
+        return wrap(kernels.row_combination(a.array, x.array, b.array, y.array, c.array))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        wanted, (a, x, b, y) = ctx.needs_input_grad, ctx.saved_tensors
+        rows = (len(a.array), 1)
+        return (
+            sum(g * x, 1) if wanted[0] else None,
+            g * a.reshape(rows) if wanted[1] else None,
+            sum(g * y, 1) if wanted[2] else None,
+            g * b.reshape(rows) if wanted[3] else None,
+            sum(g, 1) if wanted[4] else None,
+        )
+
+
+def row_cosine(x: Tensor, y: Tensor, eps: float) -> Tensor:
+    """sum x y / sqrt((sum x x + eps) (sum y y + eps)) over the last axis; x, y (N, D) -> (N,)"""
+    xy, xx, yy = RowProducts.apply(x, y)
+    return xy / sqrt((xx + eps) * (yy + eps))
+
+
+def row_norm(name: str, x: Tensor, p: float) -> Tensor:
+    """The p-norm along the last axis."""
+    return RowNorm.apply(x, p) if p > 0 else vector_norm_of(name, x, p, -1, False, None)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """(sum |x1 - x2 + eps|^p)^(1/p) along the last axis.
+
+    x1, x2 (..., D), broadcast -> (...), or (..., 1) with ``keepdim``
+    p: any number; inf and -inf for the largest and smallest difference, 0 for the number of nonzero ones
+
+    Raises:
+        TypeError: an operand is not a Tensor of numbers.
+        ValueError: p is NaN, or the shapes do not broadcast or have no axes.
+    """
+    name = "pairwise_distance"
+    if not are_floats(x1, x2):
+        x1, x2 = differing(name, x1=x1, x2=x2)
+    keepdim = as_flag(name, "keepdim", keepdim)
+    if p != p:
+        raise ValueError(f"{name}: p={p} must be a number, inf or -inf")
+    shape = broadcast_shape(name, x1.array.shape, x2.array.shape)
+    if not shape:
+        raise ValueError(f"{name}: x1 and x2 have no axes, need (..., D)")
+    if p == 2 and len(shape) == 2:
+        y = EuclideanDistance.apply(expand(x1, shape), expand(x2, shape), float(eps))
+    else:
+        y = row_norm(name, x1 - x2 + eps, float(p))
+    return y.reshape((*y.shape, 1)) if keepdim else y
+
+
+def differing(name: str, **operands: Any) -> tuple[Tensor, ...]:
+    """Two operands, by their names in the caller, promoted to a floating-point type.
+
+    Integers become their exact difference, and 0. TypeError unless they are Tensors of numbers.
+    """
+    for label, value in operands.items():
+        require_number(name, value, label)
+    x, y = operands.values()
+    if are_integers(x, y):
+        broadcast_shape(name, x.array.shape, y.array.shape)
+        return as_float(name, x - y), wrap(np.zeros((), float32))
+    return floats(name, **operands)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """sum x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along axis ``dim``, which is removed; shapes broadcast.
+
+    Raises:
+        TypeError: an operand is not a Tensor, or neither is floating-point.
+        ValueError: the shapes do not broadcast.
+        IndexError: there is no axis ``dim``.
+    """
+    name = "cosine_similarity"
+    if not are_floats(x1, x2):
+        x1, x2 = floats(name, x1=x1, x2=x2)
+    shape = broadcast_shape(name, x1.array.shape, x2.array.shape)
+    along = axis(name, "dim", dim, len(shape) or 1)
+    x1, x2 = expand(x1, shape), expand(x2, shape)
+    return sum(_unit(x1, along, eps) * _unit(x2, along, eps), along)
+
+
+def _unit(x: Tensor, along: int, eps: float) -> Tensor:
+    """x / max(|x|, eps); the gradient ignores the max, as PyTorch's does."""
+    square = sum(x * x, along, True)
+    length = np.sqrt(square.array)
+    if not (length < eps).any():
+        return x / sqrt(square)
+    # at length 0, the derivative of the root is that at 1
+    root = sqrt(square + wrap(np.asarray(square.array == 0, x.array.dtype)))
+    return x / (root + wrap(np.asarray(np.maximum(length, eps) - root.array, x.array.dtype)))

@@ -1,0 +1,39 @@
+"""Distances of all pairs of vectors."""
+
+from __future__ import annotations
+
+from ...engine.tensor import Tensor
+from ..dtype import require_same
+from ..shape.broadcasting import broadcast_shape, expand
+from ..shape.shape import unsqueeze
+from .distance import row_norm
+
+__all__ = ["cdist"]
+
+
+_MODES = "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    """y[..., i, j] = (sum over k of |x1[..., i, k] - x2[..., j, k]|^p)^(1/p)
+
+    x1 (..., P, M), x2 (..., R, M) -> (..., P, R); the gradient at distance 0 is 0
+    p: at least 0; float("inf") for the largest difference, 0 for the number of nonzero ones
+    compute_mode: one of PyTorch's three words; each of them sums differences here, which is exact
+
+    Raises:
+        TypeError: the types differ or are not floating point.
+        ValueError: an operand has less than two axes, M differs, the leading axes do not broadcast, p is below 0, or
+            compute_mode is unknown.
+    """
+    require_same("cdist", "x1", x1, "x2", x2)
+    s1, s2 = x1.array.shape, x2.array.shape
+    if len(s1) < 2 or len(s2) < 2 or s1[-1] != s2[-1]:
+        raise ValueError(f"cdist: x1.shape={s1}, x2.shape={s2} must be (..., P, M) and (..., R, M)")
+    if not p >= 0:
+        raise ValueError(f"cdist: p={p} must be at least 0")
+    if compute_mode not in _MODES:
+        raise ValueError(f"cdist: compute_mode={compute_mode!r} must be one of {', '.join(map(repr, _MODES))}")
+    lead = broadcast_shape("cdist", s1[:-2], s2[:-2])
+    rows = unsqueeze(expand(x1, lead + s1[-2:]), -2)
+    return row_norm("cdist", rows - unsqueeze(expand(x2, lead + s2[-2:]), -3), float(p))

@@ -1,0 +1,308 @@
+"""Products of vectors and matrices, and sums with them: special cases of ``matmul``."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor
+from ..dtype import cast, is_number, meeting, require_factor, require_same, require_tensor, whole
+from ..reduce.reduction import sum
+from ..shape.broadcasting import broadcast_shape, expand
+from ..shape.shape import Permute, axis, reshape, unsqueeze
+from .matmul import Linear, MatMul, matmul
+
+__all__ = [
+    "addbmm",
+    "addmm",
+    "addmv",
+    "addr",
+    "baddbmm",
+    "bmm",
+    "cross",
+    "dot",
+    "ger",
+    "inner",
+    "mm",
+    "mv",
+    "outer",
+    "tensordot",
+]
+
+
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N)
+
+    Raises:
+        TypeError: the types differ or are bool.
+        ValueError: an operand is not a matrix, or K differs.
+    """
+    _fit("mm", "MK KN", input=input, mat2=mat2)
+    return MatMul.apply(input, mat2)
+
+
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Products of B pairs of matrices: input (B, M, K), mat2 (B, K, N) -> (B, M, N)
+
+    Raises:
+        TypeError: the types differ or are bool.
+        ValueError: an operand has not three axes, or B or K differ.
+    """
+    _fit("bmm", "BMK BKN", input=input, mat2=mat2)
+    return MatMul.apply(input, mat2)
+
+
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """Product of a matrix and a vector: input (M, K), vec (K,) -> (M,)
+
+    Raises:
+        TypeError: the types differ or are bool.
+        ValueError: the operands are no matrix and vector, or K differs.
+    """
+    _fit("mv", "MK K", input=input, vec=vec)
+    return matmul(input, vec)
+
+
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """Sum of the products of two vectors' elements: input (K,), tensor (K,) -> ()
+
+    Raises:
+        TypeError: the types differ or are bool.
+        ValueError: an operand is not a vector, or K differs.
+    """
+    _fit("dot", "K K", input=input, tensor=tensor)
+    return matmul(input, tensor)
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last axis of both: input (*A, K), other (*B, K) -> (*A, *B); a 0-d operand scales.
+
+    Raises:
+        TypeError: the types differ or are bool.
+        ValueError: K differs.
+    """
+    require_tensor("inner", input)
+    require_tensor("inner", other, "other")
+    sx, sy = input.array.shape, other.array.shape
+    if not sx or not sy:
+        return input * other
+    require_same("inner", "input", input, "other", other, True)
+    _require_equal("inner", sx[-1], sy[-1], input=input, other=other)
+    rows = reshape(input, _size(sx[:-1]), sx[-1])
+    return reshape(Linear.apply(rows, reshape(other, _size(sy[:-1]), sy[-1]), None), sx[:-1] + sy[:-1])
+
+
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """All products of two vectors' elements: input (M,), vec2 (N,) -> (M, N); types promote.
+
+    Raises:
+        TypeError: an operand is not a Tensor.
+        ValueError: an operand is not a vector.
+    """
+    _require_axes("outer", "M N", input=input, vec2=vec2)
+    return unsqueeze(input, 1) * vec2
+
+
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """Alias of ``outer``."""
+    _require_axes("ger", "M N", input=input, vec2=vec2)
+    return unsqueeze(input, 1) * vec2
+
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha mat1 mat2; mat1 (M, K), mat2 (K, N), input broadcast to (M, N). With beta 0 input is ignored.
+
+    Raises:
+        TypeError: the types differ or are bool, or a factor is not a number.
+        ValueError: the shapes do not fit.
+    """
+    _fit("addmm", "MK KN", mat1=mat1, mat2=mat2)
+    return _sum("addmm", input, MatMul.apply(mat1, mat2), beta, alpha)
+
+
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha mat vec; mat (M, K), vec (K,), input broadcast to (M,). With beta 0 input is ignored.
+
+    Raises:
+        TypeError: the types differ or are bool, or a factor is not a number.
+        ValueError: the shapes do not fit.
+    """
+    _fit("addmv", "MK K", mat=mat, vec=vec)
+    return _sum("addmv", input, matmul(mat, vec), beta, alpha)
+
+
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha times the sum over b of batch1[b] batch2[b]; (B, M, K) and (B, K, N), input to (M, N).
+
+    With beta 0 input is ignored.
+
+    Raises:
+        TypeError: the types differ or are bool, or a factor is not a number.
+        ValueError: the shapes do not fit.
+    """
+    _fit("addbmm", "BMK BKN", batch1=batch1, batch2=batch2)
+    (b, m, k), n = batch1.array.shape, batch2.array.shape[2]
+    # the sum over b as part of the inner axis: (M, B*K) (B*K, N)
+    together = MatMul.apply(reshape(Permute.apply(batch1, (1, 0, 2)), m, b * k), reshape(batch2, b * k, n))
+    return _sum("addbmm", input, together, beta, alpha)
+
+
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha batch1[b] batch2[b] for each b; (B, M, K) and (B, K, N), input broadcast to (B, M, N).
+
+    With beta 0 input is ignored.
+
+    Raises:
+        TypeError: the types differ or are bool, or a factor is not a number.
+        ValueError: the shapes do not fit.
+    """
+    _fit("baddbmm", "BMK BKN", batch1=batch1, batch2=batch2)
+    return _sum("baddbmm", input, MatMul.apply(batch1, batch2), beta, alpha)
+
+
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha times the outer product of vec1 (M,) and vec2 (N,), input broadcast to (M, N).
+
+    With beta 0 input is ignored. Types promote.
+
+    Raises:
+        TypeError: an operand is not a Tensor, or a factor is not a number, or not an integer although the operands are.
+        ValueError: the shapes do not fit.
+    """
+    _require_axes("addr", "M N", vec1=vec1, vec2=vec2)
+    require_tensor("addr", input)
+    product = unsqueeze(vec1, 1) * vec2
+    _require_fitting("addr", input, product)
+    dtype = meeting(input.array, product.array)
+    for label, value in (("beta", beta), ("alpha", alpha)):
+        require_factor("addr", label, value, dtype)
+    if dtype.kind == "b":
+        beta, alpha = bool(beta), bool(alpha)
+    return cast(_added(input, product, beta, alpha), dtype)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """The sum of products over pairs of axes: the last ``dims`` of a, the first of b; or dims[0] of a, dims[1] of b.
+
+    The result has the other axes of a, then those of b. An extent of 1 broadcasts.
+
+    Raises:
+        TypeError: the types differ or are bool.
+        IndexError: an operand has no such axis.
+        ValueError: ``dims`` is negative, lists of different lengths, or repeats an axis, or paired extents differ.
+    """
+    require_same("tensordot", "a", a, "b", b, True)
+    sa, sb = a.array.shape, b.array.shape
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, (tuple, list)):
+        over = tuple(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in dims)
+    else:
+        count = operator.index(dims)
+        if not 0 <= count <= min(len(sa), len(sb)):
+            raise ValueError(f"tensordot: dims={count} must be from 0 to the axes of both: a.shape={sa}, b.shape={sb}")
+        over = tuple(range(len(sa) - count, len(sa))), tuple(range(count))
+    if len(over) != 2 or len(over[0]) != len(over[1]):
+        raise ValueError(f"tensordot: dims={dims} must be an int or two lists with equally many axes")
+    of_a = [axis("tensordot", "dims", d, len(sa)) for d in over[0]]
+    of_b = [axis("tensordot", "dims", d, len(sb)) for d in over[1]]
+    if len({*of_a}) != len(of_a) or len({*of_b}) != len(of_b):
+        raise ValueError(f"tensordot: dims={dims} names an axis twice")
+    for i, j in zip(of_a, of_b, strict=True):
+        if sa[i] == 1 != sb[j]:
+            b = sum(b, j, True)
+        elif sb[j] == 1 != sa[i]:
+            a = sum(a, i, True)
+        elif sa[i] != sb[j]:
+            raise ValueError(
+                f"tensordot: axis {i} of a has {sa[i]}, axis {j} of b has {sb[j]}; a.shape={sa}, b.shape={sb}"
+            )
+    sa, sb = a.array.shape, b.array.shape
+    left, right = [i for i in range(len(sa)) if i not in of_a], [j for j in range(len(sb)) if j not in of_b]
+    depth = _size(tuple(sa[i] for i in of_a))
+    rows, columns = tuple(sa[i] for i in left), tuple(sb[j] for j in right)
+    x = reshape(Permute.apply(a, (*left, *of_a)), _size(rows), depth)
+    y = reshape(Permute.apply(b, (*of_b, *right)), depth, _size(columns))
+    return reshape(MatMul.apply(x, y), rows + columns)
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The vector products of vectors of three elements along ``dim`` (the first axis of extent 3 if None).
+
+    Raises:
+        TypeError: an operand is not a Tensor.
+        IndexError: there is no such axis.
+        ValueError: the extent of the axis is not 3, or the shapes do not broadcast.
+    """
+    require_tensor("cross", input)
+    require_tensor("cross", other, "other")
+    shape = broadcast_shape("cross", input.array.shape, other.array.shape)
+    if dim is None:
+        position = next((i for i, n in enumerate(shape) if n == 3), -1)
+        if position < 0:
+            raise ValueError(f"cross: no axis of shape {shape} has extent 3")
+    else:
+        position = axis("cross", "dim", dim, len(shape))
+    x, y = expand(input, shape), expand(other, shape)
+    if shape[position] != 3:
+        raise ValueError(f"cross: axis dim={dim} of shape {shape} has extent {shape[position]}, needs 3")
+    before = (slice(None),) * position
+    turned = [(*before, list(order)) for order in ((1, 2, 0), (2, 0, 1))]
+    return x[turned[0]] * y[turned[1]] - x[turned[1]] * y[turned[0]]
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape)) if shape else 1
+
+
+def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """beta x + alpha product, x broadcast to the product; for integers the factors are truncated."""
+    require_same(name, "input", x, "the product", product, True)
+    for label, value in (("beta", beta), ("alpha", alpha)):
+        if not is_number(value):
+            raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
+    if product.array.dtype.kind == "i":
+        beta, alpha = whole(name, "beta", beta), whole(name, "alpha", alpha)
+    _require_fitting(name, x, product)
+    return _added(x, product, beta, alpha)
+
+
+def _require_fitting(name: str, x: Tensor, product: Tensor) -> None:
+    shape = product.array.shape
+    if len(x.array.shape) > len(shape) or broadcast_shape(name, x.array.shape, shape) != shape:
+        raise ValueError(f"{name}: input.shape={x.array.shape} does not broadcast to the product's shape {shape}")
+
+
+def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    scaled = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return scaled
+    return (x if beta == 1 else x * beta) + scaled
+
+
+def _fit(name: str, axes: str, **operands: Any) -> None:
+    """Check types and axes of two operands: "MK KN" has a letter for each axis; equal letters mean equal extents."""
+    (first, x), (second, y) = operands.items()
+    require_same(name, first, x, second, y, True)
+    _require_axes(name, axes, **operands)
+    of_x, of_y = axes.split()
+    for i, letter in enumerate(of_x):
+        if letter in of_y:
+            _require_equal(name, x.array.shape[i], y.array.shape[of_y.index(letter)], **operands)
+
+
+def _require_axes(name: str, axes: str, **operands: Any) -> None:
+    for (label, value), letters in zip(operands.items(), axes.split(), strict=True):
+        require_tensor(name, value, label)
+        if value.array.ndim != len(letters):
+            raise ValueError(
+                f"{name}: {label}.shape={value.shape} has {value.ndim} axes, needs {len(letters)}; matmul broadcasts"
+            )
+
+
+def _require_equal(name: str, m: int, n: int, **operands: Tensor) -> None:
+    if m != n:
+        shapes = ", ".join(f"{label}.shape={value.array.shape}" for label, value in operands.items())
+        raise ValueError(f"{name}: {m} and {n} must be equal; {shapes}")

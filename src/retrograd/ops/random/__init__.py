@@ -1,0 +1,1 @@
+"""Random tensors, sampling and dropout."""

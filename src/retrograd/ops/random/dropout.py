@@ -1,0 +1,176 @@
+"""Dropout in all its forms: random zeros in the forward pass, the same ones in derivatives of any order.
+
+Two random words and an element's index in C order decide whether it is dropped, so strides and threads do not matter.
+The mask is kept, a byte per element: drawing it again would take longer. ``inplace=True`` writes the result into the
+memory of the input, which is returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, require_float, require_tensor
+from ..inplace import in_place
+from ..kernel_set import kernels
+from .random import default_generator
+
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
+
+# the limit of SELU towards -inf: the value of dropped elements in alpha dropout
+_SATURATED = -1.7580993408473766
+
+
+class Dropout(Function):
+    """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise.
+
+    Source: N. Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", 2014.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float, key: int, stream: int) -> Tensor:
+        y, kept = kernels.dropout(x.array, p, key, stream)
+        ctx.save_for_backward(kept)
+        ctx.p = p
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return DropoutGrad.apply(g, *ctx.saved_tensors, ctx.p), None, None, None
+
+
+class DropoutGrad(Function):
+    """g * mask, with the mask of the forward pass: its own gradient"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, kept: np.ndarray, p: float) -> Tensor:
+        ctx.save_for_backward(kept)
+        ctx.p = p
+        return wrap(kernels.dropout_grad(g.array, kept, p))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return DropoutGrad.apply(v, *ctx.saved_tensors, ctx.p), None, None
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """In training, each element is zeroed with probability p and the others are scaled by 1/(1 - p).
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: p is not in [0, 1].
+    """
+    if not _applies("dropout", input, p, training, inplace):
+        return input
+    return in_place(dropout)(input, p) if inplace else Dropout.apply(input, float(p), *_words())
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """``dropout`` of whole channels: input (N, C, W) or (C, W).
+
+    Source: J. Tompson et al., "Efficient Object Localization Using Convolutional Networks", 2015.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: p is not in [0, 1], or input has a wrong number of axes.
+    """
+    return _channels(dropout1d, input, p, training, inplace, 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """``dropout`` of whole channels: input (N, C, H, W) or (C, H, W). See ``dropout1d``."""
+    return _channels(dropout2d, input, p, training, inplace, 2)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """``dropout`` of whole channels: input (N, C, D, H, W) or (C, D, H, W). See ``dropout1d``."""
+    return _channels(dropout3d, input, p, training, inplace, 3)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean 0 and variance 1: dropped elements become SELU's lowest value, then all are rescaled.
+
+    y = a (x mask + low (1 - mask)) + b, low = -1.7581, a = 1/sqrt((1 - p)(1 + p low^2)), b = -a p low
+
+    Source: G. Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: p is not in [0, 1].
+    """
+    if not _applies("alpha_dropout", input, p, training, inplace):
+        return input
+    if inplace:
+        return in_place(alpha_dropout)(input, p, True)
+    return _alpha(input, float(p), input.array.shape)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``alpha_dropout`` of whole channels: input (N, C, *I).
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: p is not in [0, 1], or input has less than 2 axes.
+    """
+    if not _applies("feature_alpha_dropout", input, p, training, inplace):
+        return input
+    if inplace:
+        return in_place(feature_alpha_dropout)(input, p, True)
+    shape = input.array.shape
+    if len(shape) < 2:
+        raise ValueError(f"feature_alpha_dropout: input.shape={shape}, needs (N, C, *I)")
+    return _alpha(input, float(p), shape[:2] + (1,) * (len(shape) - 2))
+
+
+def _applies(name: str, x: Any, p: float, training: bool, inplace: bool) -> bool:
+    """Check the arguments; whether anything is dropped."""
+    require_tensor(name, x)
+    training = as_flag(name, "training", training)
+    as_flag(name, "inplace", inplace)
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"{name}: p={p} is a probability and must lie in [0, 1]")
+    if not (training and p):
+        return False
+    require_float(name, x)
+    return True
+
+
+def _words() -> tuple[int, int]:
+    drawn = int(default_generator.integers(1 << 63))
+    return drawn & 0xFFFFFFFF, drawn >> 32
+
+
+def _mask(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray:
+    """1 / (1 - p), and 0 with probability p."""
+    mask, _ = kernels.dropout(np.ones(shape, dtype), p, *_words())
+    return np.asarray(mask)
+
+
+def _channels(
+    function: Callable[..., Tensor], x: Tensor, p: float, training: bool, inplace: bool, count: int
+) -> Tensor:
+    name = function.__name__
+    if not _applies(name, x, p, training, inplace):
+        return x
+    if inplace:
+        return in_place(function)(x, p)
+    shape = x.array.shape
+    if len(shape) not in (count + 1, count + 2):
+        raise ValueError(
+            f"{name}: input.shape={shape} must have {count} axes after the channels: (N, C, *I) or (C, *I)"
+        )
+    return x * wrap(_mask(shape[:-count] + (1,) * count, float(p), x.array.dtype))
+
+
+def _alpha(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
+    if p == 1:
+        return x * 0
+    kept = _mask(shape, p, x.array.dtype) != 0
+    a = 1 / math.sqrt((1 - p) * (1 + p * _SATURATED**2))
+    shift = np.where(kept, 0.0, a * _SATURATED) - a * p * _SATURATED
+    return x * wrap(np.where(kept, a, 0.0).astype(x.array.dtype)) + wrap(np.asarray(shift, x.array.dtype))

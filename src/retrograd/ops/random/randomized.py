@@ -1,0 +1,97 @@
+"""Methods that fill a tensor with random numbers in place: ``x.uniform_()``; the gradient to the old values is 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...engine.inplace import Replaced, modify
+from ...engine.tensor import Tensor, wrap
+from .random import chosen
+
+
+def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill input with uniform random numbers in [from_, to).
+
+    Raises:
+        TypeError: input does not hold floating-point numbers.
+        ValueError: ``from_`` is above ``to``. And as ``engine.modify``.
+    """
+    if not from_ <= to:
+        raise ValueError(f"uniform_: from_={from_} must not be above to={to}")
+    return _fill("uniform_", input, generator, lambda rng, shape: rng.random(shape) * (to - from_) + from_)
+
+
+def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill input with normal random numbers.
+
+    Raises:
+        TypeError: input does not hold floating-point numbers.
+        ValueError: ``std`` is negative. And as ``engine.modify``.
+    """
+    if not std >= 0:
+        raise ValueError(f"normal_: std={std} must be at least 0")
+    return _fill("normal_", input, generator, lambda rng, shape: rng.standard_normal(shape) * std + mean)
+
+
+def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill input with exponential random numbers of the rate ``lambd``.
+
+    Raises:
+        TypeError: input does not hold floating-point numbers.
+        ValueError: ``lambd`` is not above 0. And as ``engine.modify``.
+    """
+    if not lambd > 0:
+        raise ValueError(f"exponential_: lambd={lambd} must be above 0")
+    return _fill("exponential_", input, generator, lambda rng, shape: rng.exponential(1 / lambd, shape))
+
+
+def bernoulli_(input: Tensor, p: float = 0.5, *, generator: Any = None) -> Tensor:
+    """Fill input with 1 with probability p, else 0.
+
+    Raises:
+        ValueError: p is not in [0, 1]. And as ``engine.modify``.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"bernoulli_: p={p} is a probability and must lie in [0, 1]")
+    return _fill("bernoulli_", input, generator, lambda rng, shape: rng.random(shape) < p, any_type=True)
+
+
+def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: Any = None) -> Tensor:
+    """Fill input with uniform random integers in [from_, to); ``random_(to)`` starts from 0.
+
+    Without ``to`` they go up to the largest that input's type holds exactly.
+
+    Raises:
+        ValueError: the range is empty. And as ``engine.modify``.
+    """
+    if to is None:
+        most = {"f": 1 << (24 if input.array.dtype == np.float32 else 53), "b": 1}.get(
+            input.array.dtype.kind, (1 << 63) - 1
+        )
+        from_, to = (0, from_) if from_ else (0, most + 1)
+    if from_ >= to:
+        raise ValueError(f"random_: from_={from_} must be smaller than to={to}")
+    return _fill(
+        "random_", input, generator, lambda rng, shape: rng.integers(from_, to - 1, shape, endpoint=True), True
+    )
+
+
+def _fill(
+    name: str, x: Tensor, generator: Any, draw: Callable[[Any, Any], np.ndarray], any_type: bool = False
+) -> Tensor:
+    rng, kind = chosen(name, generator), x.array.dtype
+    if kind.kind != "f" and not any_type:
+        raise TypeError(f"{name}: input is {kind}, needs float32 or float64")
+
+    def values() -> np.ndarray:
+        return np.asarray(draw(rng, x.array.shape)).astype(kind)
+
+    return modify(
+        x, name, lambda old: Replaced.apply(old, wrap(values())), (), lambda array: np.copyto(array, values())
+    )
+
+
+METHODS: dict[str, Any] = {f.__name__: f for f in (bernoulli_, exponential_, normal_, random_, uniform_)}

@@ -1,0 +1,219 @@
+"""Random Tensors, from the default generator or a given one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_dtype, as_flag, float32, int64, require_float
+from ..pointwise.operands import Constant
+from ..shape.broadcasting import broadcast_shape
+from ..shape.shape import TOO_LONG, sizes
+from .random import chosen
+
+__all__ = [
+    "bernoulli",
+    "multinomial",
+    "normal",
+    "poisson",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+]
+
+
+def rand(
+    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = float32, requires_grad: bool = False
+) -> Tensor:
+    """Uniform random numbers in [0, 1); of shape ``extents``, or by name ``size``.
+
+    Raises:
+        TypeError: ``dtype`` is not a floating-point type.
+    """
+    array = chosen("rand", generator).random(sizes("rand", "size", extents, size), _float("rand", dtype))
+    return Tensor(np.asarray(array), requires_grad)
+
+
+def randn(
+    *extents: Any, size: Any = None, generator: Any = None, dtype: Any = float32, requires_grad: bool = False
+) -> Tensor:
+    """Standard normal random numbers; of shape ``extents``, or by name ``size``.
+
+    Raises:
+        TypeError: ``dtype`` is not a floating-point type.
+    """
+    shape = sizes("randn", "size", extents, size)
+    array = chosen("randn", generator).standard_normal(shape, _float("randn", dtype))
+    return Tensor(np.asarray(array), requires_grad)
+
+
+def randint(
+    low: int, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64, requires_grad: bool = False
+) -> Tensor:
+    """Uniform random integers in [low, high); ``randint(high, size)`` starts from 0.
+
+    Raises:
+        ValueError: the range is empty, or ``size`` is missing.
+    """
+    if size is None or high is None:
+        if size is None and high is None:
+            raise ValueError("randint: size is missing: randint(low, high, size) or randint(high, size)")
+        low, high, size = 0, low, high if size is None else size
+    if low >= high:
+        raise ValueError(f"randint: low={low} must be smaller than high={high}")
+    array = np.asarray(chosen("randint", generator).integers(low, high, sizes("randint", "size", (size,)), np.int64))
+    return Tensor(array.astype(as_dtype(dtype), copy=False), requires_grad)
+
+
+def randperm(n: int, generator: Any = None, dtype: Any = int64) -> Tensor:
+    """The numbers 0 to n - 1 in random order.
+
+    Raises:
+        ValueError: n is negative, or too large for any memory.
+    """
+    if not 0 <= n < TOO_LONG:
+        raise ValueError(f"randperm: n={n} must be at least 0 and below 2**60")
+    return Tensor(chosen("randperm", generator).permutation(np.arange(n, dtype=as_dtype(dtype))))
+
+
+def rand_like(input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Uniform random numbers in [0, 1) of input's shape, and of its type where ``dtype`` is None.
+
+    Raises:
+        TypeError: the type is not a floating-point type.
+    """
+    return rand(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
+
+
+def randn_like(input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Standard normal random numbers of input's shape, and of its type where ``dtype`` is None.
+
+    Raises:
+        TypeError: the type is not a floating-point type.
+    """
+    return randn(input.array.shape, generator=generator, dtype=dtype or input.array.dtype, requires_grad=requires_grad)
+
+
+def randint_like(
+    input: Tensor,
+    low: int,
+    high: int | None = None,
+    generator: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Uniform random integers in [low, high), or [0, low), of input's shape and type (where ``dtype`` is None).
+
+    Raises:
+        ValueError: the range is empty.
+    """
+    first, last = (0, low) if high is None else (low, high)
+    if first >= last:
+        raise ValueError(f"randint_like: low={first} must be smaller than high={last}")
+    return randint(first, last, input.array.shape, generator, dtype or input.array.dtype, requires_grad)
+
+
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Normal random numbers; ``mean`` and ``std`` are Tensors, which are broadcast, or numbers together with ``size``.
+
+    Raises:
+        ValueError: a standard deviation is negative, or ``size`` is missing or given beside a Tensor.
+        TypeError: the type is not a floating-point type.
+    """
+    source = chosen("normal", generator)
+    tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
+    if bool(tensors) == (size is not None):
+        raise ValueError("normal: give size together with numbers, and without it a Tensor as mean or std")
+    m, s = (t.array if isinstance(t, Tensor) else np.asarray(float(t)) for t in (mean, std))
+    if (s < 0).any():
+        raise ValueError(f"normal: std={s.min()} must be at least 0")
+    shape = broadcast_shape("normal", m.shape, s.shape) if tensors else sizes("normal", "size", (size,))
+    kind = _float("normal", dtype or (tensors[0].array.dtype if tensors else float32))
+    return Tensor(np.asarray(source.standard_normal(shape) * s + m).astype(kind), requires_grad)
+
+
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
+    """1 with probability input, or ``p`` if given, else 0; in input's type; the gradient is 0.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: a probability is not in [0, 1].
+    """
+    require_float("bernoulli", input)
+    source = chosen("bernoulli", generator)
+    probability = input.array if p is None else np.asarray(p)
+    if not ((probability >= 0) & (probability <= 1)).all():
+        raise ValueError("bernoulli: probabilities must lie in [0, 1]")
+    drawn = np.asarray(source.random(input.array.shape) < probability)
+    return Constant.apply(input, drawn.astype(input.array.dtype))
+
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Poisson random numbers with rates input, in input's type; the gradient is 0.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: a rate is negative or NaN.
+    """
+    require_float("poisson", input)
+    if not (input.array >= 0).all():
+        raise ValueError("poisson: rates must be at least 0")
+    drawn = np.asarray(chosen("poisson", generator).poisson(input.array))
+    return Constant.apply(input, drawn.astype(input.array.dtype))
+
+
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
+    """Indices drawn with the weights in each row of input; int64, input (M, N) or (N,) -> (M, K) or (K,)
+
+    num_samples: K. replacement: an index may be drawn several times.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: input has a wrong number of axes, a weight is negative or not finite, or a row has no weight above
+            0, or, without ``replacement``, fewer than ``num_samples``.
+    """
+    require_float("multinomial", input)
+    source = chosen("multinomial", generator)
+    weights = np.atleast_2d(input.array).astype(np.float64)
+    if input.array.ndim not in (1, 2):
+        raise ValueError(f"multinomial: input.shape={input.array.shape}, needs (N,) or (M, N)")
+    if num_samples < 1:
+        raise ValueError(f"multinomial: num_samples={num_samples} must be at least 1")
+    if not (np.isfinite(weights) & (weights >= 0)).all() or (weights.sum(1) <= 0).any():
+        raise ValueError("multinomial: weights must be finite and at least 0, and one of each row above 0")
+    if as_flag("multinomial", "replacement", replacement):
+        ends = np.cumsum(weights, 1)
+        drawn = source.random((len(weights), num_samples)) * ends[:, -1:]
+        places = np.array([np.searchsorted(e, d, side="right") for e, d in zip(ends, drawn, strict=True)])
+        # rounding must not lead beyond the last weight above 0
+        last = weights.shape[1] - 1 - (weights[:, ::-1] > 0).argmax(1)
+        places = np.minimum(places, last[:, np.newaxis])
+    else:
+        fewest = int((weights > 0).sum(1).min(initial=num_samples))
+        if num_samples > fewest:
+            raise ValueError(
+                f"multinomial: num_samples={num_samples}, but a row has only {fewest} weights above 0; use "
+                f"replacement=True"
+            )
+        # exponential times: an index comes first with a probability proportional to its weight
+        with np.errstate(divide="ignore"):
+            times = source.exponential(size=weights.shape) / weights
+        places = np.argsort(times, 1, kind="stable")[:, :num_samples]
+    places = places.reshape(len(weights), num_samples).astype(np.int64)
+    return wrap(places if input.array.ndim == 2 else places[0])
+
+
+def _float(name: str, dtype: Any) -> Any:
+    kind = as_dtype(dtype)
+    if kind.kind != "f":
+        raise TypeError(f"{name}: dtype={kind} must be float32 or float64")
+    return kind

@@ -1,0 +1,1 @@
+"""Reductions along axes: sums, statistics, norms, extremes, scans."""

@@ -1,0 +1,239 @@
+"""The largest and smallest elements, and where they are. NaN is larger and smaller than all numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, require_tensor
+from ..index.pick import Place, memory_order
+from ..kernel_set import kernels
+from ..pointwise.piecewise import maximum, minimum
+from ..private import private
+from ..shape.broadcasting import kept_shape
+from ..shape.shape import Reshape, axis, of_line
+from .reduction import Dim, left_shape, operands
+
+__all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
+
+
+class Extremes(NamedTuple):
+    """What ``max(x, dim)`` and ``min(x, dim)`` give: the elements and where along the axis they first occur (int64)."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class MinMax(NamedTuple):
+    """What ``aminmax`` gives."""
+
+    min: Tensor
+    max: Tensor
+
+
+class Amax(Function):
+    """The largest (smallest) element over ``axes``; the gradient is shared evenly among ties."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, smallest: bool) -> Tensor:
+        y = (kernels.amin if smallest else kernels.amax)(x.array, axes, keepdims)
+        ctx.save_for_backward(x, y)
+        ctx.axes = axes
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, y = ctx.saved_tensors
+        y = y.reshape(kept_shape(x.array.shape, ctx.axes))
+        chosen = kernels.ties(np.ones_like(y), x.array, y)
+        share = Reshape.apply(g, y.shape) * wrap(np.asarray(1 / kernels.sum(chosen, ctx.axes, True)))
+        return share * wrap(chosen), None, None, None
+
+
+class ExtremeAlong(Function):
+    """The largest (smallest) element along ``axis`` and where it first occurs; the gradient goes to that place."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
+        values, indices = (kernels.min if smallest else kernels.max)(x.array, axis)
+        ctx.axis, ctx.input_shape, ctx.memory = axis, x.array.shape, memory_order(x.array)
+        ctx.save_for_backward(private(indices, any(ctx.needs_input_grad)))
+        positions = wrap(indices)
+        ctx.mark_non_differentiable(positions)
+        ctx.set_materialize_grads(False)
+        return wrap(values), positions
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+        (indices,) = ctx.saved_tensors
+        shape, along = ctx.input_shape, ctx.axis
+        kept = Reshape.apply(g, kept_shape(shape, (along,)))
+        return Place.apply(kept, np.expand_dims(indices, along), along, shape, ctx.memory), None, None
+
+
+def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The largest element of input, or (values, indices) along axis ``dim``. NaN counts as the largest.
+
+    other: ``maximum(input, other)`` instead; a Tensor in the place of ``dim`` is ``other``.
+
+    The gradient of ``max(input)`` is shared evenly among ties; that of ``max(input, dim)`` goes to the index
+    returned, the first one.
+
+    Raises:
+        TypeError: input or ``other`` is not a Tensor, or there are both ``other`` and ``dim`` or ``keepdim``.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    if other is not None or isinstance(dim, Tensor):
+        return maximum(input, _other("max", dim, keepdim, other))
+    return _extreme("max", input, dim, keepdim, False)
+
+
+def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The smallest element of input, or (values, indices) along axis ``dim``, or ``minimum(input, other)``; as ``max``.
+
+    Raises:
+        TypeError: input or ``other`` is not a Tensor, or there are both ``other`` and ``dim`` or ``keepdim``.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    if other is not None or isinstance(dim, Tensor):
+        return minimum(input, _other("min", dim, keepdim, other))
+    return _extreme("min", input, dim, keepdim, True)
+
+
+def amax(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """The largest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        ValueError: there is no element to choose from, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return _over("amax", input, dim, keepdim, False)
+
+
+def amin(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """The smallest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        ValueError: there is no element to choose from, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return _over("amin", input, dim, keepdim, True)
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """(min, max): ``amin`` and ``amax`` along one axis, or of all elements.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    return MinMax(_over("aminmax", input, dim, keepdim, True), _over("aminmax", input, dim, keepdim, False))
+
+
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the first largest element along ``dim``, or among all elements in C order. int64, no gradient.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    return _place("argmax", input, dim, keepdim, False)
+
+
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Index of the first smallest element along ``dim``, or among all elements in C order. int64, no gradient.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        ValueError: there is no element to choose from.
+        IndexError: input has no axis ``dim``.
+    """
+    return _place("argmin", input, dim, keepdim, True)
+
+
+def _other(name: str, dim: Any, keepdim: bool, other: Any) -> Tensor:
+    """The second operand of the larger or smaller of two, wherever it was given."""
+    if as_flag(name, "keepdim", keepdim) or (dim is not None and other is not None):
+        raise TypeError(f"{name}: of two tensors takes neither dim nor keepdim; reduce the result in a second call")
+    operand = dim if other is None else other
+    require_tensor(name, operand, "other")
+    return operand
+
+
+def _extreme(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Any:
+    require_tensor(name, x)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
+    if dim is None:
+        if keepdim:
+            raise ValueError(f"{name}: keepdim=True needs dim; {'amin' if smallest else 'amax'} keeps all axes")
+        return _over(name, x, None, False, smallest)
+    if not x.array.ndim:
+        return of_line(min if smallest else max, x, dim)
+    along = axis(name, "dim", dim, x.array.ndim)
+    _nonempty(name, x, (along,), dim)
+    if x.array.dtype.kind == "f":
+        values, indices = ExtremeAlong.apply(x, along, smallest)
+    else:
+        places = np.asarray((np.argmin if smallest else np.argmax)(x.array, along))
+        values, indices = wrap(np.asarray((np.min if smallest else np.max)(x.array, along))), wrap(places)
+    if keepdim:
+        shape = kept_shape(x.array.shape, (along,))
+        return Extremes(Reshape.apply(values, shape), wrap(indices.array.reshape(shape)))
+    return Extremes(values, indices)
+
+
+def _over(name: str, x: Tensor, dim: Dim, keepdim: bool, smallest: bool) -> Tensor:
+    x, over, keepdim = operands(name, x, dim, keepdim)
+    _nonempty(name, x, over, dim)
+    if x.array.dtype.kind == "f":
+        return Amax.apply(x, over, keepdim, smallest)
+    return wrap(np.asarray((np.min if smallest else np.max)(x.array, over, keepdims=keepdim)))
+
+
+def _place(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Tensor:
+    require_tensor(name, x)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
+    if dim is not None and not x.array.ndim:
+        return of_line(argmin if smallest else argmax, x, dim)
+    along = None if dim is None else axis(name, "dim", dim, x.array.ndim)
+    _nonempty(name, x, tuple(range(x.array.ndim)) if along is None else (along,), dim)
+    if x.array.dtype.kind == "f":
+        if along is None:
+            index = _first_of_all(x.array, smallest)
+            return wrap(np.full((1,) * x.array.ndim if keepdim else (), index, np.int64))
+        _, indices = (kernels.min if smallest else kernels.max)(x.array, along)
+        return wrap(indices.reshape(left_shape(x.array.shape, (along,), keepdim)))
+    return wrap(np.asarray((np.argmin if smallest else np.argmax)(x.array, along, keepdims=keepdim), np.int64))
+
+
+def _first_of_all(x: np.ndarray, smallest: bool) -> int:
+    """Index in C order of the first extreme."""
+    find = kernels.min if smallest else kernels.max
+    if x.flags.c_contiguous:
+        return int(find(x.reshape(-1), 0)[1])
+    order = memory_order(x)
+    memory = x.transpose(order)  # its places in another order: of several extremes, C order decides
+    line = memory.reshape(-1)
+    value, first = find(line, 0)
+    rest = line[int(first) :]
+    places = np.flatnonzero(rest == value if value == value else rest != rest) + int(first)
+    back = [np.unravel_index(places, memory.shape)[order.index(axis)] for axis in range(x.ndim)]
+    return int(np.ravel_multi_index(tuple(back), x.shape).min())
+
+
+def _nonempty(name: str, x: Tensor, over: tuple[int, ...], dim: Any) -> None:
+    shape = x.array.shape
+    if 0 in shape and (dim is None or 0 in [shape[i] for i in over]):
+        where = "" if dim is None else f" along dim={dim}"
+        raise ValueError(f"{name}: input.shape={shape} has no element to choose from{where}")

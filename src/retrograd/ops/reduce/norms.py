@@ -1,0 +1,129 @@
+"""Norms of vectors and, of matrices, that of Frobenius."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_dtype, as_flag, cast, is_number, require_float
+from ..kernel_set import kernels
+from ..pointwise.operands import Constant
+from ..pointwise.powers import pow
+from ..pointwise.rounding import abs
+from ..shape.broadcasting import Sum
+from ..shape.shape import Reshape
+from .extremes import Amax
+from .reduction import Dim, axes, left_shape
+from .statistics import quotient_or_zero
+
+__all__ = ["norm"]
+
+
+class Norm1(Function):
+    """sum |x| over ``axes``; the gradient at 0 is 0."""
+
+    piecewise_linear = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.axes = axes
+        return wrap(kernels.norm(x.array, 1, axes, keepdims))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        kept = left_shape(x.array.shape, ctx.axes, True)
+        return Signed.apply(Reshape.apply(g, kept), x.array, ctx.axes), None, None
+
+
+class Signed(Function):
+    """g times the sign of x, g having extent 1 along ``axes``: linear in g; x only says where."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, x: np.ndarray, axes: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.axes = axes
+        return wrap(kernels.signed(g.array, x))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        return Sum.apply(Signed.apply(v, x, ()), ctx.axes, True), None, None
+
+
+class Norm2(Function):
+    """sqrt(sum x^2) over ``axes``; the gradient at 0 is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        y = wrap(kernels.norm(x.array, 2, axes, keepdims))
+        ctx.save_for_backward(x, y)
+        ctx.axes = axes
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, y = ctx.saved_tensors
+        kept = left_shape(x.array.shape, ctx.axes, True)
+        return x * Reshape.apply(quotient_or_zero(g, y), kept), None, None
+
+
+def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """(sum |input|^p)^(1/p) over ``dim`` (all axes if None); "fro" and None are 2; see ``linalg.vector_norm``.
+
+    "nuc" is the sum of the singular values of matrices, see ``linalg.matrix_norm``.
+
+    dtype: convert input first.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        ValueError: ``p`` is not a number, "fro", "nuc" or None, or an axis is named twice; "nuc" is not over two axes.
+        IndexError: input has no such axis.
+    """
+    if p is None or p == "fro":
+        p = 2.0
+    elif p == "nuc":
+        from .matrix_norms import matrix_norm_of  # which takes Norm2 from here
+
+        return matrix_norm_of("norm", input, p, tuple(range(input.array.ndim)) if dim is None else dim, keepdim, dtype)
+    elif p != 2 and not is_number(p):
+        raise ValueError(f'norm: p={p!r} must be a number, "fro", "nuc" or None')
+    return vector_norm_of("norm", input, p, dim, keepdim, dtype)
+
+
+def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, dtype: Any) -> Tensor:
+    """The norm of any order over axes, for ``norm``, ``linalg.vector_norm`` and ``linalg.norm``."""
+    require_float(name, x)
+    if order != 2 and (not is_number(order) or math.isnan(order)):
+        raise ValueError(f"{name}: ord={order!r} must be a number, inf or -inf")
+    if dtype is not None:
+        x = cast(x, as_dtype(dtype))
+        require_float(name, x)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
+    over = axes(name, dim, x.array.ndim)
+    shape = x.array.shape
+    if (order < 0 or order == math.inf) and 0 in [shape[i] for i in over]:
+        raise ValueError(f"{name}: input.shape={shape} has no element over dim={dim}; ord={order} needs one")
+    if order == 2:
+        return Norm2.apply(x, over, keepdim)
+    if order == 1:
+        return Norm1.apply(x, over, keepdim)
+    if order == 0:
+        return Constant.apply(x, np.asarray((x.array != 0).sum(axis=over, keepdims=keepdim), x.array.dtype))
+    size = abs(x)
+    if math.isinf(order):
+        return Amax.apply(size, over, keepdim, order < 0)
+    # powers of 0 have no derivative: those of 1 stand in for them, and count for nothing
+    at_zero = wrap(np.asarray(x.array == 0, x.array.dtype))
+    if order < 0:  # with a 0 among them the norm is 0
+        no_zero = wrap(np.asarray((x.array != 0).all(axis=over, keepdims=keepdim), x.array.dtype))
+        return pow(Sum.apply(pow(size + at_zero, order), over, keepdim), 1 / order) * no_zero
+    total = Sum.apply(pow(size + at_zero, order) - at_zero, over, keepdim)
+    of_nothing = wrap(np.asarray(total.array == 0, x.array.dtype))
+    return pow(total + of_nothing, 1 / order) - of_nothing

@@ -1,0 +1,239 @@
+"""Sum, mean, product and what else adds up all elements or those along some axes."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_dtype, as_flag, cast, require_float, require_tensor
+from ..kernel_set import kernels
+from ..shape.broadcasting import Sum, expand_axes, kept_shape
+from ..shape.shape import Permute, Reshape, axis
+from .scan import prefix_products
+
+__all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "prod", "sum"]
+
+_ALL = [tuple(range(ndim)) for ndim in range(65)]  # by the number of axes, of which NumPy allows 64
+Dim = int | tuple[int, ...] | list[int] | None
+
+
+class Mean(Function):
+    """Mean over ``axes`` (sorted, non-negative); NaN over no elements."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        ctx.input_shape, ctx.axes, ctx.keepdims = x.array.shape, axes, keepdims
+        return wrap(kernels.mean(x.array, axes, keepdims))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        shape, axes = ctx.input_shape, ctx.axes
+        count = math.prod([shape[i] for i in axes])
+        return expand_axes(g, shape, axes, ctx.keepdims, 1.0 / count if count else math.nan), None, None
+
+
+class Prod(Function):
+    """Product over ``axes`` (sorted, non-negative); its gradient is right where elements are 0, too."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        y = wrap(kernels.prod(x.array, axes, keepdims))
+        ctx.save_for_backward(x, y)
+        ctx.axes = axes
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (x, y), axes = ctx.saved_tensors, ctx.axes
+        shape = x.array.shape
+        if y.array.all() and np.isfinite(y.array).all():  # nothing is 0, and nothing was rounded to it
+            return Reshape.apply(g * y, kept_shape(shape, axes)) / x, None, None
+        # the others are all before it and all after it, on one line
+        kept = tuple(i for i in range(len(shape)) if i not in axes)
+        order = (*kept, *axes)
+        lines = Reshape.apply(Permute.apply(x, order), (*(shape[i] for i in kept), math.prod([shape[i] for i in axes])))
+        others = prefix_products(lines, len(kept), False) * prefix_products(lines, len(kept), True)
+        others = Reshape.apply(others, tuple(shape[i] for i in order))
+        others = Permute.apply(others, tuple(sorted(range(len(order)), key=order.__getitem__)))
+        return Reshape.apply(g, kept_shape(shape, axes)) * others, None, None
+
+
+class NanToZero(Function):
+    """x, and 0 where it is NaN"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        kept = np.asarray(x.array == x.array)
+        ctx.save_for_backward(kept)
+        return wrap(np.where(kept, x.array, x.array.dtype.type(0)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (kept,) = ctx.saved_tensors
+        return (g * wrap(kept.astype(g.array.dtype)),)
+
+
+def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum of input over ``dim`` (all axes if None); integers and truth values sum to int64.
+
+    dtype: convert input first; with bool the result says whether any element is not 0.
+
+    Raises:
+        TypeError: input is not a Tensor, or ``dtype`` is not an element type.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    input, over, keepdim = operands("sum", input, dim, keepdim, dtype)
+    if input.array.dtype.kind == "f":
+        return Sum.apply(input, over, keepdim)
+    return wrap(np.asarray(input.array.sum(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
+
+
+def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean of input over ``dim`` (all axes if None); NaN over no elements.
+
+    dtype: convert input first.
+
+    Raises:
+        TypeError: input holds integers or truth values.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    return Mean.apply(*operands("mean", input, dim, keepdim, dtype, floating=True))
+
+
+def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Product of input over ``dim`` (all axes if None); 1 over no elements; integers multiply to int64.
+
+    The gradient to an element is the product of the others, also where that or the element is 0.
+
+    dtype: convert input first; with bool the result says whether all elements are not 0.
+
+    Raises:
+        TypeError: input is not a Tensor, or ``dtype`` is not an element type.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    input, over, keepdim = operands("prod", input, dim, keepdim, dtype)
+    if input.array.dtype.kind == "f":
+        return Prod.apply(input, over, keepdim)
+    return wrap(np.asarray(input.array.prod(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
+
+
+def _wide(x: Tensor, asked: Any) -> Any:
+    """The type that integers are reduced in; bool, where it is asked for: such a sum is any, such a product all."""
+    return np.bool_ if asked is not None and x.array.dtype.kind == "b" else np.int64
+
+
+def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """As ``sum``, with NaN counted as 0; it gets no gradient.
+
+    Raises:
+        TypeError: input is not a Tensor, or ``dtype`` is not an element type.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    input, over, keepdim = operands("nansum", input, dim, keepdim, dtype)
+    if input.array.dtype.kind == "f":
+        return Sum.apply(NanToZero.apply(input), over, keepdim)
+    return sum(input, dim, keepdim, dtype=dtype)
+
+
+def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean of the elements over ``dim`` that are not NaN; NaN where there is none.
+
+    Raises:
+        TypeError: input holds integers or truth values.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    input, over, keepdim = operands("nanmean", input, dim, keepdim, dtype, floating=True)
+    count = np.asarray((input.array == input.array).sum(axis=over, keepdims=keepdim), input.array.dtype)
+    return Sum.apply(NanToZero.apply(input), over, keepdim) / wrap(count)
+
+
+def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
+    """How many elements over ``dim`` (all axes if None) are not 0; NaN is not. int64, no gradient.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    input, over, _ = operands("count_nonzero", input, dim)
+    return wrap(np.asarray(np.count_nonzero(input.array, axis=over), np.int64))
+
+
+def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """Whether no element of input over ``dim`` (all axes if None) is 0 or False.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    input, over, keepdim = operands("all", input, dim, keepdim)
+    return wrap(np.asarray(np.all(input.array, axis=over, keepdims=keepdim)))
+
+
+def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """Whether some element of input over ``dim`` (all axes if None) is neither 0 nor False.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    input, over, keepdim = operands("any", input, dim, keepdim)
+    return wrap(np.asarray(np.any(input.array, axis=over, keepdims=keepdim)))
+
+
+def operands(
+    name: str, x: Tensor, dim: Dim, keepdim: bool = False, dtype: Any = None, floating: bool = False
+) -> tuple[Tensor, tuple[int, ...], bool]:
+    """What a reduction takes, checked: x, converted if there is a ``dtype``, the axes, and whether they are kept.
+
+    Raises:
+        TypeError: x is not a Tensor, or not ``floating`` point, or ``dtype`` is not an element type.
+        IndexError: x has no such axis.
+        ValueError: an axis is named twice.
+    """
+    if not isinstance(x, Tensor):
+        require_tensor(name, x)
+    if dtype is not None:
+        x = cast(x, as_dtype(dtype))
+    if floating:
+        require_float(name, x)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
+    return x, axes(name, dim, x.array.ndim), keepdim
+
+
+def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
+    """``dim`` as sorted, non-negative axes; None and () mean all, and a number has one, 0 or -1, as in PyTorch.
+
+    Raises:
+        TypeError: an entry is not an int.
+        IndexError: there is no such axis.
+        ValueError: an axis is named twice.
+    """
+    if dim is None:
+        return _ALL[ndim]
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim % ndim,)
+    entries = dim if isinstance(dim, (tuple, list)) else (dim,)
+    found = sorted(axis(name, "dim", entry, ndim or 1) for entry in entries)
+    if len(set(found)) < len(found):
+        raise ValueError(f"{name}: dim={dim} names an axis of a {ndim}-d tensor twice")
+    return tuple(found) if found and ndim else _ALL[ndim]
+
+
+@lru_cache(maxsize=4096)
+def left_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape of a result over ``axes``."""
+    return kept_shape(shape, axes) if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)

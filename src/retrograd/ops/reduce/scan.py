@@ -1,0 +1,296 @@
+"""Along one axis, each element together with all before it: sums, products, maxima, and differences of neighbours."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_dtype, cast, meeting, require_float, require_tensor
+from ..index.gather import Scatter
+from ..index.indexing import GetItem, PadSlice
+from ..kernel_set import kernels
+from ..private import private
+from ..shape.shape import axis, of_line, unshared
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class CumulativeMaximum(NamedTuple):
+    """What ``cummax`` and ``cummin`` give: the extreme so far and where it last occurred (int64)."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class CumSum(Function):
+    """y[i] = x[0] + ... + x[i] along ``axis``; from the end if ``reverse``: each is the other's transpose"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int, reverse: bool) -> Tensor:
+        ctx.axis, ctx.reverse = axis, reverse
+        return wrap(kernels.cumsum(x.array, axis, reverse))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        return CumSum.apply(g, ctx.axis, not ctx.reverse), None, None
+
+
+class CumProd(Function):
+    """y[i] = x[0] ... x[i] along ``axis``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
+        y = wrap(kernels.cumprod(x.array, axis))
+        ctx.save_for_backward(x, y)
+        ctx.axis = axis
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        """y[i] = x[i] y[i - 1]: what arrives at y[i], through all after it, times y[i - 1]. x may be 0."""
+        (x, y), along = ctx.saved_tensors, ctx.axis
+        arriving = LinearScan.apply(g, shifted(x, along, -1, 0.0), along, True)
+        return arriving * shifted(y, along, 1, 1.0), None
+
+
+class LinearScan(Function):
+    """y[i] = x[i] + factor[i] * y[i - 1] along ``axis``; from the end, with y[i + 1], if ``reverse``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: Tensor, axis: int, reverse: bool) -> Tensor:
+        y = wrap(kernels.linear_scan(x.array, factor.array, axis, reverse))
+        ctx.save_for_backward(factor, y)
+        ctx.axis, ctx.reverse = axis, reverse
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        (factor, y), along, reverse = ctx.saved_tensors, ctx.axis, ctx.reverse
+        step = -1 if reverse else 1
+        gx = LinearScan.apply(g, shifted(factor, along, -step, 0.0), along, not reverse)
+        return gx, gx * shifted(y, along, step, 0.0) if ctx.needs_input_grad[1] else None, None, None
+
+
+class LogCumSumExp(Function):
+    """y[i] = log(exp(x[0]) + ... + exp(x[i])) along ``axis``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
+        with np.errstate(all="ignore"):
+            y = wrap(np.logaddexp.accumulate(x.array, axis))
+        ctx.save_for_backward(x, y)
+        ctx.axis = axis
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        """gx[i] = sum over j >= i of g[j] exp(x[i] - y[j]), y being what x has added up to: in place of the sum of
+        g[j] exp(-y[j]), which overflows, a[i] = gx[i] / exp(x[i] - y[i]) = g[i] + exp(y[i] - y[i + 1]) a[i + 1]."""
+        (x, y), along = ctx.saved_tensors, ctx.axis
+        # exp(y[i] - y[i + 1]); the last one is exp(-inf) = 0
+        ratio = (y - shifted(y, along, -1, np.inf)).exp()
+        return LinearScan.apply(g, ratio, along, True) * (x - y).exp(), None
+
+
+class CumExtreme(Function):
+    """The largest (smallest) of x[0] ... x[i] along ``axis`` and where it last occurred."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
+        values = (np.minimum if smallest else np.maximum).accumulate(x.array, axis)
+        places = np.arange(x.array.shape[axis]).reshape((-1,) + (1,) * (x.array.ndim - 1 - axis))
+        new = (x.array == values) | (x.array != x.array)
+        indices = np.maximum.accumulate(np.where(new, places, 0), axis)
+        ctx.save_for_backward(private(indices, any(ctx.needs_input_grad)))
+        ctx.axis, ctx.input_shape = axis, x.array.shape
+        positions = wrap(indices)
+        ctx.mark_non_differentiable(positions)
+        ctx.set_materialize_grads(False)
+        return wrap(values), positions
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: Any) -> Gradients:
+        (indices,) = ctx.saved_tensors
+        return Scatter.apply(g, indices, ctx.axis, ctx.input_shape), None, None
+
+
+class Shift(Function):
+    """x moved by ``step`` places along ``axis``; ``fill`` comes in, what leaves is lost."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int, step: int, fill: float) -> Tensor:
+        ctx.axis, ctx.step = axis, step
+        y = np.full_like(x.array, fill)
+        before, after = [slice(None)] * x.array.ndim, [slice(None)] * x.array.ndim
+        before[axis], after[axis] = slice(None, -1), slice(1, None)
+        target, source = (after, before) if step > 0 else (before, after)
+        y[tuple(target)] = x.array[tuple(source)]
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        return Shift.apply(g, ctx.axis, -ctx.step, 0.0), None, None, None
+
+
+def shifted(x: Tensor, axis: int, step: int, fill: float) -> Tensor:
+    """x moved by one place to the back (``step`` 1) or front (-1) along ``axis``."""
+    return Shift.apply(x, axis, step, fill)
+
+
+def prefix_products(x: Tensor, axis: int, reverse: bool) -> Tensor:
+    """The product of all before each element along ``axis`` (after it, if ``reverse``); 1 at the first."""
+    if reverse:
+        turned = (slice(None),) * axis + (slice(None, None, -1),)
+        return GetItem.apply(prefix_products(GetItem.apply(x, turned), axis, False), turned)
+    return CumProd.apply(shifted(x, axis, 1, 1.0), axis)
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """y[i] = input[0] + ... + input[i] along axis ``dim``; integers and truth values sum to int64.
+
+    dtype: convert input first.
+
+    Raises:
+        TypeError: input is not a Tensor, or ``dtype`` is not an element type.
+        IndexError: input has no axis ``dim``.
+    """
+    input, along = _checked("cumsum", input, dim, dtype)
+    if not input.array.ndim:
+        return of_line(cumsum, input, dim)
+    if input.array.dtype.kind == "f":
+        return CumSum.apply(input, along, False)
+    return wrap(np.cumsum(input.array, along, np.int64))
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is right where elements are 0, too.
+
+    dtype: convert input first.
+
+    Raises:
+        TypeError: input is not a Tensor, or ``dtype`` is not an element type.
+        IndexError: input has no axis ``dim``.
+    """
+    input, along = _checked("cumprod", input, dim, dtype)
+    if not input.array.ndim:
+        return of_line(cumprod, input, dim)
+    if input.array.dtype.kind == "f":
+        return CumProd.apply(input, along)
+    return wrap(np.cumprod(input.array, along, np.int64))
+
+
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """y[i] = log(exp(input[0]) + ... + exp(input[i])) along axis ``dim``, computed without overflow.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    require_float("logcumsumexp", input)
+    if not input.array.ndim:
+        return of_line(logcumsumexp, input, dim)
+    return LogCumSumExp.apply(input, axis("logcumsumexp", "dim", dim, input.array.ndim))
+
+
+def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
+    """(values, indices): the largest of input[0] ... input[i] along axis ``dim``, and where it last occurred.
+
+    A NaN is the largest of all. The gradient goes to the index.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    return _extreme("cummax", input, dim, False)
+
+
+def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
+    """(values, indices): the smallest of input[0] ... input[i] along axis ``dim``; as ``cummax``.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no axis ``dim``.
+    """
+    return _extreme("cummin", input, dim, True)
+
+
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """input[i + 1] - input[i] along axis ``dim``, ``n`` times over; prepend and append are put around input first,
+    if n is not 0.
+
+    Types promote.
+
+    Raises:
+        TypeError: input, prepend or append is not a Tensor.
+        ValueError: ``n`` is negative, prepend or append does not fit input's other axes, or input has no axis.
+        IndexError: input has no axis ``dim``.
+    """
+    input, along = _checked("diff", input, dim, None)
+    if not input.array.ndim:
+        raise ValueError("diff: input has no axis, needs at least 1")
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise ValueError(f"diff: n={n!r} must be an int of at least 0")
+    joined = _joined(input, along, prepend, append)
+    given, input = input, input if n == 0 else joined
+    for _ in range(min(n, input.array.shape[along])):
+        front: list[Any] = [slice(None)] * input.array.ndim
+        back = list(front)
+        front[along], back[along] = slice(None, -1), slice(1, None)
+        if input.array.dtype.kind == "b":
+            input = wrap(input.array[tuple(back)] ^ input.array[tuple(front)])
+        else:
+            input = GetItem.apply(input, tuple(back)) - GetItem.apply(input, tuple(front))
+    return unshared(input, given)
+
+
+def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
+    named = {"prepend": prepend, "input": x, "append": append}
+    given = {label: part for label, part in named.items() if part is not None}
+    for label, part in given.items():
+        require_tensor("diff", part, label)
+    dtype = meeting(*[part.array for part in given.values()])
+    x, parts = cast(x, dtype), []
+    for label, part in given.items():
+        shape, own = list(part.array.shape), list(x.array.shape)
+        if len(shape) != len(own) or shape[:along] + shape[along + 1 :] != own[:along] + own[along + 1 :]:
+            raise ValueError(
+                f"diff: {label}.shape={part.array.shape} must equal input.shape={x.array.shape} but for axis {along}"
+            )
+        parts.append(cast(part, dtype))
+    if len(parts) == 1:
+        return x
+    if x.array.dtype.kind != "f":
+        return wrap(np.concatenate([part.array for part in parts], along))
+    extents = [part.array.shape[along] for part in parts]
+    shape = list(x.array.shape)
+    shape[along] = sum(extents)
+    total: Any = None
+    start = 0
+    for part, extent in zip(parts, extents, strict=True):
+        place = (slice(None),) * along + (slice(start, start + extent),)
+        padded = PadSlice.apply(part, tuple(shape), place)
+        total = padded if total is None else total + padded
+        start += extent
+    return total
+
+
+def _extreme(name: str, x: Tensor, dim: int, smallest: bool) -> CumulativeMaximum:
+    x, along = _checked(name, x, dim, None)
+    if not x.array.ndim:
+        return of_line(cummin if smallest else cummax, x, dim)
+    return CumulativeMaximum(*CumExtreme.apply(x, along, smallest))
+
+
+def _checked(name: str, x: Tensor, dim: int, dtype: Any) -> tuple[Tensor, int]:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
+    if dtype is not None:
+        x = cast(x, as_dtype(dtype))
+    return x, axis(name, "dim", dim, x.array.ndim or 1)

@@ -1,0 +1,231 @@
+"""Variance, standard deviation and the logarithm of a sum of exponentials, over all axes or some of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_flag, as_float, is_number, require_float
+from ..kernel_set import kernels
+from ..pointwise.transcendental import exp
+from ..shape.broadcasting import Sum
+from ..shape.shape import Reshape
+from .reduction import Dim, Mean, axes, left_shape, operands
+
+__all__ = ["logsumexp", "std", "std_mean", "var", "var_mean"]
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class VarMean(Function):
+    """(variance, mean) over ``axes``: sum (x - mean)^2 / (count - correction), or the root of it (``root``).
+
+    The gradient of a deviation of 0 is 0.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, correction: float, root: bool
+    ) -> tuple[Tensor, Tensor]:
+        shape = x.array.shape
+        ctx.count = math.prod([shape[i] for i in axes])
+        ctx.rest = max(ctx.count - correction, 0)
+        found, y = kernels.moments(x.array, axes, 1.0 / ctx.rest if ctx.rest else 1.0)
+        if not ctx.rest:  # over too few elements
+            with np.errstate(all="ignore"):
+                np.divide(y, 0.0, out=y)
+        if root:
+            np.sqrt(y, out=y)
+        ctx.axes, ctx.root, ctx.kept = axes, root, y.shape
+        left = left_shape(shape, axes, keepdims)
+        result, mean = wrap(y.reshape(left)), wrap(found.reshape(left))
+        ctx.save_for_backward(x, result, mean)
+        ctx.set_materialize_grads(False)
+        return result, mean
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None, gmean: Tensor | None) -> Gradients:
+        """2 g (x - mean) / (count - correction) [/ 2 deviation] + gmean / count"""
+        x, y, mean = ctx.saved_tensors
+        gx = None
+        if g is not None:
+            factor = Reshape.apply(g, ctx.kept) * ((1.0 if ctx.root else 2.0) / ctx.rest if ctx.rest else math.nan)
+            if ctx.root:
+                factor = quotient_or_zero(factor, Reshape.apply(y, ctx.kept))
+            gx = AboutMean.apply(factor, x, ctx.axes, mean.array.reshape(ctx.kept))
+        if gmean is not None:
+            more = Reshape.apply(gmean, ctx.kept) * (1.0 / ctx.count if ctx.count else math.nan)
+            gx = gx + more if gx is not None else more.expand(x.array.shape)
+        return gx, None, None, None, None
+
+
+class AboutMean(Function):
+    """factor (x - mean), the mean of x over ``axes``, along which factor has extent 1."""
+
+    @staticmethod
+    def forward(ctx: Any, factor: Tensor, x: Tensor, axes: tuple[int, ...], mean: np.ndarray | None) -> Tensor:
+        if mean is None:
+            mean = kernels.mean(x.array, axes, True)
+        ctx.save_for_backward(factor, x)
+        ctx.axes = axes
+        return wrap(kernels.moments_grad(factor.array, x.array, mean))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (want_factor, want_x, *_), (factor, x), axes = ctx.needs_input_grad, ctx.saved_tensors, ctx.axes
+        gfactor = Sum.apply(v * (x - Mean.apply(x, axes, True)), axes, True) if want_factor else None
+        return gfactor, AboutMean.apply(factor, v, axes, None) if want_x else None, None, None
+
+
+class LogSumExp(Function):
+    """log(sum(exp(x))) over ``axes``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        known = kernels.logsumexp(x.array, axes)
+        y = wrap(known.reshape(left_shape(x.array.shape, axes, keepdims)))
+        ctx.save_for_backward(x, y)
+        ctx.axes, ctx.kept = axes, known.shape
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Gradients:
+        x, y = ctx.saved_tensors
+        return LogSumExpGrad.apply(Reshape.apply(g, ctx.kept), x, Reshape.apply(y, ctx.kept), ctx.axes), None, None
+
+
+class LogSumExpGrad(Function):
+    """g exp(x - y); g and y have extent 1 along ``axes``"""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, x: Tensor, y: Tensor, axes: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(g, x, y)
+        ctx.axes = axes
+        return wrap(kernels.logsumexp_grad(g.array, x.array, y.array))
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Gradients:
+        (want_g, want_x, want_y, _), (g, x, y) = ctx.needs_input_grad, ctx.saved_tensors
+        weighted = v * exp(x - y)
+        along = Sum.apply(weighted, ctx.axes, True) if want_g or want_y else None
+        return along if want_g else None, g * weighted if want_x else None, -(g * along) if want_y else None, None
+
+
+def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
+    """x / y, and 0 where y is 0, whatever x is there; the same of its derivatives."""
+    zero = y.array == 0
+    if not zero.any():
+        return x / y
+    kept = wrap(np.asarray(1 - zero, y.array.dtype))
+    return x * kept / (y * kept + wrap(np.asarray(zero, y.array.dtype)))
+
+
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """Variance of input over ``dim`` (all axes if None): sum (input - mean)^2 / (count - correction)
+
+    correction is 1 by default; ``unbiased`` True means 1 and False 0. A bool in the place of dim is ``unbiased``.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, or correction is not a number.
+        ValueError: both unbiased and correction are given, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return VarMean.apply(*_arguments("var", input, dim, unbiased, keepdim, correction, False))[0]
+
+
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """Standard deviation of input over ``dim``: the root of ``var``. Where it is 0, its gradient is 0.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, or correction is not a number.
+        ValueError: both unbiased and correction are given, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return VarMean.apply(*_arguments("std", input, dim, unbiased, keepdim, correction, True))[0]
+
+
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(variance, mean) of input over ``dim``, in one pass; see ``var``.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, or correction is not a number.
+        ValueError: both unbiased and correction are given, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return VarMean.apply(*_arguments("var_mean", input, dim, unbiased, keepdim, correction, False))
+
+
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(standard deviation, mean) of input over ``dim``, in one pass; see ``std``.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor, or correction is not a number.
+        ValueError: both unbiased and correction are given, or an axis is named twice.
+        IndexError: input has no such axis.
+    """
+    return VarMean.apply(*_arguments("std_mean", input, dim, unbiased, keepdim, correction, True))
+
+
+def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
+    """log(sum(exp(input))) over ``dim``, computed without overflow; -inf over no elements.
+
+    Raises:
+        TypeError: input is not a Tensor.
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    return LogSumExp.apply(*operands("logsumexp", as_float("logsumexp", input), dim, keepdim))
+
+
+def _arguments(
+    name: str, x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None, root: bool
+) -> tuple[Any, ...]:
+    """The arguments of ``VarMean``."""
+    require_float(name, x)
+    if isinstance(dim, bool):
+        if unbiased is not None:
+            raise TypeError(f"{name}: dim={dim} must be an int, ints or None")
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        unbiased = as_flag(name, "unbiased", unbiased)
+    if keepdim is not False:
+        keepdim = as_flag(name, "keepdim", keepdim)
+    if unbiased is not None and correction is not None:
+        raise ValueError(f"{name}: unbiased={unbiased} and correction={correction} say the same; give one of them")
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    elif not is_number(correction):
+        raise TypeError(f"{name}: correction={correction!r} must be a number")
+    return x, axes(name, dim, x.array.ndim), keepdim, correction, root

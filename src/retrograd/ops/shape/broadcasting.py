@@ -1,0 +1,154 @@
+"""Sum and expand: each is the other's transpose, and together they are the gradient of broadcasting."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.grad_mode import is_grad_enabled
+from ...engine.tensor import Tensor, wrap
+from ...engine.views import View
+from ..dtype import require_tensor
+from ..kernel_set import kernels
+from .shape import Reshape, sizes
+
+__all__ = ["broadcast_to", "expand", "expand_as"]
+
+
+class Sum(Function):
+    """Sum over ``axes`` (sorted, non-negative)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        ctx.input_shape, ctx.axes, ctx.keepdims = x.array.shape, axes, keepdims
+        return wrap(kernels.sum(x.array, axes, keepdims))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return expand_axes(g, ctx.input_shape, ctx.axes, ctx.keepdims), None, None
+
+
+class Expand(View):
+    """x repeated along axes of extent 1 and new leading axes: a view with stride 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        a = x.array
+        ctx.input_shape = a.shape
+        missing = len(shape) - a.ndim
+        if shape[missing:] == a.shape and max(shape[:missing], default=1) == 1 == min(shape[:missing], default=1):
+            return wrap(a[(None,) * missing])  # nothing is repeated: the view stays writable
+        return wrap(np.broadcast_to(a, shape))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return sum_to(g, ctx.input_shape), None
+
+
+def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] | None = None) -> Tensor:
+    """input broadcast to ``shape``; -1 keeps an extent.
+
+    size: the shape, by name.
+
+    Raises:
+        ValueError: input does not broadcast to ``shape``.
+    """
+    require_tensor("expand", input)
+    target, source = sizes("expand", "size", shape, size), input.array.shape
+    missing = len(target) - len(source)
+    full = tuple(source[i - missing] if n == -1 and i >= missing else n for i, n in enumerate(target))
+    if full == source:
+        return input
+    if (
+        missing < 0
+        or any(have not in (1, want) for have, want in zip(source, full[missing:], strict=True))
+        or min(full, default=0) < 0
+    ):
+        raise ValueError(
+            f"expand: input.shape={source} does not broadcast to shape={target}; each extent, counted from the end, "
+            f"must be equal, 1 in input, or -1 in shape"
+        )
+    return Expand.apply(input, full)
+
+
+def broadcast_to(input: Tensor, shape: int | tuple[int, ...]) -> Tensor:
+    """Alias of ``expand``."""
+    return expand(input, shape)
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """input broadcast to the shape of ``other``.
+
+    Raises:
+        ValueError: input does not broadcast to that shape.
+    """
+    return expand(input, other.array.shape)
+
+
+def expand_axes(
+    g: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool, factor: float = 1.0
+) -> Tensor:
+    """``factor`` times g, the result of a reduction over ``axes``, broadcast to ``shape`` again."""
+    if not is_grad_enabled():  # the same in one step
+        small = g.array if factor == 1.0 else kernels.scale(g.array, factor)
+        return wrap(_repeated(small if keepdims else small.reshape(kept_shape(shape, axes)), shape))
+    g = g if factor == 1.0 else g * factor
+    if not keepdims and g.array.ndim:
+        g = Reshape.apply(g, kept_shape(shape, axes))
+    return g if g.array.shape == shape else Expand.apply(g, shape)
+
+
+def _repeated(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """np.broadcast_to without new axes: NumPy's takes longer than a small reduction."""
+    if not x.flags.c_contiguous:
+        return np.broadcast_to(x, shape)
+    y: np.ndarray = np.ndarray(shape, x.dtype, x, 0, _steps(x.shape, x.strides))
+    y.flags.writeable = False
+    return y
+
+
+@lru_cache(maxsize=4096)
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides that repeat an array along its axes of extent 1."""
+    return tuple(0 if n == 1 else step for n, step in zip(shape, strides, strict=True))
+
+
+@lru_cache(maxsize=4096)
+def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """``shape`` with extent 1 along ``axes``."""
+    return tuple(1 if i in axes else n for i, n in enumerate(shape))
+
+
+def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """g summed over the axes along which ``shape`` was broadcast to g's shape: broadcasting's gradient."""
+    if g.array.shape == shape:
+        return g
+    axes, keepdims, reshaped = _broadcast_axes(g.array.shape, shape)
+    y = Sum.apply(g, axes, keepdims)
+    return Reshape.apply(y, shape) if reshaped else y
+
+
+@lru_cache(maxsize=4096)
+def _broadcast_axes(full: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], bool, bool]:
+    """Axes to sum from ``full`` to ``shape``, whether to keep them, and whether a reshape must follow."""
+    leading = len(full) - len(shape)
+    inner = tuple(i for i in range(leading, len(full)) if full[i] != shape[i - leading])
+    keepdims = bool(inner)
+    return tuple(range(leading)) + inner, keepdims, keepdims and leading > 0
+
+
+@lru_cache(maxsize=4096)
+def broadcast_shape(name: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape of x and y; ValueError if they do not broadcast."""
+    ndim = max(len(x), len(y))
+    a, b = (1,) * (ndim - len(x)) + x, (1,) * (ndim - len(y)) + y
+    for i, (m, n) in enumerate(zip(a, b, strict=True)):
+        if m != n and m != 1 and n != 1:
+            raise ValueError(
+                f"{name}: shapes {x} and {y} do not broadcast: axis {i - ndim} has {m} and {n}; "
+                f"extents, counted from the end, must be equal or 1"
+            )
+    return tuple(n if m == 1 else m for m, n in zip(a, b, strict=True))

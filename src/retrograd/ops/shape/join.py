@@ -1,0 +1,270 @@
+"""Joining tensors and splitting one: each is the gradient of the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ...engine.views import View
+from ..dtype import cast, meeting
+from ..kernel_set import kernels
+from .broadcasting import broadcast_shape, expand
+from .shape import Reshape, axis, empty_as, reshape
+
+__all__ = [
+    "broadcast_tensors",
+    "cartesian_prod",
+    "cat",
+    "concat",
+    "concatenate",
+    "dstack",
+    "hstack",
+    "meshgrid",
+    "stack",
+    "vstack",
+]
+
+
+_LARGE = 4096  # elements per tensor: NumPy is faster at joining smaller ones
+
+
+class Cat(Function):
+    """Tensors concatenated along ``axis``."""
+
+    @staticmethod
+    def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
+        ctx.axis, ctx.extents = axis, [t.array.shape[axis] for t in tensors]
+        return wrap(_joined([t.array for t in tensors], axis))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        pieces = Split.apply(g, ctx.extents, ctx.axis)
+        return None, *[piece if want else None for piece, want in zip(pieces, ctx.needs_input_grad[1:], strict=True)]
+
+
+class Split(View):
+    """x split along ``axis`` into pieces of these extents: views."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, extents: Sequence[int], axis: int) -> tuple[Tensor, ...]:
+        ctx.axis = axis
+        ends, before = list(accumulate(extents, initial=0)), (slice(None),) * axis
+        return tuple([wrap(x.array[(*before, slice(a, b))]) for a, b in pairwise(ends)])
+
+    @staticmethod
+    def backward(ctx: Any, *pieces: Tensor) -> tuple[Tensor | None, ...]:
+        return Cat.apply(ctx.axis, *pieces), None, None
+
+
+class Stack(Function):
+    """Tensors of one shape along a new axis."""
+
+    @staticmethod
+    def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
+        ctx.axis, new = axis, (*(slice(None),) * axis, None)
+        return wrap(_joined([t.array[new] for t in tensors], axis))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        pieces = Unbind.apply(g, ctx.axis)
+        return None, *[piece if want else None for piece, want in zip(pieces, ctx.needs_input_grad[1:], strict=True)]
+
+
+class Unbind(View):
+    """The slices of x along ``axis``, without that axis: views."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> tuple[Tensor, ...]:
+        before: Any = (slice(None),) * axis
+        ctx.axis = axis
+        return tuple([wrap(x.array[(*before, i, ...)]) for i in range(x.array.shape[axis])])
+
+    @staticmethod
+    def backward(ctx: Any, *pieces: Tensor) -> tuple[Tensor | None, ...]:
+        return Stack.apply(ctx.axis, *pieces), None
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors concatenated along axis ``dim``; all other extents are equal. Types are promoted as in arithmetic.
+
+    A tensor of shape (0,) fits everywhere and adds nothing.
+
+    Raises:
+        TypeError: ``tensors`` is not a sequence of Tensors.
+        IndexError: there is no such axis.
+        ValueError: there is no tensor, or the extents differ.
+    """
+    return _cat("cat", tensors, dim)
+
+
+def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Alias of ``cat``."""
+    return _cat("concat", tensors, dim)
+
+
+def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Alias of ``cat``."""
+    return _cat("concatenate", tensors, dim)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape along a new axis ``dim``.
+
+    Raises:
+        TypeError: ``tensors`` is not a sequence of Tensors.
+        IndexError: the result has no such axis.
+        ValueError: there is no tensor, or the shapes differ.
+    """
+    many = _tensors("stack", tensors)
+    shape = many[0].array.shape
+    for i, t in enumerate(many):
+        if t.array.shape != shape:
+            raise ValueError(f"stack: tensors[{i}].shape={t.array.shape}, tensors[0].shape={shape}; they must be equal")
+    position = axis("stack", "dim", dim, len(shape) + 1)
+    return Stack.apply(position, *_of_one_type(many))
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors side by side: ``cat`` along axis 1, or axis 0 of vectors; raises as ``cat``."""
+    many = [_with_axes(t, 1) for t in _tensors("hstack", tensors)]
+    return _cat("hstack", many, 0 if many[0].array.ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors below each other: ``cat`` along axis 0, of vectors as rows; raises as ``cat``."""
+    return _cat("vstack", [_with_axes(t, 2) for t in _tensors("vstack", tensors)], 0)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors stacked in depth: ``cat`` along axis 2, of (N,) as (1, N, 1), (M, N) as (M, N, 1); raises as ``cat``."""
+    return _cat("dstack", [_with_axes(t, 3) for t in _tensors("dstack", tensors)], 2)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All tensors expanded to their common shape, as views.
+
+    Raises:
+        TypeError: an argument is not a Tensor.
+        ValueError: there is no common shape.
+    """
+    many = _tensors("broadcast_tensors", tensors)
+    shape: tuple[int, ...] = ()
+    for t in many:
+        shape = broadcast_shape("broadcast_tensors", shape, t.array.shape)
+    return tuple(expand(t, shape) for t in many)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """For vectors of lengths A, B, ...: as many Tensors (A, B, ...), the i-th being vector i along axis i, repeated.
+
+    indexing: "ij", or "xy", which swaps the first two axes of the results.
+
+    Raises:
+        TypeError: an argument is not a Tensor.
+        ValueError: one has several axes, or ``indexing`` is neither.
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    many = _tensors("meshgrid", tensors)
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f'meshgrid: indexing={indexing!r} must be "ij" or "xy"')
+    for i, t in enumerate(many):
+        if t.array.ndim > 1:
+            raise ValueError(f"meshgrid: tensors[{i}].shape={t.array.shape}; each must be a vector or a number")
+    shape = tuple(t.array.size for t in many)
+    grids = [
+        expand(Reshape.apply(t, (1,) * i + (t.array.size,) + (1,) * (len(many) - i - 1)), shape)
+        for i, t in enumerate(many)
+    ]
+    return tuple(g.transpose(0, 1) if indexing == "xy" and len(many) > 1 else g for g in grids)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of one element of each vector, the last one changing fastest: (A*B*..., number of vectors).
+
+    A single vector is returned unchanged.
+
+    Raises:
+        TypeError: an argument is not a Tensor.
+        ValueError: one has not exactly one axis.
+    """
+    many = _tensors("cartesian_prod", tensors)
+    for i, t in enumerate(many):
+        if t.array.ndim != 1:
+            raise ValueError(f"cartesian_prod: tensors[{i}].shape={t.array.shape}; each must be a vector")
+    return many[0] if len(many) == 1 else stack([reshape(g, -1) for g in meshgrid(*many)], 1)
+
+
+def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
+    """The arrays concatenated, in the memory order of the first one."""
+    shape = list(arrays[0].shape)
+    shape[axis] = sum(array.shape[axis] for array in arrays)
+    if math.prod(shape) < _LARGE * len(arrays):
+        return np.concatenate(arrays, axis)
+    y = empty_as(arrays[0], shape)
+    before, start = (slice(None),) * axis, 0
+    for array in arrays:
+        end = start + array.shape[axis]
+        kernels.copy(y[(*before, slice(start, end))], array)
+        start = end
+    return y
+
+
+def _cat(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
+    many = _tensors(name, tensors)
+    shape = many[0].array.shape
+    uneven = len({t.array.ndim for t in many}) > 1
+    if uneven:
+        shape = next(t.array.shape for t in many if t.array.shape != (0,))
+    if not shape:
+        raise ValueError(f"{name}: tensors[0] has no axis; stack() joins numbers")
+    position = axis(name, "dim", dim, len(shape))
+    if uneven:
+        empty = (*shape[:position], 0, *shape[position + 1 :])
+        many = [Reshape.apply(t, empty) if t.array.shape == (0,) else t for t in many]
+    for i, t in enumerate(many):
+        other = t.array.shape
+        if len(other) != len(shape) or any(
+            m != n and a != position for a, (m, n) in enumerate(zip(shape, other, strict=True))
+        ):
+            raise ValueError(
+                f"{name}: tensors[{i}].shape={other}, tensors[0].shape={many[0].array.shape}; "
+                f"they may differ in axis dim={dim} only"
+            )
+    return Cat.apply(position, *_of_one_type(many))
+
+
+def _of_one_type(many: list[Tensor]) -> list[Tensor]:
+    if len({t.array.dtype for t in many}) == 1:
+        return many
+    dtype = meeting(*[t.array for t in many])
+    return [cast(t, dtype) for t in many]
+
+
+def _tensors(name: str, tensors: Any) -> list[Tensor]:
+    if isinstance(tensors, (tuple, list)) and tensors and all(isinstance(t, Tensor) for t in tensors):
+        return list(tensors)
+    if isinstance(tensors, (tuple, list)) and not tensors:
+        raise ValueError(f"{name}: tensors is empty; give at least one")
+    wrong = tensors
+    if isinstance(tensors, (tuple, list)):
+        wrong = next(t for t in tensors if not isinstance(t, Tensor))
+    raise TypeError(f"{name}: tensors must be a tuple or list of Tensors, got {type(wrong).__name__}")
+
+
+def _with_axes(t: Tensor, ndim: int) -> Tensor:
+    """t with at least ``ndim`` axes: (), (N,) and (M, N) become (1, 1, 1), (1, N, 1) and (M, N, 1)."""
+    shape = t.array.shape
+    if len(shape) >= ndim:
+        return t
+    if ndim == 1:
+        return reshape(t, 1)
+    if len(shape) < 2:
+        shape = (1, *(shape or (1,)))
+    return reshape(t, shape + (1,) * (ndim - len(shape)))

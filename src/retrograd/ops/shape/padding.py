@@ -1,0 +1,184 @@
+"""Padding: axes extended or cropped at both ends, with a constant or with slices of the array itself."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import as_element, is_number, require_tensor
+from ..index.indexing import GetItem
+from ..kernel_set import kernels
+from .shape import unshared
+
+__all__ = ["pad"]
+
+MODES = ("constant", "reflect", "replicate", "circular")
+Pairs = tuple[tuple[int, int], ...]  # (before, after) for each axis
+
+
+class Pad(Function):
+    """An array of ``shape`` filled with ``value``, and x at ``index``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: tuple[int, ...], index: tuple[slice, ...], value: Any) -> Tensor:
+        ctx.index = index
+        y = np.empty_like(x.array, shape=shape)  # in x's memory order
+        number = np.asarray(value).astype(y.dtype)
+        for axis, place in enumerate(index):  # fill both sides, within the middle of the axes before it
+            start, stop, _ = place.indices(shape[axis])
+            for outside in (slice(0, start), slice(stop, None)):
+                kernels.copy(y[(*index[:axis], outside)], number)
+        middle: Any = (*index, ...)
+        kernels.copy(y[middle], x.array)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return GetItem.apply(g, ctx.index), None, None, None
+
+
+class Extend(Function):
+    """x extended by (before, after) slices of itself along each axis, see ``_pieces``."""
+
+    piecewise_linear = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pairs: Pairs, mode: str) -> Tensor:
+        ctx.geometry = x.array.shape, pairs, mode
+        y = np.empty_like(x.array, shape=[n + b + a for n, (b, a) in zip(x.array.shape, pairs, strict=True)])
+        pieces = _pieces(*ctx.geometry)
+        middles = [places[0][0] for places in pieces]
+        kernels.copy(y[tuple(middles)], x.array)
+        for axis, (_, *ends) in enumerate(pieces):  # all of the axes before, the middles of those after
+            before, after = (slice(None),) * axis, middles[axis + 1 :]
+            filled = y[(*before, *middles[axis:])]
+            for place, source in ends:
+                kernels.copy(y[(*before, place, *after)], filled[(*before, source)])
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return AddEnds.apply(g, *ctx.geometry), None, None
+
+
+class AddEnds(Function):
+    """The middle of g, plus each outer slice where ``Extend`` took it from: its transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], pairs: Pairs, mode: str) -> Tensor:
+        ctx.pairs, ctx.mode = pairs, mode
+        y = np.empty_like(g.array, shape=shape)
+        middle, *ends = product(*_pieces(shape, pairs, mode))
+        kernels.copy(y, g.array[tuple(place for place, _ in middle)])
+        for combination in ends:
+            place, source = zip(*combination, strict=True)
+            part, target = g.array[place], y[source]
+            repeated = tuple(a for a, (m, n) in enumerate(zip(part.shape, target.shape, strict=True)) if m != n)
+            kernels.accumulate(target, kernels.sum(part, repeated, True) if repeated else part)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+        return Extend.apply(v, ctx.pairs, ctx.mode), None, None, None
+
+
+def _pieces(shape: tuple[int, ...], pairs: Pairs, mode: str) -> list[list[tuple[slice, slice]]]:
+    """For each axis, pairs (slice of the result, slice of x): the middle, before it, after it."""
+    pieces = []
+    for n, (before, after) in zip(shape, pairs, strict=True):
+        pieces.append([(slice(before, before + n), slice(None))])
+        low, high = {
+            "reflect": (slice(before, 0, -1), slice(n - 2, n - 2 - after if n - 2 - after >= 0 else None, -1)),
+            "replicate": (slice(0, 1), slice(n - 1, n)),
+            "circular": (slice(n - before, n), slice(0, after)),
+        }[mode]
+        if before:
+            pieces[-1].append((slice(0, before), low))
+        if after:
+            pieces[-1].append((slice(before + n, None), high))
+    return pieces
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """input with its last axes padded: ``pad`` holds (before, after) for the last axis, then for the one before it, and
+    so on. Negative numbers crop.
+
+    mode: "constant" fills with ``value`` (0 by default), for any axes; "reflect" mirrors at the first and the last
+        element, "replicate" repeats them, "circular" wraps around. These three pad the last 1, 2 or 3 axes of an input
+        with 1 or 2 further ones.
+
+    Raises:
+        TypeError: input is not a Tensor, or ``pad`` does not consist of ints.
+        ValueError: ``pad`` has an odd length or too many entries, the mode is none of these or does not fit the axes,
+            ``value`` is given for another mode, or an axis is too short.
+    """
+    require_tensor("pad", input)
+    pairs = _pairs(input.array.shape, pad)
+    if mode not in MODES:
+        raise ValueError(f"pad: mode={mode!r} must be one of {', '.join(MODES)}")
+    if mode == "constant":
+        if value is not None and not is_number(value):
+            raise TypeError(f"pad: value is {type(value).__name__}, needs a number")
+        return constant_pad(input, pairs, 0 if value is None else as_element("pad", "value", value, input.array.dtype))
+    if value is not None and value != 0:
+        raise ValueError(f"pad: value={value} is for mode='constant', the mode is {mode!r}")
+    count, axes = len(pad) // 2, len(pairs)
+    if not 1 <= count <= 3 or axes not in (count + 1, count + 2):
+        raise ValueError(
+            f"pad: mode={mode!r} pads the last 1, 2 or 3 axes of an input with 1 or 2 further ones; pad={tuple(pad)} "
+            f"is for {count}, input.shape={input.array.shape}"
+        )
+    return _extended(input, pairs, mode)
+
+
+def constant_pad(x: Tensor, pairs: Pairs, value: Any) -> Tensor:
+    """x with ``value`` around it; negative numbers crop."""
+    shape = tuple(n + before + after for n, (before, after) in zip(x.array.shape, pairs, strict=True))
+    left = [n + min(before, 0) + min(after, 0) for n, (before, after) in zip(x.array.shape, pairs, strict=True)]
+    if min(left, default=0) < 0:
+        raise ValueError(f"pad: pad cuts off more than input.shape={x.array.shape} has; the result would be {shape}")
+    cut = tuple(slice(max(0, -b), n - max(0, -a)) for n, (b, a) in zip(x.array.shape, pairs, strict=True))
+    if any(b < 0 or a < 0 for b, a in pairs):
+        x = GetItem.apply(x, cut)
+    place = tuple(slice(max(0, b), max(0, b) + n) for n, (b, _) in zip(x.array.shape, pairs, strict=True))
+    return Pad.apply(x, shape, place, value)
+
+
+def _pairs(shape: tuple[int, ...], pad: Any) -> Pairs:
+    try:
+        numbers = tuple(map(operator.index, pad))
+    except TypeError:
+        raise TypeError(f"pad: pad={pad!r} must be a sequence of ints") from None
+    if len(numbers) % 2 or len(numbers) > 2 * len(shape):
+        raise ValueError(
+            f"pad: pad={numbers} must have two numbers for each of the last axes, at most {2 * len(shape)} for "
+            f"input.shape={shape}"
+        )
+    last = tuple(zip(numbers[::2], numbers[1::2], strict=True))[::-1]
+    return ((0, 0),) * (len(shape) - len(last)) + last
+
+
+def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
+    given, shape = x, x.array.shape
+    if min(map(min, pairs)) < 0:
+        cut = tuple((min(before, 0), min(after, 0)) for before, after in pairs)
+        pairs = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
+        if mode != "circular":  # reflections include elements that the crop removes
+            return constant_pad(_extended(x, pairs, mode), cut, 0)
+        x = constant_pad(x, cut, 0)
+    for axis, (extent, (before, after)) in enumerate(zip(x.array.shape, pairs, strict=True)):
+        most = {"reflect": extent - 1, "replicate": max(before, after) if extent else 0, "circular": extent}[mode]
+        if max(before, after) > max(most, 0):
+            raise ValueError(
+                f"pad: ({before}, {after}) does not fit axis {axis} of input.shape={shape}: mode={mode!r} adds at most "
+                f"{most} on each side"
+            )
+    if mode == "circular" and not any(map(any, pairs)):
+        return unshared(x, given)
+    return Extend.apply(x, pairs, mode)  # of an empty x, too: it has a second derivative, 0

@@ -1,0 +1,226 @@
+"""Elements reordered or repeated: flip, roll, rotate, tile."""
+
+from __future__ import annotations
+
+import operator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ..dtype import require_tensor
+from ..index.sparse import Matrix, SparseProduct
+from ..kernel_set import kernels
+from .broadcasting import expand
+from .shape import TOO_LONG, axes, axis, clone, reshape, sizes, transpose, unshared
+
+__all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
+
+
+class Flip(Function):
+    """x reversed along ``axes``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        ctx.axes = axes
+        y = np.empty_like(x.array)
+        kernels.copy(y, np.flip(x.array, axes))
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Flip.apply(g, ctx.axes), None
+
+
+class Roll(Function):
+    """x shifted along axes; elements shifted out at one end come in at the other."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
+        ctx.shifts, ctx.axes = shifts, axes
+        pieces = [[(slice(None), slice(None))]] * x.array.ndim  # for each axis: (slice of y, slice of x)
+        for a in set(axes):
+            extent = x.array.shape[a]
+            n = sum(shift for shift, other in zip(shifts, axes, strict=True) if other == a) % max(1, extent)
+            pieces[a] = [(slice(n, None), slice(0, extent - n)), (slice(0, n), slice(extent - n, None))]
+        y = np.empty_like(x.array)
+        for combination in product(*pieces):
+            target, source = zip(*combination, strict=True) if combination else ((), ())
+            kernels.copy(y[(*target, ...)], x.array[(*source, ...)])
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Roll.apply(g, tuple(-n for n in ctx.shifts), ctx.axes), None, None
+
+
+class Rearrange(Function):
+    """x reshaped to ``parts``, permuted by ``dims``, reshaped to ``shape``, in x's memory order.
+
+    The two reshapes split axes of x and of the result, so both are views.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, parts: tuple[int, ...], dims: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+        moved = x.array.reshape(parts).transpose(dims)
+        ctx.geometry = moved.shape, tuple(sorted(range(len(dims)), key=dims.__getitem__)), x.array.shape
+        y = np.empty_like(x.array, shape=shape)
+        kernels.copy(y.reshape(moved.shape), moved)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Rearrange.apply(g, *ctx.geometry), None, None, None
+
+
+def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
+    """input reversed along the axes ``over``, or by name ``dims``.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice.
+    """
+    require_tensor("flip", input)
+    over = axes("flip", "dims", sizes("flip", "dims", over, dims), input.array.ndim or 1)
+    return Flip.apply(input, over) if input.array.ndim else clone(input)
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """input (M, N, ...) with its columns reversed.
+
+    Raises:
+        ValueError: input has less than two axes.
+    """
+    require_tensor("fliplr", input)
+    if input.array.ndim < 2:
+        raise ValueError(f"fliplr: input.shape={input.array.shape} has less than 2 axes")
+    return Flip.apply(input, (1,))
+
+
+def flipud(input: Tensor) -> Tensor:
+    """input (M, ...) with its rows reversed.
+
+    Raises:
+        ValueError: input has no axis.
+    """
+    require_tensor("flipud", input)
+    if not input.array.ndim:
+        raise ValueError("flipud: input has no axis, needs at least 1")
+    return Flip.apply(input, (0,))
+
+
+def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
+    """input shifted by ``shifts`` along ``dims``; elements shifted out at one end come in at the other.
+
+    Without ``dims``, input is shifted as if flattened.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: there are not as many shifts as axes.
+    """
+    require_tensor("roll", input)
+    by = sizes("roll", "shifts", (shifts,))
+    if dims is None or dims == ():
+        if isinstance(shifts, (tuple, list)) and len(shifts) != 1:
+            raise ValueError(f"roll: shifts={shifts} needs dims, one axis for each shift")
+        return reshape(Roll.apply(reshape(input, input.array.size), by, (0,)), input.array.shape)
+    over = dims if isinstance(dims, (tuple, list)) else (dims,)
+    if len(by) != len(over):
+        raise ValueError(f"roll: shifts={shifts} and dims={dims} must have the same length")
+    return Roll.apply(input, by, tuple(axis("roll", "dims", d, input.array.ndim) for d in over))
+
+
+def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1)) -> Tensor:
+    """input rotated by k times 90 degrees in the plane of two axes, from the first towards the second.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: ``dims`` are not two different axes.
+    """
+    require_tensor("rot90", input)
+    plane = axes("rot90", "dims", dims, input.array.ndim)
+    if len(plane) != 2:
+        raise ValueError(f"rot90: dims={dims} must be two axes")
+    turns = operator.index(k) % 4
+    if turns == 2:
+        return Flip.apply(input, plane)
+    if turns == 1:
+        return transpose(Flip.apply(input, plane[1:]), *plane)
+    return Flip.apply(transpose(input, *plane), plane[1:]) if turns else clone(input)
+
+
+def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...] | None = None) -> Tensor:
+    """input repeated ``times[i]`` times along axis i; more numbers than axes add axes in front.
+
+    repeats: the times, by name.
+
+    Raises:
+        ValueError: there are fewer repeats than axes, or a negative one.
+    """
+    require_tensor("repeat", input)
+    counts, shape = sizes("repeat", "repeats", times, repeats), input.array.shape
+    if len(counts) < len(shape) or min(counts, default=0) < 0:
+        raise ValueError(
+            f"repeat: repeats={counts} must be at least 0 each and as many as the axes of input.shape={shape} or more"
+        )
+    return _repeated(input, counts)
+
+
+def tile(input: Tensor, *times: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
+    """``repeat``; fewer numbers than axes are for the last axes.
+
+    dims: the times, by name.
+
+    Raises:
+        ValueError: a number is negative.
+    """
+    require_tensor("tile", input)
+    counts = sizes("tile", "dims", times, dims)
+    if min(counts, default=0) < 0:
+        raise ValueError(f"tile: dims={counts} must be at least 0 each")
+    return _repeated(input, (1,) * (input.array.ndim - len(counts)) + counts)
+
+
+def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
+    shape = (1,) * (len(counts) - x.array.ndim) + x.array.shape
+    apart = tuple(n for extent in shape for n in (1, extent))
+    wide = tuple(n for count, extent in zip(counts, shape, strict=True) for n in (count, extent))
+    joined = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    return unshared(reshape(expand(reshape(x, apart), wide), joined), x)
+
+
+def repeat_interleave(
+    input: Tensor, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each slice of input along ``dim`` repeated ``repeats`` times: one number for all, or one for each slice.
+
+    Without ``dim``, input is flattened first. output_size: the extent of the result, which is checked.
+
+    Raises:
+        TypeError: ``repeats`` is neither an int nor an int64 Tensor.
+        IndexError: input has no such axis.
+        ValueError: a number is negative, there are not as many as slices, they are too many for any memory, or
+            ``output_size`` is another.
+    """
+    require_tensor("repeat_interleave", input)
+    if dim is None:
+        input, dim = reshape(input, input.array.size), 0
+    position = axis("repeat_interleave", "dim", dim, input.array.ndim)
+    extent = input.array.shape[position]
+    counts = repeats.array if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if counts.dtype.kind != "i":
+        raise TypeError(f"repeat_interleave: repeats is {counts.dtype}, needs an int or an int64 Tensor")
+    if counts.ndim > 1 or counts.size not in (1, extent) or counts.min(initial=0) < 0:
+        raise ValueError(
+            f"repeat_interleave: repeats={counts.tolist()} must be one number of at least 0, or one for each of the "
+            f"{extent} slices"
+        )
+    total = counts.sum(dtype=np.float64) * (extent if counts.size == 1 else 1)
+    if total >= TOO_LONG:  # np.repeat does not check for overflow
+        raise ValueError(f"repeat_interleave: repeats={counts.tolist()} make {total:.3g} slices: too many")
+    indices = np.repeat(np.arange(extent), counts.reshape(-1))
+    if output_size is not None and output_size != indices.size:
+        raise ValueError(f"repeat_interleave: output_size={output_size}, but the repeats add up to {indices.size}")
+    return SparseProduct.apply(input, Matrix(indices, extent), position)

@@ -1,0 +1,403 @@
+"""Shape operators. The backward of each is its inverse or its transpose.
+
+Results are views where NumPy can make one; strides are never forced to C order.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...engine.function import Function
+from ...engine.tensor import Tensor, wrap
+from ...engine.views import View
+from ..dtype import require_tensor
+from ..kernel_set import kernels
+
+__all__ = [
+    "clone",
+    "contiguous",
+    "flatten",
+    "is_contiguous",
+    "movedim",
+    "moveaxis",
+    "numel",
+    "permute",
+    "ravel",
+    "reshape",
+    "reshape_as",
+    "squeeze",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "transpose",
+    "unflatten",
+    "unsqueeze",
+    "view_as",
+]
+
+
+TOO_LONG = 2**60  # elements: more than an array of 8-byte elements can have; NumPy does not check it everywhere
+_LARGE = 65536  # elements
+
+
+class Reshape(View):
+    """x in another shape, the elements in C order."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        ctx.input_shape = x.array.shape
+        return wrap(reshaped(x.array, shape))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return Reshape.apply(g, ctx.input_shape), None
+
+
+class Permute(View):
+    """Axis ``dims[i]`` of x becomes axis i."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dims: tuple[int, ...]) -> Tensor:
+        ctx.dims = dims
+        return wrap(x.array.transpose(dims))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        inverse = tuple(sorted(range(len(ctx.dims)), key=ctx.dims.__getitem__))
+        return Permute.apply(g, inverse), None
+
+
+class Clone(Function):
+    """A copy of x: order "K" with x's strides, "C" with the last axis fastest."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, order: Any) -> Tensor:
+        y = np.empty_like(x.array, order=order)
+        kernels.copy(y, x.array)
+        return wrap(y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return g, None
+
+
+def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[int, ...] | None = None) -> Tensor:
+    """input in another shape; one extent may be -1 and follows from the others.
+
+    shape: the extents, by name.
+
+    Raises:
+        ValueError: the number of elements differs.
+    """
+    require_tensor("reshape", input)
+    target = sizes("reshape", "shape", extents, shape)
+    if target == input.array.shape:
+        return input
+    try:
+        return Reshape.apply(input, target)
+    except ValueError:
+        raise ValueError(
+            f"reshape: {input.array.size} elements of input.shape={input.array.shape} do not fit shape={target}; "
+            f"the products must be equal (one extent may be -1)"
+        ) from None
+
+
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Axes ``start_dim`` to ``end_dim`` (both included) of input as one axis, in C order.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: ``start_dim`` is after ``end_dim``.
+    """
+    require_tensor("flatten", input)
+    shape = input.array.shape
+    ndim = len(shape) or 1
+    start, end = axis("flatten", "start_dim", start_dim, ndim), axis("flatten", "end_dim", end_dim, ndim)
+    if not shape:
+        return reshape(input, 1)
+    if start > end:
+        raise ValueError(f"flatten: start_dim={start_dim} is after end_dim={end_dim} in input.shape={shape}")
+    if start == end:
+        return input
+    # not -1, which is undefined for an empty tensor
+    return reshape(input, shape[:start] + (math.prod(shape[start : end + 1]),) + shape[end + 1 :])
+
+
+def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
+    """input with its axes in this order, axis ``order[i]`` as axis i: a view.
+
+    dims: the order, by name.
+
+    Raises:
+        ValueError: ``order`` is not a permutation of input's axes.
+    """
+    require_tensor("permute", input)
+    ndim = input.array.ndim
+    wanted = sizes("permute", "dims", order, dims)
+    normal = tuple(d + ndim if d < 0 else d for d in wanted)
+    if sorted(normal) != list(range(ndim)):
+        raise ValueError(
+            f"permute: dims={wanted} must name each of the {ndim} axes of input.shape={input.array.shape} once"
+        )
+    return Permute.apply(input, normal)
+
+
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Axes ``dim0`` and ``dim1`` of input swapped: a view.
+
+    Raises:
+        IndexError: input has no such axis.
+    """
+    require_tensor("transpose", input)
+    ndim = input.array.ndim
+    a, b = axis("transpose", "dim0", dim0, ndim or 1), axis("transpose", "dim1", dim1, ndim or 1)
+    dims = list(range(ndim))
+    if ndim:
+        dims[a], dims[b] = b, a
+    return Permute.apply(input, tuple(dims))
+
+
+def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
+    """input without its axes of extent 1, or without those among ``dim``.
+
+    Raises:
+        IndexError: input has no axis ``dim``.
+        ValueError: ``dim`` names an axis twice.
+    """
+    require_tensor("squeeze", input)
+    shape = input.array.shape
+    named = range(len(shape)) if dim is None else axes("squeeze", "dim", dim, len(shape) or 1)
+    return reshape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """input with a new axis of extent 1 at position ``dim``.
+
+    Raises:
+        IndexError: the result has no axis ``dim``.
+    """
+    require_tensor("unsqueeze", input)
+    shape = input.array.shape
+    position = axis("unsqueeze", "dim", dim, len(shape) + 1)
+    return reshape(input, shape[:position] + (1,) + shape[position:])
+
+
+def clone(input: Tensor) -> Tensor:
+    """A copy of input; gradients flow back to input."""
+    require_tensor("clone", input)
+    return Clone.apply(input, "K")
+
+
+def contiguous(input: Tensor) -> Tensor:
+    """input itself if it is C-contiguous, else a copy that is.
+
+    No operator needs this: they take any strides, and images are channels-last in memory for speed.
+    """
+    require_tensor("contiguous", input)
+    return input if input.array.flags.c_contiguous else Clone.apply(input, "C")
+
+
+def is_contiguous(input: Tensor) -> bool:
+    """Whether input is C-contiguous."""
+    require_tensor("is_contiguous", input)
+    return bool(input.array.flags.c_contiguous)
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    require_tensor("numel", input)
+    return input.array.size
+
+
+def ravel(input: Tensor) -> Tensor:
+    """input with one axis, in C order: a view if input is C-contiguous, else a copy."""
+    require_tensor("ravel", input)
+    return reshape(contiguous(input), input.array.size)
+
+
+def unshared(y: Tensor, x: Tensor) -> Tensor:
+    """y, as a copy if it shares memory with x: for operators that must not return a view."""
+    return Clone.apply(y, "K") if np.may_share_memory(y.array, x.array) else y
+
+
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """input in the shape of ``other``.
+
+    Raises:
+        ValueError: the number of elements differs.
+    """
+    require_tensor("reshape_as", input)
+    return reshape(input, other.array.shape)
+
+
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """Alias of ``reshape_as``."""
+    require_tensor("view_as", input)
+    return reshape(input, other.array.shape)
+
+
+def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
+    """Axis ``dim`` of input as several axes of extents ``sizes``, one of which may be -1; the inverse of ``flatten``.
+
+    Raises:
+        IndexError: input has no such axis.
+        TypeError: a size is not an int.
+        ValueError: the product of ``sizes`` is not the extent of the axis.
+    """
+    require_tensor("unflatten", input)
+    shape = input.array.shape
+    position = axis("unflatten", "dim", dim, len(shape))
+    target = _extents("unflatten", "sizes", (sizes,))
+    rest = math.prod(n for n in target if n != -1)
+    if target.count(-1) == 1 and rest > 0 and shape[position] % rest == 0:
+        target = tuple(shape[position] // rest if n == -1 else n for n in target)
+    if not target or min(target) < 0 or math.prod(target) != shape[position]:
+        raise ValueError(
+            f"unflatten: sizes={sizes} do not multiply to {shape[position]}, the extent of axis dim={dim} of "
+            f"input.shape={shape} (one of them may be -1)"
+        )
+    return reshape(input, shape[:position] + target + shape[position + 1 :])
+
+
+def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
+    """Axes ``source`` of input moved to positions ``destination``, the others in their order: a view.
+
+    Raises:
+        IndexError: input has no such axis.
+        ValueError: an axis is named twice, or the numbers of axes differ.
+    """
+    require_tensor("movedim", input)
+    ndim = input.array.ndim
+    counted = ndim or 1
+    old, new = axes("movedim", "source", source, counted), axes("movedim", "destination", destination, counted)
+    if len(old) != len(new):
+        raise ValueError(f"movedim: source={source} and destination={destination} must name equally many axes")
+    rest = iter(i for i in range(ndim) if i not in old)
+    places = dict(zip(new, old, strict=True))
+    return Permute.apply(input, tuple(places[i] if i in places else next(rest) for i in range(ndim)))
+
+
+def moveaxis(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
+    """Alias of ``movedim``."""
+    return movedim(input, source, destination)
+
+
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Alias of ``transpose``."""
+    return transpose(input, axis0, axis1)
+
+
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Alias of ``transpose``."""
+    return transpose(input, dim0, dim1)
+
+
+def t(input: Tensor) -> Tensor:
+    """The transposed matrix; a vector or a number is returned unchanged.
+
+    Raises:
+        ValueError: input has more than two axes.
+    """
+    require_tensor("t", input)
+    if input.array.ndim > 2:
+        raise ValueError(
+            f"t: input has {input.array.ndim} axes, at most 2 are allowed; input.shape={input.array.shape}; "
+            f"transpose(input, -2, -1) swaps the last two of more"
+        )
+    return transpose(input, 0, 1) if input.array.ndim == 2 else input
+
+
+def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """x in another shape, a view where possible; a large copy is made by all threads."""
+    if x.size >= _LARGE and not x.flags.c_contiguous:
+        known = math.prod(n for n in shape if n != -1)
+        whole = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
+        if math.prod(whole) == x.size and not _can_view(x.shape, x.strides, whole):
+            y = np.empty(x.shape, x.dtype)
+            kernels.copy(y, x)
+            x = y
+    return x.reshape(shape)
+
+
+def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = None) -> np.ndarray:
+    """A new array with the memory order of axes that x has (of its ``axes``, if given).
+
+    An axis with stride 0 goes just outside the next one.
+    """
+    strides = x.strides if axes is None else [x.strides[a] for a in axes]
+    order = sorted((a for a, stride in enumerate(strides) if stride), key=lambda a: -abs(strides[a]))
+    for a in range(len(shape) - 1, -1, -1):
+        if not strides[a]:
+            order.insert(order.index(a + 1) if a + 1 < len(shape) else len(order), a)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return np.empty([shape[a] for a in order], x.dtype).transpose(back)
+
+
+@lru_cache(maxsize=4096)
+def _can_view(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array with these strides can be viewed in the shape ``target`` of as many elements."""
+    old = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]
+    new = [extent for extent in target if extent != 1]
+    i = j = 0
+    while i < len(old):  # the shortest runs of axes with equal products
+        have, want = old[i][0], new[j]
+        while have != want:
+            if have < want:
+                i += 1
+                have *= old[i][0]
+                if old[i - 1][1] != old[i][0] * old[i][1]:
+                    return False
+            else:
+                j += 1
+                want *= new[j]
+        i, j = i + 1, j + 1
+    return True
+
+
+def sizes(name: str, label: str, given: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:
+    """The ints of a call f(2, 3), f((2, 3)) or, by name, f(label=(2, 3)); TypeError for others, or if given twice."""
+    if named is not None:
+        if given:
+            raise TypeError(f"{name}: {label}={named!r} is given by position, too: {given}; give it once")
+        given = (named,)
+    if len(given) == 1 and isinstance(given[0], (tuple, list)):
+        given = tuple(given[0])
+    try:
+        return tuple(map(operator.index, given))
+    except TypeError:
+        raise TypeError(f"{name}: {label}={given} must consist of ints") from None
+
+
+def axis(name: str, argument: str, dim: int, ndim: int) -> int:
+    """``dim``, which may be negative, counted from the front; TypeError or IndexError if it is not an axis."""
+    try:
+        position = operator.index(dim)
+    except TypeError:
+        raise TypeError(f"{name}: {argument}={dim!r} must be an int") from None
+    if -ndim <= position < ndim:
+        return position % ndim
+    allowed = f"{ndim} axes allow {-ndim} to {ndim - 1}" if ndim else "the tensor has no axis"
+    raise IndexError(f"{name}: {argument}={dim} is out of range; {allowed}")
+
+
+_extents = sizes  # for unflatten, which has a parameter sizes
+
+
+def of_line(function: Callable[..., Any], x: Tensor, *args: Any, **options: Any) -> Any:
+    """``function`` of a 0-d x, computed as a line of one element; the results are 0-d again."""
+    found = function(reshape(x, 1), *args, **options)
+    return reshape(found, ()) if isinstance(found, Tensor) else type(found)(*(reshape(y, ()) for y in found))
+
+
+def axes(name: str, argument: str, dim: Any, ndim: int) -> tuple[int, ...]:
+    """``dim``, an int or several, as axes counted from the front; raises as ``axis``, and ValueError if one repeats."""
+    found = tuple(axis(name, argument, d, ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if len(set(found)) != len(found):
+        raise ValueError(f"{name}: {argument}={dim} names an axis twice")
+    return found

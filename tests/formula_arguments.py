@@ -1,0 +1,21 @@
+"""Arguments for the kernel of any formula, which follow from what the formula takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from retrograd.formulas import FUSED, POINTWISE, form
+
+KERNELS = POINTWISE | FUSED
+_NUMBERS = 0.3, 0.9, 1.2
+
+
+def arguments(name: str, draw: Callable[[int], np.ndarray]) -> tuple[Any, ...]:
+    """Operands drawn by their places, numbers, and of several results that all are wanted."""
+    one = form(KERNELS[name])
+    operands = [draw(place) for place in range(len(one.operands))]
+    operands = [x > 1.0 if condition else x for x, condition in zip(operands, one.conditions, strict=True)]
+    return *operands, *_NUMBERS[: len(one.numbers)], *[True] * (one.results if one.results > 1 else 0)

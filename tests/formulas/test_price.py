@@ -1,0 +1,123 @@
+"""What a pointwise operator costs: its formula and its row. Everything else of it is there at once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import retrograd
+
+TESTS = Path(__file__).resolve().parents[1]
+
+ONE = '''
+
+@formula
+def sine_squared(x: Operand) -> Operand:
+    """sin(x)**2"""
+    return sin(x) * sin(x)
+
+
+@formula
+def sine_squared_grad(g: Operand, x: Operand) -> Operand:
+    """g sin(2 x)"""
+    return g * sin(x * 2.0)
+'''
+TWO = '''
+
+@formula
+def sine_of_product(x: Operand, y: Operand) -> Operand:
+    """sin(x y)"""
+    return sin(x * y)
+
+
+def sine_of_product_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g y cos(x y)"""
+    return g * (y * cos(x * y))
+
+
+def sine_of_product_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
+    """g x cos(x y)"""
+    return g * (x * cos(x * y))
+
+
+gradients("sine_of_product", sine_of_product_grad_x, sine_of_product_grad_y)
+'''
+ROWS = {
+    "sine_squared": (ONE, 'sine_squared = operator("sine_squared", "sin(input)**2")\n'),
+    "sine_of_product": (TWO, 'sine_of_product = operator_of_two("sine_of_product", "sin(input * other)")\n'),
+}
+
+FOUND = """
+import sys
+import numpy as np
+import retrograd
+from conformance import test_conformance
+from ops import attached
+sys.path.insert(0, sys.argv[2])
+import pages
+
+name = sys.argv[1]
+operator = getattr(retrograd, name)
+assert getattr(retrograd.Tensor, name) is operator
+assert f"def {name}(self" in attached.text()
+for of in (name, f"{name}_grad"):
+    assert of in retrograd.kernels.__all__ and of in retrograd.textbook.__all__
+assert any(handle.path == f"pointwise.pointwise.{name}" for handle in retrograd.kernels.machine.launch.registered())
+page = pages.family_page("trigonometry", pages.families()["trigonometry"])
+assert f"## {name}\\n" in page and f":pyobject: {name}\\n" in page and f":pyobject: {name}_grad" in page
+
+count = len(operator.domains)
+arrays = [np.linspace(-1.5, 1.5, 37) + place for place in range(count)]
+outcomes = []
+for kernels in ("compiled", "textbook"):
+    with retrograd.use_kernels(kernels):
+        leaves = [retrograd.Tensor(array, requires_grad=True) for array in arrays]
+        y = operator(*leaves)
+        y.backward(retrograd.Tensor(np.cos(arrays[0])))
+        outcomes.append([y.array, *(leaf.grad.array for leaf in leaves)])
+for one, other in zip(*outcomes, strict=True):
+    np.testing.assert_allclose(one, other, 1e-13, 1e-13)
+
+test_conformance.test_every_operator_is_here()
+with retrograd.use_kernels("textbook"):
+    next(entry for entry in test_conformance.OPERATORS if entry.name == name).run(full=False)
+
+@retrograd.formula
+def around(x):
+    return operator(*[x] * count) + 1.0
+
+x = retrograd.Tensor(np.array([0.25, 0.5]), requires_grad=True)
+with retrograd.use_kernels("textbook"):
+    around(x).sum().backward()
+    plain = x.detach().requires_grad_()
+    operator(*[plain] * count).sum().backward()
+np.testing.assert_allclose(x.grad.array, plain.grad.array, 1e-13)
+"""
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_formula_and_a_row_are_all(name: str, tmp_path: Path) -> None:
+    """In a copy of the package: exports, methods, both kernel sets, pages, conformance, and users' formulas."""
+    copy = tmp_path / "src" / "retrograd"
+    shutil.copytree(Path(retrograd.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    formula, row = ROWS[name]
+    with open(copy / "formulas" / "transcendental.py", "a", encoding="utf-8") as file:
+        file.write(formula)
+    family = copy / "ops" / "pointwise" / "trigonometry.py"
+    text = family.read_text(encoding="utf-8").replace("__all__ = [\n", f'__all__ = [\n    "{name}",\n')
+    family.write_text(f"{text}\n{row}", encoding="utf-8")
+    script = tmp_path / "found.py"
+    script.write_text(FOUND)
+    place = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(copy.parent), str(TESTS))),
+        "RETROGRAD_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    command = [sys.executable, str(script), name, str(TESTS.parent / "docs")]
+    done = subprocess.run(command, env=place, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
