@@ -144,7 +144,7 @@ def test_operands_broadcast_and_promote(kernel_set: str) -> None:
 _PLACES = {"acosh": (1.2, 3.0), "log": (0.2, 3.0), "log2": (0.2, 3.0), "log10": (0.2, 3.0), "sqrt": (0.2, 3.0)}
 _PLACES |= {"asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "atanh": (-0.9, 0.9), "log1p": (-0.8, 3.0)}
 _PLACES |= {"exp_negative": (-3.0, -0.1), "absolute": (0.2, 2.0)}
-TWO = ("atan2", "fmod", "hypot", "pow")
+TWO = ("atan2", "floor_divide", "fmod", "hypot", "pow", "trunc_divide")
 SMOOTH = [name for name in PRIMITIVES if name not in ("where", "full_like", *TWO)]
 
 

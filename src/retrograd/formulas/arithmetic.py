@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .primitive import Operand, absolute, fmod, full_like, nearest, trunc, where
+from .primitive import Operand, absolute, fmod, full_like, nearest, primitive, trunc, where
 from .table import formula, gradients, like, same_grad
 
 
@@ -174,7 +174,7 @@ def remainder(x: Operand, y: Operand) -> Operand:
     return where(where(y < 0.0, -r, r) < 0.0, r + y, r)
 
 
-@formula
+@primitive
 def floor_divide(x: Operand, y: Operand) -> Operand:
     """floor(x / y) for the exact quotient; x / y where y is 0"""
     quotient, r = x / y, fmod(x, y)
@@ -183,7 +183,7 @@ def floor_divide(x: Operand, y: Operand) -> Operand:
     return where(y == 0.0, quotient, where(z == 0.0, quotient * 0.0, z))  # a zero has the quotient's sign
 
 
-@formula
+@primitive
 def trunc_divide(x: Operand, y: Operand) -> Operand:
     """trunc(x / y)"""
     return trunc(x / y)
@@ -191,7 +191,7 @@ def trunc_divide(x: Operand, y: Operand) -> Operand:
 
 def fmod_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
     """-g trunc(x / y)"""
-    return -g * trunc(x / y)
+    return -g * trunc_divide(x, y)
 
 
 def remainder_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:

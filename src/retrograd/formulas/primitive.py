@@ -19,7 +19,11 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {}
 
 
 def primitive(on_arrays: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function of arrays its other meanings: an operand whose type has a ``__primitive__`` decides."""
+    """Give a function of arrays its other meanings: an operand whose type has a ``__primitive__`` decides.
+
+    A function made of other primitives needs no meaning of its own on registers. On Tensors it is an operator all the
+    same, so that its own gradient counts and not theirs.
+    """
     name = on_arrays.__name__
 
     @wraps(on_arrays)

@@ -171,6 +171,6 @@ def _normal_cdf(x: Tensor) -> Tensor:
 # what the primitives of formulas mean on Tensors
 pointwise.on_tensors.update({name: METHODS[name] for name in PRIMITIVES if name in METHODS})
 pointwise.on_tensors.update(where=piecewise.where, exp_negative=transcendental.exp, normal_cdf=_normal_cdf)
-pointwise.on_tensors.update(full_like=creation.full_like, nearest=rounding.round)
+pointwise.on_tensors.update(full_like=creation.full_like, nearest=rounding.round, trunc_divide=rounding.trunc_divide)
 Tensor.__primitive__ = staticmethod(pointwise.apply_primitive)  # type: ignore[attr-defined]
 attach_to_class(Tensor, "torch.Tensor")

@@ -84,9 +84,6 @@ ON_REGISTERS: dict[str, Callable[..., Any]] = {
     "hypot": powers.hypot,
     "atan2": trigonometric.atan2,
 }
-for _name, _primitive in PRIMITIVES.items():
-    rename(_primitive, ON_REGISTERS[_name])
-
 _known: set[Callable[..., Any]] = set(PRIMITIVES.values())
 
 
@@ -100,6 +97,10 @@ def register(formula: Callable[..., Any]) -> Callable[..., Any]:
                 register(called)
         helper(formula)
     return formula
+
+
+for _name, _primitive in PRIMITIVES.items():
+    rename(_primitive, ON_REGISTERS.get(_name) or register(_primitive.__wrapped__))
 
 
 def loop(formula: Callable[..., Any], in_rows: bool) -> Body:
