@@ -17,7 +17,7 @@ from ...formulas import Form
 from ..machine.launch import Kernel
 from ..memory.arrays import CHUNK, Shape, like, memory_axes, transposition
 
-Layouts = tuple[tuple[Shape, Shape], ...]  # shape and strides of each operand
+Layout = tuple[Shape, Shape, int]  # shape and strides of an operand, bytes of an element
 
 # below _SHORT elements, a row under many is repeated to at most _LONG, if the result has at least _MANY elements
 _SHORT, _LONG, _MANY = 192, 512, 8192
@@ -41,43 +41,63 @@ def in_order_of_last(arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
     return [like(array, model) for array in arrays]
 
 
-def broadcast(rows: Kernel, form: Form, same: Kernel | None = None) -> Callable[..., Any]:
-    """A kernel of operands that broadcast, and numbers; ``same`` runs where they lie alike, if there is such a kernel.
+def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
+    """A kernel of operands that broadcast, and numbers.
 
     Of several results, the last arguments say which are wanted; the others are None.
     """
-    operands, several = len(form.operands), form.results > 1
+    operands, results = len(form.operands), form.results
 
-    def run(*values: Any) -> Any:
-        arrays, more = values[:operands], values[operands:]
+    def run(*values: Any) -> np.ndarray:
+        arrays, shape, back, tasks, steps = _planned(values[:operands])
         char = arrays[-1].dtype.char
-        if same is not None:
-            y = same[char](*values)
-            if y is not None:
-                return y
-        plan = _plan(arrays)
-        if plan is None:
-            arrays = _copies(arrays)
-            plan = _plan(arrays)
-            if plan is None:  # operands that miss several axes in turn
-                arrays = tuple([array.copy() for array in np.broadcast_arrays(*arrays)])
-                plan = _plan(arrays)
-                assert plan is not None
-        shape, back, repeat, tasks, steps = plan
-        if repeat is not None:
-            arrays = tuple([_repeated(array, count) for array, count in zip(arrays, repeat, strict=True)])
-        dtype = np.bool_ if form.truth else char
-        if not several:
-            y = np.empty(shape, dtype)
-            rows[char](tasks, *arrays, y, *steps, *more)
-            return y.transpose(back) if back else y
-        wanted = more[-form.results :]
-        found = [np.empty(shape, dtype) if want else None for want in wanted]
-        some = next(each for each in found if each is not None)  # what is not wanted is not written
-        rows[char](tasks, *arrays, *[some if each is None else each for each in found], *steps, *more)
-        return tuple([each if each is None or not back else each.transpose(back) for each in found])
+        y = np.empty(shape, np.bool_ if form.truth else char)
+        rows[char](tasks, *arrays, y, *steps, *values[operands:])
+        return y.transpose(back) if back else y
+
+    def run_several(*values: Any) -> list[np.ndarray | None]:
+        arrays, shape, back, tasks, steps = _planned(values[:operands])
+        char = arrays[-1].dtype.char
+        wanted = values[-results:]
+        found = [np.empty(shape, char) if want else None for want in wanted]
+        if all(wanted):
+            rows[char](tasks, *arrays, *found, *steps, *values[operands:])
+        else:
+            some = found[wanted.index(True)]  # what is not wanted is not written
+            targets = [some if each is None else each for each in found]
+            rows[char](tasks, *arrays, *targets, *steps, *values[operands:])
+        return [each if each is None else each.transpose(back) for each in found] if back else found
+
+    return run if results == 1 else run_several
+
+
+def same_or_broadcast(dense: Kernel, rows: Kernel, form: Form) -> Callable[..., np.ndarray]:
+    """As ``broadcast``, with a kernel for operands that lie alike in memory."""
+    last, otherwise = len(form.operands) - 1, broadcast(rows, form)
+
+    def run(*values: Any) -> np.ndarray:
+        y: np.ndarray | None = dense[values[last].dtype.char](*values)
+        return otherwise(*values) if y is None else y
 
     return run
+
+
+def _planned(arrays: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    """The operands, copied where they must be, the result's shape in memory and its transposition, tasks, numbers."""
+    plan = _rows(*[(array.shape, array.strides, array.itemsize) for array in arrays])
+    if plan is None:
+        copies = _copies(arrays)
+        if _rows(*_layouts(copies)) is None:  # operands that miss several axes in turn
+            copies = tuple([array.copy() for array in np.broadcast_arrays(*copies)])
+        return _planned(copies)
+    shape, back, repeat, tasks, steps = plan
+    if repeat is not None:
+        arrays = tuple([_repeated(array, count) for array, count in zip(arrays, repeat, strict=True)])
+    return arrays, shape, back, tasks, steps
+
+
+def _layouts(arrays: tuple[np.ndarray, ...]) -> list[Layout]:
+    return [(array.shape, array.strides, array.itemsize) for array in arrays]
 
 
 def _repeated(x: np.ndarray, count: int) -> np.ndarray:
@@ -86,7 +106,7 @@ def _repeated(x: np.ndarray, count: int) -> np.ndarray:
 
 def _copies(arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     """Each with its own axes dense in the order of the result's."""
-    axes = _result_axes(tuple([(array.shape, array.strides) for array in arrays]))
+    axes = _result_axes(*_layouts(arrays))
     copies = []
     for x in arrays:
         missing = len(axes) - x.ndim
@@ -95,31 +115,26 @@ def _copies(arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     return tuple(copies)
 
 
-def _plan(arrays: tuple[np.ndarray, ...]) -> tuple[Any, ...] | None:
-    layouts = tuple([(array.shape, array.strides) for array in arrays])
-    return _rows(layouts, tuple([array.itemsize for array in arrays]))
-
-
-def _result_axes(layouts: Layouts) -> Shape:
+def _result_axes(*layouts: Layout) -> Shape:
     """The order of axes in the memory of the result: that of the first operand which has its shape, if there is one."""
-    shape = np.broadcast_shapes(*[shape for shape, _ in layouts])
-    for own, strides in layouts:
+    shape = np.broadcast_shapes(*[shape for shape, *_ in layouts])
+    for own, strides, _ in layouts:
         if own == shape:
             return memory_axes(own, strides)
     return tuple(range(len(shape)))
 
 
 @lru_cache(maxsize=4096)
-def _rows(layouts: Layouts, sizes: Shape) -> tuple[Any, ...] | None:
+def _rows(*layouts: Layout) -> tuple[Any, ...] | None:
     """How a broadcast kernel runs: the result's shape in memory, its transposition back, how often each operand is
     repeated (None: once), tasks and the kernel's numbers. None if it cannot: steps that are not 0 or 1 inside, or too
     many axes.
     """
-    axes = _result_axes(layouts)
-    shape = np.broadcast_shapes(*[shape for shape, _ in layouts])
-    if any(step % size for (_, strides), size in zip(layouts, sizes, strict=True) for step in strides):
+    axes = _result_axes(*layouts)
+    shape = np.broadcast_shapes(*[shape for shape, *_ in layouts])
+    if any(step % size for _, strides, size in layouts for step in strides):
         return None
-    steps = [_steps(*layout, len(shape), size) for layout, size in zip(layouts, sizes, strict=True)]
+    steps = [_steps(len(shape), *layout) for layout in layouts]
     merged: list[tuple[int, Shape]] = []  # extent, and the step of each operand
     for axis in axes:
         extent, own = shape[axis], tuple([each[axis] for each in steps])
@@ -152,7 +167,7 @@ def _rows(layouts: Layouts, sizes: Shape) -> tuple[Any, ...] | None:
     return memory, transposition(axes), repeat, tasks, numbers
 
 
-def _steps(shape: Shape, strides: Shape, ndim: int, size: int) -> list[int]:
+def _steps(ndim: int, shape: Shape, strides: Shape, size: int) -> list[int]:
     """Steps in elements along the axes of the broadcast shape; 0 where the operand is repeated."""
     steps = [0 if extent == 1 else stride // size for extent, stride in zip(shape, strides, strict=True)]
     return [0] * (ndim - len(shape)) + steps

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...formulas import FUSED, POINTWISE, form
 from ..machine.launch import kernel
-from .maps import broadcast, same_shape
+from .maps import broadcast, same_or_broadcast, same_shape
 
 # of those that broadcast, these run so often that operands of one shape have a kernel of their own
 OFTEN = ("add", "addcdiv", "addcmul", "div", "lerp", "lerp_number", "mul", "sub")
@@ -17,7 +17,7 @@ OFTEN = ("add", "addcdiv", "addcmul", "div", "lerp", "lerp_number", "mul", "sub"
 def _kernel(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
     handle, one = kernel(f"pointwise.pointwise.{name}"), form(formula)
     if name in OFTEN:
-        run = broadcast(kernel(f"pointwise.pointwise.{name}_broadcast"), one, handle)
+        run = same_or_broadcast(handle, kernel(f"pointwise.pointwise.{name}_broadcast"), one)
     elif in_rows(name, formula):
         run = broadcast(handle, one)
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,19 @@ def run(formula: Formula, operands: Sequence[Tensor], numbers: Sequence[float] =
     return carried(formula, lambda *values: kernel(formula)(*values), operands, numbers)
 
 
+class _Job(NamedTuple):
+    """One call of a kernel: a formula of g, of saved tensors and of numbers, for the gradients of some operands.
+
+    operands: places among the saved; -1 stands for g where the formula reads none. flags: which results are wanted.
+    """
+
+    formula: Formula
+    operands: tuple[int, ...]
+    numbers: tuple[int, ...]
+    flags: tuple[bool, ...]
+    places: tuple[int, ...]
+
+
 class Backward:
     """The gradient of each operand of an operator, which may have been broadcast.
 
@@ -69,12 +82,10 @@ class Backward:
     """
 
     def __init__(self, parts: Sequence[Formula], fused: Formula | None, numbers: Sequence[str]) -> None:
-        self.parts, self.fused = parts, fused
-        forms = [form(part) for part in parts]
-        self.saved = form(fused).operands[1:] if fused else tuple(sorted({*sum([f.operands[1:] for f in forms], ())}))
-        self._taken = [[self.saved.index(name) for name in one.operands[1:]] for one in forms]
-        self._numbers = [[numbers.index(name) for name in one.numbers] for one in forms]
-        self._fused_numbers = [numbers.index(name) for name in form(fused).numbers] if fused else []
+        self.parts, self.fused, self.numbers = parts, fused, numbers
+        taken = [name for part in parts for name in form(part).operands[1:]]
+        self.saved = form(fused).operands[1:] if fused else tuple(sorted({*taken}))
+        self._jobs: dict[tuple[bool, ...], list[_Job]] = {}
 
     def __call__(
         self,
@@ -82,33 +93,56 @@ class Backward:
         saved: Sequence[Tensor],
         numbers: Sequence[float],
         shapes: Sequence[tuple[int, ...]],
-        wanted: Sequence[bool],
-    ) -> list[Tensor | None]:
-        """Those that are wanted, in the shapes of their operands."""
+        wanted: tuple[bool, ...],
+    ) -> tuple[Tensor | None, ...]:
+        """Those that are wanted, in the shapes of their operands; no ``shapes`` if all have that of g."""
         found: list[Tensor | None] = [g if want else None for want in wanted]
-        places = [place for place, part in enumerate(self.parts) if wanted[place] and part is not same_grad]
-        if self.fused is None or recording() or (len(places) == 1 and hasattr(self.parts[places[0]], "kernel")):
-            for place in places:
-                operands = [saved[each] for each in self._taken[place]]
-                found[place] = run(self.parts[place], [g, *operands], [numbers[n] for n in self._numbers[place]])
-        elif places:
-            self._run_fused(g.array, saved, numbers, places, found)
+        if recording():
+            for formula, operands, own, _, (place,) in self._parts(wanted):
+                found[place] = formula(g, *[saved[each] for each in operands], *[numbers[each] for each in own])
+        else:
+            jobs = self._jobs.get(wanted)
+            if jobs is None:
+                jobs = self._jobs[wanted] = self._planned(wanted)
+            for formula, operands, own, flags, places in jobs:
+                arrays = [saved[each].array if each >= 0 else g.array for each in operands]
+                if own:
+                    arrays += [numbers[each] for each in own]
+                results = kernel(formula)(g.array, *arrays, *flags)
+                if not flags:
+                    found[places[0]] = wrap(results)
+                else:
+                    for place, result in enumerate(results):
+                        if result is not None:
+                            found[places[place]] = wrap(result)
+        for place, shape in enumerate(shapes):
+            gradient = found[place]
+            if gradient is not None and gradient.array.shape != shape:
+                found[place] = sum_to(gradient, shape)
+        return (*found,)
+
+    def _parts(self, wanted: tuple[bool, ...]) -> list[_Job]:
+        """Each operand's gradient on its own."""
         return [
-            None if gradient is None else sum_to(gradient, shape)
-            for gradient, shape in zip(found, shapes, strict=True)
+            self._job(part, (), (place,))
+            for place, part in enumerate(self.parts)
+            if wanted[place] and part is not same_grad
         ]
 
-    def _run_fused(
-        self, g: np.ndarray, saved: Sequence[Tensor], numbers: Sequence[float], places: list[int], found: list[Any]
-    ) -> None:
-        read = {each for place in places for each in self._taken[place]}
-        arrays = [tensor.array if each in read else g for each, tensor in enumerate(saved)]  # g: it is not read
-        computed = [place for place, part in enumerate(self.parts) if part is not same_grad]
-        results = kernel(self.fused)(
-            g, *arrays, *[numbers[n] for n in self._fused_numbers], *[place in places for place in computed]
-        )
-        for place, result in zip(computed, results, strict=True):
-            found[place] = None if result is None else wrap(result)
+    def _planned(self, wanted: tuple[bool, ...]) -> list[_Job]:
+        """All gradients in one job, where there is a formula of them and no kernel for the one that is wanted."""
+        apart = self._parts(wanted)
+        if self.fused is None or not apart or (len(apart) == 1 and hasattr(apart[0].formula, "kernel")):
+            return apart
+        places = tuple([place for place, part in enumerate(self.parts) if part is not same_grad])
+        job = self._job(self.fused, tuple([wanted[place] for place in places]), places)
+        read = {operand for one in apart for operand in one.operands}
+        return [job._replace(operands=tuple([operand if operand in read else -1 for operand in job.operands]))]
+
+    def _job(self, formula: Formula, flags: tuple[bool, ...], places: tuple[int, ...]) -> _Job:
+        one = form(formula)
+        operands = tuple([self.saved.index(name) for name in one.operands[1:]])
+        return _Job(formula, operands, tuple([self.numbers.index(name) for name in one.numbers]), flags, places)
 
 
 def pointwise(
@@ -142,6 +176,7 @@ def make(
     operands, numbers, *_ = form(value)
     count, gradients = len(operands), Backward(parts, fused, numbers)
     saved = [operands.index(each) if each in operands else -1 for each in gradients.saved]  # -1: the result
+    both_at_once = fused is not None and form(fused).results == 2
     takes_numbers = bool(parts) and form(parts[0]).numbers == numbers
 
     def forward_of_one(ctx: Any, x: Tensor, *values: float) -> Tensor:
@@ -154,6 +189,24 @@ def make(
     def backward_of_one(ctx: Any, g: Tensor) -> Any:
         return run(parts[0], (g, *ctx.saved_tensors), ctx.numbers if takes_numbers else ())
 
+    def forward_of_two(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        a, b = x.array, y.array
+        if saved:
+            ctx.save_for_backward(x, y)
+        if a.shape != b.shape:
+            ctx.shapes = a.shape, b.shape
+        return wrap(kernel(value)(a, b))
+
+    def backward_of_two(ctx: Any, g: Tensor) -> Any:
+        wanted, tensors, shapes = ctx.needs_input_grad, ctx.saved_tensors, getattr(ctx, "shapes", ())
+        if wanted != (True, True) or not both_at_once or recording():
+            return gradients(g, tensors, (), shapes, wanted)
+        x, y = tensors  # the same as ``gradients``, in the most frequent case
+        x_grad, y_grad = kernel(fused)(g.array, x.array, y.array, True, True)
+        if shapes:
+            return sum_to(wrap(x_grad), shapes[0]), sum_to(wrap(y_grad), shapes[1])
+        return wrap(x_grad), wrap(y_grad)
+
     def forward(ctx: Any, *values: Any) -> Tensor:
         arrays = [tensor.array for tensor in values[:count]]
         ctx.save_for_backward(*[values[place] for place in saved])
@@ -161,10 +214,13 @@ def make(
         return wrap(kernel(value)(*arrays, *values[count:]))
 
     def backward(ctx: Any, g: Tensor) -> Any:
-        found = gradients(g, ctx.saved_tensors, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
-        return tuple(found)
+        return gradients(g, ctx.saved_tensors, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
 
-    run_forward, run_backward = (forward_of_one, backward_of_one) if count == 1 else (forward, backward)
+    run_forward, run_backward = forward, backward
+    if count == 1:
+        run_forward, run_backward = forward_of_one, backward_of_one
+    elif count == 2 and not numbers and saved in ([], [0, 1]):
+        run_forward, run_backward = forward_of_two, backward_of_two
     members = {"__doc__": value.__doc__} | members
     shown, base = formulas or (value,), Binary if count == 2 else Function
     function: type[Function] = made_of(shown, title, run_forward, run_backward, base, **members)
