@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
@@ -105,7 +104,7 @@ class Backward:
             if jobs is None:
                 jobs = self._jobs[wanted] = self._planned(wanted)
             for formula, operands, own, flags, places in jobs:
-                arrays = [saved[each].array if each >= 0 else g.array for each in operands]
+                arrays: list[Any] = [saved[each].array if each >= 0 else g.array for each in operands]
                 if own:
                     arrays += [numbers[each] for each in own]
                 results = kernel(formula)(g.array, *arrays, *flags)
