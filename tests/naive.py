@@ -446,12 +446,12 @@ def batch_norm(
 
 
 def batch_norm_grad(
-    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, variance: np.ndarray, eps: float
+    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The chain rule of the paper (Ioffe and Szegedy, 2015), line by line, through the variance and the mean."""
     rows, gweight, gbias = [], [], []
     for c, (gs, xs) in enumerate(zip(channels(g), channels(x), strict=True)):
-        M, m, v, gamma = len(xs), float(mean[c]), float(variance[c]) + eps, float(weight[c])
+        M, m, v, gamma = len(xs), float(mean[c]), float(inverse[c]) ** -2, float(weight[c])
         gh = [one * gamma for one in gs]
         gv = total([one * (value - m) * -0.5 * v**-1.5 for one, value in zip(gh, xs, strict=True)])
         gm = total([one * -(v**-0.5) for one in gh]) + gv * total([-2 * (value - m) for value in xs]) / M

@@ -96,9 +96,9 @@ def _pooling(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
 def _batch_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     x, g = _x(rng, dtype, layout, 8, 17, 41, 40), _x(rng, dtype, layout, 8, 17, 41, 40)
     weight, bias = _x(rng, dtype, "contiguous", 17), _x(rng, dtype, "contiguous", 17)
-    y, mean, variance = k.batch_norm(x, weight, bias, 1e-5)
-    yield "batch_norm", (y, mean, variance)
-    yield "batch_norm_grad", k.batch_norm_grad(g, x, weight, mean, variance, 1e-5)
+    y, mean, variance, inverse = k.batch_norm(x, weight, bias, 1e-5)
+    yield "batch_norm", (y, mean, variance, inverse)
+    yield "batch_norm_grad", k.batch_norm_grad(g, x, weight, mean, inverse)
     yield "channel_affine", k.channel_affine(x, weight, bias)
 
 

@@ -29,17 +29,18 @@ def check(kernels: Any, source: Source, shape: tuple[int, ...], eps: float = EPS
     x, weight, bias, g = source.arrays(shape, shape[1:2], shape[1:2], shape)
     M = x.size // shape[1]
     rounding = float(np.finfo(source.dtype).eps) * (16 + M)
-    y, mean, variance = run(kernels.batch_norm, x, weight, bias, eps)
+    y, mean, variance, own_inverse = run(kernels.batch_norm, x, weight, bias, eps)
     expected_y, expected_mean, expected_variance = naive.batch_norm(x, weight, bias, eps)
     inverse = 1 / np.sqrt(expected_variance + eps)
     assert_close(mean, expected_mean, rounding)
     assert_close(variance, expected_variance, rounding)
+    assert_close(own_inverse, inverse, rounding * (1 + inverse**2))
     assert_close(y, expected_y, per_channel(rounding * (1 + inverse), x) * (1 + np.abs(expected_y)))
 
     # the rounded statistics are arguments, the same ones for the oracle
-    mean, variance = expected_mean.astype(source.dtype), expected_variance.astype(source.dtype)
-    results = run(kernels.batch_norm_grad, g, x, weight, mean, variance, eps)
-    expected = naive.batch_norm_grad(g, x, weight, mean, variance, eps)
+    mean, inverse = expected_mean.astype(source.dtype), inverse.astype(source.dtype)
+    results = run(kernels.batch_norm_grad, g, x, weight, mean, inverse)
+    expected = naive.batch_norm_grad(g, x, weight, mean, inverse)
     spread = 1 + float(np.max(2 * inverse))  # h = (x - mean) * inverse is below it
     assert_close(results[0], expected[0], per_channel(rounding * inverse, x) * (2 + min(spread, M**0.5)) * 4)
     assert_close(results[1], expected[1], rounding * spread)
@@ -116,7 +117,7 @@ def test_a_large_mean_does_not_drown_the_variance(kernel_set: Any, channels: int
     rng = np.random.default_rng(0)
     x = LAYOUTS[layout](rng.normal(1000, 1, (8, channels, 16, 16)).astype(np.float32))
     one = np.ones(channels, np.float32)
-    y, mean, variance = run(kernel_set.batch_norm, x, one, one, EPS)
+    y, mean, variance, _ = run(kernel_set.batch_norm, x, one, one, EPS)
     expected = naive.batch_norm(x, one, one, EPS)
     assert_close(mean, expected[1], 5e-3)
     assert_close(variance, expected[2], 1e-3)
@@ -128,7 +129,7 @@ def test_a_large_mean_does_not_drown_the_variance(kernel_set: Any, channels: int
 def test_constant_channel(kernel_set: Any, value: float, dtype: type) -> None:
     x = np.full((3, 2, 4, 4), value, dtype)
     weight, bias = np.array([2, 3], dtype), np.array([-1, 5], dtype)
-    y, mean, variance = run(kernel_set.batch_norm, x, weight, bias, EPS)
+    y, mean, variance, _ = run(kernel_set.batch_norm, x, weight, bias, EPS)
     small = np.finfo(dtype).eps
     assert_close(mean, np.full(2, x.item(0), np.float64), 4 * small)
     assert_close(variance, np.zeros(2), 4 * small)
@@ -145,13 +146,13 @@ def test_nan_stays_in_its_channel(kernel_set: Any, value: float, layout: str, dt
     x = LAYOUTS[layout](x)
     weight = bias = np.ones(19, dtype)
     healthy = np.arange(19) != 17
-    y, mean, variance = run(kernel_set.batch_norm, x, weight, bias, EPS)
+    y, mean, variance, inverse = run(kernel_set.batch_norm, x, weight, bias, EPS)
     expected = naive.batch_norm(x[:, healthy], weight[healthy], bias[healthy], EPS)
     assert_close(y[:, healthy], expected[0], 1e-5)
     assert np.isnan(y[:, 17]).all()
     assert_equal(mean[17:18], np.array([value]))
     assert np.isnan(variance[17]) and np.isfinite(variance[healthy]).all()
-    gx, gweight, gbias = run(kernel_set.batch_norm_grad, g, x, weight, mean, variance, EPS)
+    gx, gweight, gbias = run(kernel_set.batch_norm_grad, g, x, weight, mean, inverse)
     assert np.isnan(gx[:, 17]).all() and np.isnan(gweight[17])
     assert np.isfinite(gx[:, healthy]).all() and np.isfinite(gweight[healthy]).all() and np.isfinite(gbias).all()
     y = run(kernel_set.channel_affine, x, weight, bias)

@@ -304,16 +304,17 @@ class TestNormalization:
     weight, bias, mean, variance = array([6, 1]), array([1, 9]), array([4, 2]), array([5, 0])
 
     def test_batch_norm(self) -> None:
-        y, mean, variance = textbook.batch_norm(self.x, self.weight, self.bias, 4.0)
+        y, mean, variance, inverse = textbook.batch_norm(self.x, self.weight, self.bias, 4.0)
         assert_allclose(y, [[[-5, -1], [9, 9]], [[3, 7], [9, 9]]], rtol=1e-15)
         assert_array_equal(mean, self.mean)
         assert_array_equal(variance, self.variance)
+        assert_allclose(inverse, [1 / 3, 1 / 2], rtol=1e-15)
 
     def test_batch_norm_grad(self) -> None:
         # channel 0: h = -1 -1/3 1/3 1, gbias 1, gweight -1, gx = 2 (g - 1/4 + h/4)
         # channel 1: h = 0, gx = (g - 4/4) / 2
         g = array([[[1, 0], [4, 0]], [[0, 0], [0, 0]]])
-        gx, gw, gb = textbook.batch_norm_grad(g, self.x, self.weight, self.mean, self.variance, 4.0)
+        gx, gw, gb = textbook.batch_norm_grad(g, self.x, self.weight, self.mean, array([1 / 3, 1 / 2]))
         assert_allclose(gx, [[[1, -2 / 3], [1.5, -0.5]], [[-1 / 3, 0], [-0.5, -0.5]]], atol=1e-15)
         assert_array_equal(gw, [-1, 0])
         assert_array_equal(gb, [1, 4])
@@ -323,7 +324,7 @@ class TestNormalization:
         assert_array_equal(y, [[[3, 7], [19, 19]], [[11, 15], [19, 19]]])
 
     def test_no_axes_but_batch_and_channels(self) -> None:
-        y, mean, variance = textbook.batch_norm(array([[1, 0], [3, 8]]), array([2, 5]), array([1, 2]), 3.0)
+        y, mean, variance, _ = textbook.batch_norm(array([[1, 0], [3, 8]]), array([2, 5]), array([1, 2]), 3.0)
         assert_allclose(y, [[0, 2 - 20 / np.sqrt(19)], [2, 2 + 20 / np.sqrt(19)]], rtol=1e-15)
         assert_array_equal((mean, variance), [[2, 4], [1, 16]])
 

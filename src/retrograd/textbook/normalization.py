@@ -16,30 +16,30 @@ Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @ieee
-def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, and the mean and biased variance per channel.
+def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> tuple[np.ndarray, ...]:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias; and the mean, biased variance and 1 / deviation.
 
-    x (N, C, ...), weight (C,), bias (C,)  ->  y (N, C, ...), mean (C,), variance (C,)
+    x (N, C, ...), weight (C,), bias (C,)  ->  y (N, C, ...) and three (C,)
     """
     y, mean, variance = normalised(x, _channels(weight, x), _channels(bias, x), eps, _axes(x))
-    return y, mean.reshape(-1), variance.reshape(-1)
+    mean, variance = mean.reshape(-1), variance.reshape(-1)
+    return y, mean, variance, np.asarray(inverse_deviation(variance, eps))
 
 
 @ieee
 def batch_norm_grad(
-    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, variance: np.ndarray, eps: float
+    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> Three:
-    """The gradients of batch_norm to x, weight and bias; with z = (x - mean) / sqrt(variance + eps) and h = g weight:
+    """The gradients of batch_norm to x, weight and bias; with z = (x - mean) inverse, inverse = 1 / deviation:
 
         gbias = sum g
         gweight = sum g z
-        gx = (h - mean(h) - z mean(h z)) / sqrt(variance + eps)
+        gx = (h - mean(h) - z mean(h z)) inverse, h = g weight
 
     The last two terms are what reaches x through the mean and through the variance.
 
-    g, x (N, C, ...), weight, mean, variance (C,)  ->  gx (N, C, ...), gweight (C,), gbias (C,)
+    g, x (N, C, ...), weight, mean, inverse (C,)  ->  gx (N, C, ...), gweight (C,), gbias (C,)
     """
-    inverse = inverse_deviation(variance, eps)
     weight, mean, inverse = (_channels(values, x) for values in (weight, mean, inverse))
     return normalised_grad(g, x, weight, mean, inverse, _axes(x), _axes(x))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...formulas.normalization import inverse_deviation
 from ..memory.channels_last import channels_last
 from .planes import affine_columns, normalise_planes, normalise_planes_grad
 from .row_norm import Three
@@ -12,34 +11,32 @@ from .row_norm import Three
 __all__ = ["batch_norm", "batch_norm_grad", "channel_affine"]
 
 
-def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, and the mean and biased variance per channel.
+def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> tuple[np.ndarray, ...]:
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias; and the mean, biased variance and 1 / deviation.
 
-    x (N, C, ...), weight (C,), bias (C,) -> y (N, C, ...), mean (C,), variance (C,)
+    x (N, C, ...), weight (C,), bias (C,) -> y (N, C, ...) and three (C,)
     """
     x, channels = channels_last(x), x.shape[1]
     if not x.size:
-        return np.empty_like(x), np.full(channels, np.nan, x.dtype), np.full(channels, np.nan, x.dtype)
+        return np.empty_like(x), *(np.full(channels, np.nan, x.dtype) for _ in range(3))
     y, found = normalise_planes(x, 1, channels, channels, True, weight, bias, eps)
-    return y, found[0, 0], found[1, 0]
+    return y, *found[:, 0]
 
 
 def batch_norm_grad(
-    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, variance: np.ndarray, eps: float
+    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> Three:
-    """The gradients of batch_norm to x, weight and bias; with h = (x - mean) / sqrt(variance + eps):
+    """The gradients of batch_norm to x, weight and bias; with z = (x - mean) inverse, inverse = 1 / deviation:
 
         gbias = sum g
-        gweight = sum g h
-        gx = weight / sqrt(variance + eps) * (g - gbias/M - h gweight/M)
+        gweight = sum g z
+        gx = weight inverse (g - gbias/M - z gweight/M)
 
-    g, x (N, C, ...), weight, mean, variance (C,) -> gx (N, C, ...), gweight (C,), gbias (C,)
+    g, x (N, C, ...), weight, mean, inverse (C,) -> gx (N, C, ...), gweight (C,), gbias (C,)
     """
     g, x, channels = channels_last(g), channels_last(x), x.shape[1]
     if not x.size:
         return np.empty_like(x), np.zeros(channels, x.dtype), np.zeros(channels, x.dtype)
-    with np.errstate(all="ignore"):
-        inverse = inverse_deviation(variance, eps)
     gx, sums = normalise_planes_grad(g, x, 1, channels, channels, True, weight, mean, inverse)
     return gx, sums[1, 0], sums[0, 0]
 

@@ -82,8 +82,11 @@ def _written(function: Callable[..., Any], far: bool) -> Callable[..., None]:
     return write
 
 
-def _summed(access: Access) -> Callable[..., Any]:
-    """Add h and h z of a block to ``added`` and ``dot``; with ``affine`` also g z and g to sums[to] and width on."""
+def _summed(access: Access, far: bool) -> Callable[..., Any]:
+    """Add h and h z of a block to ``added`` and ``dot``; with ``affine`` also g z and g to sums[to] and width on.
+
+    ``far``: prefetches the next row, ``length`` elements further on.
+    """
     load, load_or, store, fetch = access.load, access.load_or, access.store, access.ahead(_fetch)
 
     @helper
@@ -91,8 +94,9 @@ def _summed(access: Access) -> Callable[..., Any]:
         g: Array, x: Array, weight: Array, sums: Array, i: int, w: int, n: int, length: int, to: int, width: int,
         affine: int, mean: float, center: Any, scale: Any, added: Any, dot: Any,
     ) -> Any:  # fmt: skip
-        fetch(g, i + length)
-        fetch(x, i + length)
+        if far:
+            fetch(g, i + length)
+            fetch(x, i + length)
         v, z = load(g, i, n), standardised(load_or(x, i, n, mean), center, scale)
         if affine:
             store(sums, to, load(sums, to, n) + v * z, n)
@@ -103,37 +107,42 @@ def _summed(access: Access) -> Callable[..., Any]:
     return step
 
 
-_four, _one, _part = _summed(WIDE), _summed(ONE), _summed(PART)
-
-
-@helper
-def _sums(
-    g: Array, x: Array, weight: Array, sums: Array, i: int, end: int, w: int, length: int, dots: int, width: int,
-    affine: int, mean: float, center: Any, scale: Any,
-) -> Any:  # fmt: skip
+def _sums(far: bool) -> Callable[..., Any]:
     """The sums of h and of h z over the places i to end; g z and g are added to sums[dots + w] and width further on."""
-    zero = full_like(center, 0.0)
-    all_added, all_dot, centers, scales = four_times(zero), four_times(zero), four_times(center), four_times(scale)
-    while i + 4 * lanes(x) <= end:
-        all_added, all_dot = _four(
-            g, x, weight, sums, i, w, 0, length, dots + w, width, affine, mean, centers, scales, all_added, all_dot
-        )
-        i += 4 * lanes(x)
-        w += 4 * lanes(x)
-    added, dot = sum_of_four(all_added), sum_of_four(all_dot)
-    while i + lanes(x) <= end:
-        added, dot = _one(g, x, weight, sums, i, w, 0, length, dots + w, width, affine, mean, center, scale, added, dot)
-        i += lanes(x)
-        w += lanes(x)
-    if i < end:
-        added, dot = _part(
-            g, x, weight, sums, i, w, end - i, length, dots + w, width, affine, mean, center, scale, added, dot
-        )
-    return total(added), total(dot)
+    add_four, add_one, add_part = _summed(WIDE, far), _summed(ONE, far), _summed(PART, far)
+
+    @helper
+    def add(
+        g: Array, x: Array, weight: Array, sums: Array, i: int, end: int, w: int, length: int, dots: int, width: int,
+        affine: int, mean: float, center: Any, scale: Any,
+    ) -> Any:  # fmt: skip
+        zero = full_like(center, 0.0)
+        all_added, all_dot, centers, scales = four_times(zero), four_times(zero), four_times(center), four_times(scale)
+        while i + 4 * lanes(x) <= end:
+            all_added, all_dot = add_four(
+                g, x, weight, sums, i, w, 0, length, dots + w, width, affine, mean, centers, scales, all_added, all_dot
+            )
+            i += 4 * lanes(x)
+            w += 4 * lanes(x)
+        added, dot = sum_of_four(all_added), sum_of_four(all_dot)
+        while i + lanes(x) <= end:
+            added, dot = add_one(
+                g, x, weight, sums, i, w, 0, length, dots + w, width, affine, mean, center, scale, added, dot
+            )
+            i += lanes(x)
+            w += lanes(x)
+        if i < end:
+            added, dot = add_part(
+                g, x, weight, sums, i, w, end - i, length, dots + w, width, affine, mean, center, scale, added, dot
+            )
+        return total(added), total(dot)
+
+    return add
 
 
 _write_output = _written(_output, False)
 _write_grad, _write_grad_far = _written(_gradient, False), _written(_gradient, True)
+_add_sums, _add_sums_far = _sums(False), _sums(True)
 
 
 @helper
@@ -181,7 +190,7 @@ def backward(
             _clear(pieces, target, target + 2 * width)
         i, w, middle = row * length, row % groups * length, mean[row]
         end, center, scale = i + length, full(x, middle), full(x, inverse[row])
-        added, dot = _sums(g, x, weight, pieces, i, end, w, length, target, width, affine, middle, center, scale)
+        added, dot = _add_sums(g, x, weight, pieces, i, end, w, length, target, width, affine, middle, center, scale)
         level, slope = full(x, 0.0), full(x, dot / length)
         if centred:
             level = full(x, added / length)
@@ -207,7 +216,9 @@ def long_sums(
     for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
         i, end, middle = row * length + first, row * length + last, mean[row]
         center, scale = full(x, middle), full(x, inverse[row])
-        added, dot = _sums(g, x, weight, sums, i, end, first, length, dots, length, affine, middle, center, scale)
+        added, dot = _add_sums_far(
+            g, x, weight, sums, i, end, first, length, dots, length, affine, middle, center, scale
+        )
         of_rows[2 * (row * parts + part)] = added
         of_rows[2 * (row * parts + part) + 1] = dot
 

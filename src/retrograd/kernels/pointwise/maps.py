@@ -55,7 +55,7 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
         rows[char](tasks, *arrays, y, *steps, *values[operands:])
         return y.transpose(back) if back else y
 
-    def run_several(*values: Any) -> list[np.ndarray | None]:
+    def run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
         arrays, shape, back, tasks, steps = _planned(values[:operands])
         char = arrays[-1].dtype.char
         wanted = values[-results:]
@@ -66,7 +66,7 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
             some = found[wanted.index(True)]  # what is not wanted is not written
             targets = [some if each is None else each for each in found]
             rows[char](tasks, *arrays, *targets, *steps, *values[operands:])
-        return [each if each is None else each.transpose(back) for each in found] if back else found
+        return tuple([each if each is None else each.transpose(back) for each in found] if back else found)
 
     return run if results == 1 else run_several
 
@@ -111,14 +111,17 @@ def _copies(arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     for x in arrays:
         missing = len(axes) - x.ndim
         own = tuple(axis - missing for axis in axes if axis >= missing)
-        copies.append(x.transpose(own).copy().transpose(transposition(own) or own))
+        copies.append(np.asarray(x.transpose(own), order="C").transpose(transposition(own) or own))
     return tuple(copies)
 
 
 def _result_axes(*layouts: Layout) -> Shape:
-    """The order of axes in the memory of the result: that of the first operand which has its shape, if there is one."""
+    """The order of axes in the memory of the result: that of the first operand which has its shape, if there is one.
+
+    A condition, which is copied faster, decides only if no other operand has that shape.
+    """
     shape = np.broadcast_shapes(*[shape for shape, *_ in layouts])
-    for own, strides, _ in layouts:
+    for own, strides, _ in sorted(layouts, key=lambda layout: layout[2] == 1):
         if own == shape:
             return memory_axes(own, strides)
     return tuple(range(len(shape)))

@@ -44,7 +44,7 @@ from ..memory.axes_jit import columns_of
 
 Body = Callable[..., None]
 _ahead, _fetch = wide_ahead(ahead), ahead_by(0)
-TOGETHER = 4  # terms that are added in a row before their sum joins the others in float64
+TOGETHER = 8  # terms that are added in a row before their sum joins the others in float64
 ROWS_AHEAD = 8  # that are asked for while a row of two arrays is read: a page ahead is too near where rows are long
 _INFINITY = float("inf")
 
@@ -195,6 +195,7 @@ def _columns(wide: Any, term: Any, join: Any, centre: Any, collect: Any, first: 
 
     def block(access: Access) -> Callable[..., None]:
         load, store, near = access.load, access.store, access.ahead(ahead)
+        together = TOGETHER if access.registers > 1 else 1  # a few columns are worth no risk
 
         @helper
         def columns(
@@ -202,18 +203,18 @@ def _columns(wide: Any, term: Any, join: Any, centre: Any, collect: Any, first: 
         ) -> None:
             about = finite(load(x, begin, n))
             all_terms = wide(full_like(about, start))
-            for i in range(begin, end, TOGETHER * inner):
+            for i in range(begin, end, together * inner):
                 near(x, i)
                 few = term(load(x, i, n), about)
-                for k in range(i + inner, min(end, i + TOGETHER * inner), inner):
+                for k in range(i + inner, min(end, i + together * inner), inner):
                     near(x, k)
                     few = join(few, term(load(x, k, n), about))
                 all_terms = join(all_terms, wide(few))
             middle = centre(all_terms, about, count)
             everything = double(full_like(about, 0.0))
-            for i in range(begin, end, TOGETHER * inner):
+            for i in range(begin, end, together * inner):
                 few = collect(load(x, i, n), middle)
-                for k in range(i + inner, min(end, i + TOGETHER * inner), inner):
+                for k in range(i + inner, min(end, i + together * inner), inner):
                     few = few + collect(load(x, k, n), middle)
                 everything = everything + double(few)
             store(pieces, target, first(all_terms, middle), n)

@@ -79,20 +79,19 @@ class Unit(Function):
         norm = kernels.norm(x.array, 2, axes, True)
         size = wrap(np.asarray(np.maximum(norm, norm.dtype.type(eps))))
         y = wrap(kernels.div(x.array, size.array))
-        small = norm < eps
-        ctx.save_for_backward(y, size)
-        ctx.axes, ctx.kept = axes, np.asarray(~small, norm.dtype) if small.any() else None
+        ctx.save_for_backward(y, size, norm)
+        ctx.axes, ctx.eps = axes, eps
         ctx.set_materialize_grads(False)
         return y, size
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, gsize: Tensor | None) -> Gradients:
-        y, size = ctx.saved_tensors
-        along = Sum.apply(g * y, ctx.axes, True)
+        y, size, norm = ctx.saved_tensors
+        along, small = Sum.apply(g * y, ctx.axes, True), norm < ctx.eps
         if gsize is not None:
             along = along - gsize * size
-        if ctx.kept is not None:
-            along = along * wrap(ctx.kept)
+        if small.any():
+            along = along * wrap(np.asarray(~small, norm.dtype))
         return (g - y * along) / size, None, None
 
 

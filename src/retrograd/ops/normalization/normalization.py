@@ -29,17 +29,17 @@ class BatchNorm(Norm):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, statistics: list[np.ndarray]) -> Tensor:
-        y, *found = kernels.batch_norm(x.array, weight.array, bias.array, eps)
-        ctx.save_for_backward(x, weight, *found)
+        y, mean, variance, inverse = kernels.batch_norm(x.array, weight.array, bias.array, eps)
+        ctx.save_for_backward(x, weight, mean, inverse)
         N, C, *positions = x.array.shape
         ctx.eps, ctx.centred, ctx.view, ctx.over = eps, True, (N, C, 1, math.prod(positions)), (0, 3)
-        statistics += found
+        statistics += mean, variance
         return wrap(y)
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
         """The gradients to x, weight and bias."""
-        return kernels.batch_norm_grad(g, x, weight, *statistics, ctx.eps)
+        return kernels.batch_norm_grad(g, x, weight, *statistics)
 
 
 class ChannelAffine(Function):

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
