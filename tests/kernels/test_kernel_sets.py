@@ -17,7 +17,7 @@ from formula_arguments import KERNELS, arguments
 from kernels.garbage import fill_memory_with_garbage
 from kernels.sets import textbook_at_night
 from retrograd.formulas import UPDATES, Form, form
-from retrograd.formulas.losses import LOSSES
+from retrograd.formulas.losses import LOSSES, minus_first
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
 from retrograd.kernels.machine.launch import get_num_threads, set_num_threads
 from retrograd.recurrence import Weights, recurrence
@@ -132,7 +132,7 @@ def _losses(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Itera
         for factor, upstream in ((None, g), (0.1, one)):
             yield "element_loss", k.element_loss(name, operands, more, factor)
             yield "element_loss_grad", k.element_loss_grad(name, 0, upstream, operands, more, factor)
-        for of in range(1, len(gradients)):
+        for of in [of for of, gradient in enumerate(gradients) if of and gradient is not minus_first]:
             yield "element_loss_grad", k.element_loss_grad(name, of, g, operands, more, None)
 
 

@@ -23,6 +23,11 @@ LOSSES: dict[str, Loss] = {}
 _NAN = float("nan")
 
 
+def minus_first(x_grad: Operand) -> Operand:
+    """minus the gradient to x: the loss depends on x - t"""
+    return -x_grad
+
+
 def loss(term: Callable[..., Any], *gradients: Callable[..., Any]) -> None:
     """Enter a loss into the list, from which both kernel sets make their kernels."""
     LOSSES[term.__name__] = Loss(term, gradients)
@@ -42,11 +47,6 @@ def squared_error_grad_x(g: Operand, x: Operand, t: Operand) -> Operand:
     return g * ((x - t) * 2.0)
 
 
-def squared_error_grad_t(g: Operand, x: Operand, t: Operand) -> Operand:
-    """2 g (t - x)"""
-    return g * ((t - x) * 2.0)
-
-
 def absolute_error(x: Operand, t: Operand) -> Operand:
     """|x - t|"""
     return absolute(x - t)
@@ -55,11 +55,6 @@ def absolute_error(x: Operand, t: Operand) -> Operand:
 def absolute_error_grad_x(g: Operand, x: Operand, t: Operand) -> Operand:
     """g sign(x - t), 0 at NaN as in PyTorch"""
     return g * sign(x - t)
-
-
-def absolute_error_grad_t(g: Operand, x: Operand, t: Operand) -> Operand:
-    """g sign(t - x), 0 at NaN as in PyTorch"""
-    return g * sign(t - x)
 
 
 def smooth_absolute_error(x: Operand, t: Operand, beta: float) -> Operand:
@@ -75,11 +70,6 @@ def smooth_absolute_error_grad_x(g: Operand, x: Operand, t: Operand, beta: float
     return g * where(z >= beta, 1.0, where(z <= -beta, -1.0, bent))
 
 
-def smooth_absolute_error_grad_t(g: Operand, x: Operand, t: Operand, beta: float) -> Operand:
-    """g (t - x) / beta, between -g and g"""
-    return smooth_absolute_error_grad_x(g, t, x, beta)
-
-
 def huber(x: Operand, t: Operand, delta: float) -> Operand:
     """z**2 / 2 where z = |x - t| < delta, else delta (z - delta / 2)"""
     z = absolute(x - t)
@@ -92,15 +82,10 @@ def huber_grad_x(g: Operand, x: Operand, t: Operand, delta: float) -> Operand:
     return g * where(z >= delta, delta, where(z <= -delta, -delta, where(z == z, z, _NAN)))
 
 
-def huber_grad_t(g: Operand, x: Operand, t: Operand, delta: float) -> Operand:
-    """g (t - x), with t - x between -delta and delta"""
-    return huber_grad_x(g, t, x, delta)
-
-
-loss(squared_error, squared_error_grad_x, squared_error_grad_t)
-loss(absolute_error, absolute_error_grad_x, absolute_error_grad_t)
-loss(smooth_absolute_error, smooth_absolute_error_grad_x, smooth_absolute_error_grad_t)
-loss(huber, huber_grad_x, huber_grad_t)
+loss(squared_error, squared_error_grad_x, minus_first)
+loss(absolute_error, absolute_error_grad_x, minus_first)
+loss(smooth_absolute_error, smooth_absolute_error_grad_x, minus_first)
+loss(huber, huber_grad_x, minus_first)
 
 
 # -------------------------------------------------------------------------------------------- binary cross entropy
@@ -240,11 +225,6 @@ def gaussian_grad_x(g: Operand, x: Operand, t: Operand, w: Operand) -> Operand:
     return g * ((x - t) / w)
 
 
-def gaussian_grad_t(g: Operand, x: Operand, t: Operand, w: Operand) -> Operand:
-    """g (t - x) / w"""
-    return g * ((t - x) / w)
-
-
 def gaussian_grad_w(g: Operand, x: Operand, t: Operand, w: Operand) -> Operand:
     """g (1 / w - ((x - t) / w)**2) / 2"""
     z = (x - t) / w
@@ -255,7 +235,7 @@ loss(kullback_leibler, kullback_leibler_grad_x, kullback_leibler_grad_t)
 loss(kullback_leibler_of_logs, kullback_leibler_of_logs_grad_x, kullback_leibler_of_logs_grad_t)
 loss(poisson, poisson_grad_x, poisson_grad_t)
 loss(poisson_of_logs, poisson_of_logs_grad_x, poisson_of_logs_grad_t)
-loss(gaussian, gaussian_grad_x, gaussian_grad_t, gaussian_grad_w)
+loss(gaussian, gaussian_grad_x, minus_first, gaussian_grad_w)
 
 
 # -------------------------------------------------------------------------------------------------------- margins
@@ -293,11 +273,6 @@ def ranking_grad_x(g: Operand, x: Operand, t: Operand, w: Operand, margin: float
     return where(margin - w * (x - t) >= 0.0, g, 0.0) * -w
 
 
-def ranking_grad_t(g: Operand, x: Operand, t: Operand, w: Operand, margin: float) -> Operand:
-    """g w where margin - w (x - t) >= 0, else 0 w"""
-    return where(margin - w * (x - t) >= 0.0, g, 0.0) * w
-
-
 def ranking_grad_w(g: Operand, x: Operand, t: Operand, w: Operand, margin: float) -> Operand:
     """g (t - x) where margin - w (x - t) >= 0, else 0 (t - x)"""
     return where(margin - w * (x - t) >= 0.0, g, 0.0) * (t - x)
@@ -305,4 +280,4 @@ def ranking_grad_w(g: Operand, x: Operand, t: Operand, w: Operand, margin: float
 
 loss(soft_margin, soft_margin_grad_x)
 loss(hinge, hinge_grad_x)
-loss(ranking, ranking_grad_x, ranking_grad_t, ranking_grad_w)
+loss(ranking, ranking_grad_x, minus_first, ranking_grad_w)

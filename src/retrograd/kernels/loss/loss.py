@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...formulas.losses import LOSSES
+from ...formulas.losses import LOSSES, minus_first
 from ..machine.launch import Kernel, kernel
 from ..memory.arrays import dense, like, tasks
 
@@ -19,6 +19,7 @@ _GRAD = {
     (name, of): (Kernel if of else kernel)(f"loss.loss.{gradient.__name__}")
     for name, loss in LOSSES.items()
     for of, gradient in enumerate(loss.gradients)
+    if gradient is not minus_first
 }
 _OF_TARGET = ("kullback_leibler", "kullback_leibler_of_logs")  # whose gradient to x does not depend on x
 

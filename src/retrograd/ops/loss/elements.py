@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ...formulas.losses import LOSSES
+from ...formulas.losses import LOSSES, minus_first
 from ..dtype import are_floats, cast, floats, require_float, require_same
 from ..kernel_set import kernels
 from ..pointwise.operands import Gradients
@@ -44,7 +44,13 @@ def element_loss(name: str) -> type[Function]:
                 (g, *ctx.saved_tensors),
             )
 
-        return None, None, *[gradient(of) if want else None for of, want in enumerate(ctx.needs_input_grad[2:])]
+        found: list[Tensor | None] = []
+        for of, want in enumerate(ctx.needs_input_grad[2:]):
+            if want and gradients[of] is minus_first:
+                found.append(minus_first(gradient(0) if found[0] is None else found[0]))
+            else:
+                found.append(gradient(of) if want else None)
+        return None, None, *found
 
     made: type[Function] = made_of((term, *gradients), name, forward, backward)
     return made

@@ -85,7 +85,9 @@ def per_channel(name: str, x: Tensor, weight: Tensor | None, bias: Tensor | None
 
 def or_constant(given: Tensor | None, x: Tensor, shape: tuple[int, ...], number: float) -> Tensor:
     """What was given, or this number in each place of a Tensor of x's type."""
-    return wrap(np.full(shape, number, x.array.dtype)) if given is None else given
+    if given is None:
+        return wrap(np.full(shape, number, x.array.dtype) if number else np.zeros(shape, x.array.dtype))
+    return given
 
 
 def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
