@@ -13,10 +13,6 @@ __all__ = ["batch_norm", "batch_norm_grad", "channel_affine"]
 
 
 def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, and the mean and biased variance per channel.
-
-    x (N, C, ...), weight (C,), bias (C,) -> y (N, C, ...), mean (C,), variance (C,)
-    """
     x, channels = channels_last(x), x.shape[1]
     if not x.size:
         return np.empty_like(x), np.full(channels, np.nan, x.dtype), np.full(channels, np.nan, x.dtype)
@@ -27,14 +23,6 @@ def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) 
 def batch_norm_grad(
     g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, variance: np.ndarray, eps: float
 ) -> Three:
-    """The gradients of batch_norm to x, weight and bias; with h = (x - mean) / sqrt(variance + eps):
-
-        gbias = sum g
-        gweight = sum g h
-        gx = weight / sqrt(variance + eps) * (g - gbias/M - h gweight/M)
-
-    g, x (N, C, ...), weight, mean, variance (C,) -> gx (N, C, ...), gweight (C,), gbias (C,)
-    """
     g, x, channels = channels_last(g), channels_last(x), x.shape[1]
     if not x.size:
         return np.empty_like(x), np.zeros(channels, x.dtype), np.zeros(channels, x.dtype)
@@ -45,6 +33,5 @@ def batch_norm_grad(
 
 
 def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """y[:, c] = x[:, c] * scale[c] + shift[c]: x (N, C, ...), scale (C,), shift (C,) -> (N, C, ...)."""
     x = channels_last(x)
     return affine_columns(x, x.shape[1], scale, shift) if x.size else np.empty_like(x)
