@@ -51,6 +51,10 @@ def _whole(w: np.ndarray) -> np.ndarray:
 
 
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """y[o] = bias + sum over r of w[r] x[o*stride + r*dilation - low].
+
+    x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
+    """
     y = empty((x.shape[0], *window.output, w.shape[0]), x.dtype)
     if x.size == 0 or y.size == 0:
         return _only_bias(bias, y)
@@ -68,6 +72,10 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 
 
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+    """gx[i] = bias + sum over o, r with o*stride + r*dilation - low = i of w[r] g[o].
+
+    g (N,Co,*O), w (Co,Ci/groups,*R), bias (Ci,) or None; gx (N,Ci,*I).
+    """
     inputs = w.shape[1] * window.groups
     gx = empty((g.shape[0], *window.input, inputs), g.dtype)
     if g.size == 0 or gx.size == 0:
@@ -137,6 +145,10 @@ def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:
 
 
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+    """gw[r] = sum over N, o of g[o] x[o*stride + r*dilation - low].
+
+    x (N,Ci,*I), g (N,Co,*O); gw (Co,Ci/groups,*R).
+    """
     shape, limit = (*window.kernel, x.shape[1] // window.groups, g.shape[1]), window.workspace
     if x.size == 0 or g.size == 0 or 0 in shape:
         return np.zeros(shape, x.dtype).transpose(WEIGHT[x.ndim])

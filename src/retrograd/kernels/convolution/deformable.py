@@ -30,6 +30,10 @@ Shape = tuple[int, ...]
 def deform_conv(
     x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, bias: np.ndarray | None, window: Window
 ) -> np.ndarray:
+    """y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
+
+    x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, w (Co, Ci//groups, *R)  ->  (N, Co, *O)
+    """
     y = empty((len(x), *window.output, len(w)), x.dtype)
     if y.size == 0:
         return y
@@ -53,6 +57,10 @@ def deform_conv_grad(
     g: np.ndarray, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, window: Window,
     wanted: tuple[bool, bool, bool],
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
+    """The gradients of deform_conv to x, offset and mask; those that are not ``wanted`` are None.
+
+    g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
+    """
     batch, channels, places = len(x), x.shape[1], wanted[1] or wanted[2]
     gx = empty((batch, *window.input, channels if wanted[0] else 0), x.dtype)
     goffset = empty((batch, *window.output, offset.shape[1] if places else 0), x.dtype)
@@ -84,6 +92,10 @@ def deform_conv_grad(
 def deform_conv_weight_grad(
     x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, g: np.ndarray, window: Window
 ) -> np.ndarray:
+    """gw[k, c, r] = sum over n, o of g[n, k, o] m[n, d, r, o] s(x[n, c], p)
+
+    x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, g (N, Co, *O)  ->  (Co, Ci//groups, *R)
+    """
     gw = np.empty((*window.kernel, x.shape[1] // window.groups, g.shape[1]), x.dtype)
     if x.size == 0 or g.size == 0:
         gw.fill(0)
