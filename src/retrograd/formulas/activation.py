@@ -92,10 +92,7 @@ def softshrink(x: Operand, limit: float) -> Operand:
     return where(x > limit, x - limit, where(x < -limit, x + limit, where(x == x, 0.0, x)))
 
 
-@formula
-def softshrink_grad(g: Operand, x: Operand, limit: float) -> Operand:
-    """0 where |x| <= limit, g elsewhere, also at NaN"""
-    return hardshrink_grad(g, x, limit)
+gradients("softshrink", hardshrink_grad)
 
 
 @formula

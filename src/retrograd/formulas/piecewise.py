@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from . import primitive
-from .primitive import Operand, absolute, nearest, sign, where
+from .primitive import Operand, absolute, nearest, sign, trunc, where
 from .table import formula, gradients, same_grad
 
-up, down, towards_zero = primitive.ceil, primitive.floor, primitive.trunc
 _INFINITY = float("inf")
 
 
@@ -20,24 +18,6 @@ def abs(x: Operand) -> Operand:
 def abs_grad(g: Operand, x: Operand) -> Operand:
     """g sign(x)"""
     return g * sign(x)
-
-
-@formula
-def ceil(x: Operand) -> Operand:
-    """The least integer that is not below x."""
-    return up(x)
-
-
-@formula
-def floor(x: Operand) -> Operand:
-    """The largest integer that is not above x."""
-    return down(x)
-
-
-@formula
-def trunc(x: Operand) -> Operand:
-    """The integer next to x towards 0."""
-    return towards_zero(x)
 
 
 @formula
@@ -61,7 +41,7 @@ def round_tens(x: Operand, factor: float) -> Operand:
 @formula
 def frac(x: Operand) -> Operand:
     """x - trunc(x)"""
-    return x - towards_zero(x)
+    return x - trunc(x)
 
 
 @formula

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from .primitive import Operand, full_like, hypot, log, pow, where
-from .primitive import sqrt as square_root
+from .primitive import Operand, full_like, hypot, log, pow, sqrt, where
 from .table import formula, gradients
-
-
-@formula
-def sqrt(x: Operand) -> Operand:
-    """The square root of x; NaN below 0."""
-    return square_root(x)
 
 
 @formula
@@ -22,7 +15,7 @@ def sqrt_grad(g: Operand, y: Operand) -> Operand:
 @formula
 def rsqrt(x: Operand) -> Operand:
     """1 / sqrt(x)"""
-    return 1.0 / square_root(x)
+    return 1.0 / sqrt(x)
 
 
 @formula
@@ -51,7 +44,7 @@ def power(x: Operand, exponent: float) -> Operand:
     if exponent == 1.0:
         return x * 1.0
     if exponent == 0.5:
-        return square_root(x)
+        return sqrt(x)
     if exponent == 3.0:
         return x * x * x
     if exponent == -1.0:

@@ -39,46 +39,56 @@ def primitive(on_arrays: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _of_numpy(name: str, function: np.ufunc, doc: str) -> Callable[..., Any]:
+    """The primitive that NumPy has as a function."""
+
+    def of_one(x: Operand) -> Any:
+        return function(x)
+
+    def of_two(x: Operand, y: Operand) -> Any:
+        return function(x, y)
+
+    on_arrays: Callable[..., Any] = of_one if function.nin == 1 else of_two
+    on_arrays.__name__, on_arrays.__qualname__, on_arrays.__doc__ = name, name, doc
+    return primitive(on_arrays)
+
+
+absolute = _of_numpy("absolute", np.abs, "|x|")
+sqrt = _of_numpy("sqrt", np.sqrt, "The square root; NaN below 0.")
+floor = _of_numpy("floor", np.floor, "The largest integer that is not above x.")
+ceil = _of_numpy("ceil", np.ceil, "The least integer that is not below x.")
+trunc = _of_numpy("trunc", np.trunc, "The integer next to x towards 0.")
+nearest = _of_numpy("nearest", np.rint, "The integer next to x; halves go to the even one.")
+exp = _of_numpy("exp", np.exp, "e**x")
+exp_negative = _of_numpy("exp_negative", np.exp, "e**x for x that is not above 0, which is faster.")
+exp2 = _of_numpy("exp2", np.exp2, "2**x")
+expm1 = _of_numpy("expm1", np.expm1, "e**x - 1, accurate near 0")
+log = _of_numpy("log", np.log, "The natural logarithm: -inf at 0, NaN below.")
+log2 = _of_numpy("log2", np.log2, "The logarithm to the base 2.")
+log10 = _of_numpy("log10", np.log10, "The logarithm to the base 10.")
+log1p = _of_numpy("log1p", np.log1p, "log(1 + x), accurate near 0")
+tanh = _of_numpy("tanh", np.tanh, "(exp(x) - exp(-x)) / (exp(x) + exp(-x))")
+sin = _of_numpy("sin", np.sin, "The sine of x.")
+cos = _of_numpy("cos", np.cos, "The cosine of x.")
+tan = _of_numpy("tan", np.tan, "The tangent of x.")
+asin = _of_numpy("asin", np.arcsin, "The angle from -pi/2 to pi/2 whose sine is x; NaN beyond -1 and 1.")
+acos = _of_numpy("acos", np.arccos, "The angle from 0 to pi whose cosine is x; NaN beyond -1 and 1.")
+atan = _of_numpy("atan", np.arctan, "The angle from -pi/2 to pi/2 whose tangent is x.")
+sinh = _of_numpy("sinh", np.sinh, "(exp(x) - exp(-x)) / 2")
+cosh = _of_numpy("cosh", np.cosh, "(exp(x) + exp(-x)) / 2")
+asinh = _of_numpy("asinh", np.arcsinh, "log(x + sqrt(x**2 + 1))")
+acosh = _of_numpy("acosh", np.arccosh, "log(x + sqrt(x**2 - 1)); NaN below 1")
+atanh = _of_numpy("atanh", np.arctanh, "log((1 + x) / (1 - x)) / 2; NaN beyond -1 and 1")
+pow = _of_numpy("pow", np.power, "x**y; NaN for a negative x and a y that is not an integer")
+fmod = _of_numpy("fmod", np.fmod, "x - y trunc(x / y), exactly: the remainder with the sign of x")
+hypot = _of_numpy("hypot", np.hypot, "sqrt(x**2 + y**2), without overflow between")
+atan2 = _of_numpy("atan2", np.arctan2, "The angle from -pi to pi of the point with abscissa y and ordinate x.")
+
+
 def _each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
     """Python's function of every element: NumPy has none."""
     x = np.asarray(x)
     return np.array([function(value) for value in x.ravel().tolist()], x.dtype).reshape(x.shape)
-
-
-@primitive
-def absolute(x: Operand) -> Any:
-    """|x|"""
-    return np.abs(x)
-
-
-@primitive
-def sqrt(x: Operand) -> Any:
-    """The square root; NaN below 0."""
-    return np.sqrt(x)
-
-
-@primitive
-def floor(x: Operand) -> Any:
-    """The largest integer that is not above x."""
-    return np.floor(x)
-
-
-@primitive
-def ceil(x: Operand) -> Any:
-    """The least integer that is not below x."""
-    return np.ceil(x)
-
-
-@primitive
-def trunc(x: Operand) -> Any:
-    """The integer next to x towards 0."""
-    return np.trunc(x)
-
-
-@primitive
-def nearest(x: Operand) -> Any:
-    """The integer next to x; halves go to the even one."""
-    return np.rint(x)
 
 
 @primitive
@@ -101,54 +111,6 @@ def full_like(x: Operand, number: float) -> Any:
 
 
 @primitive
-def exp(x: Operand) -> Any:
-    """e**x"""
-    return np.exp(x)
-
-
-@primitive
-def exp_negative(x: Operand) -> Any:
-    """e**x for x that is not above 0, which is faster."""
-    return np.exp(x)
-
-
-@primitive
-def exp2(x: Operand) -> Any:
-    """2**x"""
-    return np.exp2(x)
-
-
-@primitive
-def expm1(x: Operand) -> Any:
-    """e**x - 1, accurate near 0"""
-    return np.expm1(x)
-
-
-@primitive
-def log(x: Operand) -> Any:
-    """The natural logarithm: -inf at 0, NaN below."""
-    return np.log(x)
-
-
-@primitive
-def log2(x: Operand) -> Any:
-    """The logarithm to the base 2."""
-    return np.log2(x)
-
-
-@primitive
-def log10(x: Operand) -> Any:
-    """The logarithm to the base 10."""
-    return np.log10(x)
-
-
-@primitive
-def log1p(x: Operand) -> Any:
-    """log(1 + x), accurate near 0"""
-    return np.log1p(x)
-
-
-@primitive
 def sigmoid(x: Operand) -> Any:
     """1 / (1 + exp(-x)), which for negative x is exp(x) / (1 + exp(x))
 
@@ -156,78 +118,6 @@ def sigmoid(x: Operand) -> Any:
     """
     e = np.exp(-np.abs(x))
     return np.where(np.asarray(x) >= 0, np.ones_like(e), e) / (1 + e)
-
-
-@primitive
-def tanh(x: Operand) -> Any:
-    """(exp(x) - exp(-x)) / (exp(x) + exp(-x))"""
-    return np.tanh(x)
-
-
-@primitive
-def sin(x: Operand) -> Any:
-    """The sine of x."""
-    return np.sin(x)
-
-
-@primitive
-def cos(x: Operand) -> Any:
-    """The cosine of x."""
-    return np.cos(x)
-
-
-@primitive
-def tan(x: Operand) -> Any:
-    """The tangent of x."""
-    return np.tan(x)
-
-
-@primitive
-def asin(x: Operand) -> Any:
-    """The angle from -pi/2 to pi/2 whose sine is x; NaN beyond -1 and 1."""
-    return np.arcsin(x)
-
-
-@primitive
-def acos(x: Operand) -> Any:
-    """The angle from 0 to pi whose cosine is x; NaN beyond -1 and 1."""
-    return np.arccos(x)
-
-
-@primitive
-def atan(x: Operand) -> Any:
-    """The angle from -pi/2 to pi/2 whose tangent is x."""
-    return np.arctan(x)
-
-
-@primitive
-def sinh(x: Operand) -> Any:
-    """(exp(x) - exp(-x)) / 2"""
-    return np.sinh(x)
-
-
-@primitive
-def cosh(x: Operand) -> Any:
-    """(exp(x) + exp(-x)) / 2"""
-    return np.cosh(x)
-
-
-@primitive
-def asinh(x: Operand) -> Any:
-    """log(x + sqrt(x**2 + 1))"""
-    return np.arcsinh(x)
-
-
-@primitive
-def acosh(x: Operand) -> Any:
-    """log(x + sqrt(x**2 - 1)); NaN below 1"""
-    return np.arccosh(x)
-
-
-@primitive
-def atanh(x: Operand) -> Any:
-    """log((1 + x) / (1 - x)) / 2; NaN beyond -1 and 1"""
-    return np.arctanh(x)
 
 
 @primitive
@@ -246,27 +136,3 @@ def erfc(x: Operand) -> Any:
 def normal_cdf(x: Operand) -> Any:
     """(1 + erf(x / sqrt(2))) / 2, the probability that a normal variable is at most x; accurate for small results"""
     return _each(lambda value: math.erfc(-value * math.sqrt(0.5)) / 2, x)
-
-
-@primitive
-def pow(x: Operand, y: Operand) -> Any:
-    """x**y; NaN for a negative x and a y that is not an integer"""
-    return np.power(x, y)
-
-
-@primitive
-def fmod(x: Operand, y: Operand) -> Any:
-    """x - y trunc(x / y), exactly: the remainder with the sign of x"""
-    return np.fmod(x, y)
-
-
-@primitive
-def hypot(x: Operand, y: Operand) -> Any:
-    """sqrt(x**2 + y**2), without overflow between"""
-    return np.hypot(x, y)
-
-
-@primitive
-def atan2(x: Operand, y: Operand) -> Any:
-    """The angle from -pi to pi of the point with abscissa y and ordinate x."""
-    return np.arctan2(x, y)

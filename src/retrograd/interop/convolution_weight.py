@@ -48,9 +48,7 @@ def conv_weight_to_mxnet(weight: Tensor | np.ndarray, layout: str | None = None)
 
     layout: see ``conv_weight_from_mxnet``.
 
-    Raises:
-        TypeError: weight is neither a Tensor nor an array.
-        ValueError: weight does not have 3, 4 or 5 axes, or layout does not fit it.
+    Raises: as ``conv_weight_from_mxnet``.
     """
     array = _array("conv_weight_to_mxnet", weight)
     last = _channels_last("conv_weight_to_mxnet", array, layout)
@@ -101,9 +99,7 @@ def conv_weight_from_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = Fa
 
     transposed: W is of a Deconv2D; the result is then (Ci, Co, *R), for a ConvTranspose.
 
-    Raises:
-        TypeError: weight is neither a Tensor nor an array.
-        ValueError: weight does not have 3, 4 or 5 axes.
+    Raises: as ``conv_weight_to_singa``.
     """
     array = _array("conv_weight_from_numpy_ml", weight)
     ends = (-2, -1) if transposed else (-1, -2)
@@ -115,9 +111,7 @@ def conv_weight_to_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = Fals
 
     transposed: weight is (Ci, Co, *R), of a ConvTranspose; the result is then W of a Deconv2D.
 
-    Raises:
-        TypeError: weight is neither a Tensor nor an array.
-        ValueError: weight does not have 3, 4 or 5 axes.
+    Raises: as ``conv_weight_to_singa``.
     """
     array = _array("conv_weight_to_numpy_ml", weight)
     ends = (-2, -1) if transposed else (-1, -2)

@@ -1,5 +1,7 @@
 """How fast: the compiled kernels. Arrays in, arrays out, under the signatures of ``retrograd.textbook``.
 
+What a kernel computes is said there, once; a docstring here says how, where that is not plain.
+
 A folder for each subject. In it a wrapper (``pooling.py``) checks nothing, cuts the work into tasks by shape and
 launches them; ``pooling_jit.py`` beside it holds what one task does, in the part of Python that Numba compiles; a plan
 (``gather_plan.py``) holds the integers that both read. Files without ``_jit`` import neither Numba nor machine code.

@@ -125,9 +125,7 @@ def xavier_normal_(tensor: AnyTensor, gain: float = 1.0, generator: np.random.Ge
 
     Source: Glorot and Bengio 2010.
 
-    Raises:
-        ValueError: tensor has fewer than 2 dimensions.
-        TypeError: tensor is not a floating-point Tensor.
+    Raises: as ``xavier_uniform_``.
     """
     fan_in, fan_out = fans(tensor)
     std = gain * math.sqrt(2.0 / (fan_in + fan_out)) if fan_in + fan_out else 0.0
@@ -159,9 +157,7 @@ def kaiming_normal_(
 
     fan is fan_in or fan_out, depending on mode. Source: He et al. 2015 (arXiv:1502.01852).
 
-    Raises:
-        ValueError: unknown mode or nonlinearity, or tensor has fewer than 2 dimensions.
-        TypeError: tensor is not a floating-point Tensor.
+    Raises: as ``kaiming_uniform_``.
     """
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 

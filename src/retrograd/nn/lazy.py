@@ -216,9 +216,7 @@ class _LazyConv(_LazyConvolution):
 class _LazyConvTranspose(_LazyConvolution):
     """A ConvTranspose{n}d of inputs (N, Ci, {extents}) that infers in_channels; its other arguments are the same.
 
-    Raises:
-        ValueError: an argument is out of range, or groups does not divide the channels of the first input.
-        RuntimeError: the first input has the wrong number of axes.
+    Raises: as LazyConv{n}d.
     """
 
     @without_size(_ConvTranspose.__init__)

@@ -165,9 +165,7 @@ class LSTMCell(RNNCellBase):
     clip, clip_nan, peephole, coupled, forget_bias, layer_norm, zoneout, recurrent_dropout: as in the layer LSTM; see
         RNNCellBase for the mask of recurrent dropout.
 
-    Raises:
-        ValueError: an argument is out of range, or a shape does not fit.
-        TypeError: the inputs and the weights have different dtypes.
+    Raises: as RNNCell.
     """
 
     def __init__(
@@ -200,9 +198,7 @@ class GRUCell(RNNCellBase):
     reset_after: False puts the reset gate before the product: n = tanh(W_in x + b_in + W_hn (r * h) + b_hn).
     layer_norm, zoneout, recurrent_dropout: as in the layer GRU; see RNNCellBase for its mask.
 
-    Raises:
-        ValueError: an argument is out of range, or a shape does not fit.
-        TypeError: the inputs and the weights have different dtypes.
+    Raises: as RNNCell.
     """
 
     def __init__(

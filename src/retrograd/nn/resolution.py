@@ -67,9 +67,7 @@ class UpsamplingNearest2d(Upsample):
 class UpsamplingBilinear2d(Upsample):
     """``Upsample`` with mode="bilinear" and align_corners=True: x (N, C, H, W).
 
-    Raises:
-        ValueError: not exactly one of size and scale_factor is given, or input has the wrong number of axes.
-        TypeError: input is not a floating-point Tensor.
+    Raises: as UpsamplingNearest2d.
     """
 
     def __init__(

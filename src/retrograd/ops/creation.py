@@ -199,9 +199,7 @@ def logspace(
 
     For an integer ``dtype``, the ends are truncated first, then the results.
 
-    Raises:
-        TypeError: ``steps`` is not an int.
-        ValueError: ``steps`` is negative.
+    Raises: as ``linspace``.
     """
     return Tensor((base ** _line("logspace", start, end, steps, dtype)).astype(as_dtype(dtype)), requires_grad)
 

@@ -18,21 +18,12 @@ from .dtype import as_element, as_real, cast, is_number, require_tensor
 from .pointwise import comparison, elementwise, piecewise, powers, rounding, transcendental, trigonometry
 from .shape.broadcasting import expand
 
-# operators whose result has the shape and type of their first tensor
-UNARY: dict[Any, tuple[str, ...]] = {
+# the families whose operators give a result of the shape and type of their first tensor, and of other families those
+FAMILIES = powers, rounding, transcendental, trigonometry
+OTHERS: dict[Any, tuple[str, ...]] = {
     comparison: ("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
     elementwise: ("addcdiv", "addcmul", "lerp", "neg"),
     piecewise: ("clamp", "clamp_max", "clamp_min", "clip", "nan_to_num", "relu"),
-    powers: ("hypot", "pow", "reciprocal", "rsqrt", "sqrt", "square"),
-    rounding: (
-        *("abs", "ceil", "fix", "floor", "floor_divide", "fmod", "frac", "remainder", "round", "sgn", "sign", "trunc"),
-    ),
-    transcendental: (
-        *("erf", "erfc", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logit", "sigmoid", "xlogy"),
-    ),
-    trigonometry: (
-        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh"),
-    ),
 }
 
 
@@ -150,7 +141,10 @@ def _quietly(ufunc: Any, array: np.ndarray, other: Any) -> None:
 
 
 METHODS: dict[str, Any] = {
-    f"{name}_": in_place(getattr(family, name)) for family, names in UNARY.items() for name in names
+    f"{name}_": in_place(getattr(family, name))
+    for family, names in (OTHERS | {family: family.__all__ for family in FAMILIES}).items()
+    for name in names
+    if name != "logaddexp"  # PyTorch has none in place
 }
 for _name, _sign, _ufunc in (
     *(("add", "+=", np.add), ("sub", "-=", np.subtract)),

@@ -13,5 +13,8 @@ __all__ = ["formula_kernel"]
 
 @cache
 def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel of a formula of operands of one shape and type, and of numbers."""
+    """The kernel of a formula of operands of one shape and type, and of up to three numbers.
+
+    Of one with several results, the last arguments say which of them are wanted.
+    """
     return on_arrays(formula)

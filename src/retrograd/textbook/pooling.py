@@ -45,7 +45,7 @@ def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
 def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveWindow) -> np.ndarray:
     """gx[n, c, i] = the sum of g[n, c, o] over all o whose maximum was at i.
 
-    g, indices (N, C, *O)  ->  gx (N, C, *I)
+    g, indices (N, C, *O)  ->  gx (N, C, *I); ``indices`` may point to any place in *I, also outside of the window.
     """
     N, C = g.shape[:2]
     plane = prod(window.input)

@@ -57,7 +57,8 @@ def recurrent(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, list[Saved] | None]:  # fmt: skip
     """y (T, N, D*O), hn (D, N, O), cn (D, N, H) or None, all cell states (T, N, D*H) or None, and Saved or None.
 
-    x (T, N, I), h0 (D, N, O) and c0 (D, N, H) or None for zeros, lengths (N,) or None.
+    x (T, N, I), h0 (D, N, O) and c0 (D, N, H) or None for zeros, one Weights for each direction, lengths (N,), 1 to T,
+    or None.
     """
     active = _active(x, lengths)
     x = np.where(active, x, 0)  # beyond a sequence x may be anything, even NaN

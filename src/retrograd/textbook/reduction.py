@@ -48,13 +48,13 @@ def prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
 
 @ieee
 def amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The largest number over ``axes``, NaN if there is one; see ``sum``."""
+    """The largest number over ``axes``, NaN if there is one, ValueError over nothing; see ``sum``."""
     return np.array(np.max(x, axis=axes, keepdims=keepdims))
 
 
 @ieee
 def amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The smallest number over ``axes``, NaN if there is one; see ``sum``."""
+    """The smallest number over ``axes``, NaN if there is one, ValueError over nothing; see ``sum``."""
     return np.array(np.min(x, axis=axes, keepdims=keepdims))
 
 
@@ -70,7 +70,7 @@ def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np
 def max(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """The maximum along ``axis``, which is removed, and its index (int64).
 
-    Of equal maxima the first one counts; if there is a NaN, the first NaN is the maximum.
+    Of equal maxima the first one counts; if there is a NaN, the first NaN is the maximum. ValueError over nothing.
     """
     return _at(x, np.argmax(x, axis, keepdims=True), axis)
 

@@ -27,12 +27,6 @@ _FORWARD, _BACKWARD = kernel("attention.attention.attention"), kernel("attention
 def attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None, scale: float, causal: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """y = softmax(scale q kT + bias) v, and log_sum[b, h, l] = log(sum over s of exp(scale q kT + bias)).
-
-    q (B, H, L, E), k (B, H/G, S, E), v (B, H/G, S, Ev), bias (B, H, L, S) or None -> y (B, H, L, Ev), log_sum (B, H, L)
-
-    causal: a query does not see the keys after its own place. Where a query sees no key, y and log_sum are 0.
-    """
     batch, heads, queries, _ = q.shape
     q, k, v = _rows(q), _rows(k), _rows(v)
     y = _empty_like_rows(q, v.shape[3])
@@ -56,11 +50,6 @@ def attention_grad(
     g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, y: np.ndarray, log_sum: np.ndarray,
     bias: np.ndarray | None, scale: float, causal: bool, wanted: tuple[bool, bool, bool],
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
-    """The gradients of ``attention`` to q, k and v; those that are not ``wanted`` are None.
-
-    With p = exp(scale q kT + bias - log_sum) and d = p (g vT - sum of g y):
-    gq = scale d k,  gk = scale dT q,  gv = pT g
-    """
     q, k, v, y, g = (_rows(a) for a in (q, k, v, y, g))
     gradients = [_empty_like_rows(a, a.shape[3]) for a in (q, k, v)]
     if 0 in (*q.shape, *k.shape, *v.shape):

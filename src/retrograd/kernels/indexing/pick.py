@@ -18,7 +18,6 @@ _FEW = 64  # more than so many are found sooner by sorting
 
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; indices int64"""
     order = memory_axes(x.shape, x.strides)
     axis = order.index(axis)  # C order from here on
     x, indices = np.ascontiguousarray(x.transpose(order)), np.ascontiguousarray(indices.transpose(order))
@@ -33,10 +32,6 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
 
 def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: Shape) -> np.ndarray:
-    """Zeros, of ``extent`` along ``axis``, with g where ``pick`` picked; no index occurs twice in a line.
-
-    order: the axes in the order of the result's memory
-    """
     axis = order.index(axis)  # C order from here on
     g, indices = np.ascontiguousarray(g.transpose(order)), np.ascontiguousarray(indices.transpose(order))
     y = np.empty((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
@@ -50,10 +45,6 @@ def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: Sha
 
 
 def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
-    """Indices (int64) of the k largest (smallest) elements along ``axis``, the first one leading, equal ones in order.
-
-    NaN is larger than all numbers.
-    """
     length = x.shape[axis]
     x = np.ascontiguousarray(np.moveaxis(x, axis, -1))
     shape = (*x.shape[:-1], k)
@@ -75,10 +66,6 @@ def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
 
 
 def kth(x: np.ndarray, k: int, axis: int) -> np.ndarray:
-    """Index (int64) of the k-th smallest element along ``axis``, from 0, which has extent 1 afterwards.
-
-    NaN is larger than all numbers; of equal elements the first one is the smallest.
-    """
     length = x.shape[axis]
     lines = np.ascontiguousarray(np.moveaxis(x, axis, -1))
     indices = np.empty((*lines.shape[:-1], 1), np.int64)

@@ -18,7 +18,6 @@ Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -> np.ndarray:
-    """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64, -1 for a line of ``filling``"""
     x = dense(x)
     order = memory_axes(x.shape, x.strides)
     outer, extent, inner = around(x.shape, x.strides, axis)
@@ -34,10 +33,6 @@ def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -
 
 
 def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """y[..., r, ...] = sum over k in [starts[r], starts[r+1]) of weights[k] x[..., indices[k], ...] along ``axis``
-
-    The matrix has compressed rows (CSR): starts (R+1,) and indices (K,) of int64, weights (K,) of x's type.
-    """
     rows = starts.size - 1
     x = dense(x)
     order = memory_axes(x.shape, x.strides)
@@ -57,10 +52,6 @@ def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarra
 
 
 def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) -> np.ndarray:
-    """The product along ``axis`` with ``matrix`` and along the axis after it with ``next_matrix``.
-
-    Each matrix is (starts, indices, weights) as in ``csr_product``.
-    """
     x = dense(x)
     order = memory_axes(x.shape, x.strides)
     neighbours = order.index(axis + 1) == order.index(axis) + 1

@@ -22,12 +22,6 @@ _PLACES = 2048  # whose labels one task looks up
 def cross_entropy(
     x: np.ndarray, labels: np.ndarray, smoothing: float, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """w[label] (-(1 - e) log p[label] - e mean(log p)) at each place, p = softmax(x) over axis 1, e the smoothing.
-
-    x (N, C, *D), labels (N, *D) int64, weight (C,), 1 where it is None  ->  loss (N, *D), 0 where the label is
-    ``ignored`` or no class; for the gradient the maximum and log sum exp(x - maximum), both (N, *D); and (3,) the sum
-    of the losses, that of the weights that count, and how many labels are neither a class nor ignored
-    """
     x = _by_place(x)
     loss, tops, logs = np.empty(labels.shape, x.dtype), np.empty(labels.shape, x.dtype), np.empty(labels.shape, x.dtype)
     if not x.size:
@@ -45,10 +39,6 @@ def cross_entropy_grad(
     g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothing: float, tops: np.ndarray, logs: np.ndarray,
     ignored: int = -1, weight: np.ndarray | None = None, factor: float = 1.0,
 ) -> np.ndarray:  # fmt: skip
-    """gx = factor g w[label] (p - e / C - (1 - e where the class is the label)), 0 at places that do not count.
-
-    labels, tops, logs (N, *D), the last two those of ``cross_entropy``; g (N, *D) or (); x, gx (N, C, *D)
-    """
     x = _by_place(x)
     gx = np.empty_like(x)
     if x.size:
@@ -63,10 +53,6 @@ def cross_entropy_grad(
 def nll_loss(
     x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """loss[n, d] = -w[label] x[n, label, d], label = labels[n, d]; and sums (3,) as those of ``cross_entropy``
-
-    x (N, C, *D), labels (N, *D) int64, weight (C,) or None  ->  loss (N, *D), 0 at places that do not count
-    """
     x = _by_place(x)
     loss = np.empty(labels.shape, x.dtype)
     if not x.size:
@@ -86,10 +72,6 @@ def nll_loss_grad(
     g: np.ndarray, x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None,
     factor: float = 1.0,
 ) -> np.ndarray:  # fmt: skip
-    """gx[n, label, d] = -factor g[n, d] w[label], label = labels[n, d], and 0 elsewhere; g (N, *D) or ()
-
-    Of x (N, C, *D), only the order in memory counts.
-    """
     x = _by_place(x)
     gx = np.empty_like(x)
     if x.size:

@@ -27,10 +27,6 @@ _OF_TARGET = ("kullback_leibler", "kullback_leibler_of_logs")  # whose gradient 
 def element_loss(
     name: str, operands: tuple[np.ndarray, ...], numbers: tuple[float, ...], factor: float | None
 ) -> np.ndarray:
-    """The loss ``name`` of each element; their sum times ``factor``, without axes, where that is not None.
-
-    operands: two or three arrays of one shape; numbers: what else the formula has.
-    """
     x, t, w = _ordered(operands)
     n, dtype = x.size, x.dtype
     partial = np.zeros(tasks(n), dtype)
@@ -48,10 +44,6 @@ def element_loss_grad(
     numbers: tuple[float, ...],
     factor: float | None,
 ) -> np.ndarray:
-    """The gradient of the loss ``name`` to its operand ``of``.
-
-    g has the shape of the operands where ``factor`` is None; else no axes, and ``factor`` comes in, too.
-    """
     x, t, w = _ordered(operands)
     gx = np.empty_like(x)
     n = x.size

@@ -19,10 +19,6 @@ _WIDEST = 16  # no register has more lanes
 
 
 def multi_margin_loss(x: np.ndarray, labels: np.ndarray, p: int, margin: float) -> np.ndarray:
-    """loss[n] = sum over c != labels[n] of max(0, margin - x[n, labels[n]] + x[n, c])^p / C
-
-    x (N, C), labels (N,) int64  ->  loss (N,); p is 1 or 2
-    """
     x, labels, (rows, length, per_task) = *_contiguous(x, labels), _split(x)
     loss = np.empty(rows, x.dtype)
     if rows:
@@ -31,7 +27,6 @@ def multi_margin_loss(x: np.ndarray, labels: np.ndarray, p: int, margin: float) 
 
 
 def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -> np.ndarray:
-    """For p = 1: 1 / C where c != labels[n] is above the margin, else 0; at the label minus their sum: (N, C)."""
     x, labels, (rows, length, per_task) = *_contiguous(x, labels), _split(x)
     slopes = np.empty_like(x)
     if rows:
@@ -40,10 +35,6 @@ def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -
 
 
 def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """loss[n] = sum over targets j and others i of max(0, 1 - x[n, j] + x[n, i]) / C
-
-    x (N, C), targets (N, C) int64: classes, the first -1 of a row ends them  ->  loss (N,)
-    """
     x, targets, (rows, length, per_task) = *_contiguous(x, targets), _split(x)
     loss = np.empty(rows, x.dtype)
     if rows:
@@ -55,7 +46,6 @@ def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def multilabel_margin_loss_slopes(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Each pair above the margin gives 1 / C to the other one and takes it from the target: (N, C)."""
     x, targets, (rows, length, per_task) = *_contiguous(x, targets), _split(x)
     slopes = np.empty_like(x)
     if rows:

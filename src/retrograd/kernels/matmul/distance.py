@@ -13,7 +13,6 @@ _PRODUCTS, _SQUARES, _COMBINED = (kernel(f"matmul.distance.{name}") for name in 
 
 
 def row_products(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The sums over the last axis of x y, x x and y y: x, y (N, D)  ->  three (N,)"""
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
     rows, length, per_task = _split(x)
     xy, xx, yy = (np.empty(rows, x.dtype) for _ in range(3))
@@ -23,7 +22,6 @@ def row_products(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def row_squares(x: np.ndarray, y: np.ndarray, eps: float) -> np.ndarray:
-    """The sum over the last axis of (x - y + eps)^2: x, y (N, D)  ->  (N,)"""
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
     rows, length, per_task = _split(x)
     z = np.empty(rows, x.dtype)
@@ -33,7 +31,6 @@ def row_squares(x: np.ndarray, y: np.ndarray, eps: float) -> np.ndarray:
 
 
 def row_combination(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """a[n] x[n] + b[n] y[n] + c[n]: x, y (N, D), a, b, c (N,)  ->  (N, D)"""
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
     rows, length, per_task = _split(x)
     z = np.empty_like(x)

@@ -75,7 +75,6 @@ def _call(
 
 
 def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """c[..., m, n] = bias[n] + sum over k of a[..., m, k] b[..., k, n], leading axes broadcast."""
     shape, launch, plan, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
     c = np.empty(shape, a.dtype)
     if launch is None:

@@ -27,7 +27,6 @@ _plan = lru_cache(maxsize=4096)(move_plan)
 
 
 def copy(y: np.ndarray, x: np.ndarray) -> None:
-    """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides and no element in common."""
     if y.size >= _SMALL and (form := _FORM.get(y.itemsize)):
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, True)
         if plan is not None:
@@ -39,7 +38,6 @@ def copy(y: np.ndarray, x: np.ndarray) -> None:
 
 
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
-    """y[...] += x in place, as ``copy``; y shows no element twice."""
     if y.size >= _SMALL and (form := y.dtype.char) in "fd":
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, False)
         if plan is not None:

@@ -21,12 +21,6 @@ __all__ = ["group_norm", "group_norm_grad", "layer_norm", "layer_norm_grad"]
 
 
 def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centred: bool) -> Three:
-    """y = (x - mean) inverse weight + bias with inverse = 1 / sqrt(variance + eps), over the last axes of x.
-
-    weight and bias have the extents of these axes. Without ``centred`` the mean is 0: root mean square norm.
-
-    x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
-    """
     if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous:  # already rows
         return normalise_rows(x, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centred)
     outer = x.shape[: -weight.ndim]
@@ -40,14 +34,6 @@ def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, 
 def layer_norm_grad(
     g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray, centred: bool, affine: bool
 ) -> Three:
-    """The gradients of layer_norm to x, weight and bias; with z = (x - mean) inverse and h = g weight:
-
-        gbias = sum g
-        gweight = sum g z
-        gx = inverse (h - mean(h) - z mean(h z))
-
-    Without ``centred`` there is no mean(h); without ``affine`` gweight and gbias are not computed, but zeros.
-    """
     if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous and g.flags.c_contiguous:
         return normalise_rows_grad(g, x, _flat(weight, (0,)), mean, inverse, 1, centred, affine)
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
@@ -61,10 +47,6 @@ def layer_norm_grad(
 
 
 def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
-    """y = (x - mean) inverse weight + bias with inverse = 1 / sqrt(variance + eps), over each group of channels.
-
-    x (N, C, ...), weight, bias (C,) -> y (N, C, ...), mean, inverse (N, groups)
-    """
     N, C = x.shape[:2]
     positions = prod(x.shape[2:])
     if positions == 1 or not x.size:
@@ -79,10 +61,6 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
 def group_norm_grad(
     g: np.ndarray, x: np.ndarray, groups: int, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> Three:
-    """The gradients of group_norm to x, weight and bias; as those of layer_norm, with means over each group.
-
-    g, x (N, C, ...), weight (C,), mean, inverse (N, groups) -> gx (N, C, ...), gweight, gbias (C,)
-    """
     N, C = x.shape[:2]
     positions = prod(x.shape[2:])
     if positions == 1 or not x.size:

@@ -12,10 +12,6 @@ __all__ = ["batch_norm", "batch_norm_grad", "channel_affine"]
 
 
 def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> tuple[np.ndarray, ...]:
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias; and the mean, biased variance and 1 / deviation.
-
-    x (N, C, ...), weight (C,), bias (C,) -> y (N, C, ...) and three (C,)
-    """
     x, channels = channels_last(x), x.shape[1]
     if not x.size:
         return np.empty_like(x), *(np.full(channels, np.nan, x.dtype) for _ in range(3))
@@ -26,14 +22,6 @@ def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) 
 def batch_norm_grad(
     g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> Three:
-    """The gradients of batch_norm to x, weight and bias; with z = (x - mean) inverse, inverse = 1 / deviation:
-
-        gbias = sum g
-        gweight = sum g z
-        gx = weight inverse (g - gbias/M - z gweight/M)
-
-    g, x (N, C, ...), weight, mean, inverse (C,) -> gx (N, C, ...), gweight (C,), gbias (C,)
-    """
     g, x, channels = channels_last(g), channels_last(x), x.shape[1]
     if not x.size:
         return np.empty_like(x), np.zeros(channels, x.dtype), np.zeros(channels, x.dtype)
@@ -42,6 +30,5 @@ def batch_norm_grad(
 
 
 def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """y[:, c] = x[:, c] * scale[c] + shift[c]: x (N, C, ...), scale (C,), shift (C,) -> (N, C, ...)."""
     x = channels_last(x)
     return affine_columns(x, x.shape[1], scale, shift) if x.size else np.empty_like(x)

@@ -23,22 +23,18 @@ _SOFTMAX, _LOG_SOFTMAX, _SOFTMAX_GRAD, _LOG_SOFTMAX_GRAD = (
 
 
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
-    """y = exp(x) / sum exp(x), the sum along ``axis``"""
     return _forward(_SOFTMAX, x, axis)
 
 
 def softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
-    """gx = y (g - sum g y), with y = softmax(x)"""
     return _backward(_SOFTMAX_GRAD, g, y, axis)
 
 
 def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
-    """y = x - log sum exp(x), the sum along ``axis``"""
     return _forward(_LOG_SOFTMAX, x, axis)
 
 
 def log_softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
-    """gx = g - exp(y) sum g, with y = log_softmax(x)"""
     return _backward(_LOG_SOFTMAX_GRAD, g, y, axis)
 
 

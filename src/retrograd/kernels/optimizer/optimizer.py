@@ -27,10 +27,6 @@ _LARGE, _LONG = 1 << 20, 4 * CHUNK  # from so many elements on, a task has so ma
 
 
 def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] | None = None, **numbers: float) -> None:
-    """Run an optimiser's update over lists of arrays: parameters, gradients and, for each state, a list.
-
-    Parameters and states take the results; an update of one list changes it.
-    """
     parameters = columns[0]
     if not parameters:
         return
@@ -51,7 +47,6 @@ def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] |
 
 
 def norm_of_all(arrays: Arrays, *, largest: bool) -> float:
-    """The Euclidean norm of all elements of all arrays, or the largest absolute value; NaN if one of them is NaN."""
     table = _Table((arrays,))
     if not table.elements:
         return 0.0

@@ -12,7 +12,6 @@ __all__ = ["glu", "glu_grad"]
 _GLU, _GLU_GRAD = kernel("pointwise.activation.glu"), kernel("pointwise.activation.glu_grad")
 
 def glu(x: np.ndarray, axis: int) -> np.ndarray:
-    """a sigmoid(b) of the halves a and b of x along the axis"""
     _, extent, inner = around(x.shape, x.strides, axis) if (x := dense(x)).size else (0, 2, 1)
     half = extent // 2 * inner
     shape = tuple(n // 2 if a == axis else n for a, n in enumerate(x.shape))
@@ -24,7 +23,6 @@ def glu(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def glu_grad(g: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
-    """gx = (g s, g a s (1 - s)) for the halves (a, b) of x, with s = sigmoid(b)"""
     _, extent, inner = around(x.shape, x.strides, axis) if (x := dense(x)).size else (0, 2, 1)
     half = extent // 2 * inner
     order = memory_axes(x.shape, x.strides)

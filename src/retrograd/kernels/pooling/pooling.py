@@ -75,11 +75,6 @@ class _Places(NamedTuple):
 
 
 def max_pool(x: np.ndarray, window: Window | AdaptiveWindow) -> tuple[np.ndarray, np.ndarray]:
-    """y[n, c, o] = max over r of x[n, c, i], and its flat position in *I (int64): x (N,C,*I) -> (N,C,*O) twice.
-
-    Of equal maxima the first tap (row-major) counts; if there is a NaN, the first NaN is the maximum. No window lies
-    wholly in the padding.
-    """
     x = channels_last(x)
     words, tasks, scratch, memory = _plan(window, x.shape, False, True)
     y, indices = empty(memory, x.dtype), empty(memory, _INT64)
@@ -89,10 +84,6 @@ def max_pool(x: np.ndarray, window: Window | AdaptiveWindow) -> tuple[np.ndarray
 
 
 def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveWindow) -> np.ndarray:
-    """gx[n, c, i] = sum of g[n, c, o] over all o whose maximum was at i: g, indices (N,C,*O) -> (N,C,*I).
-
-    ``indices`` may point to any place in *I, also outside of the window.
-    """
     g, indices = channels_last(g), channels_last(indices)
     words, tasks, scratch, memory = _plan(window, g.shape, True, True)
     gx = empty(memory, g.dtype)
@@ -102,7 +93,6 @@ def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveW
 
 
 def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """y[n, c, o] = x[n, c].flat[indices[n, c, o]]: x (N,C,*I), indices (N,C,*O) -> (N,C,*O)."""
     x, indices = channels_last(x), channels_last(indices)
     tasks, *numbers = _places(indices.shape, x.shape[2:])
     y = empty(memory_of(indices.shape), x.dtype)
@@ -112,7 +102,6 @@ def max_pool_gather(x: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 def max_unpool(x: np.ndarray, indices: np.ndarray, size: Shape) -> np.ndarray:
-    """y[n, c].flat[indices[n, c, o]] = x[n, c, o] in the order of o, else 0: x, indices (N,C,*O) -> (N,C,*size)."""
     x, indices = channels_last(x), channels_last(indices)
     tasks, *numbers = _places(x.shape, size)
     y = empty((x.shape[0], *size, x.shape[1]), x.dtype)
@@ -122,10 +111,6 @@ def max_unpool(x: np.ndarray, indices: np.ndarray, size: Shape) -> np.ndarray:
 
 
 def avg_pool(x: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: bool) -> np.ndarray:
-    """y[n, c, o] = (sum over r of x[n, c, i]) / count[o]: x (N,C,*I) -> (N,C,*O).
-
-    count: all taps of the window, or only those inside of the input.
-    """
     x = channels_last(x)
     words, tasks, scratch, memory = _plan(window, x.shape, False, count_include_pad)
     y = empty(memory, x.dtype)
@@ -135,7 +120,6 @@ def avg_pool(x: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: 
 
 
 def avg_pool_grad(g: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: bool) -> np.ndarray:
-    """gx[n, c, i] = sum of g[n, c, o] / count[o] over all o, r that read i: g (N,C,*O) -> (N,C,*I)."""
     g = channels_last(g)
     words, tasks, scratch, memory = _plan(window, g.shape, True, count_include_pad)
     gx = empty(memory, g.dtype)
@@ -145,17 +129,14 @@ def avg_pool_grad(g: np.ndarray, window: Window | AdaptiveWindow, count_include_
 
 
 def adaptive_max_pool(x: np.ndarray, window: AdaptiveWindow) -> tuple[np.ndarray, np.ndarray]:
-    """``max_pool`` over windows that share the input out evenly; the gradient is ``max_pool_grad``."""
     return max_pool(x, window)
 
 
 def adaptive_avg_pool(x: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
-    """y[n, c, o] = the mean of x[n, c, i] over the window of o: x (N,C,*I) -> (N,C,*O)."""
     return avg_pool(x, window, False)
 
 
 def adaptive_avg_pool_grad(g: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
-    """gx[n, c, i] = sum of g[n, c, o] / (size of the window of o) over all o that read i: g (N,C,*O) -> (N,C,*I)."""
     return avg_pool_grad(g, window, False)
 
 

@@ -16,11 +16,6 @@ _DROPOUT, _DROPOUT_GRAD = kernel("random.random.dropout"), kernel("random.random
 
 
 def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray, np.ndarray]:
-    """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise; and where it is not 0.
-
-    The element with number i in C order is kept where the first word of Philox-2x32-10 with this ``key``, of the
-    counter (i, ``stream``), is at least p 2^32; key and stream have 32 bits.
-    """
     x = dense(x)
     if not x.size:
         return np.empty_like(x), np.empty_like(x, np.bool_)
@@ -34,7 +29,6 @@ def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray,
 
 
 def dropout_grad(g: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
-    """g * mask, where ``kept`` says where the mask of ``dropout`` is not 0."""
     kept = dense(kept)
     gx = np.empty_like(kept, g.dtype)
     _DROPOUT_GRAD[g.dtype.char](tasks(gx.size), like(g, gx), kept, gx, gx.size, _scale(p))

@@ -28,11 +28,6 @@ def recurrent(
     x: np.ndarray, h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights],
     lengths: np.ndarray | None, spec: Recurrence, save: bool, cells: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, object]:  # fmt: skip
-    """x (T, N, I) -> y (T, N, D*P), h_n (D, N, P), c_n (D, N, H), the cells (T, N, D*H), and what backward needs.
-
-    h0 (D, N, P) and c0 (D, N, H), or None for zeros; one Weights for each direction; lengths (N,), 1..T, or None. From
-    a sequence's length on, y is 0. Results that the layer lacks, or that are not asked for, are None.
-    """
     T, N, _ = x.shape
     D, P, H, dtype = len(spec.reverse), spec.output, spec.hidden, x.dtype.char
     cells = cells and spec.cells

@@ -29,11 +29,6 @@ def recurrent_grad(
     h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights], lengths: np.ndarray | None,
     spec: Recurrence, saved: object, wanted: tuple[bool, bool, bool, bool], last: bool = False,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:  # fmt: skip
-    """gx, gh0, gc0 and the gradients of the weights, from those of y, h_n, c_n and the cells (None: zeros).
-
-    ``wanted``: of x, h0, c0 and the weights; the others are None. From the end of a sequence on, gx is 0.
-    ``last``: ``saved`` will not be read again; the gradients of the gates overwrite it.
-    """
     T, N, _ = x.shape
     D, P, H, dtype = len(spec.reverse), spec.output, spec.hidden, x.dtype.char
     if N == 0:

@@ -17,22 +17,10 @@ _PLACE = rows_and_columns("reduction.extremes.place_in")
 
 
 def max(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """The maximum along ``axis``, which is removed, and its index (int64).
-
-    Of equal maxima the first one counts; if there is a NaN, the first NaN is the maximum.
-
-    Raises:
-        ValueError: there is nothing along ``axis``.
-    """
     return _extreme("max", amax, x, axis)
 
 
 def min(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """The minimum along ``axis`` and its index; as ``max``.
-
-    Raises:
-        ValueError: there is nothing along ``axis``.
-    """
     return _extreme("min", amin, x, axis)
 
 

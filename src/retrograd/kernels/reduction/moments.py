@@ -39,7 +39,6 @@ class _Plan(NamedTuple):
 
 
 def moments(x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over ``axes`` and the sum of squares about it times ``factor``; the axes have extent 1 afterwards."""
     x, plan, pieces = _pieces(MOMENTS, x, axes, factor)
     mean, squares = pieces[..., 0, :], pieces[..., 1, :]
     if plan.merged:
@@ -57,7 +56,6 @@ def moments(x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0) -> tuple[
 
 
 def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """log sum exp(x) over ``axes``, which have extent 1 afterwards; -inf over nothing."""
     x, plan, pieces = _pieces(_LOGSUMEXP, x, axes)
     top, s = pieces[..., 0, :], pieces[..., 1, :]
     with np.errstate(all="ignore"):

@@ -41,6 +41,7 @@ from ..machine.simd import (
 from ..math.elementary_jit import exp_negative
 from ..memory.arrays import CHUNK
 from ..memory.axes_jit import columns_of
+from .reduction_jit import add, itself
 
 Body = Callable[..., None]
 _ahead, _fetch = wide_ahead(ahead), ahead_by(0)
@@ -53,16 +54,6 @@ _INFINITY = float("inf")
 def finite(value: Any) -> Any:
     """``value``, and 0 where it is infinite or NaN: the centre that sums are taken about."""
     return select(value - value == 0.0, value, 0.0)
-
-
-@helper
-def _plus(a: Any, b: Any) -> Any:
-    return a + b
-
-
-@helper
-def _itself(x: Any) -> Any:
-    return x
 
 
 # What the two looks at a piece do. ``about``: its first number; ``term``: of a number in the first look; ``join``: of
@@ -122,7 +113,7 @@ def _exponential_second(top: Any, s: Any) -> Any:
     return select(top < _INFINITY, s, top)  # infinity or NaN: the sum is, too
 
 
-sum_of_four, _largest_of_four = folded(_plus), folded(maximum)
+sum_of_four, _largest_of_four = folded(add), folded(maximum)
 
 
 def summed(term: Callable[[Any, Any], Any], first_look: bool = False) -> Callable[..., Any]:
@@ -248,9 +239,9 @@ def _columns(wide: Any, term: Any, join: Any, centre: Any, collect: Any, first: 
 sum_away, sum_squares = summed(_away, first_look=True), summed(_square)
 _OF_MOMENTS, _OF_EXPONENTIAL = (_moments_first, _moments_second), (_exponential_first, _exponential_second)
 moments_rows = helper(_rows(double, sum_away, _mean, sum_squares, *_OF_MOMENTS))
-moments_columns = helper(_columns(double, _away, _plus, _mean, _square, *_OF_MOMENTS, 0.0))
-logsumexp_rows = _rows(_itself, _largest_of, _top, summed(_exponential), *_OF_EXPONENTIAL)
-logsumexp_columns = _columns(_itself, _number, maximum, _top, _exponential, *_OF_EXPONENTIAL, -_INFINITY)
+moments_columns = helper(_columns(double, _away, add, _mean, _square, *_OF_MOMENTS, 0.0))
+logsumexp_rows = _rows(itself, _largest_of, _top, summed(_exponential), *_OF_EXPONENTIAL)
+logsumexp_columns = _columns(itself, _number, maximum, _top, _exponential, *_OF_EXPONENTIAL, -_INFINITY)
 
 
 @helper

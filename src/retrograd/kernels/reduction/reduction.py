@@ -41,42 +41,28 @@ class _Plan(NamedTuple):
 
 
 def sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The sum over ``axes``, which have extent 1 afterwards if ``keepdims`` and are removed if not."""
     return _reduce(_SUM, _SUM, 0.0, x, axes, keepdims)
 
 
 def mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The mean over ``axes``, NaN over nothing; see ``sum``."""
     return _reduce(_SUM, _SUM, np.nan, x, axes, keepdims, True)
 
 
 def prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The product over ``axes``; see ``sum``."""
     return _reduce(_PROD, _PROD, 1.0, x, axes, keepdims)
 
 
 def amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The largest number over ``axes``, NaN if there is one; see ``sum``.
-
-    Raises:
-        ValueError: there are none to choose from.
-    """
     _nonempty("amax", x, axes)
     return _reduce(_AMAX, _AMAX, -np.inf, x, axes, keepdims)
 
 
 def amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The smallest number over ``axes``, NaN if there is one; see ``sum``.
-
-    Raises:
-        ValueError: there are none to choose from.
-    """
     _nonempty("amin", x, axes)
     return _reduce(_AMIN, _AMIN, np.inf, x, axes, keepdims)
 
 
 def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """sum |x| (order 1) or sqrt(sum x^2) (order 2) over ``axes``; see ``sum``."""
     if order == 1:
         return _reduce(_ABSOLUTE, _SUM, 0.0, x, axes, keepdims)
     y = _reduce(_SQUARE, _SUM, 0.0, x, axes, keepdims)

@@ -48,17 +48,17 @@ _EIGHTS = 16  # as many down columns: of results of eight rows
 
 
 @helper
-def _add(x: Any, y: Any) -> Any:
+def add(x: Any, y: Any) -> Any:
     return x + y
 
 
 @helper
-def _mul(x: Any, y: Any) -> Any:
+def mul(x: Any, y: Any) -> Any:
     return x * y
 
 
 @helper
-def _itself(x: Any) -> Any:
+def itself(x: Any) -> Any:
     return x
 
 
@@ -183,10 +183,10 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
 
 
 _INFINITY = float("inf")
-sum_rows, sum_columns = _rows(_itself, _add, 0.0, totals), _columns(_itself, _add, 0.0)
-square_rows, square_columns = _rows(_square, _add, 0.0, totals), _columns(_square, _add, 0.0)
-absolute_rows, absolute_columns = _rows(absolute, _add, 0.0, totals), _columns(absolute, _add, 0.0)
+sum_rows, sum_columns = _rows(itself, add, 0.0, totals), _columns(itself, add, 0.0)
+square_rows, square_columns = _rows(_square, add, 0.0, totals), _columns(_square, add, 0.0)
+absolute_rows, absolute_columns = _rows(absolute, add, 0.0, totals), _columns(absolute, add, 0.0)
 # (in float64: the roundings of products of two factors near 1 lie to one side)
-prod_rows, prod_columns = _rows(double, _mul, 1.0, products), _columns(double, _mul, 1.0)
-amax_rows, amax_columns = _rows(_itself, maximum, -_INFINITY, largest_of_each), _columns(_itself, maximum, -_INFINITY)
-amin_rows, amin_columns = _rows(_itself, minimum, _INFINITY, smallest_of_each), _columns(_itself, minimum, _INFINITY)
+prod_rows, prod_columns = _rows(double, mul, 1.0, products), _columns(double, mul, 1.0)
+amax_rows, amax_columns = _rows(itself, maximum, -_INFINITY, largest_of_each), _columns(itself, maximum, -_INFINITY)
+amin_rows, amin_columns = _rows(itself, minimum, _INFINITY, smallest_of_each), _columns(itself, minimum, _INFINITY)

@@ -17,17 +17,14 @@ _LINEAR = rows_and_columns("reduction.scan.linear")
 
 
 def cumsum(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
-    """y[i] = x[0] + ... + x[i] along ``axis``; from the end if ``reverse``"""
     return _scan(_CUMSUM, x, axis, reverse)
 
 
 def cumprod(x: np.ndarray, axis: int) -> np.ndarray:
-    """y[i] = x[0] ... x[i] along ``axis``"""
     return _scan(_CUMPROD, x, axis, False)
 
 
 def linear_scan(x: np.ndarray, factor: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
-    """y[i] = x[i] + factor[i] y[i - 1] along ``axis``; from the end, with y[i + 1], if ``reverse``"""
     return _scan(_LINEAR, x, axis, reverse, factor)
 
 

@@ -33,18 +33,9 @@ from ..machine.simd import (
     sums_behind,
 )
 from ..memory.axes_jit import columns_of
+from .reduction_jit import add, mul
 
 Body = Callable[..., None]
-
-
-@helper
-def _add(x: Any, y: Any) -> Any:
-    return x + y
-
-
-@helper
-def _mul(x: Any, y: Any) -> Any:
-    return x * y
 
 
 def _rows(combine: Callable[[Any, Any], Any], before: Any, after: Any, start: float) -> Body:
@@ -114,9 +105,9 @@ def _columns(combine: Callable[[Any, Any], Any], start: float) -> Body:
     return body
 
 
-cumsum_rows, cumsum_columns = _rows(_add, sums_before, sums_behind, 0.0), _columns(_add, 0.0)
-cumprod_rows = _rows(_mul, products_before, products_behind, 1.0)
-cumprod_columns = _columns(_mul, 1.0)
+cumsum_rows, cumsum_columns = _rows(add, sums_before, sums_behind, 0.0), _columns(add, 0.0)
+cumprod_rows = _rows(mul, products_before, products_behind, 1.0)
+cumprod_columns = _columns(mul, 1.0)
 
 
 def linear_rows(

@@ -31,27 +31,22 @@ class _Plan(NamedTuple):
 
 
 def moments_grad(g: np.ndarray, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """gx = g (x - mean): the gradient of half the sum of squares about the mean"""
     return normalise(x, mean, g, np.zeros_like(mean))
 
 
 def logsumexp_grad(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """gx = g exp(x - y), with y = logsumexp(x)"""
     return _spread(_LOGSUMEXP_GRAD, x, x, y, g)
 
 
 def ties(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """g where x equals y, or both are NaN, else 0"""
     return _spread(_TIES, x, x, y, g)
 
 
 def signed(g: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """g times the sign of x"""
     return _spread(_SIGNED, x, x, g)
 
 
 def spread(x: np.ndarray, shape: Shape) -> np.ndarray:
-    """x, which has extent 1 along some axes, repeated there: a new array of this shape in C order"""
     z = np.empty(shape, x.dtype)
     plan = _plan(shape, z.strides, x.shape) if z.size else None
     if plan is None:

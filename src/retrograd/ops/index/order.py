@@ -72,9 +72,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
     """The indices that ``sort`` returns (int64, no gradient).
 
-    Raises:
-        TypeError: input is not a Tensor.
-        IndexError: input has no axis ``dim``.
+    Raises: as ``sort``.
     """
     descending = as_flag("argsort", "descending", descending)
     stable = as_flag("argsort", "stable", stable)
@@ -153,10 +151,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     """(values, indices): the most frequent element of each line along ``dim``, the smallest of several; its last index.
 
-    Raises:
-        TypeError: input is not a Tensor.
-        ValueError: there is no element along ``dim``.
-        IndexError: input has no axis ``dim``.
+    Raises: as ``median``.
     """
     along = _axis("mode", input, dim)
     keepdim = as_flag("mode", "keepdim", keepdim)
@@ -224,9 +219,7 @@ def unique(
         then a tuple (output, inverse, counts) of those asked for
     sorted: accepted for PyTorch's sake; the result is sorted in either case
 
-    Raises:
-        TypeError: input is not a Tensor.
-        IndexError: input has no axis ``dim``.
+    Raises: as ``sort``.
     """
     require_tensor("unique", input)
     for argument, value in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):

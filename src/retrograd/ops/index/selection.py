@@ -85,10 +85,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source[k] as slice index[k] along ``dim``; the last one of a repeated slice counts.
 
-    Raises:
-        TypeError: ``index`` does not hold int64, or the types of input and source differ.
-        IndexError: input has no such axis, or an index is not in [0, extent).
-        ValueError: the shape of ``source`` does not fit.
+    Raises: as ``index_add``.
     """
     require_tensor("index_copy", input)
     if not input.array.ndim:

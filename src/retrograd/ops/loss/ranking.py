@@ -158,9 +158,7 @@ def triplet_margin_with_distance_loss(
 ) -> Tensor:
     """As ``triplet_margin_loss`` with any function of two tensors as the distance (default: ``pairwise_distance``).
 
-    Raises:
-        TypeError: an operand is no Tensor of numbers.
-        ValueError: the margin is not above 0, the shapes do not fit, or the reduction is unknown.
+    Raises: as ``triplet_margin_loss``.
     """
     metric = pairwise_distance if distance_function is None else distance_function
     return _triplet("triplet_margin_with_distance_loss", anchor, positive, negative, metric, margin, swap, reduction)

@@ -125,9 +125,7 @@ def rms_norm(
     input (*M, *L), normalized_shape L, weight (*L) -> (*M, *L). eps None is the smallest step above 1 of input's type.
     Source: B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv:1910.07467).
 
-    Raises:
-        TypeError: the types differ or are not floating point.
-        ValueError: the shapes do not fit.
+    Raises: as ``layer_norm``.
     """
     require_float("rms_norm", input)
     if eps is None:

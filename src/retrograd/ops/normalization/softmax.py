@@ -105,9 +105,7 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
     dtype: input is converted to this type first, if it is given.
 
-    Raises:
-        TypeError: input is not a floating-point Tensor, or is converted to none.
-        IndexError: input has no axis ``dim``.
+    Raises: as ``softmax``.
     """
     input = _converted("log_softmax", input, dtype)
     ndim = input.array.ndim

@@ -199,26 +199,9 @@ def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     return cast(x, dtype), cast(y, dtype), cast(z, dtype)
 
 
-def subtract(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
-    """``sub``"""
-    return sub(input, other, alpha=alpha)
-
-
-def multiply(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """``mul``"""
-    return mul(input, other)
-
-
-def divide(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
-    """``div``"""
-    return div(input, other, rounding_mode=rounding_mode)
-
-
 def true_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
     """``div``"""
     return div(input, other)
 
 
-def negative(input: Tensor) -> Tensor:
-    """``neg``"""
-    return neg(input)
+subtract, multiply, divide, negative = sub, mul, div, neg

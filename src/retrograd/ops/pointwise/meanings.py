@@ -27,11 +27,6 @@ from . import (
 _FAMILIES = (
     elementwise, comparison, transcendental, trigonometry, powers, rounding, piecewise, rectifier, activation
 )  # fmt: skip
-_ALIASES = {
-    **{f"arc{name}": f"a{name}" for name in ("cos", "cosh", "sin", "sinh", "tan", "tan2", "tanh")},
-    "divide": "div", "multiply": "mul", "subtract": "sub", "true_divide": "div", "negative": "neg",
-    "fix": "trunc", "sgn": "sign",
-}
 _SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
@@ -63,7 +58,7 @@ def meanings() -> Meanings:
     }
     for family in _FAMILIES:
         for name in family.__all__:
-            formula = of.get(_ALIASES.get(name, name))
+            formula = of.get(name)
             if formula is not None:
                 known[getattr(family, name)] = formula
     alpha, scale = _SELU
@@ -99,6 +94,7 @@ def meanings() -> Meanings:
         elementwise.sub: lambda x, y, *, alpha=1: x - y * alpha,
         elementwise.mul: lambda x, y: x * y,
         elementwise.div: lambda x, y: x / y,
+        elementwise.true_divide: lambda x, y: x / y,
         elementwise.lerp: lerp,
         elementwise.addcmul: lambda x, y, z, *, value=1.0: x + y * z * value,
         elementwise.addcdiv: lambda x, y, z, *, value=1.0: x + y / z * value,
@@ -112,7 +108,6 @@ def meanings() -> Meanings:
         powers.pow: lambda x, p: x**p,
         powers.square: lambda x: x * x,
         piecewise.clamp: clamp,
-        piecewise.clip: clamp,
         piecewise.clamp_min: lambda x, min: clamp(x, min),
         piecewise.clamp_max: lambda x, max: clamp(x, None, max),
         piecewise.nan_to_num: nan_to_num,

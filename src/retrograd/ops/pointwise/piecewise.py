@@ -155,11 +155,6 @@ def _limit(label: str, limit: Any, dtype: np.dtype[Any]) -> Tensor | None:
     return wrap(as_element("clamp", label, limit, dtype))
 
 
-def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """``clamp``"""
-    return clamp(input, min, max)
-
-
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """``clamp`` with a lower limit"""
     return clamp(input, min)
@@ -207,3 +202,6 @@ def nan_to_num(
     largest = float(np.finfo(input.array.dtype).max)
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
     return NanToNum.apply(input, float(nan or 0.0), float(high), float(low))
+
+
+clip = clamp

@@ -57,21 +57,11 @@ def abs(input: Tensor) -> Tensor:
     return unary_exact(Abs, "abs", np.abs, input)
 
 
-def absolute(input: Tensor) -> Tensor:
-    """``abs``"""
-    return abs(input)
-
-
 def sign(input: Tensor) -> Tensor:
     """-1, 0 or 1, and 0 for NaN; the gradient is 0. Truth values are their own sign."""
     if isinstance(input, Tensor) and input.array.dtype.kind == "b":
         return wrap(input.array.copy())
     return unary_exact(Sign, "sign", np.sign, input)
-
-
-def sgn(input: Tensor) -> Tensor:
-    """``sign``"""
-    return sign(input)
 
 
 def ceil(input: Tensor) -> Tensor:
@@ -87,11 +77,6 @@ def floor(input: Tensor) -> Tensor:
 def trunc(input: Tensor) -> Tensor:
     """The integer next to input towards 0; the gradient is 0."""
     return unary_exact(Trunc, "trunc", np.positive, input)
-
-
-def fix(input: Tensor) -> Tensor:
-    """``trunc``"""
-    return trunc(input)
 
 
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
@@ -154,3 +139,6 @@ def _divided(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     if x.array.dtype.kind == "i" and not y.array.all():
         raise ZeroDivisionError(f"{name}: other contains 0, which divides no integer; convert input with input.float()")
     return binary(operator, name, x, y)
+
+
+absolute, sgn, fix = abs, sign, trunc

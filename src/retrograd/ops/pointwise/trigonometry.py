@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...engine.tensor import Tensor
 from .pointwise import operator, operator_of_two
 
 __all__ = [
@@ -49,37 +48,5 @@ atan2 = operator_of_two(
     ((-2.0, 2.0), (0.5, 2.0)),
 )
 
-
-def arcsin(input: Tensor) -> Tensor:
-    """``asin``"""
-    return asin(input)
-
-
-def arccos(input: Tensor) -> Tensor:
-    """``acos``"""
-    return acos(input)
-
-
-def arctan(input: Tensor) -> Tensor:
-    """``atan``"""
-    return atan(input)
-
-
-def arcsinh(input: Tensor) -> Tensor:
-    """``asinh``"""
-    return asinh(input)
-
-
-def arccosh(input: Tensor) -> Tensor:
-    """``acosh``"""
-    return acosh(input)
-
-
-def arctanh(input: Tensor) -> Tensor:
-    """``atanh``"""
-    return atanh(input)
-
-
-def arctan2(input: Tensor, other: Tensor) -> Tensor:
-    """``atan2``"""
-    return atan2(input, other)
+arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
+arcsinh, arccosh, arctanh = asinh, acosh, atanh

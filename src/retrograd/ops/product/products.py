@@ -125,9 +125,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha mat vec; mat (M, K), vec (K,), input broadcast to (M,). With beta 0 input is ignored.
 
-    Raises:
-        TypeError: the types differ or are bool, or a factor is not a number.
-        ValueError: the shapes do not fit.
+    Raises: as ``addmm``.
     """
     _fit("addmv", "MK K", mat=mat, vec=vec)
     return _sum("addmv", input, matmul(mat, vec), beta, alpha)
@@ -138,9 +136,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
     With beta 0 input is ignored.
 
-    Raises:
-        TypeError: the types differ or are bool, or a factor is not a number.
-        ValueError: the shapes do not fit.
+    Raises: as ``addmm``.
     """
     _fit("addbmm", "BMK BKN", batch1=batch1, batch2=batch2)
     (b, m, k), n = batch1.array.shape, batch2.array.shape[2]
@@ -154,9 +150,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
     With beta 0 input is ignored.
 
-    Raises:
-        TypeError: the types differ or are bool, or a factor is not a number.
-        ValueError: the shapes do not fit.
+    Raises: as ``addmm``.
     """
     _fit("baddbmm", "BMK BKN", batch1=batch1, batch2=batch2)
     return _sum("baddbmm", input, MatMul.apply(batch1, batch2), beta, alpha)

@@ -99,9 +99,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     Source: G. Klambauer et al., "Self-Normalizing Neural Networks", 2017.
 
-    Raises:
-        TypeError: input is not a floating-point Tensor.
-        ValueError: p is not in [0, 1].
+    Raises: as ``dropout``.
     """
     if not _applies("alpha_dropout", input, p, training, inplace):
         return input

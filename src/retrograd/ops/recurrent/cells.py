@@ -36,9 +36,7 @@ def rnn_relu_cell(
 ) -> Tensor:
     """h = relu(w_ih input + b_ih + w_hh hx + b_hh): input (N, I), hx (N, H) -> (N, H)
 
-    Raises:
-        TypeError: types differ or are not floating point.
-        ValueError: shapes do not fit.
+    Raises: as ``rnn_tanh_cell``.
     """
     return _step("rnn_relu_cell", "rnn_relu", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
 
@@ -50,9 +48,7 @@ def gru_cell(
 
     Source: K. Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014.
 
-    Raises:
-        TypeError: types differ or are not floating point.
-        ValueError: shapes do not fit.
+    Raises: as ``rnn_tanh_cell``.
     """
     return _step("gru_cell", "gru", input, hx, None, w_ih, w_hh, b_ih, b_hh)[0]
 

@@ -95,10 +95,7 @@ def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *
 def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The smallest element of input, or (values, indices) along axis ``dim``, or ``minimum(input, other)``; as ``max``.
 
-    Raises:
-        TypeError: input or ``other`` is not a Tensor, or there are both ``other`` and ``dim`` or ``keepdim``.
-        ValueError: there is no element to choose from.
-        IndexError: input has no axis ``dim``.
+    Raises: as ``max``.
     """
     if other is not None or isinstance(dim, Tensor):
         return minimum(input, _other("min", dim, keepdim, other))
@@ -119,10 +116,7 @@ def amax(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 def amin(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The smallest element of input over ``dim`` (all axes if None); ties share the gradient evenly.
 
-    Raises:
-        TypeError: input is not a Tensor.
-        ValueError: there is no element to choose from, or an axis is named twice.
-        IndexError: input has no such axis.
+    Raises: as ``amax``.
     """
     return _over("amin", input, dim, keepdim, True)
 
@@ -141,10 +135,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the first largest element along ``dim``, or among all elements in C order. int64, no gradient.
 
-    Raises:
-        TypeError: input is not a Tensor.
-        ValueError: there is no element to choose from.
-        IndexError: input has no axis ``dim``.
+    Raises: as ``aminmax``.
     """
     return _place("argmax", input, dim, keepdim, False)
 
@@ -152,10 +143,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the first smallest element along ``dim``, or among all elements in C order. int64, no gradient.
 
-    Raises:
-        TypeError: input is not a Tensor.
-        ValueError: there is no element to choose from.
-        IndexError: input has no axis ``dim``.
+    Raises: as ``aminmax``.
     """
     return _place("argmin", input, dim, keepdim, True)
 

@@ -114,10 +114,7 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
 
     dtype: convert input first; with bool the result says whether all elements are not 0.
 
-    Raises:
-        TypeError: input is not a Tensor, or ``dtype`` is not an element type.
-        IndexError: input has no such axis.
-        ValueError: an axis is named twice.
+    Raises: as ``sum``.
     """
     input, over, keepdim = operands("prod", input, dim, keepdim, dtype)
     if input.array.dtype.kind == "f":
@@ -133,10 +130,7 @@ def _wide(x: Tensor, asked: Any) -> Any:
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """As ``sum``, with NaN counted as 0; it gets no gradient.
 
-    Raises:
-        TypeError: input is not a Tensor, or ``dtype`` is not an element type.
-        IndexError: input has no such axis.
-        ValueError: an axis is named twice.
+    Raises: as ``sum``.
     """
     input, over, keepdim = operands("nansum", input, dim, keepdim, dtype)
     if input.array.dtype.kind == "f":
@@ -147,10 +141,7 @@ def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any 
 def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of the elements over ``dim`` that are not NaN; NaN where there is none.
 
-    Raises:
-        TypeError: input holds integers or truth values.
-        IndexError: input has no such axis.
-        ValueError: an axis is named twice.
+    Raises: as ``mean``.
     """
     input, over, keepdim = operands("nanmean", input, dim, keepdim, dtype, floating=True)
     count = np.asarray((input.array == input.array).sum(axis=over, keepdims=keepdim), input.array.dtype)
@@ -172,10 +163,7 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether no element of input over ``dim`` (all axes if None) is 0 or False.
 
-    Raises:
-        TypeError: input is not a Tensor.
-        IndexError: input has no such axis.
-        ValueError: an axis is named twice.
+    Raises: as ``count_nonzero``.
     """
     input, over, keepdim = operands("all", input, dim, keepdim)
     return wrap(np.asarray(np.all(input.array, axis=over, keepdims=keepdim)))
@@ -184,10 +172,7 @@ def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether some element of input over ``dim`` (all axes if None) is neither 0 nor False.
 
-    Raises:
-        TypeError: input is not a Tensor.
-        IndexError: input has no such axis.
-        ValueError: an axis is named twice.
+    Raises: as ``count_nonzero``.
     """
     input, over, keepdim = operands("any", input, dim, keepdim)
     return wrap(np.asarray(np.any(input.array, axis=over, keepdims=keepdim)))

@@ -172,9 +172,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
     dtype: convert input first.
 
-    Raises:
-        TypeError: input is not a Tensor, or ``dtype`` is not an element type.
-        IndexError: input has no axis ``dim``.
+    Raises: as ``cumsum``.
     """
     input, along = _checked("cumprod", input, dim, dtype)
     if not input.array.ndim:
@@ -212,9 +210,7 @@ def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
 def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
     """(values, indices): the smallest of input[0] ... input[i] along axis ``dim``; as ``cummax``.
 
-    Raises:
-        TypeError: input is not a Tensor.
-        IndexError: input has no axis ``dim``.
+    Raises: as ``cummax``.
     """
     return _extreme("cummin", input, dim, True)
 

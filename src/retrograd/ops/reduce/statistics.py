@@ -154,10 +154,7 @@ def std(
 ) -> Tensor:
     """Standard deviation of input over ``dim``: the root of ``var``. Where it is 0, its gradient is 0.
 
-    Raises:
-        TypeError: input is not a floating-point Tensor, or correction is not a number.
-        ValueError: both unbiased and correction are given, or an axis is named twice.
-        IndexError: input has no such axis.
+    Raises: as ``var``.
     """
     return VarMean.apply(*_arguments("std", input, dim, unbiased, keepdim, correction, True))[0]
 
@@ -172,10 +169,7 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     """(variance, mean) of input over ``dim``, in one pass; see ``var``.
 
-    Raises:
-        TypeError: input is not a floating-point Tensor, or correction is not a number.
-        ValueError: both unbiased and correction are given, or an axis is named twice.
-        IndexError: input has no such axis.
+    Raises: as ``var``.
     """
     return VarMean.apply(*_arguments("var_mean", input, dim, unbiased, keepdim, correction, False))
 
@@ -190,10 +184,7 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) of input over ``dim``, in one pass; see ``std``.
 
-    Raises:
-        TypeError: input is not a floating-point Tensor, or correction is not a number.
-        ValueError: both unbiased and correction are given, or an axis is named twice.
-        IndexError: input has no such axis.
+    Raises: as ``var``.
     """
     return VarMean.apply(*_arguments("std_mean", input, dim, unbiased, keepdim, correction, True))
 

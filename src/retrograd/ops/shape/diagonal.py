@@ -74,9 +74,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangles of input (..., M, N), 0 below the ``diagonal`` (0 the main one, 1 that above it).
 
-    Raises:
-        TypeError: ``diagonal`` is not an int.
-        ValueError: input has less than two axes.
+    Raises: as ``tril``.
     """
     require_tensor("triu", input)
     return Triangle.apply(input, _diagonal("triu", input, diagonal), False)

@@ -283,19 +283,9 @@ def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tup
     return Permute.apply(input, tuple(places[i] if i in places else next(rest) for i in range(ndim)))
 
 
-def moveaxis(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-    """Alias of ``movedim``."""
-    return movedim(input, source, destination)
-
-
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Alias of ``transpose``."""
     return transpose(input, axis0, axis1)
-
-
-def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Alias of ``transpose``."""
-    return transpose(input, dim0, dim1)
 
 
 def t(input: Tensor) -> Tensor:
@@ -401,3 +391,6 @@ def axes(name: str, argument: str, dim: Any, ndim: int) -> tuple[int, ...]:
     if len(set(found)) != len(found):
         raise ValueError(f"{name}: {argument}={dim} names an axis twice")
     return found
+
+
+moveaxis, swapdims = movedim, transpose

@@ -13,8 +13,8 @@ dilation and asymmetric padding, even if its source lacks them. "auto" is the pl
 
 ``Window.workspace`` limits the temporary memory of each, without changing a bit of the result.
 
-Axes are those of textbook/convolution.py; U is the positions of a unit (unfold.py), n the samples of a chunk. The
-derivations are in docs/convolution_gradients.md.
+Arguments, results and axes are those of textbook/convolution.py; U is the positions of a unit (unfold.py), n the
+samples of a chunk. The derivations are in docs/convolution_gradients.md.
 """
 
 from __future__ import annotations

@@ -35,10 +35,7 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 @ieee
 @frugal
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """temp_dst = W temp_col, nstep samples at a time
-
-    x (N, Ci, *I), w (Co, Ci//groups, *R), bias (Co,) or None  ->  (N, Co, *O)
-    """
+    """temp_dst = W temp_col, nstep samples at a time"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
     work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
@@ -56,10 +53,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 @ieee
 @frugal
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """temp_col = W^T temp_dst, then col2im, nstep samples at a time
-
-    g (N, Co, *O), w (Co, Ci//groups, *R), bias (Ci,) or None  ->  (N, Ci, *I)
-    """
+    """temp_col = W^T temp_dst, then col2im, nstep samples at a time"""
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
     work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
@@ -78,10 +72,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 @ieee
 @frugal
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
-    """gwmat += temp_dst temp_col^T, nstep samples at a time
-
-    x (N, Ci, *I), g (N, Co, *O)  ->  (Co, Ci//groups, *R)
-    """
+    """gwmat += temp_dst temp_col^T, nstep samples at a time"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
     work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
     gwmat = np.zeros((G, Co // G, Ci // G * window.taps), x.dtype)

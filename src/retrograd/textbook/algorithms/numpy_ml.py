@@ -41,10 +41,7 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 @ieee
 @frugal
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """y = w_col X_col + bias, with X_col the columns of the padded x
-
-    x (N, Ci, *I), w (Co, Ci//groups, *R), bias (Co,) or None  ->  (N, Co, *O)
-    """
+    """y = w_col X_col + bias, with X_col the columns of the padded x"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
     work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype, copied(w))
     w_col = as_matrix(w, G, work)  # (G, K, C*R)
@@ -60,10 +57,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 @ieee
 @frugal
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """gx = w_flipped X_col + bias, with X_col the columns of the dilated and padded g
-
-    g (N, Co, *O), w (Co, Ci//groups, *R), bias (Ci,) or None  ->  (N, Ci, *I)
-    """
+    """gx = w_flipped X_col + bias, with X_col the columns of the dilated and padded g"""
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
     work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype)
     w_flipped = work.take(G, Ci // G, Co // G * window.taps)
@@ -82,10 +76,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 @ieee
 @frugal
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
-    """gw_flipped = x X_col^T, with X_col the columns of the dilated and padded g
-
-    x (N, Ci, *I), g (N, Co, *O)  ->  (Co, Ci//groups, *R)
-    """
+    """gw_flipped = x X_col^T, with X_col the columns of the dilated and padded g"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
     work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
     gw = np.zeros((G, Co // G, Ci // G, *window.kernel), x.dtype)

@@ -35,10 +35,7 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 @ieee
 @frugal
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """y += w_r x_r, for one tap r after another
-
-    x (N, Ci, *I), w (Co, Ci//groups, *R), bias (Co,) or None  ->  (N, Co, *O)
-    """
+    """y += w_r x_r, for one tap r after another"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
     work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype)
     y = np.zeros((N, G, Co // G, prod(window.output)), x.dtype)
@@ -57,10 +54,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 @ieee
 @frugal
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """x_r += w_r^T g, for one tap r after another
-
-    g (N, Co, *O), w (Co, Ci//groups, *R), bias (Ci,) or None  ->  (N, Ci, *I)
-    """
+    """x_r += w_r^T g, for one tap r after another"""
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
     work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype)
     gx = np.zeros((N, Ci, *window.input), g.dtype)
@@ -78,10 +72,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 @ieee
 @frugal
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
-    """The convolution of every x_n with the kernel g_n, then the sum over n
-
-    x (N, Ci, *I), g (N, Co, *O)  ->  (Co, Ci//groups, *R)
-    """
+    """The convolution of every x_n with the kernel g_n, then the sum over n"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
     work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
     gw = np.zeros((G, Co // G, Ci // G, window.taps), x.dtype)

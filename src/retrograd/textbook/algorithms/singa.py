@@ -31,10 +31,7 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 @ieee
 @frugal
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """Y_b = W im2col(x_b) + bias
-
-    x (N, Ci, *I), w (Co, Ci//groups, *R), bias (Co,) or None  ->  (N, Co, *O)
-    """
+    """Y_b = W im2col(x_b) + bias"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
     work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
@@ -50,10 +47,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 @ieee
 @frugal
 def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """dx_b = col2im(W^T G_b) + bias
-
-    g (N, Co, *O), w (Co, Ci//groups, *R), bias (Ci,) or None  ->  (N, Ci, *I)
-    """
+    """dx_b = col2im(W^T G_b) + bias"""
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
     work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
@@ -72,10 +66,7 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 @ieee
 @frugal
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
-    """dW += G_b im2col(x_b)^T, for one sample b after another
-
-    x (N, Ci, *I), g (N, Co, *O)  ->  (Co, Ci//groups, *R)
-    """
+    """dW += G_b im2col(x_b)^T, for one sample b after another"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
     work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
     dW = np.zeros((G, Co // G, Ci // G * window.taps), x.dtype)

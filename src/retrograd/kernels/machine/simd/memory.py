@@ -141,21 +141,8 @@ def load_first_mask(typing: Any, pointer: Any, index: Any, like: Any, count: Any
 
 
 @intrinsic
-def store_mask(typing: Any, pointer: Any, index: Any, mask: Any) -> Any:
-    """Write a mask as bytes, 1 or 0, to ``pointer[index]`` and the bytes after it."""
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        wide = ir.VectorType(ir.IntType(8), mask.lanes)
-        bytes_ = builder.zext(args[2], wide)
-        builder.store(bytes_, vector_pointer(builder, args[0], args[1], wide)).align = 1
-        return context.get_dummy_value()
-
-    return types.void(pointer, types.int64, mask), generate
-
-
-@intrinsic
 def store_first_mask(typing: Any, pointer: Any, index: Any, mask: Any, count: Any) -> Any:
-    """As ``store_mask``, but only the first ``count`` lanes."""
+    """Write the first ``count`` lanes of a mask as bytes, 1 or 0, to ``pointer[index]`` and the bytes after it."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         wide = ir.VectorType(ir.IntType(8), mask.lanes)
