@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 Formula = Callable[..., Any]
@@ -68,6 +69,7 @@ def same_grad(g: Any) -> Any:
     return g
 
 
+@lru_cache(maxsize=4096)
 def form(function: Formula) -> Form:
     """What a formula takes and gives."""
     function = getattr(function, "__wrapped__", function)

@@ -55,7 +55,10 @@ def run(formula: Formula, operands: Sequence[Tensor], numbers: Sequence[float] =
     """A formula of Tensors, on the one carrier or the other."""
     if formula is same_grad:
         return operands[0]
-    return carried(formula, lambda *values: kernel(formula)(*values), operands, numbers)
+    if recording():
+        result: Tensor = formula(*operands, *numbers)
+        return result
+    return wrap(kernel(formula)(*[operand.array for operand in operands], *numbers))
 
 
 class _Job(NamedTuple):
