@@ -161,7 +161,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     """
     (batch, inputs), outputs, limit = x.shape[:2], g.shape[1], options.workspace
     shape = *window.kernel, inputs // window.groups, outputs
-    if x.size == 0 or g.size == 0 or 0 in shape:
+    if x.size == 0 or g.size == 0:
         return np.zeros(shape, x.dtype).transpose(WEIGHT[x.ndim])
     g = _readable(g)
     form = choose("conv_weight_grad", window, options, batch, inputs, outputs, x.dtype.char)
