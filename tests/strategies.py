@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from retrograd.geometry import Window, conv_window
+from retrograd.options import AUTO, Options
 
 # On both sides of every vector width and tile height there is.
 CHANNELS = (1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 48, 70)
@@ -192,6 +193,7 @@ class Case:
     inputs: int
     outputs: int
     bias: bool
+    options: Options = AUTO
 
     @property
     def x(self) -> tuple[int, ...]:

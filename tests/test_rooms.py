@@ -1,7 +1,8 @@
 """Which room may import which: the imports of every file are parsed and held against the table below.
 
 Imports run one way: train, explain, interop and the command line stand on nn, optim and data, these on ops, ops on the
-engine and the kernel sets, all on geometry and recurrence. kernels, textbook and engine never import each other.
+engine and the kernel sets, all on geometry, options and recurrence. kernels, textbook and engine never import each
+other.
 
 Inside the engine the files import each other one way too, imports inside functions included: what has to go the other
 way is a method of Tensor that engine/methods.py attaches.
@@ -23,7 +24,7 @@ TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "src" / "retrograd"
 
 _LAYERS = {"nn", "optim", "data"}
-_SHAPES = {"geometry", "recurrence"}
+_SHAPES = {"geometry", "options", "recurrence"}
 _OPERATORS = {"ops", "engine"} | _SHAPES
 _FROM_OUTSIDE = {"outside", "printable", "entries"}
 _TOOLS = {"train", "explain", "interop"}
@@ -31,6 +32,7 @@ _TOOLS = {"train", "explain", "interop"}
 # room -> the other rooms that its files may import, and the packages from outside
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "geometry": (set(), set()),
+    "options": ({"geometry"}, set()),
     "recurrence": (set(), set()),
     "atomic": (set(), set()),  # writing files, for whoever writes any
     "outside": (set(), set()),  # reading files, for whoever reads any

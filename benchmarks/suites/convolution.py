@@ -17,6 +17,7 @@ import torch
 import retrograd
 from retrograd.geometry import Window, conv_transpose_window, conv_window
 from retrograd.ops.convolution.convolution import conv, conv_input_grad, conv_weight_grad
+from retrograd.options import AUTO
 
 from .. import libraries as lib
 from ..harness import Call, Row, Rows
@@ -143,9 +144,9 @@ def ours(shape: Shape, kind: str, arrays: list[np.ndarray]) -> Call:
     window = shape.window
     forward, gradient = (conv_input_grad, conv) if shape.transposed else (conv, conv_input_grad)
     calls: dict[str, Call] = {
-        "forward": lambda: forward(x, w, None, window),
-        "input gradient": lambda: gradient(g, w, None, window),
-        "weight gradient": lambda: conv_weight_grad(*((g, x) if shape.transposed else (x, g)), window),
+        "forward": lambda: forward(x, w, None, window, AUTO),
+        "input gradient": lambda: gradient(g, w, None, window, AUTO),
+        "weight gradient": lambda: conv_weight_grad(*((g, x) if shape.transposed else (x, g)), window, AUTO),
     }
     return calls[kind]
 

@@ -26,22 +26,9 @@ from typing import SupportsIndex
 
 __all__ = [
     "AdaptiveWindow", "Window", "as_pairs", "as_tuple", "conv_padding", "conv_transpose_window", "conv_window",
-    "meets", "pool_window", "shared_padding", "suits",
+    "meets", "pool_window", "shared_padding",
 ]  # fmt: skip
 
-# The values of Window.algorithm, of the compiled and the textbook kernels. "exact" is "auto" without transforms;
-# NEEDS holds the requirements of those that cannot compute every convolution.
-ALGORITHMS = (
-    "auto", "exact", "direct", "depthwise", "pointwise", "winograd", "singa", "mxnet", "pytorch", "numpy_ml",
-)  # fmt: skip
-NEEDS = {
-    "winograd": (
-        "3x3 taps (3-D: along the last two axes), stride 1, dilation 1, one group, and at least 2 inputs and 2 outputs "
-        "on each of those two axes; or a transposed convolution of 4x4 taps with stride 2, dilation 1, one group"
-    ),
-    "depthwise": "as many groups as input channels and as output channels",
-    "pointwise": "one tap, and a group of more than one channel (for others there is 'depthwise')",
-}
 _LARGEST = 2**40  # limit of all sizes: a product of two, times the bytes of an element, mostly fits into 64 bits
 PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
 
@@ -54,9 +41,6 @@ Padding = int | tuple[int | tuple[int, int], ...]
 class Window:
     """All sizes of a convolution or pooling; every tuple has one entry per axis.
 
-    ``algorithm`` and ``workspace`` (limit in bytes of temporary memory, None for no limit) choose how a convolution and
-    its gradients are computed, but not the result.
-
     Created by conv_window, conv_transpose_window and pool_window, which check the sizes.
     """
 
@@ -67,14 +51,12 @@ class Window:
     dilation: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     groups: int = 1
-    algorithm: str = "auto"
-    workspace: int | None = None
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # precomputed: every operator call looks its plan up by window
         sizes = (self.input, self.kernel, self.output, self.stride, self.dilation, self.padding, self.groups)
-        object.__setattr__(self, "_hash", hash((sizes, self.algorithm, self.workspace)))
+        object.__setattr__(self, "_hash", hash(sizes))
 
     def __hash__(self) -> int:
         return self._hash
@@ -88,26 +70,6 @@ class Window:
     def taps(self) -> int:
         """Number of kernel positions."""
         return math.prod(self.kernel)
-
-
-def suits(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> bool:
-    """Whether a convolution of ``inputs`` to ``outputs`` channels meets the requirements of ``algorithm``, see NEEDS.
-
-    ``transposed``: for the window's input gradient.
-    """
-    depthwise = window.groups == inputs == outputs
-    if algorithm == "winograd":
-        phases = window.kernel == (4, 4) and window.stride == (2, 2) and min(window.input) > 1
-        if transposed and phases and window.dilation == (1, 1) and window.groups == 1:
-            return True
-        return (
-            window.ndim in (2, 3) and window.kernel[-2:] == (3, 3) and window.groups == 1
-            and max(window.stride) == max(window.dilation) == 1
-            and min(*window.output[-2:], *window.input[-2:]) > 1
-        )  # fmt: skip
-    if algorithm == "depthwise":
-        return depthwise
-    return algorithm != "pointwise" or (window.taps == 1 and not depthwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +113,6 @@ def conv_window(
     padding: Padding = 0,
     dilation: Extent = 1,
     groups: int = 1,
-    algorithm: str = "auto",
-    workspace: int | None = None,
 ) -> Window:
     """The window of a convolution: O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1.
 
@@ -179,7 +139,7 @@ def conv_window(
                 f"take a larger input or padding, or a smaller kernel or dilation"
             )
         output.append(room // s + 1)
-    return Window(input, kernel, tuple(output), stride, dilation, pairs, groups, algorithm, workspace)
+    return Window(input, kernel, tuple(output), stride, dilation, pairs, groups)
 
 
 @lru_cache(maxsize=4096)
@@ -191,8 +151,6 @@ def conv_transpose_window(
     output_padding: Extent = 0,
     dilation: Extent = 1,
     groups: int = 1,
-    algorithm: str = "auto",
-    workspace: int | None = None,
 ) -> Window:
     """The window of the convolution whose input gradient is this transposed convolution.
 
@@ -234,7 +192,7 @@ def conv_transpose_window(
                 f"take a smaller padding or a larger kernel"
             )
         extents.append(i)
-    return Window(tuple(extents), kernel, size, stride, dilation, pairs, groups, algorithm, workspace)
+    return Window(tuple(extents), kernel, size, stride, dilation, pairs, groups)
 
 
 def conv_padding(

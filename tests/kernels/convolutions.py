@@ -9,6 +9,7 @@ import numpy as np
 import naive
 from comparison import assert_sums, run
 from retrograd.geometry import Window
+from retrograd.options import AUTO, Options
 from strategies import Case, Source
 
 Trio = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -34,13 +35,13 @@ def by_loops(arrays: Trio, window: Window) -> Trio:
     return forward(x, w, None, window), input_grad(g, w, None, window), weight_grad(x, g, window)
 
 
-def trio(kernel_set: Any, arrays: Trio, window: Window) -> Trio:
+def trio(kernel_set: Any, arrays: Trio, window: Window, options: Options = AUTO) -> Trio:
     """The same by the kernels of one set."""
     x, w, g = arrays
     return (
-        run(kernel_set.conv, x, w, None, window),
-        run(kernel_set.conv_input_grad, g, w, None, window),
-        run(kernel_set.conv_weight_grad, x, g, window),
+        run(kernel_set.conv, x, w, None, window, options),
+        run(kernel_set.conv_input_grad, g, w, None, window, options),
+        run(kernel_set.conv_weight_grad, x, g, window, options),
     )
 
 
@@ -48,7 +49,7 @@ def check(kernel_set: Any, case: Case, source: Source) -> None:
     """The three on random arrays, the upstream gradient included."""
     arrays = x, w, g = operands(case, source)
     expected = by_loops(arrays, case.window)
-    found = trio(kernel_set, arrays, case.window)
+    found = trio(kernel_set, arrays, case.window, case.options)
     check_trio(case, arrays, found, expected)
     if case.bias:
         check_bias(kernel_set, case, source, arrays, expected)
@@ -79,12 +80,12 @@ def check_adjoints(arrays: Trio, found: Trio) -> None:
 
 def check_bias(kernel_set: Any, case: Case, source: Source, arrays: Trio, expected: Trio) -> None:
     """conv and conv_input_grad, each with a bias for every channel that it makes."""
-    (x, w, g), window = arrays, case.window
+    (x, w, g), window, options = arrays, case.window, case.options
     b_out, b_in = source.arrays((case.outputs,), (case.inputs,))
     transformed = can_be_transformed(window)
     for y, bias, without, terms in (
-        (run(kernel_set.conv, x, w, b_out, window), b_out, expected[0], terms_of(case)[0]),
-        (run(kernel_set.conv_input_grad, g, w, b_in, window), b_in, expected[1], terms_of(case)[1]),
+        (run(kernel_set.conv, x, w, b_out, window, options), b_out, expected[0], terms_of(case)[0]),
+        (run(kernel_set.conv_input_grad, g, w, b_in, window, options), b_in, expected[1], terms_of(case)[1]),
     ):
         column = np.asarray(bias, np.float64).reshape(-1, *(1,) * window.ndim)
         assert_sums(y, without + column, terms, transformed=transformed)

@@ -12,6 +12,7 @@ from kernels.convolutions import check, forward, input_grad, weight_grad
 from kernels.sets import textbook_at_night
 from retrograd import kernels
 from retrograd.geometry import Window, conv_transpose_window, conv_window
+from retrograd.options import Options
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
 
 # Geometries that a kernel once got wrong.
@@ -251,13 +252,13 @@ def test_a_weight_that_is_no_number(
 ) -> None:
     """It reaches the positions of an input gradient that read it, and no other."""
     rng = np.random.default_rng(0)
-    window = conv_window(size, 3, stride, 1, 1, groups, "exact")
+    window = conv_window(size, 3, stride, 1, 1, groups)
     w = rng.standard_normal((channels[0], channels[1] // groups, *window.kernel)).astype(np.float32)
     g = rng.standard_normal((2, channels[0], *window.output)).astype(np.float32)
     bias = rng.standard_normal(channels[1]).astype(np.float32)
     tap = tuple(rng.integers(0, 3, len(size)))
     w[(0, 0, *tap)] = value
-    gx = kernels.conv_input_grad(g, w, bias, window)
+    gx = kernels.conv_input_grad(g, w, bias, window, Options("exact"))
     reads = np.zeros(window.input, bool)
     for o in np.ndindex(window.output):
         i = [at * stride + r - 1 for at, r in zip(o, tap, strict=True)]
@@ -265,6 +266,6 @@ def test_a_weight_that_is_no_number(
             reads[tuple(i)] = True
     np.testing.assert_array_equal(np.isfinite(gx[:, 0]), np.broadcast_to(~reads, gx[:, 0].shape))
     clean = np.where(np.isfinite(w), w, 0)
-    expected = kernels.conv_input_grad(g, clean, bias, window)
+    expected = kernels.conv_input_grad(g, clean, bias, window, Options("exact"))
     np.testing.assert_allclose(gx[:, 0][:, ~reads], expected[:, 0][:, ~reads], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(gx[:, 1:], expected[:, 1:], rtol=1e-4, atol=1e-5)

@@ -39,6 +39,7 @@ from retrograd.autograd import grad
 from retrograd.geometry import Window
 from retrograd.kernels.convolution.algorithm import costs
 from retrograd.ops.convolution.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
+from retrograd.options import Options
 from retrograd.textbook.algorithms import ALGORITHMS
 from strategies import Case, Source, conv_case, conv_cases, evenly, examples, many_examples, numbers, sources
 
@@ -56,7 +57,7 @@ def check(case: Case, source: Source) -> Again:
         "compiled": by_one_of(costs(window, case.batch, case.inputs, case.outputs, arrays[0].dtype.char), case, source),
         "textbook": by_one_of(ALGORITHMS, case, source),
     }
-    found = {name: trio(SETS[name], arrays, one.window) for name, one in cases.items()}
+    found = {name: trio(SETS[name], arrays, one.window, one.options) for name, one in cases.items()}
     for name, one in cases.items():
         check_trio(one, arrays, found[name], expected)
         if one.bias:
@@ -66,7 +67,7 @@ def check(case: Case, source: Source) -> Again:
         check_operators(cases[name], arrays, source, found[name], expected)
 
     def again() -> None:
-        same = trio(SETS["compiled"], arrays, cases["compiled"].window)
+        same = trio(SETS["compiled"], arrays, window, cases["compiled"].options)
         assert bits(same) == bits(found["compiled"]), f"other bits: {cases['compiled']}"
 
     return again
@@ -74,8 +75,7 @@ def check(case: Case, source: Source) -> Again:
 
 def by_one_of(algorithms: Iterable[str], case: Case, source: Source) -> Case:
     """The case with one of the algorithms that can compute it, or with what is chosen for it."""
-    algorithm = str(source.rng.choice(["auto", *algorithms]))
-    return replace(case, window=replace(case.window, algorithm=algorithm))
+    return replace(case, options=Options(str(source.rng.choice(["auto", *algorithms]))))
 
 
 def check_operators(case: Case, arrays: Trio, source: Source, found: Trio, expected: Trio) -> None:
@@ -84,13 +84,13 @@ def check_operators(case: Case, arrays: Trio, source: Source, found: Trio, expec
     The gradients of <gx, 2x> + <gw, -4w> are multiples of what the three are, by powers of 2, which do not round:
     -4 gx to x, 2 gw to w and -2 y to g. So one run of the oracle is enough, and a mistaken array shows in the factor.
     """
-    window, (y, gx, gw) = case.window, found
+    window, options, (y, gx, gw) = case.window, case.options, found
     biases = source.arrays((case.outputs,)) if case.bias else []
     leaves = [Tensor(a, requires_grad=True) for a in (*arrays, *biases)]
     tx, tw, tg, *rest = leaves
     tb = rest[0] if rest else None
-    gx1, gw1, *gb1 = grad(conv(tx, tw, tb, window), (tx, tw, *rest), tg, create_graph=True)
-    back, weight = conv_input_grad(tg, tw, None, window), conv_weight_grad(tx, tg, window)
+    gx1, gw1, *gb1 = grad(conv(tx, tw, tb, window, options), (tx, tw, *rest), tg, create_graph=True)
+    back, weight = conv_input_grad(tg, tw, None, window, options), conv_weight_grad(tx, tg, window, options)
     gg2, gw2 = grad(back, (tg, tw), tx)  # <conv_input_grad(g, w), x>
     gx3, gg3 = grad(weight, (tx, tg), tw)  # <conv_weight_grad(x, g), w>
     for wanted, same in ((y, (gg2, gg3)), (gx, (gx1, back, gx3)), (gw, (gw1, gw2, weight))):
@@ -105,18 +105,18 @@ def check_operators(case: Case, arrays: Trio, source: Source, found: Trio, expec
     assert_sums(second[0].array / -4, expected[1], of_gx, transformed)
     assert_sums(second[1].array / 2, expected[2], of_gw, transformed)
     assert_sums(second[2].array / -2, expected[0], 4 * of_y, transformed)  # of two that are added
-    check_requests(window, [tx, tw, *rest], tg, [gx, gw, *[t.array for t in gb1]], source.rng)
+    check_requests(case, [tx, tw, *rest], tg, [gx, gw, *[t.array for t in gb1]], source.rng)
 
 
 def check_requests(
-    window: Window, leaves: list[Tensor], g: Tensor, written: list[np.ndarray], rng: np.random.Generator
+    case: Case, leaves: list[Tensor], g: Tensor, written: list[np.ndarray], rng: np.random.Generator
 ) -> None:
     """add(previous) = previous + write; null neither computes nor touches, and changes no other gradient."""
     wishes = [str(wish) for wish in rng.choice(("add", "write", "null"), len(leaves))]
     previous = [numbers(rng, leaf.shape, leaf.dtype.type) for leaf in leaves]
     for leaf, wish, before in zip(leaves, wishes, previous, strict=True):
         leaf.grad_req, leaf.grad = wish, Tensor(before.copy())
-    y = conv(leaves[0], leaves[1], leaves[2] if len(leaves) == 3 else None, window)
+    y = conv(leaves[0], leaves[1], leaves[2] if len(leaves) == 3 else None, case.window, case.options)
     if y.requires_grad:  # else all of them are "null"
         y.backward(g.detach())
     for leaf, wish, before, one in zip(leaves, wishes, previous, written, strict=True):
@@ -193,13 +193,15 @@ def _other_side(window: Window) -> Window:
 
 # a name -> the three kernels with one fault
 FAULTS: dict[str, dict[str, Callable[..., np.ndarray]]] = {
-    "conv scaled": {"conv": lambda x, w, b, v: kernels.conv(x, w, b, v) * x.dtype.type(1.001)},
-    "conv not turned": {"conv": lambda x, w, b, v: kernels.conv(x, _turned(w), b, v)},
-    "padding at the other side": {"conv": lambda x, w, b, v: kernels.conv(x, w, b, _other_side(v))},
-    "bias forgotten": {"conv_input_grad": lambda g, w, b, v: kernels.conv_input_grad(g, w, None, v)},
-    "a sample forgotten": {"conv_weight_grad": lambda x, g, v: kernels.conv_weight_grad(x[:-1], g[:-1], v)},
+    "conv scaled": {"conv": lambda x, w, b, v, o: kernels.conv(x, w, b, v, o) * x.dtype.type(1.001)},
+    "conv not turned": {"conv": lambda x, w, b, v, o: kernels.conv(x, _turned(w), b, v, o)},
+    "padding at the other side": {"conv": lambda x, w, b, v, o: kernels.conv(x, w, b, _other_side(v), o)},
+    "bias forgotten": {"conv_input_grad": lambda g, w, b, v, o: kernels.conv_input_grad(g, w, None, v, o)},
+    "a sample forgotten": {"conv_weight_grad": lambda x, g, v, o: kernels.conv_weight_grad(x[:-1], g[:-1], v, o)},
     "other bits with more threads": {
-        "conv_weight_grad": lambda x, g, v: kernels.conv_weight_grad(x, g, v) * (1 + 2e-16 * (get_num_threads() - 1))
+        "conv_weight_grad": lambda x, g, *how: (
+            kernels.conv_weight_grad(x, g, *how) * (1 + 2e-16 * (get_num_threads() - 1))
+        )
     },
 }
 

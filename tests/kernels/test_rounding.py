@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 import naive
 from retrograd import kernels
 from retrograd.geometry import conv_window
+from retrograd.options import Options
 from strategies import examples
 
+EXACT = Options("exact")
 ONE = 2.6e-8  # root of the mean square of the relative error of one operation in float32
 lengths = st.integers(1, 40_000) | st.sampled_from([127, 128, 129, 256, 768, 769, 4096, 20_000])
 seeds = st.integers(0, 1000)
@@ -64,7 +66,7 @@ def test_matmul_of_a_million_terms(k: int) -> None:
     positions=st.integers(30, 400), stride=st.integers(1, 2), seed=seeds,
 )  # fmt: skip
 def test_convolution(channels: int, outputs: int, kernel: int, positions: int, stride: int, seed: int) -> None:
-    window = conv_window((positions,), (kernel,), stride, kernel // 2, algorithm="exact")
+    window = conv_window((positions,), (kernel,), stride, kernel // 2)
     x, w = normal(seed, 1, channels, positions), normal(seed + 1, outputs, channels, kernel)
     g = normal(seed + 2, 1, outputs, *window.output)
     wide = [array.astype(np.float64) for array in (x, w, g)]
@@ -72,9 +74,9 @@ def test_convolution(channels: int, outputs: int, kernel: int, positions: int, s
     y = naive.conv(wide[0], wide[1], None, *geometry, 1)
     gx = naive.conv_input_grad(wide[2], wide[1], None, window.input, *geometry, 1)
     gw = naive.conv_weight_grad(wide[0], wide[2], window.kernel, *geometry, 1)
-    assert error(kernels.conv(x, w, None, window), y) < 1.3 * bound(channels * kernel)
-    assert error(kernels.conv_input_grad(g, w, None, window), gx) < 1.3 * bound(outputs * kernel)
-    assert error(kernels.conv_weight_grad(x, g, window), gw) < 1.3 * bound(positions)
+    assert error(kernels.conv(x, w, None, window, EXACT), y) < 1.3 * bound(channels * kernel)
+    assert error(kernels.conv_input_grad(g, w, None, window, EXACT), gx) < 1.3 * bound(outputs * kernel)
+    assert error(kernels.conv_weight_grad(x, g, window, EXACT), gw) < 1.3 * bound(positions)
 
 
 @pytest.mark.parametrize(("channels", "outputs", "groups"), [(24, 24, 1), (2, 3, 1), (16, 16, 16), (3, 20, 1)])

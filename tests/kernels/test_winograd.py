@@ -16,6 +16,7 @@ from retrograd import kernels
 from retrograd.geometry import Window, conv_transpose_window, conv_window
 from retrograd.kernels.convolution.algorithm import choose
 from retrograd.kernels.convolution.winograd_plan import tiles_of
+from retrograd.options import Options
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
 
 # ---------------------------------------------------------------- tiles and transforms
@@ -64,8 +65,11 @@ def test_transforms_of_two_taps_are_exact() -> None:
 # ---------------------------------------------------------------- the passes
 
 
-def forced(input: tuple[int, ...], padding: Any, algorithm: str = "winograd", kernel: Any = 3) -> Window:
-    return conv_window(input, kernel, 1, padding, algorithm=algorithm)
+FORCED = Options("winograd")
+
+
+def window_of(input: tuple[int, ...], padding: Any, kernel: Any = 3) -> Window:
+    return conv_window(input, kernel, 1, padding)
 
 
 def check(window: Window, batch: int, inputs: int, outputs: int, source: Source) -> None:
@@ -74,7 +78,7 @@ def check(window: Window, batch: int, inputs: int, outputs: int, source: Source)
     case = Case(window, batch, inputs, outputs, False)
     arrays: Trio = tuple(source.arrays(case.x, case.w, case.y))  # type: ignore[assignment]
     eps = np.finfo(arrays[0].dtype).eps
-    for found, wanted in zip(trio(kernels, arrays, window), by_loops(arrays, window), strict=True):
+    for found, wanted in zip(trio(kernels, arrays, window, FORCED), by_loops(arrays, window), strict=True):
         assert_close(found, wanted, 120 * eps * max(np.sqrt(np.mean(wanted**2)), 1.0))
 
 
@@ -86,7 +90,7 @@ EXTENTS = [(extent, extent * 5 % 14 + 2) for extent in range(2, 16)]
 @pytest.mark.parametrize("extents", EXTENTS, ids=str)
 def test_extents(extents: tuple[int, int], dtype: type) -> None:
     rng = np.random.default_rng(extents[0])
-    check(forced(extents, 1), 2, 5, 17, Source(rng, dtype, ("channels_last", "contiguous", "channels_last")))
+    check(window_of(extents, 1), 2, 5, 17, Source(rng, dtype, ("channels_last", "contiguous", "channels_last")))
 
 
 # none, on one side, more than the kernel reaches, and so much that whole tiles lie in it
@@ -97,21 +101,21 @@ PADDINGS = [0, ((0, 1), (1, 0)), ((2, 0), (0, 2)), ((3, 4), (0, 0)), ((5, 1), (2
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_padding(padding: Any, dtype: type) -> None:
     for extents in ((5, 6), (4, 9), (6, 4)):
-        check(forced(extents, padding), 1, 3, 4, Source(np.random.default_rng(0), dtype, ("channels_last",)))
+        check(window_of(extents, padding), 1, 3, 4, Source(np.random.default_rng(0), dtype, ("channels_last",)))
 
 
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_channels(channels: int) -> None:
     """On both sides of vector widths, read and written."""
     for other, dtype in ((1, np.float32), (18, np.float64), (35, np.float32)):
-        check(forced((5, 6), 1), 1, channels, other, Source(np.random.default_rng(other), dtype, ("channels_last",)))
-        check(forced((3, 4), 1), 1, other, channels, Source(np.random.default_rng(other), dtype, ("channels_last",)))
+        check(window_of((5, 6), 1), 1, channels, other, Source(np.random.default_rng(other), dtype, ("channels_last",)))
+        check(window_of((3, 4), 1), 1, other, channels, Source(np.random.default_rng(other), dtype, ("channels_last",)))
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_layouts(layout: str) -> None:
     for dtype in DTYPES:
-        check(forced((6, 7), ((1, 1), (0, 1))), 2, 9, 6, Source(np.random.default_rng(1), dtype, (layout,)))
+        check(window_of((6, 7), ((1, 1), (0, 1))), 2, 9, 6, Source(np.random.default_rng(1), dtype, (layout,)))
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -119,7 +123,7 @@ def test_three_axes(depth: int) -> None:
     """Taps along D are added up in the products."""
     for extent, low, high in ((1, 1, 1), (3, 1, 0), (4, 0, 2)):
         if extent + low + high >= depth:
-            window = forced((extent, 5, 6), ((low, high), (1, 1), (0, 1)), kernel=(depth, 3, 3))
+            window = window_of((extent, 5, 6), ((low, high), (1, 1), (0, 1)), kernel=(depth, 3, 3))
             check(window, 2, 5, 17, Source(np.random.default_rng(depth), np.float32, ("channels_last",)))
 
 
@@ -130,28 +134,28 @@ def test_phases_of_a_transposed_convolution(padding: Any, dtype: type) -> None:
     source = Source(np.random.default_rng(4), dtype, ("channels_last", "contiguous"))
     for size, extra in (((1, 2), 1), ((3, 5), 0), ((4, 7), (1, 0)), ((9, 6), 1)):
         for inputs, outputs in ((17, 5), (3, 33)):
-            window = conv_transpose_window(size, 4, 2, padding, extra, algorithm="winograd")
+            window = conv_transpose_window(size, 4, 2, padding, extra)
             if min(window.input) > 1:
-                assert choose("conv_input_grad", window, 2, inputs, outputs, "f") == "winograd"
+                assert choose("conv_input_grad", window, FORCED, 2, inputs, outputs, "f") == "winograd"
                 check(window, 2, inputs, outputs, source)
 
 
 @pytest.mark.parametrize(("extents", "inputs", "outputs"), [((9, 10), 130, 70), ((5, 5), 70, 200)])
 def test_weights_that_threads_share(extents: tuple[int, int], inputs: int, outputs: int) -> None:
-    check(forced(extents, 1), 2, inputs, outputs, Source(np.random.default_rng(2), np.float32, ("channels_last",)))
+    check(window_of(extents, 1), 2, inputs, outputs, Source(np.random.default_rng(2), np.float32, ("channels_last",)))
 
 
 def test_bits_do_not_depend_on_threads() -> None:
     rng = np.random.default_rng(3)
     threads = kernels.get_num_threads()
-    for window, inputs, outputs in ((forced((23, 21), 1), 40, 33), (forced((12, 13), 1), 150, 130)):
+    for window, inputs, outputs in ((window_of((23, 21), 1), 40, 33), (window_of((12, 13), 1), 150, 130)):
         case = Case(window, 3, inputs, outputs, False)
         arrays: Trio = tuple(Source(rng, np.float32, ("channels_last",)).arrays(case.x, case.w, case.y))  # type: ignore[assignment]
         found = []
         try:
             for count in (1, 2):
                 kernels.set_num_threads(count)
-                found.append(bits(trio(kernels, arrays, window)))
+                found.append(bits(trio(kernels, arrays, window, FORCED)))
         finally:
             kernels.set_num_threads(threads)
         assert found[0] == found[1]
@@ -185,8 +189,8 @@ def check_errors(batch: int, channels: int, extent: int, relu: bool) -> None:
     if relu:
         x = np.maximum(x, 0)
     w = rng.standard_normal((channels, channels, 3, 3)).astype(np.float32) / np.float32(3 * channels**0.5)
-    arrays = x.transpose(0, 3, 1, 2), w, g.transpose(0, 3, 1, 2)
-    for found, wanted in zip(trio(kernels, arrays, forced((extent, extent), 1)), by_taps(*arrays), strict=True):
+    arrays, window = (x.transpose(0, 3, 1, 2), w, g.transpose(0, 3, 1, 2)), window_of((extent, extent), 1)
+    for found, wanted in zip(trio(kernels, arrays, window, FORCED), by_taps(*arrays), strict=True):
         error, size = found - wanted, np.sqrt(np.mean(wanted**2))
         assert np.sqrt(np.mean(error**2)) <= 2.5e-6 * size
         assert np.max(np.abs(error)) <= 1.5e-5 * size
@@ -210,15 +214,15 @@ def test_what_is_not_finite_reaches_the_tiles_that_read_it(value: float) -> None
     """And no others: the outputs of other tiles have the bits that they have without it."""
     x = np.random.default_rng(4).standard_normal((2, 16, 12, 12)).astype(np.float32)
     w = np.random.default_rng(5).standard_normal((16, 16, 3, 3)).astype(np.float32)
-    window = forced((12, 12), 1)
-    clean = kernels.conv(x, w, None, window)
+    window = window_of((12, 12), 1)
+    clean = kernels.conv(x, w, None, window, FORCED)
     x[0, 3, 6, 5] = value
-    found = kernels.conv(x, w, None, window)
+    found = kernels.conv(x, w, None, window, FORCED)
     assert not np.isfinite(found[0, :, 5:8, 4:7]).any()  # the windows that it is in
     tile = found[0, :, 4:8, 4:8]
     assert not np.isfinite(tile).any()
     changed = (found != clean) | np.isnan(found)
     changed[0, :, 4:8, 4:8] = False
     assert not changed.any()
-    exact = kernels.conv(x, w, None, forced((12, 12), 1, "direct"))
+    exact = kernels.conv(x, w, None, window, Options("direct"))
     assert np.isfinite(exact).sum() == exact.size - 16 * 9

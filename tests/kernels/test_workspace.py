@@ -15,6 +15,7 @@ from retrograd import kernels
 from retrograd.geometry import Window, conv_window
 from retrograd.kernels.convolution import algorithm, workspace
 from retrograd.kernels.machine import scratch
+from retrograd.options import Options
 from strategies import Case, Source
 
 TABLES = 64 << 10  # what is not counted: tables, and Python's objects
@@ -36,11 +37,11 @@ CASES = {
 
 
 def limited(case: Case, limit: int | None) -> Case:
-    return replace(case, window=replace(case.window, workspace=limit))
+    return replace(case, options=case.options._replace(workspace=limit))
 
 
-def shape_of(case: Case) -> tuple[Window, int, int, int, str]:
-    return case.window, case.batch, case.inputs, case.outputs, "f"
+def shape_of(case: Case) -> tuple[Window, Options, int, int, int, str]:
+    return case.window, case.options, case.batch, case.inputs, case.outputs, "f"
 
 
 def memory_of(case: Case) -> list[int]:
@@ -60,11 +61,11 @@ def peaks(case: Case, arrays: Any) -> list[int]:
     found = []
     jobs = (kernels.conv, (x, w, None)), (kernels.conv_input_grad, (g, w, None)), (kernels.conv_weight_grad, (x, g))
     for kernel, given in jobs:
-        kernel(*given, case.window)  # plans and machine code
+        kernel(*given, case.window, case.options)  # plans and machine code
         scratch._kept.arrays.clear()
         tracemalloc.start()
         try:
-            result = kernel(*given, case.window)
+            result = kernel(*given, case.window, case.options)
             found.append(tracemalloc.get_traced_memory()[1] - result.nbytes)
         finally:
             tracemalloc.stop()
@@ -93,17 +94,17 @@ def test_what_is_said_is_taken(name: str) -> None:
         one = limited(case, limit)
         assert max(memory_of(one)) <= limit
         assert max(peaks(one, arrays)) <= limit + TABLES
-        check_trio(one, arrays, trio(kernels, arrays, one.window), expected)
+        check_trio(one, arrays, trio(kernels, arrays, one.window, one.options), expected)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_form_makes_the_same_bits(name: str) -> None:
     case = CASES[name]
     arrays = arrays_of(case)
-    direct = replace(case, window=replace(case.window, algorithm="direct"))
+    direct = replace(case, options=Options("direct"))
     for free in (case, direct):
         most = max(memory_of(free))
-        wanted = bits(trio(kernels, arrays, free.window))
+        wanted = bits(trio(kernels, arrays, free.window, free.options))
         forms = [algorithm.choose(job, *shape_of(free)) for job in JOBS]
         for limit in range(0, most + 1, max(1, most // 6)):
             one = limited(free, limit)
@@ -111,7 +112,7 @@ def test_the_same_form_makes_the_same_bits(name: str) -> None:
                 same = [algorithm.choose(job, *shape_of(one)) == form for job, form in zip(JOBS, forms, strict=True)]
             except ValueError:
                 continue
-            found = bits(trio(kernels, arrays, one.window))
+            found = bits(trio(kernels, arrays, one.window, one.options))
             assert all(a == b for a, b, kept in zip(found, wanted, same, strict=True) if kept)
 
 
@@ -131,21 +132,19 @@ def test_partial_sums_one_after_another() -> None:
     """The least of a weight gradient is one of its partial sums, and adding them in their order makes the same bits."""
     many = Case(conv_window((60, 61), 3, 1, 1), 4, 40, 48, False)
     for case in (many, CASES["depthwise"], CASES["pointwise"]):
-        window = replace(case.window, algorithm="direct")
-        case = replace(case, window=window)
-        most, least = workspace.temporary("direct", JOBS[2], window, *shape_of(case)[1:])
+        case, window = replace(case, options=Options("direct")), case.window
+        most, least = workspace.temporary("direct", JOBS[2], window, *shape_of(case)[2:])
         assert most > 2 * least
         x, _, g = arrays_of(case)
-        wanted = bits(kernels.conv_weight_grad(x, g, window))
+        wanted = bits(kernels.conv_weight_grad(x, g, window, case.options))
         floor = least_of(case)
         for limit in {floor, max(floor, 2 * least), max(floor, 3 * least + 1)}:
-            assert bits(kernels.conv_weight_grad(x, g, replace(window, workspace=limit))) == wanted
+            assert bits(kernels.conv_weight_grad(x, g, window, Options("direct", limit))) == wanted
 
 
 def test_forced_and_too_little() -> None:
-    window = replace(CASES["winograd"].window, algorithm="winograd", workspace=1 << 16)
     with pytest.raises(ValueError, match=r"conv: workspace=65536 bytes is too little for algorithm='winograd': .*MB\)"):
-        algorithm.choose("conv", window, 4, 40, 48, "f")
+        algorithm.choose("conv", CASES["winograd"].window, Options("winograd", 1 << 16), 4, 40, 48, "f")
 
 
 @pytest.mark.parametrize("name", ["winograd", "planar", "narrow", "fold", "direct", "depthwise"])
@@ -158,7 +157,7 @@ def test_bits_do_not_depend_on_threads(name: str) -> None:
         try:
             for count in (1, 2):
                 kernels.set_num_threads(count)
-                found.append(bits(trio(kernels, arrays, limited(case, limit).window)))
+                found.append(bits(trio(kernels, arrays, case.window, limited(case, limit).options)))
         finally:
             kernels.set_num_threads(threads)
         assert found[0] == found[1]
@@ -172,5 +171,5 @@ def test_numbers_that_are_none_within_the_limit() -> None:
     wanted = bits(kernels.conv_weight_grad(x, g, case.window))
     limit = max(memory_of(case))
     one = limited(case, limit)
-    assert bits(kernels.conv_weight_grad(x, g, one.window)) == wanted
+    assert bits(kernels.conv_weight_grad(x, g, one.window, one.options)) == wanted
     assert max(peaks(one, (x, w, g))) <= limit + TABLES

@@ -13,6 +13,7 @@ from retrograd.engine.tensor import Tensor
 from retrograd.geometry import Window, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 from retrograd.ops.convolution.convolution import conv, conv_input_grad, conv_weight_grad
+from retrograd.options import AUTO, Options
 
 # input, kernel, stride, padding, dilation, groups
 GEOMETRIES = {
@@ -69,23 +70,25 @@ def test_the_three(name: str) -> None:
         conv_input_grad: ((g, w, bx), gx + bx[column]),
     }
     for operator, (arrays, value) in wanted.items():
-        check(lambda p, q, r, f=operator: f(p, q, r, window), arrays, lambda *_, v=value: v, linear=True, rtol=1e-11)
-    check(lambda p, q: conv_weight_grad(p, q, window), (x, g), lambda *_: gw, linear=True, rtol=1e-11)
+        run = lambda p, q, r, f=operator: f(p, q, r, window, AUTO)  # noqa: E731
+        check(run, arrays, lambda *_, v=value: v, linear=True, rtol=1e-11)
+    check(lambda p, q: conv_weight_grad(p, q, window, AUTO), (x, g), lambda *_: gw, linear=True, rtol=1e-11)
 
 
 @CASES
 def test_adjoint_identity(name: str) -> None:
     x, w, g, _, _, window = operands(name)
     tx, tw, tg = map(Tensor, (x, w, g))
-    value = (conv(tx, tw, None, window).array * g).sum()
-    np.testing.assert_allclose((x * conv_input_grad(tg, tw, None, window).array).sum(), value, rtol=1e-11)
-    np.testing.assert_allclose((w * conv_weight_grad(tx, tg, window).array).sum(), value, rtol=1e-11)
+    value = (conv(tx, tw, None, window, AUTO).array * g).sum()
+    np.testing.assert_allclose((x * conv_input_grad(tg, tw, None, window, AUTO).array).sum(), value, rtol=1e-11)
+    np.testing.assert_allclose((w * conv_weight_grad(tx, tg, window, AUTO).array).sum(), value, rtol=1e-11)
 
 
-def test_every_node_holds_the_same_window() -> None:
+def test_every_node_holds_the_same_window_and_options() -> None:
     x, w, _, _, _, window = operands("2-D")
     tx, tw = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
-    y = conv(tx, tw, None, window)
+    options = Options("exact", 1 << 30)
+    y = conv(tx, tw, None, window, options)
     gx, gw = grad(y, (tx, tw), Tensor(numbers(*y.shape), requires_grad=True), create_graph=True)
     (v,) = grad(gx, (tw,), Tensor(numbers(*gx.shape)), create_graph=True, retain_graph=True)
     waiting, found = [t.grad_fn for t in (y, gx, gw, v)], {}
@@ -94,16 +97,16 @@ def test_every_node_holds_the_same_window() -> None:
         if node is not None:
             waiting += [other for other, _ in node.next_functions]
             if hasattr(node, "window"):
-                found[id(node)] = (node.function.__name__, node.window)
-    assert {name for name, _ in found.values()} >= {"Conv", "ConvInputGrad", "ConvWeightGrad"}
-    assert all(other is window for _, other in found.values())
+                found[id(node)] = (node.function.__name__, node.window, node.options)
+    assert {name for name, *_ in found.values()} >= {"Conv", "ConvInputGrad", "ConvWeightGrad"}
+    assert all(other is window and how is options for _, other, how in found.values())
 
 
 def test_gradients_nobody_asked_for_are_not_computed() -> None:
     x, w, g, b, bx, window = operands("2-D")
-    first = lambda x, w, b: conv(x, w, b, window)  # noqa: E731
-    second = lambda g, w, b: conv_input_grad(g, w, b, window)  # noqa: E731
-    third = lambda x, g: conv_weight_grad(x, g, window)  # noqa: E731
+    first = lambda x, w, b: conv(x, w, b, window, AUTO)  # noqa: E731
+    second = lambda g, w, b: conv_input_grad(g, w, b, window, AUTO)  # noqa: E731
+    third = lambda x, g: conv_weight_grad(x, g, window, AUTO)  # noqa: E731
     assert kernels_of_backward(first, (x, w, b), {0}) == ["conv_input_grad"]
     assert kernels_of_backward(first, (x, w, b), {1}) == ["conv_weight_grad"]
     assert kernels_of_backward(first, (x, w, b), {2}) == ["sum"]
@@ -120,10 +123,10 @@ def test_channels_last_in_memory() -> None:
     last_w = w.transpose(2, 3, 1, 0).copy().transpose(3, 2, 0, 1)
     assert not last_x.flags.c_contiguous and not last_w.flags.c_contiguous
     tensors = [Tensor(a, requires_grad=True) for a in (last_x, last_w, b)]
-    y = conv(*tensors, window)
+    y = conv(*tensors, window, AUTO)
     y.backward(Tensor(g))
     plain = [Tensor(a, requires_grad=True) for a in (x, w, b)]
-    z = conv(*plain, window)
+    z = conv(*plain, window, AUTO)
     z.backward(Tensor(g))
     np.testing.assert_allclose(y.array, z.array, rtol=1e-12)
     for a, c in zip(tensors, plain, strict=True):
@@ -137,11 +140,11 @@ def test_functions_of_all_dimensions(ndim: int) -> None:
     x, w, b = Tensor(numbers(2, 4, *size)), Tensor(numbers(6, 2, *kernel)), Tensor(numbers(6))
     window = conv_window(size, kernel, 2, 1, 1, 2)
     y = forward(x, w, b, stride=2, padding=1, groups=2)
-    np.testing.assert_array_equal(y.array, conv(x, w, b, window).array)
+    np.testing.assert_array_equal(y.array, conv(x, w, b, window, AUTO).array)
     np.testing.assert_array_equal(forward(x[1], w, b, 2, 1, groups=2).array, y.array[1])
 
     back = transposed(y, w, None, 2, 1, tuple(n % 2 for n in size), 2)
-    np.testing.assert_array_equal(back.array, conv_input_grad(y, w, None, window).array)
+    np.testing.assert_array_equal(back.array, conv_input_grad(y, w, None, window, AUTO).array)
     assert back.shape == x.shape
     one = transposed(y[0], w, Tensor(np.ones(4)), 2, 1, [n % 2 for n in size], 2)
     np.testing.assert_allclose(one.array, back.array[0] + 1)
@@ -174,7 +177,7 @@ def test_same_and_valid(kernel: int, stride: int, dilation: int, size: int) -> N
 def test_empty_batch() -> None:
     x, w, g, b, _, window = operands("2-D", batch=0)
     tensors = [Tensor(a, requires_grad=True) for a in (x, w, b)]
-    y = conv(*tensors, window)
+    y = conv(*tensors, window, AUTO)
     assert y.shape == g.shape
     y.backward(Tensor(g))
     assert tensors[0].grad.shape == x.shape

@@ -30,7 +30,7 @@ def operands(groups: int = 1, deformable: int = 2, batch: int = 1) -> tuple[Arra
 
 def apply(arrays: Any, window: Window) -> Tensor:
     x, offset, mask, w, b = arrays
-    return DeformConv.apply(x, offset, mask, w, b, window)
+    return DeformConv.apply(x, offset, mask, w, b, window, None)
 
 
 @pytest.mark.parametrize(("groups", "deformable"), [(1, 1), (2, 2), (1, 4), (2, 1)])

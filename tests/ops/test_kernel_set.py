@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.geometry import Window, conv_window
 from retrograd.ops.convolution.convolution import conv, conv_input_grad
-from retrograd.ops.kernel_set import ALGORITHMS, active_kernels, kernel_setting, kernels, use_kernels
+from retrograd.ops.kernel_set import active_kernels, kernel_setting, kernels, use_kernels
+from retrograd.options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 
 def test_sets_at_once_and_restores() -> None:
@@ -72,7 +72,7 @@ def test_algorithms_that_do_not_fit_are_refused() -> None:
 
 
 def test_the_names_are_those_of_the_textbook() -> None:
-    assert tuple(retrograd.textbook.algorithms.ALGORITHMS) == ALGORITHMS
+    assert tuple(retrograd.textbook.algorithms.ALGORITHMS) == TEXTBOOK_ALGORITHMS
     for name, module in retrograd.textbook.algorithms.ALGORITHMS.items():
         assert module.DEMAND.name == name and module.__name__.endswith(f".{name}")
 
@@ -96,28 +96,28 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def train(window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def train(window: Window, options: Options = AUTO) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     random = np.random.default_rng(0)
     x, w = (Tensor(random.standard_normal(shape), requires_grad=True) for shape in ((2, 4, 6, 5), (6, 2, 3, 2)))
-    y = conv(x, w, None, window)
+    y = conv(x, w, None, window, options)
     (y * y).sum().backward()
     return y.array, x.grad.array, w.grad.array
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_window_chooses_its_algorithm_under_either_set(ran: list[str], name: str) -> None:
+@pytest.mark.parametrize("name", TEXTBOOK_ALGORITHMS)
+def test_options_choose_the_algorithm_under_either_set(ran: list[str], name: str) -> None:
     """Forward and both gradients, and against what is chosen for the network."""
     window = conv_window((6, 5), (3, 2), (2, 1), ((1, 0), (0, 1)), 1, 2)
     expected = train(window)
     assert not ran
-    got = train(replace(window, algorithm=name))
+    got = train(window, Options(name))
     assert ran == [f"{name}.conv", f"{name}.conv_input_grad", f"{name}.conv_weight_grad"]
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     ran.clear()
     other = "singa" if name != "singa" else "mxnet"
     with use_kernels("textbook", convolution=other):
-        train(replace(window, algorithm=name))
+        train(window, Options(name))
         assert {one.split(".")[0] for one in ran} == {name}
         ran.clear()
         train(window)
@@ -127,7 +127,7 @@ def test_a_window_chooses_its_algorithm_under_either_set(ran: list[str], name: s
 def test_the_textbook_set_computes_plainly_what_only_the_compiled_one_knows(ran: list[str]) -> None:
     window = conv_window((6, 5), (3, 2), (2, 1), ((1, 0), (0, 1)), 1, 2)
     with use_kernels("textbook"):
-        for one, other in zip(train(replace(window, algorithm="winograd")), train(window), strict=True):
+        for one, other in zip(train(window, Options("winograd")), train(window), strict=True):
             assert one.tobytes() == other.tobytes()
     assert not ran
 
@@ -137,26 +137,27 @@ def test_a_limit_holds_without_a_named_algorithm(ran: list[str]) -> None:
     window = conv_window((6, 5), (3, 2), (2, 1), ((1, 0), (0, 1)), 1, 2)
     with use_kernels("textbook"):
         for name in ("auto", "winograd"):
-            got = train(replace(window, algorithm=name, workspace=10_000))
+            got = train(window, Options(name, 10_000))
             assert {one.split(".")[0] for one in ran} == {"pytorch"}
             for one, other in zip(got, train(window), strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
         with pytest.raises(ValueError, match="conv: workspace=10 bytes is too little for algorithm='pytorch'"):
-            train(replace(window, workspace=10))
+            train(window, Options(workspace=10))
 
 
 @pytest.mark.parametrize("kernel_set", ["textbook"], indirect=True)
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", TEXTBOOK_ALGORITHMS)
 def test_gradients_of_first_and_second_order(name: str) -> None:
-    window = replace(conv_window((4, 3), (2, 2), (2, 1), ((1, 0), (0, 2)), (1, 2), 2), algorithm=name, workspace=5000)
+    window = conv_window((4, 3), (2, 2), (2, 1), ((1, 0), (0, 2)), (1, 2), 2)
+    options = Options(name, 5000)
     random = np.random.default_rng(0)
     x, w, b = (
         Tensor(random.standard_normal(shape), requires_grad=True) for shape in ((2, 2, 4, 3), (4, 1, 2, 2), (4,))
     )
-    assert gradcheck(lambda x, w, b: conv(x, w, b, window), (x, w, b))
-    assert gradgradcheck(lambda x, w, b: conv(x, w, b, window), (x, w, b))
+    assert gradcheck(lambda x, w, b: conv(x, w, b, window, options), (x, w, b))
+    assert gradgradcheck(lambda x, w, b: conv(x, w, b, window, options), (x, w, b))
     g = Tensor(random.standard_normal((2, 4, *window.output)), requires_grad=True)
-    assert gradgradcheck(lambda g, w: conv_input_grad(g, w, None, window), (g, w))
+    assert gradgradcheck(lambda g, w: conv_input_grad(g, w, None, window, options), (g, w))
 
 
 @pytest.mark.parametrize("kernel_set", ["textbook"], indirect=True)
@@ -165,7 +166,7 @@ def test_a_network_trains_on_each_and_gives_the_same_gradients() -> None:
     random = np.random.default_rng(0)
     x, target = (Tensor(random.standard_normal((3, 2, 8, 8))) for _ in range(2))
     found = {}
-    for name in ("auto", *ALGORITHMS):
+    for name in ("auto", *TEXTBOOK_ALGORITHMS):
         retrograd.manual_seed(0)
         model = nn.Sequential(
             nn.Conv2d(2, 4, 3, stride=2, padding=1), nn.Tanh(), nn.Conv2d(4, 4, 3, padding=2, dilation=2, groups=2),
@@ -183,7 +184,7 @@ def test_a_network_trains_on_each_and_gives_the_same_gradients() -> None:
                 losses.append(loss.item())
         assert losses[-1] < 0.9 * losses[0]
         found[name] = [*gradients, np.array(losses)]
-    for name in ALGORITHMS:
+    for name in TEXTBOOK_ALGORITHMS:
         for one, other in zip(found[name], found["auto"], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 

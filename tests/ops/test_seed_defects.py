@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import tracemalloc
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from retrograd import Tensor, nn
 from retrograd.geometry import Window, conv_window
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 from retrograd.ops.convolution.convolution import Conv, ConvInputGrad, ConvWeightGrad, conv
+from retrograd.options import AUTO, Options
 
 SIZE, KERNEL = (5, 6), (3, 2)
 GEOMETRY: Any = ((2, 1), ((1, 0), (0, 2)), (1, 2), 2)  # stride, padding, dilation, groups
@@ -32,10 +32,10 @@ def operands(batch: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     )  # fmt: skip
 
 
-def in_chunks() -> list[Window]:
+def in_chunks() -> list[Options]:
     """Without a limit, and with temporary memory for the patches of one image, and of two."""
     image = 8 * (4 * WINDOW.taps + 6) * int(np.prod(WINDOW.output))
-    return [WINDOW, *(replace(WINDOW, workspace=count * image) for count in (1, 2))]
+    return [AUTO, *(Options(workspace=count * image) for count in (1, 2))]
 
 
 def close(actual: Any, expected: np.ndarray) -> None:
@@ -45,30 +45,30 @@ def close(actual: Any, expected: np.ndarray) -> None:
 # ---------------------------------------------------------------- MXNet
 
 
-@pytest.mark.parametrize("window", in_chunks(), ids=["whole", "chunks of 1", "chunks of 2"])
-def test_mxnet_v1_null_is_null_in_every_chunk_of_the_batch(window: Window) -> None:
+@pytest.mark.parametrize("options", in_chunks(), ids=["whole", "chunks of 1", "chunks of 2"])
+def test_mxnet_v1_null_is_null_in_every_chunk_of_the_batch(options: Options) -> None:
     """It asked for the weight's request in the first chunk only, and added those that followed to a gradient nobody
     wanted (convolution_v1-inl.h:275).
     """
     x, w, g = operands()
     tx, tw = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
     tw.grad_req, tw.grad = "null", Tensor(before := numbers(*w.shape))
-    conv(tx, tw, None, window).backward(Tensor(g))
+    conv(tx, tw, None, WINDOW, options).backward(Tensor(g))
     np.testing.assert_array_equal(tw.grad.array, before)
     close(tx.grad, naive.conv_input_grad(g, w, None, SIZE, *GEOMETRY))
-    assert kernels_of_backward(lambda x, w: conv(x, w, None, window), (x, w), {0}) == ["conv_input_grad"]
+    assert kernels_of_backward(lambda x, w: conv(x, w, None, WINDOW, options), (x, w), {0}) == ["conv_input_grad"]
 
 
-@pytest.mark.parametrize("window", in_chunks(), ids=["whole", "chunks of 1", "chunks of 2"])
+@pytest.mark.parametrize("options", in_chunks(), ids=["whole", "chunks of 1", "chunks of 2"])
 @pytest.mark.parametrize("request_", ["write", "add", "null"])
-def test_mxnet_a_request_holds_for_every_sample(request_: str, window: Window) -> None:
+def test_mxnet_a_request_holds_for_every_sample(request_: str, options: Options) -> None:
     """Its request held for sample 0, and "add" for all others, "null" included (convolution-inl.h:460, 493)."""
     x, w, g = operands()
     leaves = [Tensor(a, requires_grad=True) for a in (x, w, numbers(6))]
     before = [numbers(*leaf.shape, seed=9) for leaf in leaves]
     for leaf, previous in zip(leaves, before, strict=True):
         leaf.grad_req, leaf.grad = request_, Tensor(previous.copy())
-    y = conv(*leaves, window)
+    y = conv(*leaves, WINDOW, options)
     if request_ != "null":
         y.backward(Tensor(g))
     expected = (
@@ -125,7 +125,7 @@ def test_singa_several_forwards_before_a_backward_and_a_backward_twice() -> None
 def test_singa_without_a_bias_there_is_no_gradient_of_one() -> None:
     """Its first backward made and handed on the gradient of a bias that was not there."""
     x, w, g = operands()
-    assert kernels_of_backward(lambda x, w: conv(x, w, None, WINDOW), (x, w), {0, 1}) == [
+    assert kernels_of_backward(lambda x, w: conv(x, w, None, WINDOW, AUTO), (x, w), {0, 1}) == [
         "conv_input_grad", "conv_weight_grad",
     ]  # fmt: skip
     layer = nn.Conv2d(4, 6, KERNEL, bias=False)
@@ -148,7 +148,7 @@ def test_numpy_ml_the_readable_backward_runs_with_several_output_channels() -> N
     """Conv2D._backward_naive, kept beside the fast one, fails for more than one; here the textbook trains."""
     x, w, g = operands()
     tx, tw = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
-    conv(tx, tw, None, WINDOW).backward(Tensor(g))
+    conv(tx, tw, None, WINDOW, AUTO).backward(Tensor(g))
     close(tx.grad, naive.conv_input_grad(g, w, None, SIZE, *GEOMETRY))
     close(tw.grad, naive.conv_weight_grad(x, g, KERNEL, *GEOMETRY))
 
@@ -271,13 +271,15 @@ def test_deepshift_every_argument_of_a_function_has_its_gradient() -> None:
     x, w, g = (Tensor(a, requires_grad=True) for a in operands())
     bias = {n: Tensor(numbers(n), requires_grad=True) for n in (4, 6)}
     for function, arguments in (
-        (Conv, (x, w, bias[6], WINDOW)), (ConvInputGrad, (g, w, bias[4], WINDOW)), (ConvWeightGrad, (x, g, WINDOW)),
-    ):  # fmt: skip
+        (Conv, (x, w, bias[6], WINDOW, AUTO)),
+        (ConvInputGrad, (g, w, bias[4], WINDOW, AUTO)),
+        (ConvWeightGrad, (x, g, WINDOW, AUTO)),
+    ):
         y: Any = function.apply(*arguments)
         gradients = y.grad_fn.function.backward(y.grad_fn, Tensor(numbers(*y.shape, seed=8)))
         assert len(gradients) == len(arguments)
         for argument, gradient in zip(arguments, gradients, strict=True):
-            assert (gradient is None) == isinstance(argument, Window)
+            assert (gradient is None) == isinstance(argument, Window | Options)
             assert gradient is None or gradient.shape == argument.shape  # type: ignore[union-attr]
 
 

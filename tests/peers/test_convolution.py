@@ -12,7 +12,7 @@ import torch.nn.functional as peer
 import retrograd
 import retrograd.nn.functional as ours
 from peers.compare import assert_agree, normal
-from retrograd.ops.kernel_set import ALGORITHMS
+from retrograd.options import TEXTBOOK_ALGORITHMS
 from strategies import Case, conv_case, evenly
 
 # The geometries of tests/kernels/test_convolution_grid.py.
@@ -24,7 +24,7 @@ def _compare(number: int, positions: int) -> None:
     case = conv_case(evenly(number)[0], positions)
     dtype = np.float32 if number % 5 == 0 else np.float64
     # the textbook set, by one of its algorithms
-    algorithm = ("auto", *ALGORITHMS)[number // 2 % 5] if retrograd.active_kernels() == "textbook" else "auto"
+    algorithm = ("auto", *TEXTBOOK_ALGORITHMS)[number // 2 % 5] if retrograd.active_kernels() == "textbook" else "auto"
     transposed, second = number % 2 == 1, dtype == np.float64 and case.batch > 0
     call = _conv_transpose if transposed else _conv
     made = case.inputs if transposed else case.outputs

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -15,7 +14,8 @@ import numpy as np
 import pytest
 
 from retrograd.geometry import Window, conv_window
-from retrograd.ops.kernel_set import ALGORITHMS as NAMES
+from retrograd.options import AUTO, Options
+from retrograd.options import TEXTBOOK_ALGORITHMS as NAMES
 from retrograd.textbook.algorithms import ALGORITHMS, cost, cost_table
 from retrograd.textbook.algorithms.unfold import UNIT, boxes, col2im, im2col
 from strategies import LAYOUTS, Case, numbers
@@ -34,20 +34,21 @@ CASES = {
     "pointwise": Case(conv_window((30, 30), 1), 2, 8, 17, True),
     "small images": Case(conv_window((5, 7), 3, 1, 1), 11, 3, 4, True),
 }
+Run = Callable[..., np.ndarray]  # of a window and options
 LAYERS = ("conv", "conv_input_grad", "conv_weight_grad")
 
 
-def calls(name: str, case: Case, dtype: type, layout: str = "contiguous") -> dict[str, Callable[[Window], np.ndarray]]:
-    """The three kernels of an algorithm with their arrays: functions of a window."""
+def calls(name: str, case: Case, dtype: type, layout: str = "contiguous") -> dict[str, Run]:
+    """The three kernels of an algorithm with their arrays: functions of a window and options."""
     rng, module = np.random.default_rng(0), ALGORITHMS[name]
     x, w, g, b_out, b_in = (
         LAYOUTS[layout](numbers(rng, shape, dtype))
         for shape in (case.x, case.w, case.y, (case.outputs,), (case.inputs,))
     )
     return {
-        "conv": lambda window: module.conv(x, w, b_out if case.bias else None, window),
-        "conv_input_grad": lambda window: module.conv_input_grad(g, w, b_in if case.bias else None, window),
-        "conv_weight_grad": lambda window: module.conv_weight_grad(x, g, window),
+        "conv": lambda *how: module.conv(x, w, b_out if case.bias else None, *how),
+        "conv_input_grad": lambda *how: module.conv_input_grad(g, w, b_in if case.bias else None, *how),
+        "conv_weight_grad": lambda *how: module.conv_weight_grad(x, g, *how),
     }
 
 
@@ -67,7 +68,7 @@ def test_chunked_equals_unchunked_bit_for_bit(name: str, case: str) -> None:
         for run in calls(name, geometry, dtype, layout).values():
             whole = run(window)
             for limit in (lowest, lowest + 3 * size, 2 * lowest + 5 * size, 7 * lowest, 40 * lowest):
-                assert run(replace(window, workspace=limit)).tobytes() == whole.tobytes(), limit
+                assert run(window, Options(workspace=limit)).tobytes() == whole.tobytes(), limit
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -91,12 +92,12 @@ def test_what_was_one_chunk_and_what_was_many_are_the_same_to_singa_and_mxnet() 
 # ---------------------------------------------------------------- memory
 
 
-def peak(run: Callable[[Window], np.ndarray], window: Window) -> int:
+def peak(run: Run, window: Window, options: Options = AUTO) -> int:
     """Bytes held at the worst moment of a call, its result left out."""
-    run(window)  # what is cached stays
+    run(window, options)  # what is cached stays
     tracemalloc.start()
     try:
-        result = run(window)
+        result = run(window, options)
         return tracemalloc.get_traced_memory()[1] - result.nbytes
     finally:
         tracemalloc.stop()
@@ -118,12 +119,12 @@ def test_peak_memory_is_what_is_stated_and_within_the_limit(name: str, case: str
     slack = 24_000
     lowest = least(name, geometry, 4)
     for limit in (None, lowest, 3 * lowest):
-        window = replace(geometry.window, workspace=limit)
-        stated = cost(name, window, geometry.batch, (geometry.inputs, geometry.outputs))
+        channels = geometry.inputs, geometry.outputs
+        stated = cost(name, geometry.window, geometry.batch, channels, workspace=limit)
         for kernel, run in calls(name, geometry, np.float32).items():
             memory = getattr(stated, kernel).memory
             assert limit is None or memory <= limit
-            assert memory <= peak(run, window) <= memory + slack, kernel
+            assert memory <= peak(run, geometry.window, Options(workspace=limit)) <= memory + slack, kernel
 
 
 def test_weights_in_another_order_count() -> None:
@@ -133,7 +134,7 @@ def test_weights_in_another_order_count() -> None:
         copied = 0 if name == "pytorch" else prod(case.w)
         limit = least(name, case, 4, copied)
         for run in calls(name, case, np.float32, "every_other").values():
-            assert peak(run, replace(case.window, workspace=limit)) <= limit + 24_000
+            assert peak(run, case.window, Options(workspace=limit)) <= limit + 24_000
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -146,10 +147,10 @@ def test_too_little_is_refused_with_what_is_enough(name: str) -> None:
             rf"convolution and its gradients takes {enough} bytes \((\d+\.\d{{4}}) MB\); give at least that, or None"
         )
         with pytest.raises(ValueError, match=expected) as refusal:
-            run(replace(case.window, workspace=enough - 1))
+            run(case.window, Options(workspace=enough - 1))
         megabytes = re.search(expected, str(refusal.value))
         assert megabytes and enough <= float(megabytes[1]) * 2**20 < enough + 210
-        run(replace(case.window, workspace=enough))
+        run(case.window, Options(workspace=enough))
 
 
 @pytest.mark.parametrize(("megabytes", "nstep"), [(1, 1), (2, 2), (5, 6), (9, 12), (100, 20)])
@@ -158,7 +159,7 @@ def test_the_rule_of_mxnet(megabytes: int, nstep: int) -> None:
     window, (N, C, F) = conv_window((28, 28), 3, 1, 1), (20, 24, 32)
     elements = (megabytes << 20) // 4
     assert max(min(elements // ((C * 9 + F) * 28 * 28), N), 1) == nstep
-    limited = cost("mxnet", replace(window, workspace=megabytes << 20), N, (C, F))
+    limited = cost("mxnet", window, N, (C, F), workspace=megabytes << 20)
     assert limited.conv == (nstep * (C * 9 + F) * 28 * 28 * 4, N * F * C * 9 * 28 * 28, nstep)
     assert limited.conv_input_grad == limited.conv
 
@@ -170,7 +171,7 @@ def test_mxnet_without_a_limit_has_that_of_mxnet() -> None:
     assert taken.samples == (1024 << 20) // (C * 10 * 224 * 224 * 4) and taken.memory <= 1024 << 20
     huge = conv_window((2000, 2000), 3, 1, 1)
     assert cost("mxnet", huge, N, (C, C)).conv.samples == 1
-    assert cost("mxnet", replace(huge, workspace=1024 << 20), N, (C, C)).conv.samples == 0
+    assert cost("mxnet", huge, N, (C, C), workspace=1024 << 20).conv.samples == 0
 
 
 # ---------------------------------------------------------------- operations
@@ -230,7 +231,7 @@ def test_costs_by_hand() -> None:
 def test_cost_is_a_table() -> None:
     text = str(cost("numpy_ml", conv_window((9,), 3, 2), 7, (2, 5)))
     assert text.splitlines()[2].split() == ["numpy_ml", "conv_input_grad", "5,440", "1,890", "7"]
-    table = cost_table(replace(conv_window((300, 300), 3), workspace=200_000), 7, (2, 5)).splitlines()
+    table = cost_table(conv_window((300, 300), 3), 7, (2, 5), workspace=200_000).splitlines()
     assert [line.split()[0] for line in table] == ["algorithm", *(name for name in NAMES for _ in LAYERS)]
     assert table[1].endswith("part of one") and len({len(line) for line in table}) == 1
     with pytest.raises(ValueError, match="cost: algorithm='caffe' is none of singa, mxnet, pytorch, numpy_ml"):
@@ -266,14 +267,15 @@ def test_col2im_is_the_transpose_of_im2col(case: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_empty_batch(name: str) -> None:
-    window, module = replace(conv_window((4, 5), 3, 2, 1, groups=2), workspace=10**6), ALGORITHMS[name]
+    window, module, options = conv_window((4, 5), 3, 2, 1, groups=2), ALGORITHMS[name], Options(workspace=10**6)
     x, w, g = np.empty((0, 4, 4, 5)), np.ones((3, 6, 3, 3)).swapaxes(0, 1)[:, :2], np.empty((0, 6, *window.output))
     assert not w.flags.c_contiguous
-    assert module.conv(x, w, np.ones(6), window).shape == g.shape
-    assert module.conv_input_grad(g, w, np.ones(4), window).shape == x.shape
-    gw = module.conv_weight_grad(x, g, window)
+    assert module.conv(x, w, np.ones(6), window, options).shape == g.shape
+    assert module.conv_input_grad(g, w, np.ones(4), window, options).shape == x.shape
+    gw = module.conv_weight_grad(x, g, window, options)
     assert gw.shape == w.shape and not gw.any()
-    assert [getattr(cost(name, window, 0, (4, 6)), kernel).multiplications for kernel in LAYERS] == [0, 0, 0]
+    stated = cost(name, window, 0, (4, 6), workspace=10**6)
+    assert [getattr(stated, kernel).multiplications for kernel in LAYERS] == [0, 0, 0]
 
 
 def test_every_pair_of_algorithms_agrees_to_rounding() -> None:
@@ -285,9 +287,9 @@ def test_every_pair_of_algorithms_agrees_to_rounding() -> None:
 @pytest.mark.parametrize("channels", [(0, 3), (3, 0), (0, 0)], ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_channels(name: str, channels: tuple[int, int]) -> None:
-    case = Case(replace(conv_window((5, 4), 3, 1, 1), workspace=10_000), 2, *channels, True)
+    case = Case(conv_window((5, 4), 3, 1, 1), 2, *channels, True)
     for kernel, run in calls(name, case, np.float64).items():
-        result = run(case.window)
+        result = run(case.window, Options(workspace=10_000))
         assert result.shape == {"conv": case.y, "conv_input_grad": case.x, "conv_weight_grad": case.w}[kernel]
 
 

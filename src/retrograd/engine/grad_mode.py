@@ -26,12 +26,12 @@ INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode,
 
 
 class _Mode:
-    __slots__ = ("algorithm", "delivery", "enabled", "inference", "keeping", "site", "sweeping", "watch")
+    __slots__ = ("delivery", "enabled", "exact", "inference", "keeping", "site", "sweeping", "watch")
 
     def __init__(self) -> None:
         self.enabled = True
         self.inference = False
-        self.algorithm = "auto"  # for convolutions that leave it open, see exact_convolution
+        self.exact = False  # operators leave out their faster ways that round more, see exact_convolution
         self.delivery: object = None  # identifies the running backward until its gradients are delivered
         self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
         self.keeping = True  # the running backward sweep keeps the saved tensors for another one

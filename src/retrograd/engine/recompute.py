@@ -134,7 +134,7 @@ class Region:
     ) -> None:
         self.function = function
         self.around = around
-        self.algorithm = "auto"  # of convolutions, in both runs
+        self.exact = False  # the mode's, in both runs
         self.count = 0
         self.recomputed: dict[int, Any] = {}  # index of a node -> what it saved in the second run
         # This region saves the arguments. A node holds them, so that changes in place are noticed and an outer region
@@ -151,7 +151,7 @@ class Region:
         """The first run: the function's result."""
         args, kwargs = self._arguments(self.node.saved_tensors)
         mode = thread.mode
-        outer, self.algorithm = mode.watch, mode.algorithm
+        outer, self.exact = mode.watch, mode.exact
         mode.watch = Watch(self._hide, outer)
         try:
             result = self.function(*args, **kwargs)
@@ -188,8 +188,8 @@ class Region:
                 raise _Complete
 
         mode = thread.mode
-        outer, site, algorithm = mode.watch, mode.site, mode.algorithm
-        mode.site, mode.algorithm = self.node.place, self.algorithm
+        outer, site, exact = mode.watch, mode.site, mode.exact
+        mode.site, mode.exact = self.node.place, self.exact
         try:
             with enable_grad(), self.around():
                 args, kwargs = self._arguments(self.node.saved_tensors)
@@ -198,7 +198,7 @@ class Region:
         except _Complete:
             pass
         finally:
-            mode.watch, mode.site, mode.algorithm = outer, site, algorithm
+            mode.watch, mode.site, mode.exact = outer, site, exact
         if len(nodes) != self.count:
             self.refuse(f"{len(nodes)} operators saved something, {self.count} did before")
         for node in nodes:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from ..engine.tensor import Tensor
 from ..geometry import as_tuple
-from ..ops.convolution.arguments import Call, Extent, Padding
+from ..ops.convolution.arguments import Extent, Padding, frozen
 from ..ops.convolution.gradient import Gradients, bias_gradient, conv_gradients, shape_of
 from .axes import over_axes
 
@@ -81,7 +81,7 @@ def conv_backward(
             f"{name}: output_padding={output_padding!r} is for a transposed convolution; set transposed=True"
         )
     options = stride, padding, dilation, groups, bool(transposed), output_padding, algorithm, workspace
-    call = Call(name, ndim, *options)
+    call = frozen(name, ndim, *options)
     return conv_gradients(call, grad_output, input, weight, mask, per_sample)
 
 
@@ -103,7 +103,7 @@ def _conv_input(
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window.
     """
-    call = Call(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    call = frozen(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
@@ -123,7 +123,7 @@ def _conv_weight(
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
     """
-    call = Call(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
+    call = frozen(name, ndim, stride, padding, dilation, groups, algorithm=algorithm, workspace=workspace)
     gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
     return gradients[1]  # type: ignore[return-value]
 
@@ -142,7 +142,7 @@ def _conv_transpose_input(
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window.
     """
-    call = Call(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
+    call = frozen(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
     return conv_gradients(call, grad_output, input_size, weight, _INPUT)[0]  # type: ignore[return-value]
 
 
@@ -162,7 +162,7 @@ def _conv_transpose_weight(
         TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit each other, the groups or the window; per_sample without a batch.
     """
-    call = Call(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
+    call = frozen(name, ndim, stride, padding, dilation, groups, True, output_padding, algorithm, workspace)
     gradients = conv_gradients(call, grad_output, input, weight_size, _WEIGHT, per_sample)
     return gradients[1]  # type: ignore[return-value]
 

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from ..geometry import Window
+from ..options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 _PACKAGES = {"compiled": "retrograd.kernels", "textbook": "retrograd.textbook"}
 
 # algorithms of convolution in the textbook set, each a module with these kernels
 _ALGORITHMS = "retrograd.textbook.algorithms"
-ALGORITHMS = ("singa", "mxnet", "pytorch", "numpy_ml")
 _CONVOLUTION = ("conv", "conv_input_grad", "conv_weight_grad")
 
 
@@ -76,10 +75,10 @@ class use_kernels:  # noqa: N801  a function to its callers, a class so that "wi
     def __init__(self, name: str, convolution: str = "auto") -> None:
         if name not in _PACKAGES:
             raise ValueError(f"use_kernels: name={name!r} is not a kernel set; choose one of {', '.join(_PACKAGES)}")
-        if convolution not in ("auto", *ALGORITHMS):
+        if convolution not in ("auto", *TEXTBOOK_ALGORITHMS):
             raise ValueError(
                 f"use_kernels: convolution={convolution!r} is not an algorithm of the textbook set; "
-                f"choose one of auto, {', '.join(ALGORITHMS)}"
+                f"choose one of auto, {', '.join(TEXTBOOK_ALGORITHMS)}"
             )
         if convolution != "auto" and name != "textbook":
             raise ValueError(
@@ -108,18 +107,19 @@ def _activate(name: str, convolution: str) -> None:
     kernels.__dict__.clear()
 
 
-def convolution_kernel(name: str, window: Window) -> Any:
-    """``kernels.<name>``, or its namesake in the textbook algorithm that the window asks for.
-
-    The compiled set's algorithms (such as "winograd") mean nothing to the textbook set, which computes tap by tap.
-    """
-    if window.algorithm in ALGORITHMS:
-        return getattr(importlib.import_module(f"{_ALGORITHMS}.{window.algorithm}"), name)
-    return getattr(kernels, name)
+def convolution_kernel(name: str, options: Options) -> Any:
+    """``kernels.<name>``, or its namesake in the textbook set if the options name one of its algorithms."""
+    if options is AUTO or options.algorithm not in TEXTBOOK_ALGORITHMS:  # (nearly every call is the first)
+        return getattr(kernels, name)
+    return _textbook(name)
 
 
 def exact(name: str) -> Any:
     """The textbook kernel, whichever set is active: only that set computes integers, and exactly."""
+    return _textbook(name)
+
+
+def _textbook(name: str) -> Any:
     return getattr(importlib.import_module(_PACKAGES["textbook"]), name)
 
 

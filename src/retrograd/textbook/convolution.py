@@ -14,7 +14,7 @@ of w (K, C), the part of x that the outputs read (C, O), and g (K, O):
 
     y += w @ x              x += w^T @ g              w = g @ x^T
 
-algorithms/ holds other algorithms; a window names one, or gets one when it limits the temporary memory.
+algorithms/ holds other algorithms; the options name one, or get one when they limit the temporary memory.
 
 Axes: N batch, G groups, C = Ci//G and K = Co//G channels of a group; I, R, O, P positions of input, kernel, output and
 padded input. *I is one axis per dimension, I all of them flattened.
@@ -27,20 +27,24 @@ from math import prod
 import numpy as np
 
 from ..geometry import Window
-from .algorithms import selectable
+from ..options import AUTO, Options
+from .algorithms import kernel_of
 from .ieee import ieee
 from .taps import crop, pad, padded_extents, taps
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 
-@selectable
 @ieee
-def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """y[n, k, o] = bias[k] + sum over c, r of x[n, c, o*stride + r*dilation - lo] w[k, c, r]
 
     x (N, Ci, *I), w (Co, Ci//groups, *R), bias (Co,) or None  ->  (N, Co, *O)
     """
+    if other := kernel_of("conv", options):
+        return other(x, w, bias, window, options)
     N, G, outputs = len(x), window.groups, prod(window.output)
     C, K = w.shape[1], len(w) // G
     padded = pad(x, window)  # (N, Ci, *P)
@@ -53,15 +57,18 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     return y if bias is None else y + _per_channel(bias, window)
 
 
-@selectable
 @ieee
-def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv_input_grad(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """gx[n, c, i] = bias[c] + sum over k, o, r with o*stride + r*dilation - lo = i of w[k, c, r] g[n, k, o]
 
     g (N, Co, *O), w (Co, Ci//groups, *R), bias (Ci,) or None  ->  (N, Ci, *I)
 
     The gradient of conv to x; with a bias, the forward pass of the transposed convolution.
     """
+    if other := kernel_of("conv_input_grad", options):
+        return other(g, w, bias, window, options)
     N, G, outputs = len(g), window.groups, prod(window.output)
     C, K = w.shape[1], len(w) // G
     g = g.reshape(N, G, K, outputs)  # (N, Co, *O) -> (N, G, K, O)
@@ -74,15 +81,16 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
     return gx if bias is None else gx + _per_channel(bias, window)
 
 
-@selectable
 @ieee
-def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - lo]
 
     x (N, Ci, *I), g (N, Co, *O)  ->  (Co, Ci//groups, *R)
 
     The gradient of conv to w.
     """
+    if other := kernel_of("conv_weight_grad", options):
+        return other(x, g, window, options)
     N, G, outputs = len(x), window.groups, prod(window.output)
     C, K = x.shape[1] // G, g.shape[1] // G
     padded = pad(x, window)  # (N, Ci, *P)

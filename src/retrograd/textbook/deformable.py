@@ -14,7 +14,7 @@ ordinary convolution with m s(x, p), the columns, instead of x. The gradient to 
                             goffset = sum over c of gcolumns m ds/dp
 
 Memory: besides the results, the columns of one tap of one image, Ci*O numbers, and as many for each corner. That is the
-minimum, so ``window.workspace`` has no effect. Operations: those of the convolution, and about 2^axes for each column.
+minimum, so ``workspace`` has no effect. Operations: those of the convolution, and about 2^axes for each column.
 
 Axes: N batch, G groups, D deformable groups, I, R, O positions of input, kernel and output, all axes flattened.
 
@@ -48,8 +48,9 @@ class _Corner(NamedTuple):
 
 @ieee
 def deform_conv(
-    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, bias: np.ndarray | None, window: Window
-) -> np.ndarray:
+    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, bias: np.ndarray | None, window: Window,
+    workspace: int | None = None,
+) -> np.ndarray:  # fmt: skip
     """y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, w (Co, Ci//groups, *R)  ->  (N, Co, *O)
@@ -68,7 +69,7 @@ def deform_conv(
 @ieee
 def deform_conv_grad(
     g: np.ndarray, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, window: Window,
-    wanted: tuple[bool, bool, bool],
+    wanted: tuple[bool, bool, bool], workspace: int | None = None,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
     """The gradients of deform_conv to x, offset and mask; those that are not ``wanted`` are None.
 
@@ -104,8 +105,9 @@ def deform_conv_grad(
 
 @ieee
 def deform_conv_weight_grad(
-    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, g: np.ndarray, window: Window
-) -> np.ndarray:
+    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, g: np.ndarray, window: Window,
+    workspace: int | None = None,
+) -> np.ndarray:  # fmt: skip
     """gw[k, c, r] = sum over n, o of g[n, k, o] m[n, d, r, o] s(x[n, c], p)
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, g (N, Co, *O)  ->  (Co, Ci//groups, *R)

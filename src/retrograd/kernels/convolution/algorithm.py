@@ -12,6 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...geometry import Window
+from ...options import Options, suits
 from ..machine.microkernel import tile
 from . import by_line, fold, narrow, planar, winograd
 from .winograd_plan import PAIRS, POINTS_OF_TWO, tiles_of
@@ -29,11 +30,10 @@ def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str, job
     depth, columns = inputs // window.groups, outputs // window.groups
     vectors = -(-columns // lanes)
     pixels = batch * prod(window.output)
-    name = "direct"
-    if window.groups == inputs == outputs:
-        name, work = "depthwise", pixels * window.taps * -(-inputs // lanes)
+    name = next(name for name in ("depthwise", "pointwise", "direct") if suits(name, window, inputs, outputs))
+    if name == "depthwise":
+        work = pixels * window.taps * -(-inputs // lanes)
     else:
-        name = "pointwise" if window.taps == 1 else "direct"
         work = pixels * window.taps * window.groups * depth * vectors
     found = {name: float(work)}
     if winograd.can(window):
@@ -56,30 +56,33 @@ def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str, job
 
 
 @lru_cache(maxsize=4096)
-def choose(job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str, dense: bool = True) -> str:
+def choose(
+    job: str, window: Window, options: Options, batch: int, inputs: int, outputs: int, dtype: str, dense: bool = True
+) -> str:
     """The algorithm of a job, or the form of the direct one: "planar", "narrow", "fold" or "line".
 
     ``dense``: the tensor that is read is dense and channels-last, as the library's own are; "line" needs that.
 
     Raises:
-        ValueError: the window asks for an algorithm that cannot compute it, or its limit of memory is too small.
+        ValueError: the algorithm of ``options`` cannot compute it, or their limit of memory is too small.
     """
     shape = batch, inputs, outputs, dtype
-    if window.workspace is None:
-        return forms(job, window, *shape, dense)[0]
-    return within(window.workspace, {each: forms(each, window, *shape, dense) for each in JOBS}, job, window, *shape)
+    if options.workspace is None:
+        return forms(job, window, options.algorithm, *shape, dense)[0]
+    found = {each: forms(each, window, options.algorithm, *shape, dense) for each in JOBS}
+    return within(options.workspace, options.algorithm, found, job, window, *shape)
 
 
 def forms(
-    job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str, dense: bool = True
+    job: str, window: Window, forced: str, batch: int, inputs: int, outputs: int, dtype: str, dense: bool = True
 ) -> tuple[str, ...]:
     """What may compute a job, the best first; the others are for a limit of memory that it does not fit.
 
     Raises:
-        ValueError: the window asks for an algorithm that cannot compute it.
+        ValueError: the algorithm ``forced``, one of ``options.ALGORITHMS``, cannot compute it.
     """
     found = costs(window, batch, inputs, outputs, dtype, job)
-    plain, forced = next(iter(found)), window.algorithm
+    plain = next(iter(found))
     if forced == "winograd" and job != "conv_input_grad" and winograd.can_by_phases(window):
         forced = "exact"  # of these, the transforms compute the input gradient alone
     if forced not in ("auto", "exact", "direct", *found):
@@ -118,7 +121,9 @@ class Passage(NamedTuple):
     memory: int
 
 
-def passages(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> dict[str, Passage]:
+def passages(
+    window: Window, options: Options, batch: int, inputs: int, outputs: int, dtype: str
+) -> dict[str, Passage]:
     """All of that about the three jobs.
 
     Raises:
@@ -128,10 +133,11 @@ def passages(window: Window, batch: int, inputs: int, outputs: int, dtype: str) 
     plain = next(iter(costs(window, *shape)))
     found = {}
     for job in JOBS:
-        form = choose(job, window, *shape)
+        form = choose(job, window, options, *shape)
         name = form if form == "winograd" else plain
         count = products(name, window, batch, inputs, outputs)
-        found[job] = Passage(name, "" if form in (name, "direct") else form, count, taken(form, job, window, *shape))
+        memory = taken(form, options.workspace, job, window, *shape)
+        found[job] = Passage(name, "" if form in (name, "direct") else form, count, memory)
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...geometry import Window
+from ...options import AUTO, Options
 from ..memory.channels_last import channels_last, empty, is_channels_last
 from ..memory.packing import whole_steps
 from . import by_line, depthwise, direct, fold, planar, winograd
@@ -36,9 +37,11 @@ def _readable(x: np.ndarray) -> np.ndarray:
     return x if _is_readable(x) else channels_last(x)
 
 
-def _is_dense(x: np.ndarray) -> bool:
-    """Whether ``_readable(x)`` is dense and channels-last."""
-    return is_channels_last(x.shape, x.strides, x.itemsize) or not _is_readable(x)
+def _read(x: np.ndarray) -> tuple[np.ndarray, bool]:
+    """``_readable(x)``, and whether it is dense and channels-last."""
+    if is_channels_last(x.shape, x.strides, x.itemsize):
+        return x, True
+    return (x, False) if _is_readable(x) else (channels_last(x), True)
 
 
 def _lines(x: np.ndarray) -> np.ndarray:
@@ -50,20 +53,23 @@ def _whole(w: np.ndarray) -> np.ndarray:
     return w if whole_steps(w.strides, w.itemsize) else np.ascontiguousarray(w)
 
 
-def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """y[o] = bias + sum over r of w[r] x[o*stride + r*dilation - low].
 
     x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
     """
-    y = empty((x.shape[0], *window.output, w.shape[0]), x.dtype)
+    (batch, inputs), outputs = x.shape[:2], w.shape[0]
+    y = empty((batch, *window.output, outputs), x.dtype)
     if x.size == 0 or y.size == 0:
         return _only_bias(bias, y)
-    form = choose("conv", window, x.shape[0], x.shape[1], w.shape[0], x.dtype.char, _is_dense(x))
+    x, dense = _read(x)
+    form = choose("conv", window, options, batch, inputs, outputs, x.dtype.char, dense)
     bias = direct.dense(bias)
     if form == "narrow":
-        low, merged = window.padding[-1][0] * x.shape[1], merge_window(window)
+        low, merged = window.padding[-1][0] * inputs, merge_window(window)
         return by_line.conv(_lines(x), merge_weights(w), bias, y, merged, low)
-    x = _readable(x)
     if form == "winograd":
         return winograd.conv(x, w, bias, y, window)
     if form == "line":
@@ -71,17 +77,21 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
     return _GATHERS[form](x, w, bias, y, window, False)
 
 
-def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv_input_grad(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """gx[i] = bias + sum over o, r with o*stride + r*dilation - low = i of w[r] g[o].
 
     g (N,Co,*O), w (Co,Ci/groups,*R), bias (Ci,) or None; gx (N,Ci,*I).
     """
-    inputs = w.shape[1] * window.groups
-    gx = empty((g.shape[0], *window.input, inputs), g.dtype)
+    batch, (outputs, depth) = g.shape[0], w.shape[:2]
+    inputs = depth * window.groups
+    gx = empty((batch, *window.input, inputs), g.dtype)
     if g.size == 0 or gx.size == 0:
         return _only_bias(bias, gx)
-    form = choose("conv_input_grad", window, g.shape[0], inputs, w.shape[0], g.dtype.char, _is_dense(g))
-    g, bias = _readable(g), direct.dense(bias)
+    g, dense = _read(g)
+    form = choose("conv_input_grad", window, options, batch, inputs, outputs, g.dtype.char, dense)
+    bias = direct.dense(bias)
     if form == "winograd":
         return winograd.input_grad(g, w, bias, gx, window)
     if form == "fold":
@@ -144,16 +154,17 @@ def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:
     return y
 
 
-def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
     """gw[r] = sum over N, o of g[o] x[o*stride + r*dilation - low].
 
     x (N,Ci,*I), g (N,Co,*O); gw (Co,Ci/groups,*R).
     """
-    shape, limit = (*window.kernel, x.shape[1] // window.groups, g.shape[1]), window.workspace
-    if x.size == 0 or g.size == 0 or 0 in shape:
+    (batch, inputs), outputs, limit = x.shape[:2], g.shape[1], options.workspace
+    shape = *window.kernel, inputs // window.groups, outputs
+    if x.size == 0 or g.size == 0:
         return np.zeros(shape, x.dtype).transpose(WEIGHT[x.ndim])
     g = _readable(g)
-    form = choose("conv_weight_grad", window, x.shape[0], x.shape[1], g.shape[1], x.dtype.char)
+    form = choose("conv_weight_grad", window, options, batch, inputs, outputs, x.dtype.char)
     if form == "winograd":
         gw = winograd.weight_grad(_readable(x), g, window)
     elif form == "depthwise":

@@ -1,7 +1,7 @@
 """Deformable convolution: x is read at the places of the taps, as much as stays in the cache, and then multiplied.
 
 Beside the results there are, per thread, the columns of some positions: as few as keep the micro-kernel busy, or what
-``window.workspace`` allows (at the least those of one position). The results do not depend on how many they are.
+``workspace`` allows, in bytes (at the least those of one position). The results do not depend on how many they are.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ Shape = tuple[int, ...]
 
 
 def deform_conv(
-    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, bias: np.ndarray | None, window: Window
-) -> np.ndarray:
+    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, bias: np.ndarray | None, window: Window,
+    workspace: int | None = None,
+) -> np.ndarray:  # fmt: skip
     """y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, w (Co, Ci//groups, *R)  ->  (N, Co, *O)
@@ -38,7 +39,7 @@ def deform_conv(
     if y.size == 0:
         return y
     x, offset, mask, w = channels_last(x), _readable(offset), _given(mask), _readable(w)
-    plan = _plan_of("forward", x, offset, mask, len(w), window)
+    plan = _plan_of("forward", x, offset, mask, len(w), window, workspace)
     rows, outputs = _steps(w), len(w) // window.groups
     packed = pack_weights(
         w, _taps(w.shape, rows), w.shape[1], outputs, rows[1], rows[0], window.groups, outputs * rows[0]
@@ -55,7 +56,7 @@ def deform_conv(
 
 def deform_conv_grad(
     g: np.ndarray, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, window: Window,
-    wanted: tuple[bool, bool, bool],
+    wanted: tuple[bool, bool, bool], workspace: int | None = None,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
     """The gradients of deform_conv to x, offset and mask; those that are not ``wanted`` are None.
 
@@ -70,7 +71,7 @@ def deform_conv_grad(
             array.fill(0)
     else:
         g, x, offset, mask, w = channels_last(g), channels_last(x), _readable(offset), _given(mask), _readable(w)
-        plan = _plan_of("grad", x, offset, mask, len(w), window)
+        plan = _plan_of("grad", x, offset, mask, len(w), window, workspace)
         rows, outputs = _steps(w), len(w) // window.groups
         each = min(channels // plan.blocks, w.shape[1])  # channels of a product: a group, or a block of the only one
         further = outputs * rows[0] if window.groups > 1 else each * rows[1]
@@ -90,8 +91,9 @@ def deform_conv_grad(
 
 
 def deform_conv_weight_grad(
-    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, g: np.ndarray, window: Window
-) -> np.ndarray:
+    x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, g: np.ndarray, window: Window,
+    workspace: int | None = None,
+) -> np.ndarray:  # fmt: skip
     """gw[k, c, r] = sum over n, o of g[n, k, o] m[n, d, r, o] s(x[n, c], p)
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O) or None, g (N, Co, *O)  ->  (Co, Ci//groups, *R)
@@ -101,7 +103,7 @@ def deform_conv_weight_grad(
         gw.fill(0)
         return gw.transpose(WEIGHT[x.ndim])
     x, offset, mask, g = channels_last(x), _readable(offset), _given(mask), channels_last(g)
-    plan = _plan_of("weight_grad", x, offset, mask, g.shape[1], window)
+    plan = _plan_of("weight_grad", x, offset, mask, g.shape[1], window, workspace)
     target = gw if plan.parts == 1 else np.empty((plan.parts, gw.size), x.dtype)
     columns, scratch = per_thread(plan.columns, x.dtype.char), per_thread(plan.scratch, "i8")
     _WEIGHT_GRAD[x.dtype.char](
@@ -138,18 +140,18 @@ def _taps(shape: Shape, steps: Shape) -> np.ndarray:
 
 
 def _plan_of(
-    kind: str, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, outputs: int, window: Window
-) -> Plan:
-    threads = 1 if window.workspace is None else get_num_threads()
+    kind: str, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, outputs: int, window: Window,
+    workspace: int | None,
+) -> Plan:  # fmt: skip
     mask_steps = None if mask is None else _steps(mask)
-    dtype = x.dtype.char
-    return _plan(kind, window, x.shape, outputs, dtype, _steps(x), offset.shape[1], _steps(offset), mask_steps, threads)
+    dtype, limit = x.dtype.char, None if workspace is None else workspace // get_num_threads()
+    return _plan(kind, window, x.shape, outputs, dtype, _steps(x), offset.shape[1], _steps(offset), mask_steps, limit)
 
 
 @lru_cache(maxsize=4096)
 def _plan(
     kind: str, window: Window, shape: Shape, outputs: int, dtype: str, x: Shape, offsets: int, offset: Shape,
-    mask: Shape | None, threads: int,
+    mask: Shape | None, limit: int | None,
 ) -> Plan:  # fmt: skip
     deformable = offsets // (2 * window.taps)
-    return _PLANS[kind](Sizes(window, shape[0], shape[1], outputs, deformable, dtype, x, offset, mask, threads))
+    return _PLANS[kind](Sizes(window, shape[0], shape[1], outputs, deformable, dtype, x, offset, mask, limit))

@@ -2,7 +2,7 @@
 
 Steps are in elements, positions are counted over the whole batch. Where the taps stand is only known when a task runs:
 it reads x there into *columns*, one row of (taps, channels) for each position, as many rows at a time as stay in the
-second-level cache (or in the window's workspace), and multiplies them before it reads the next ones.
+second-level cache (or within a limit), and multiplies them before it reads the next ones.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Sizes:
     x: Steps
     offset: Steps
     mask: Steps | None
-    threads: int  # that share the workspace
+    limit: int | None  # bytes of columns per thread
 
     @property
     def size(self) -> int:
@@ -113,13 +113,13 @@ class Sizes:
 
     def rows(self, width: int, multiple: int, most: int) -> int:
         """How many rows of ``width`` columns, of ``most``, are in memory: a multiple of a tile's rows, or what fits."""
-        row, limit = width * self.size, self.window.workspace
+        row = width * self.size
         wanted = max(_LEAST_TILES, _COLUMNS // (row * multiple)) * multiple
         times = max(1, round(most / wanted))  # evenly, and no time for a few rows
         rows = -(-most // (times * multiple)) * multiple
-        if limit is None:
+        if self.limit is None:
             return rows
-        fits = max(1, limit // (row * self.threads))
+        fits = max(1, self.limit // row)
         return min(rows, fits // multiple * multiple or fits)
 
 
@@ -197,17 +197,17 @@ def weight_grad_plan(sizes: Sizes) -> Plan:
         taps = min(window.taps, wanted)
         each = _divisors(sizes.channels) if window.groups == 1 else _divisors(window.groups)
         blocks = max(n for n in each if n == 1 or (sizes.channels // n >= 2 * _LEAST_CHANNELS and taps * n <= wanted))
-    # As many positions are summed together whatever the workspace is, so that it changes no bit; in a small one, fewer
+    # As many positions are summed together whatever the limit is, so that it changes no bit; with a small one, fewer
     # taps and channels are in memory.
     row = -(-window.taps // taps) * (sizes.channels // blocks)
-    free = replace(sizes, window=replace(window, workspace=None))
+    free = replace(sizes, limit=None)
     chunk = free.rows(row, 8, min(256, -(-sizes.positions // parts)))
-    if window.workspace is not None:
+    if sizes.limit is not None:
         each = _divisors(sizes.channels) if window.groups == 1 else _divisors(window.groups)
         cuts = [(n, blocks) for n in range(taps, window.taps)] + [(window.taps, n) for n in each if n >= blocks]
         for taps, blocks in cuts:
             row = -(-window.taps // taps) * (sizes.channels // blocks)
-            if chunk * row * sizes.size * sizes.threads <= window.workspace:
+            if chunk * row * sizes.size <= sizes.limit:
                 break
     block = sizes.channels // blocks
     rows = min(block, depth)

@@ -49,10 +49,12 @@ def temporary(
 
 
 def within(
-    limit: int, forms: dict[str, tuple[str, ...]], job: str, window: Window, batch: int, inputs: int, outputs: int,
-    dtype: str,
+    limit: int, algorithm: str, forms: dict[str, tuple[str, ...]], job: str, window: Window, batch: int, inputs: int,
+    outputs: int, dtype: str,
 ) -> str:  # fmt: skip
     """The first of the forms of a job whose memory fits the limit; ``forms`` has those of all three.
+
+    ``algorithm``: what was asked for, named in the message.
 
     Raises:
         ValueError: for one of the three jobs no form fits. All are asked, so that a limit which the forward pass
@@ -63,15 +65,17 @@ def within(
     if limit < least:
         megabytes = ceil(least / 2**20 * 1e4) / 1e4
         raise ValueError(
-            f"{job}: workspace={limit} bytes is too little for algorithm={window.algorithm!r}: this convolution and "
+            f"{job}: workspace={limit} bytes is too little for algorithm={algorithm!r}: this convolution and "
             f"its gradients take at least {least} bytes ({megabytes:.4f} MB); give that, or None for no limit"
         )
     return next(form for form in forms[job] if temporary(form, job, window, *shape)[1] <= limit)
 
 
-def taken(form: str, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:
-    """Bytes that a form takes with the window's limit, or without one."""
+def taken(
+    form: str, limit: int | None, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str
+) -> int:
+    """Bytes that a form takes within a limit, or without one."""
     most, least = temporary(form, job, window, batch, inputs, outputs, dtype)
-    if window.workspace is None or most <= window.workspace:
+    if limit is None or most <= limit:
         return most
-    return max(least, window.workspace // least * least) if form in ("direct", "depthwise") else least
+    return max(least, limit // least * least) if form in ("direct", "depthwise") else least

@@ -101,14 +101,14 @@ def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
     node: Any = call.y.grad_fn
     x = node.saved_tensors[0]
     read, made = (g, x) if node.function is ConvInputGrad else (x, g)
-    gw = per_sample_conv_weight_grad(read, made, node.window)
+    gw = per_sample_conv_weight_grad(read, made, node.window, node.options)
     return {"weight": gw, "bias": bias_gradient("per_sample_gradients", g.array.ndim - 2, g, True)}
 
 
 def _deformable(call: Call, g: Tensor) -> dict[str, Tensor]:
     node: Any = call.y.grad_fn
     x, offset, mask, _ = node.saved_tensors
-    gw = per_sample_deform_weight_grad(x, offset, mask, g, node.window)
+    gw = per_sample_deform_weight_grad(x, offset, mask, g, node.window, node.workspace)
     return {"weight": gw, "bias": bias_gradient("per_sample_gradients", 2, g, True)}
 
 

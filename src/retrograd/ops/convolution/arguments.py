@@ -1,6 +1,6 @@
-"""The arguments of convolutions: checked, and turned into a Window.
+"""The arguments of convolutions: checked, and turned into a Window and Options.
 
-The result depends on shapes and options alone, so it is cached.
+The window depends on shapes and arguments alone, so it is cached.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import numpy as np
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor
 from ...geometry import (
-    ALGORITHMS,
-    NEEDS,
     Window,
     as_pairs,
     as_tuple,
@@ -24,8 +22,8 @@ from ...geometry import (
     conv_transpose_window,
     conv_window,
     shared_padding,
-    suits,
 )
+from ...options import ALGORITHMS, AUTO, NEEDS, Options, suits
 from ..dtype import require_same
 from ..shape.padding import Pairs
 
@@ -51,7 +49,10 @@ def check_operands(name: str, x: Tensor, w: Tensor, b: Tensor | None) -> tuple[S
 
 
 class Call(NamedTuple):
-    """The options of a call, which with the shapes make its window; messages begin with ``name``."""
+    """The arguments of a call, which with the shapes make its window: a cache key, see ``frozen``.
+
+    Messages begin with ``name``.
+    """
 
     name: str
     ndim: int
@@ -61,8 +62,7 @@ class Call(NamedTuple):
     groups: int
     transposed: bool = False
     output_padding: Extent = 0
-    algorithm: str = "auto"
-    workspace: float | None = None  # in MB; of a frozen call in bytes
+    options: Options = AUTO
     padding_mode: str = "zeros"
     output_size: Sequence[int] | None = None
 
@@ -72,11 +72,18 @@ def frozen(
     output_padding: Extent = 0, algorithm: str = "auto", workspace: float | None = None, padding_mode: str = "zeros",
     output_size: Sequence[int] | None = None,
 ) -> Call:  # fmt: skip
-    """A call as a cache key, with the thread's algorithm for "auto" and the workspace in bytes."""
+    """A call as a cache key. In its options the workspace is in bytes, not in MB, and "auto" is "exact" if the thread's
+    mode is.
+    """
+    if algorithm == "auto" and thread.mode.exact:
+        algorithm = "exact"
+    if algorithm == "auto" and workspace is None:
+        options = AUTO
+    else:
+        options = Options(freeze(algorithm), None if workspace is None else as_bytes(name, workspace))
     return Call(
         name, ndim, freeze(stride), freeze(padding), freeze(dilation), freeze(groups), transposed,
-        freeze(output_padding), thread.mode.algorithm if algorithm == "auto" else freeze(algorithm),
-        None if workspace is None else as_bytes(name, workspace),
+        freeze(output_padding), options,
         padding_mode if padding_mode == "zeros" else freeze(padding_mode),
         None if output_size is None else freeze(output_size),
     )  # fmt: skip
@@ -90,7 +97,7 @@ def window_of(call: Call, xs: Sizes, ws: Sizes, bs: Sizes | None) -> tuple[Windo
     """
     name, ndim, groups = call.name, call.ndim, call.groups
     check_ranks(name, ndim, xs, ws, groups)
-    check_choices(name, call.padding_mode, call.algorithm)
+    check_choices(name, call.padding_mode, call.options.algorithm)
     channels = xs[-ndim - 1]
     if call.transposed:
         if channels != ws[0]:
@@ -120,14 +127,13 @@ def _window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs | None]:
     ndim, padding, size, kernel = call.ndim, call.padding, xs[-call.ndim :], ws[2:]
     steps, spread = as_tuple(call.stride, ndim, "stride", 1), as_tuple(call.dilation, ndim, "dilation", 1)
     pairs = conv_padding(padding, size, kernel, steps, spread) if isinstance(padding, str) else as_pairs(padding, ndim)
-    options: Any = spread, call.groups, call.algorithm, call.workspace
-    window = conv_window(size, kernel, steps, pairs, *options)
-    _check_needs(window, xs[-ndim - 1], ws[0])
+    window = conv_window(size, kernel, steps, pairs, spread, call.groups)
+    _check_needs(call.options.algorithm, window, xs[-ndim - 1], ws[0])
     if call.padding_mode == "zeros" or not any(map(any, pairs)):
         return window, None
     _check_extension(call.padding_mode, size, pairs)
     longer = tuple(i + low + high for i, (low, high) in zip(size, pairs, strict=True))
-    return conv_window(longer, kernel, steps, 0, *options), ((0, 0), (0, 0), *pairs)
+    return conv_window(longer, kernel, steps, 0, spread, call.groups), ((0, 0), (0, 0), *pairs)
 
 
 def _transposed_window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs | None]:
@@ -157,10 +163,9 @@ def _transposed_window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs 
             least = tuple(-rest for rest in _rest(size, (0,) * ndim, kernel, steps, spread, pairs))
             most = tuple(o + s - 1 for o, s in zip(least, steps, strict=True))
             extra = _rest(size, _chosen(output_size, xs, least, most), kernel, steps, spread, pairs)
-    options: Any = spread, call.groups, call.algorithm, call.workspace
-    window = conv_transpose_window(size, kernel, steps, pairs, extra, *options)
+    window = conv_transpose_window(size, kernel, steps, pairs, extra, spread, call.groups)
     extension = () if call.padding_mode == "zeros" else _reach(window)
-    _check_needs(window, ws[1] * call.groups, ws[0], transposed=True)
+    _check_needs(call.options.algorithm, window, ws[1] * call.groups, ws[0], transposed=True)
     if not any(map(any, extension)):
         return window, None
     _check_extension(call.padding_mode, size, extension)
@@ -169,7 +174,8 @@ def _transposed_window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs 
     rests = _rest(size, window.input, kernel, steps, spread, tuple((low, 0) for low in lows))
     pairs = tuple((low, max(0, -rest)) for low, rest in zip(lows, rests, strict=True))
     extra = tuple(max(0, rest) for rest in rests)
-    return conv_transpose_window(size, kernel, steps, pairs, extra, *options), ((0, 0), (0, 0), *extension)
+    window = conv_transpose_window(size, kernel, steps, pairs, extra, spread, call.groups)
+    return window, ((0, 0), (0, 0), *extension)
 
 
 def _shapes(xs: Sizes, ws: Sizes) -> str:
@@ -238,9 +244,8 @@ def check_choices(name: str, padding_mode: Any, algorithm: Any) -> None:
         raise ValueError(f"{name}: algorithm={algorithm!r} must be one of {', '.join(ALGORITHMS)}")
 
 
-def _check_needs(window: Window, inputs: int, outputs: int, transposed: bool = False) -> None:
-    """ValueError if its algorithm cannot compute the window. inputs, outputs: channels of the forward convolution."""
-    algorithm = window.algorithm
+def _check_needs(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> None:
+    """ValueError if the algorithm cannot compute the window. inputs, outputs: channels of the forward convolution."""
     if algorithm in NEEDS and not suits(algorithm, window, inputs, outputs, transposed):
         raise ValueError(
             f"algorithm={algorithm!r} needs {NEEDS[algorithm]}; here kernel={window.kernel}, stride={window.stride}, "

@@ -29,6 +29,7 @@ from typing import Any
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window
+from ...options import Options
 from ..kernel_set import convolution_kernel, exact
 from ..shape.broadcasting import Sum
 from ..shape.padding import Extend
@@ -42,55 +43,58 @@ class Conv(Function):
     """y[o] = sum x[i] w[r] + b"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, window: Window) -> Tensor:
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
         ctx.save_for_backward(x, w)
         ctx.window = window
-        run = convolution_kernel("conv", window) if w.array.dtype.kind == "f" else exact("conv")
-        return wrap(run(x.array, w.array, None if b is None else b.array, window))
+        ctx.options = options
+        run = convolution_kernel("conv", options) if w.array.dtype.kind == "f" else exact("conv")
+        return wrap(run(x.array, w.array, None if b is None else b.array, window, options))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        (want_x, want_w, want_b, _), (x, w) = ctx.needs_input_grad, ctx.saved_tensors
-        gx = conv_input_grad(g, w, None, ctx.window) if want_x else None
-        gw = conv_weight_grad(x, g, ctx.window) if want_w else None
+        (want_x, want_w, want_b, _, _), (x, w) = ctx.needs_input_grad, ctx.saved_tensors
+        gx = conv_input_grad(g, w, None, ctx.window, ctx.options) if want_x else None
+        gw = conv_weight_grad(x, g, ctx.window, ctx.options) if want_w else None
         gb = _bias_grad(g) if want_b else None
-        return gx, gw, gb, None
+        return gx, gw, gb, None, None
 
 
 class ConvInputGrad(Function):
     """x[i] = sum g[o] w[r] + b: the gradient of Conv to x, and the transposed convolution of g"""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, w: Tensor, b: Tensor | None, window: Window) -> Tensor:
+    def forward(ctx: Any, g: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
         ctx.save_for_backward(g, w)
         ctx.window = window
-        run = convolution_kernel("conv_input_grad", window) if w.array.dtype.kind == "f" else exact("conv_input_grad")
-        return wrap(run(g.array, w.array, None if b is None else b.array, window))
+        ctx.options = options
+        run = convolution_kernel("conv_input_grad", options) if w.array.dtype.kind == "f" else exact("conv_input_grad")
+        return wrap(run(g.array, w.array, None if b is None else b.array, window, options))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
-        (want_g, want_w, want_b, _), (g, w) = ctx.needs_input_grad, ctx.saved_tensors
-        gg = conv(v, w, None, ctx.window) if want_g else None
-        gw = conv_weight_grad(v, g, ctx.window) if want_w else None
+        (want_g, want_w, want_b, _, _), (g, w) = ctx.needs_input_grad, ctx.saved_tensors
+        gg = conv(v, w, None, ctx.window, ctx.options) if want_g else None
+        gw = conv_weight_grad(v, g, ctx.window, ctx.options) if want_w else None
         gb = _bias_grad(v) if want_b else None
-        return gg, gw, gb, None
+        return gg, gw, gb, None, None
 
 
 class ConvWeightGrad(Function):
     """w[r] = sum x[i] g[o]: the gradient of Conv to w"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, g: Tensor, window: Window) -> Tensor:
+    def forward(ctx: Any, x: Tensor, g: Tensor, window: Window, options: Options) -> Tensor:
         ctx.save_for_backward(x, g)
         ctx.window = window
-        return wrap(convolution_kernel("conv_weight_grad", window)(x.array, g.array, window))
+        ctx.options = options
+        return wrap(convolution_kernel("conv_weight_grad", options)(x.array, g.array, window, options))
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
-        (want_x, want_g, _), (x, g) = ctx.needs_input_grad, ctx.saved_tensors
-        gx = conv_input_grad(g, v, None, ctx.window) if want_x else None
-        gg = conv(x, v, None, ctx.window) if want_g else None
-        return gx, gg, None
+        (want_x, want_g, _, _), (x, g) = ctx.needs_input_grad, ctx.saved_tensors
+        gx = conv_input_grad(g, v, None, ctx.window, ctx.options) if want_x else None
+        gg = conv(x, v, None, ctx.window, ctx.options) if want_g else None
+        return gx, gg, None, None
 
 
 def _bias_grad(g: Tensor) -> Tensor:
@@ -151,5 +155,5 @@ def _convolved(function: type[Function], call: Call, x: Tensor, w: Tensor, b: Te
         x = Reshape.apply(x, (1,) + xs)
     if extension is not None:
         x = Extend.apply(x, extension, call.padding_mode)
-    y = function.apply(x, w, b, window)
+    y = function.apply(x, w, b, window, call.options)
     return y if batched else Reshape.apply(y, y.array.shape[1:])

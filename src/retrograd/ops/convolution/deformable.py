@@ -55,38 +55,43 @@ class DeformConv(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, b: Tensor | None, window: Window
-    ) -> Tensor:
+        ctx: Any, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, b: Tensor | None, window: Window,
+        workspace: int | None,
+    ) -> Tensor:  # fmt: skip
         ctx.save_for_backward(x, offset, mask, w)
-        ctx.window = window
+        ctx.window, ctx.workspace = window, workspace
         arrays = (None if tensor is None else tensor.array for tensor in (x, offset, mask, w, b))
-        return wrap(kernels.deform_conv(*arrays, window))
+        return wrap(kernels.deform_conv(*arrays, window, workspace))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         """The fused gradients; the composed ones if they are recorded."""
         x, offset, mask, w = ctx.saved_tensors
-        wanted, window = ctx.needs_input_grad, ctx.window
+        wanted, window, workspace = ctx.needs_input_grad, ctx.window, ctx.workspace
         gb = _bias_grad(g) if wanted[4] else None
         if is_grad_enabled():
-            return *deform_conv_grad(g, x, offset, mask, w, window, wanted[:4]), gb, None
+            return *deform_conv_grad(g, x, offset, mask, w, window, wanted[:4]), gb, None, None
         m = None if mask is None else mask.array
         found: list[Any] = [None] * 4
         if any(wanted[:3]):
-            found[:3] = kernels.deform_conv_grad(g.array, x.array, offset.array, m, w.array, window, tuple(wanted[:3]))
+            found[:3] = kernels.deform_conv_grad(
+                g.array, x.array, offset.array, m, w.array, window, tuple(wanted[:3]), workspace
+            )
         if wanted[3]:
-            found[3] = kernels.deform_conv_weight_grad(x.array, offset.array, m, g.array, window)
-        return *(None if gradient is None else wrap(gradient) for gradient in found), gb, None
+            found[3] = kernels.deform_conv_weight_grad(x.array, offset.array, m, g.array, window, workspace)
+        return *(None if gradient is None else wrap(gradient) for gradient in found), gb, None, None
 
 
-def per_sample_deform_weight_grad(x: Tensor, offset: Tensor, mask: Tensor | None, g: Tensor, window: Window) -> Tensor:
+def per_sample_deform_weight_grad(
+    x: Tensor, offset: Tensor, mask: Tensor | None, g: Tensor, window: Window, workspace: int | None
+) -> Tensor:
     """The gradient of each image to w: (N, Co, Ci//groups, *R); not differentiable."""
     arrays = [None if tensor is None else tensor.array for tensor in (x, offset, mask, g)]
     depth = x.array.shape[1] // window.groups
     found = np.empty((len(x.array), g.array.shape[1], depth, *window.kernel), x.array.dtype)
     for n in range(len(found)):
         one = (None if array is None else array[n : n + 1] for array in arrays)
-        found[n] = kernels.deform_conv_weight_grad(*one, window)
+        found[n] = kernels.deform_conv_weight_grad(*one, window, workspace)
     return wrap(found)
 
 
@@ -220,19 +225,19 @@ def deform_conv2d(
     window = _plan(
         name, xs, offset.array.shape, None if mask is None else mask.array.shape, weight.array.shape, bs,
         *(freeze(option) for option in (stride, padding, dilation)),
-        None if workspace is None else as_bytes(name, workspace),
     )  # fmt: skip
+    limit = None if workspace is None else as_bytes(name, workspace)
     if len(xs) == 4:
-        return DeformConv.apply(input, offset, mask, weight, bias, window)
+        return DeformConv.apply(input, offset, mask, weight, bias, window, limit)
     x, places, m = (None if t is None else Reshape.apply(t, (1, *t.array.shape)) for t in (input, offset, mask))
-    y = DeformConv.apply(x, places, m, weight, bias, window)
+    y = DeformConv.apply(x, places, m, weight, bias, window, limit)
     return Reshape.apply(y, y.array.shape[1:])
 
 
 @lru_cache(maxsize=4096)
 def _plan(
     name: str, xs: Shape, offsets: Shape, masks: Shape | None, ws: Shape, bs: Shape | None, stride: Extent,
-    padding: Padding, dilation: Extent, workspace: int | None,
+    padding: Padding, dilation: Extent,
 ) -> Window:  # fmt: skip
     """The window of a checked deformable convolution."""
     groups = 1
@@ -244,7 +249,7 @@ def _plan(
                 f"{ws[1]} that weight expects; input.shape={xs}, weight.shape={ws}"
             )
         groups = channels // ws[1]
-    window, _ = window_of(Call(name, 2, stride, padding, dilation, groups, workspace=workspace), xs, ws, bs)
+    window, _ = window_of(Call(name, 2, stride, padding, dilation, groups), xs, ws, bs)
     lead, taps = xs[:-3], window.taps
     given = offsets[-3] if len(offsets) == len(xs) else 0
     deformable = given // (2 * taps)

@@ -28,10 +28,11 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...geometry import Window, as_tuple
+from ...options import Options
 from ..dtype import require_float, require_same
 from ..shape.broadcasting import Sum
 from ..shape.shape import Reshape
-from .arguments import Call, frozen, window_of
+from .arguments import Call, window_of
 from .convolution import conv, conv_input_grad, conv_weight_grad
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -41,28 +42,33 @@ class PerSampleConvWeightGrad(Function):
     """gw[n] = ConvWeightGrad(x[n], g[n]); x (N, Ci, *I), g (N, Co, *O) -> (N, Co, Ci//groups, *R)"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, g: Tensor, window: Window) -> Tensor:
+    def forward(ctx: Any, x: Tensor, g: Tensor, window: Window, options: Options) -> Tensor:
         ctx.save_for_backward(x, g)
         ctx.window = window
+        ctx.options = options
         N, Ci, Co = x.array.shape[0], x.array.shape[1], g.array.shape[1]
         # a convolution per sample: to make the samples groups of one image, they would have to be copied
         memory = np.empty((N, *window.kernel, Ci // window.groups, Co), x.array.dtype)  # the layout of weights
         gw = memory.transpose(0, -1, -2, *range(1, memory.ndim - 2))
         for n in range(N):
-            gw[n] = conv_weight_grad(wrap(x.array[n : n + 1]), wrap(g.array[n : n + 1]), window).array
+            gw[n] = conv_weight_grad(wrap(x.array[n : n + 1]), wrap(g.array[n : n + 1]), window, options).array
         return wrap(gw)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
-        (want_x, want_g, _), (x, g) = ctx.needs_input_grad, ctx.saved_tensors
+        (want_x, want_g, _, _), (x, g) = ctx.needs_input_grad, ctx.saved_tensors
         if not x.array.shape[0]:
-            return x * 0 if want_x else None, g * 0 if want_g else None, None
-        algorithm = "exact" if ctx.window.algorithm == "exact" else "auto"  # others may not suit so many groups
-        window = replace(ctx.window, groups=x.array.shape[0] * ctx.window.groups, algorithm=algorithm)
+            return x * 0 if want_x else None, g * 0 if want_g else None, None, None
+        window, options = replace(ctx.window, groups=x.array.shape[0] * ctx.window.groups), ctx.options
+        if options.algorithm != "exact":  # others may not suit so many groups
+            options = options._replace(algorithm="auto")
         v = Reshape.apply(v, (-1, *v.array.shape[2:]))  # (N, Co, C, *R) -> (N*Co, C, *R)
-        gx = Reshape.apply(conv_input_grad(_side_by_side(g), v, None, window), x.array.shape) if want_x else None
-        gg = Reshape.apply(conv(_side_by_side(x), v, None, window), g.array.shape) if want_g else None
-        return gx, gg, None
+        gx = gg = None
+        if want_x:
+            gx = Reshape.apply(conv_input_grad(_side_by_side(g), v, None, window, options), x.array.shape)
+        if want_g:
+            gg = Reshape.apply(conv(_side_by_side(x), v, None, window, options), g.array.shape)
+        return gx, gg, None, None
 
 
 per_sample_conv_weight_grad = PerSampleConvWeightGrad.apply
@@ -98,19 +104,20 @@ def conv_gradients(
     whole = g if batched else _with_batch(g)
     gx = gw = None
     if want_x:
-        gx = (conv if call.transposed else conv_input_grad)(whole, w, None, window)
+        gx = (conv if call.transposed else conv_input_grad)(whole, w, None, window, call.options)
         gx = gx if batched else Reshape.apply(gx, xs)
     if want_w:
         weight_grad = per_sample_conv_weight_grad if per_sample else conv_weight_grad
         images: Tensor = x if batched else _with_batch(x)  # type: ignore[assignment, arg-type]
-        gw = weight_grad(whole, images, window) if call.transposed else weight_grad(images, whole, window)
+        read, made = (whole, images) if call.transposed else (images, whole)
+        gw = weight_grad(read, made, window, call.options)
     return gx, gw, bias_gradient(call.name, call.ndim, g, per_sample) if want_b else None
 
 
 def _window(call: Call, xs: tuple[int, ...], ws: tuple[int, ...], g: Tensor) -> Window:
     """The window of the forward pass; g must have the shape of its output."""
     name, ndim = call.name, call.ndim
-    window, _ = window_of(frozen(*call), xs, ws, None)
+    window, _ = window_of(call, xs, ws, None)
     lead = xs[: -ndim - 1]
     output = (*lead, ws[1] * window.groups, *window.input) if call.transposed else (*lead, ws[0], *window.output)
     if g.array.shape != output:

@@ -16,15 +16,15 @@ import numpy as np
 
 from ...engine.grad_mode import thread
 from ...geometry import Window, as_tuple
+from ...options import TEXTBOOK_ALGORITHMS, Options
 from ..dtype import as_flag
-from ..kernel_set import ALGORITHMS, kernel_setting
+from ..kernel_set import kernel_setting
 from .arguments import Extent, Padding, freeze, frozen, window_of
 from .mxnet import paddings
 
 __all__ = ["conv_plan", "exact_convolution"]
 
 _HEADINGS = "pass", "algorithm", "multiplications", "temporary bytes", "cost by the model"
-_TAPS = "taps"  # the plain algorithm of the textbook set
 
 
 class exact_convolution:  # noqa: N801  a function to its callers, a class so that "with" can restore
@@ -52,17 +52,17 @@ class exact_convolution:  # noqa: N801  a function to its callers, a class so th
     def __init__(self, exact: bool = True) -> None:
         if not isinstance(exact, bool):
             raise TypeError(f"exact_convolution: exact is {exact!r}, expected True or False")
-        self._algorithm, self._before = "exact" if exact else "auto", thread.mode.algorithm
-        thread.mode.algorithm = self._algorithm
+        self._exact, self._before = exact, thread.mode.exact
+        thread.mode.exact = exact
 
     def __enter__(self) -> exact_convolution:
-        thread.mode.algorithm = self._algorithm
+        thread.mode.exact = self._exact
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        thread.mode.algorithm = self._before
+        thread.mode.exact = self._before
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,39 +167,41 @@ def conv_plan(
         for label, value in transposed_only.items():
             if value is not None and value != 0:
                 raise ValueError(f"conv_plan: {label}={value!r} is of transposed convolutions; transposed=True")
-    options = stride, padding, dilation, groups, transposed, output_padding, algorithm, workspace, padding_mode
-    call = frozen(named, ndim, *options, output_size)
+    call = frozen(
+        named, ndim, stride, padding, dilation, groups, transposed, output_padding, algorithm, workspace, padding_mode,
+        output_size,
+    )  # fmt: skip
     window, _ = window_of(call, xs, ws, None)
     batch = xs[0] if len(xs) == ndim + 2 else 1
-    found = _passes(window, batch, ws[1] * window.groups, ws[0], kind.char)
+    found = _passes(window, call.options, batch, ws[1] * window.groups, ws[0], kind.char)
     first, second = ("conv_input_grad", "conv") if transposed else ("conv", "conv_input_grad")
-    settings = f"{kind.name}, algorithm={call.algorithm!r}, {kernel_setting()[0]} kernels"
+    settings = f"{kind.name}, algorithm={call.options.algorithm!r}, {kernel_setting()[0]} kernels"
     title = f"{name}{ndim}d, input {xs}, weight {ws}, {settings}"
     return ConvPlan(title, found[first], found[second], found["conv_weight_grad"], window)
 
 
-def _passes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> dict[str, ConvPass]:
-    """The passes by the names of their kernels."""
-    active, chosen = kernel_setting()
-    if window.algorithm in ALGORITHMS:
-        chosen = window.algorithm
-    if active == "compiled" and chosen == "auto":
+def _passes(
+    window: Window, options: Options, batch: int, inputs: int, outputs: int, dtype: str
+) -> dict[str, ConvPass]:
+    """The passes by the names of their kernels, from the place where each kernel set chooses."""
+    active, setting = kernel_setting()
+    shape = batch, inputs, outputs, dtype
+    if active == "compiled" and options.algorithm not in TEXTBOOK_ALGORITHMS:
         from ...kernels.convolution import algorithm
 
-        shape = window, batch, inputs, outputs, dtype
         return {
-            job: ConvPass(*found, tuple(algorithm.costs(*shape, job).items()))
-            for job, found in algorithm.passages(*shape).items()
+            job: ConvPass(*found, tuple(algorithm.costs(window, *shape, job).items()))
+            for job, found in algorithm.passages(window, options, *shape).items()
         }
     from ...textbook import algorithms
 
-    if chosen == "auto" and window.workspace is not None:
-        chosen = "pytorch"  # the plain algorithm has no workspace limit
-    names = "conv", "conv_input_grad", "conv_weight_grad"
-    if chosen == "auto":
+    if setting != "auto" and options.algorithm not in TEXTBOOK_ALGORITHMS:
+        options = options._replace(algorithm=setting)
+    chosen, names = algorithms.choose(options), ("conv", "conv_input_grad", "conv_weight_grad")
+    if chosen == algorithms.PLAIN:
         count = batch * inputs // window.groups * outputs * window.taps * int(np.prod(window.output, dtype=int))
-        return dict.fromkeys(names, ConvPass(_TAPS, "", count, None, ()))
-    cost = algorithms.cost(chosen, window, batch, (inputs, outputs), dtype)
+        return dict.fromkeys(names, ConvPass(chosen, "", count, None, ()))
+    cost = algorithms.cost(chosen, window, batch, (inputs, outputs), dtype, options.workspace)
     return {
         name: ConvPass(chosen, "", costs.multiplications, costs.memory, ())
         for name, costs in ((name, getattr(cost, name)) for name in names)

@@ -9,9 +9,9 @@ Each is a file with ``conv``, ``conv_input_grad`` and ``conv_weight_grad`` in 1 
 dilation and asymmetric padding, even if its source lacks them. "auto" is the plain one, textbook/convolution.py.
 
     retrograd.use_kernels("textbook", convolution="singa")     for a whole network
-    Window.algorithm = "singa"                                 for one convolution and its gradients
+    conv(x, w, bias, window, Options("singa"))                 for one convolution and its gradients
 
-``Window.workspace`` limits the temporary memory of each, without changing a bit of the result.
+``Options.workspace`` limits the temporary memory of each, without changing a bit of the result.
 
 Arguments, results and axes are those of textbook/convolution.py; U is the positions of a unit (unfold.py), n the
 samples of a chunk. The derivations are in docs/convolution_gradients.md.
@@ -20,53 +20,53 @@ samples of a chunk. The derivations are in docs/convolution_gradients.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
+
+import numpy as np
 
 from ...geometry import Window
+from ...options import Options
 from . import mxnet, numpy_ml, pytorch, singa
 from .workspace import HEADING, Channels, Cost
 
-__all__ = ["ALGORITHMS", "Cost", "cost", "cost_table"]
+__all__ = ["ALGORITHMS", "PLAIN", "Cost", "choose", "cost", "cost_table", "kernel_of"]
 
 ALGORITHMS = {"singa": singa, "mxnet": mxnet, "pytorch": pytorch, "numpy_ml": numpy_ml}
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+PLAIN = "taps"  # the algorithm of textbook/convolution.py
 
 
-def selectable(plain: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """``plain``, unless the window names an algorithm of this package or limits the workspace.
+def choose(options: Options) -> str:
+    """The algorithm that the textbook set takes: one of ALGORITHMS, or PLAIN.
 
-    The plain kernels have no limit: a window with a limit but none of these algorithms gets "pytorch", the same loop
-    over the taps in pieces. Algorithms of the compiled set have no effect here.
+    The plain one knows no limit: where there is one and none of these algorithms, it is "pytorch", the same loop over
+    the taps in pieces. Algorithms of the compiled set have no effect here.
     """
-
-    @wraps(plain)
-    def chosen(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        window: Any = kwargs["window"] if "window" in kwargs else args[-1]
-        name = window.algorithm
-        if name not in ALGORITHMS:
-            if window.workspace is None:
-                return plain(*args, **kwargs)
-            name = "pytorch"
-        kernel: Callable[Arguments, Result] = getattr(ALGORITHMS[name], plain.__name__)
-        return kernel(*args, **kwargs)
-
-    return chosen
+    if options.algorithm in ALGORITHMS:
+        return options.algorithm
+    return PLAIN if options.workspace is None else "pytorch"
 
 
-def cost(algorithm: str, window: Window, batch: int, channels: Channels, dtype: Any = "float32") -> Cost:
+def kernel_of(name: str, options: Options) -> Callable[..., np.ndarray] | None:
+    """The kernel of this name in the algorithm that is chosen; None if that is the plain one."""
+    chosen = choose(options)
+    return None if chosen == PLAIN else getattr(ALGORITHMS[chosen], name)
+
+
+def cost(
+    algorithm: str, window: Window, batch: int, channels: Channels, dtype: Any = "float32", workspace: int | None = None
+) -> Cost:
     """The cost of a convolution and its two gradients: bytes of temporary arrays, and multiplications.
 
     algorithm: a name of ALGORITHMS
-    window: the sizes, and the limit ``window.workspace``; ``window.algorithm`` is ignored
+    window: the sizes
     batch, channels: N and (Ci, Co); the weights are in the order of their axes
     dtype: of the arrays
+    workspace: most bytes of temporary arrays; None is no limit
 
     Raises:
-        ValueError: the algorithm is unknown, the channels are not multiples of the groups, or the workspace of the
-            window is too small.
+        ValueError: the algorithm is unknown, the channels are not multiples of the groups, or the workspace is too
+            small.
 
     >>> from retrograd.geometry import conv_window
     >>> print(cost("singa", conv_window((8, 8), 3, padding=1), batch=16, channels=(4, 6)))
@@ -79,10 +79,12 @@ def cost(algorithm: str, window: Window, batch: int, channels: Channels, dtype: 
         raise ValueError(f"cost: algorithm={algorithm!r} is none of {', '.join(ALGORITHMS)}")
     if any(count % window.groups for count in channels):
         raise ValueError(f"cost: channels={channels} must be multiples of groups={window.groups}")
-    return ALGORITHMS[algorithm].DEMAND.cost(window, batch, channels, dtype)
+    return ALGORITHMS[algorithm].DEMAND.cost(window, workspace, batch, channels, dtype)
 
 
-def cost_table(window: Window, batch: int, channels: Channels, dtype: Any = "float32") -> str:
+def cost_table(
+    window: Window, batch: int, channels: Channels, dtype: Any = "float32", workspace: int | None = None
+) -> str:
     """``cost`` of all algorithms as a table."""
-    costs = [cost(algorithm, window, batch, channels, dtype) for algorithm in ALGORITHMS]
+    costs = [cost(algorithm, window, batch, channels, dtype, workspace) for algorithm in ALGORITHMS]
     return "\n".join([HEADING, *(line for some in costs for line in some.lines())])

@@ -8,7 +8,7 @@ columns and Co*O for its output or gradient, and a chunk has as many samples as 
 A chunk is unfolded into a matrix of columns, temp_col, beside temp_dst, the output or its gradient with the channels
 first. The gradient to the input overwrites temp_col by W^T temp_dst.
 
-Without a limit, a window gets MXNet's default of 1024 MB. Unlike MXNet's, the limit holds: if one sample exceeds it,
+Without a limit, MXNet's default of 1024 MB is taken. Unlike MXNet's, the limit holds: if one sample exceeds it,
 the sample is unfolded unit by unit, and if one unit does, it is refused. MXNet multiplies a whole chunk, and its bits
 depend on the workspace; here every unit has its own product, and the bits do not depend on it (see unfold.py). MXNet's
 products add to a gradient in place; NumPy's cannot, which takes one more product of the weights' size.
@@ -25,6 +25,7 @@ from math import prod
 import numpy as np
 
 from ...geometry import Window
+from ...options import AUTO, Options
 from ..ieee import ieee
 from .unfold import boxes, col2im, largest
 from .workspace import Channels, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded
@@ -34,10 +35,12 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 @ieee
 @frugal
-def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """temp_dst = W temp_col, nstep samples at a time"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
-    work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype, copied(w))
+    work = DEMAND.workspace("conv", window, options.workspace, N, (Ci, Co), x.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
     y = np.empty((N, Co, *window.output), x.dtype)
     for chunk in work.samples():
@@ -52,10 +55,12 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 
 @ieee
 @frugal
-def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv_input_grad(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """temp_col = W^T temp_dst, then col2im, nstep samples at a time"""
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
-    work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype, copied(w))
+    work = DEMAND.workspace("conv_input_grad", window, options.workspace, N, (Ci, Co), g.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
     gx = np.zeros((N, Ci, *window.input), g.dtype)
     for chunk in work.samples():
@@ -71,10 +76,10 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
 @ieee
 @frugal
-def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
     """gwmat += temp_dst temp_col^T, nstep samples at a time"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
-    work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
+    work = DEMAND.workspace("conv_weight_grad", window, options.workspace, N, (Ci, Co), x.dtype)
     gwmat = np.zeros((G, Co // G, Ci // G * window.taps), x.dtype)
     product = work.take(*gwmat.shape)
     for chunk in work.samples():

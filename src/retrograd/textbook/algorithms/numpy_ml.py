@@ -31,6 +31,7 @@ from math import prod
 import numpy as np
 
 from ...geometry import Window
+from ...options import AUTO, Options
 from ..ieee import ieee
 from .unfold import Box, boxes, largest
 from .workspace import Channels, Demand, Need, Workspace, add_bias, as_matrix, copied, frugal, part
@@ -40,10 +41,12 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 @ieee
 @frugal
-def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """y = w_col X_col + bias, with X_col the columns of the padded x"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
-    work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype, copied(w))
+    work = DEMAND.workspace("conv", window, options.workspace, N, (Ci, Co), x.dtype, copied(w))
     w_col = as_matrix(w, G, work)  # (G, K, C*R)
     y = np.empty((N, G, Co // G, prod(window.output)), x.dtype)
     for n in work.samples():
@@ -56,10 +59,12 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 
 @ieee
 @frugal
-def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv_input_grad(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """gx = w_flipped X_col + bias, with X_col the columns of the dilated and padded g"""
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
-    work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype)
+    work = DEMAND.workspace("conv_input_grad", window, options.workspace, N, (Ci, Co), g.dtype)
     w_flipped = work.take(G, Ci // G, Co // G * window.taps)
     taps = w.reshape(G, Co // G, Ci // G, *window.kernel)
     w_flipped.reshape(G, Ci // G, Co // G, *window.kernel)[...] = _flipped(taps.swapaxes(1, 2), window)
@@ -75,10 +80,10 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
 @ieee
 @frugal
-def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
     """gw_flipped = x X_col^T, with X_col the columns of the dilated and padded g"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
-    work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
+    work = DEMAND.workspace("conv_weight_grad", window, options.workspace, N, (Ci, Co), x.dtype)
     gw = np.zeros((G, Co // G, Ci // G, *window.kernel), x.dtype)
     gw_flipped = _flipped(gw.swapaxes(1, 2), window)  # (G, C, K, *R), a view
     product = work.take(G, Ci // G, Co // G * window.taps)

@@ -25,6 +25,7 @@ from math import prod
 import numpy as np
 
 from ...geometry import Window
+from ...options import AUTO, Options
 from ..ieee import ieee
 from .unfold import boxes, gather, largest, reads, scatter
 from .workspace import Channels, Demand, Need, Workspace, add_bias, frugal, part
@@ -34,10 +35,12 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 @ieee
 @frugal
-def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """y += w_r x_r, for one tap r after another"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
-    work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype)
+    work = DEMAND.workspace("conv", window, options.workspace, N, (Ci, Co), x.dtype)
     y = np.zeros((N, G, Co // G, prod(window.output)), x.dtype)
     w = _by_tap(w, G, work)  # (R, G, K, C)
     for n in work.samples():
@@ -53,10 +56,12 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 
 @ieee
 @frugal
-def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv_input_grad(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """x_r += w_r^T g, for one tap r after another"""
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
-    work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype)
+    work = DEMAND.workspace("conv_input_grad", window, options.workspace, N, (Ci, Co), g.dtype)
     gx = np.zeros((N, Ci, *window.input), g.dtype)
     w = _by_tap(w, G, work)  # (R, G, K, C)
     for n in work.samples():
@@ -71,10 +76,10 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
 @ieee
 @frugal
-def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
     """The convolution of every x_n with the kernel g_n, then the sum over n"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
-    work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
+    work = DEMAND.workspace("conv_weight_grad", window, options.workspace, N, (Ci, Co), x.dtype)
     gw = np.zeros((G, Co // G, Ci // G, window.taps), x.dtype)
     for n in work.samples():
         per_sample = work.take(len(x[n]), window.taps, G, Co // G, Ci // G)

@@ -21,6 +21,7 @@ from math import prod
 import numpy as np
 
 from ...geometry import Window
+from ...options import AUTO, Options
 from ..ieee import ieee
 from .unfold import boxes, col2im, largest
 from .workspace import Channels, Demand, Need, add_bias, as_matrix, copied, frugal, part, unfolded
@@ -30,10 +31,12 @@ __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
 @ieee
 @frugal
-def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """Y_b = W im2col(x_b) + bias"""
     N, Ci, Co, G = len(x), x.shape[1], len(w), window.groups
-    work = DEMAND.workspace("conv", window, N, (Ci, Co), x.dtype, copied(w))
+    work = DEMAND.workspace("conv", window, options.workspace, N, (Ci, Co), x.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
     y = np.empty((N, G, Co // G, prod(window.output)), x.dtype)
     for b in work.samples():
@@ -46,10 +49,12 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) 
 
 @ieee
 @frugal
-def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def conv_input_grad(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
+) -> np.ndarray:
     """dx_b = col2im(W^T G_b) + bias"""
     N, Ci, Co, G = len(g), w.shape[1] * window.groups, len(w), window.groups
-    work = DEMAND.workspace("conv_input_grad", window, N, (Ci, Co), g.dtype, copied(w))
+    work = DEMAND.workspace("conv_input_grad", window, options.workspace, N, (Ci, Co), g.dtype, copied(w))
     W = as_matrix(w, G, work)  # (G, K, C*R)
     gx = np.zeros((N, Ci, *window.input), g.dtype)
     for b in work.samples():
@@ -65,10 +70,10 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windo
 
 @ieee
 @frugal
-def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
+def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
     """dW += G_b im2col(x_b)^T, for one sample b after another"""
     N, Ci, Co, G = len(x), x.shape[1], g.shape[1], window.groups
-    work = DEMAND.workspace("conv_weight_grad", window, N, (Ci, Co), x.dtype)
+    work = DEMAND.workspace("conv_weight_grad", window, options.workspace, N, (Ci, Co), x.dtype)
     dW = np.zeros((G, Co // G, Ci // G * window.taps), x.dtype)
     product = work.take(*dW.shape)
     for b in work.samples():

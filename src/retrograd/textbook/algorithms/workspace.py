@@ -86,7 +86,7 @@ class Demand:
 
     needs: of the three kernels, for a window and channels
     most: the largest number of samples in a chunk
-    preferred: bytes to stay within if the window sets no limit; a single sample may exceed them
+    preferred: bytes to stay within where there is no limit; a single sample may exceed them
     products: multiplications of the three kernels for one sample, for a window and channels
     """
 
@@ -96,8 +96,11 @@ class Demand:
     preferred: int | None = None
     products: Callable[[Window, Channels], tuple[int, int, int]] = _per_output
 
-    def plan(self, kernel: str, window: Window, batch: int, channels: Channels, itemsize: int, copied: int = 0) -> Plan:
-        """The largest chunk that ``window.workspace`` bytes allow; ``copied`` elements are needed besides.
+    def plan(
+        self, kernel: str, window: Window, limit: int | None, batch: int, channels: Channels, itemsize: int,
+        copied: int = 0,
+    ) -> Plan:  # fmt: skip
+        """The largest chunk that ``limit`` bytes allow; ``copied`` elements are needed besides.
 
         ValueError if any of the three kernels cannot stay within the limit: one that the forward pass accepts must do
         for the gradients, too.
@@ -105,7 +108,6 @@ class Demand:
         needs = [need._replace(fixed=need.fixed + copied) for need in self.needs(window, channels)]
         fixed, sample, unit = needs[KERNELS.index(kernel)]
         samples = batch if self.most is None else min(batch, self.most)
-        limit = window.workspace
         if limit is not None:
             least = max(need.fixed + min(need.unit, need.sample) for need in needs) * itemsize
             if limit < least:
@@ -121,17 +123,18 @@ class Demand:
         return Plan(samples, fixed + (samples * sample or unit) if batch else fixed)
 
     def workspace(
-        self, kernel: str, window: Window, batch: int, channels: Channels, dtype: np.dtype[Any], copied: int = 0
-    ) -> Workspace:
-        """The workspace of one call of a kernel."""
-        return Workspace(self.plan(kernel, window, batch, channels, dtype.itemsize, copied), batch, dtype)
+        self, kernel: str, window: Window, limit: int | None, batch: int, channels: Channels, dtype: np.dtype[Any],
+        copied: int = 0,
+    ) -> Workspace:  # fmt: skip
+        """The workspace of one call of a kernel, of at most ``limit`` bytes."""
+        return Workspace(self.plan(kernel, window, limit, batch, channels, dtype.itemsize, copied), batch, dtype)
 
-    def cost(self, window: Window, batch: int, channels: Channels, dtype: Any) -> Cost:
-        """The cost of the three kernels."""
+    def cost(self, window: Window, limit: int | None, batch: int, channels: Channels, dtype: Any) -> Cost:
+        """The cost of the three kernels, each in at most ``limit`` bytes."""
         itemsize = np.dtype(dtype).itemsize
         found = []
         for kernel, products in zip(KERNELS, self.products(window, channels), strict=True):
-            samples, elements = self.plan(kernel, window, batch, channels, itemsize)
+            samples, elements = self.plan(kernel, window, limit, batch, channels, itemsize)
             found.append(Pass(elements * itemsize, batch * products, samples))
         return Cost(self.name, *found)
 

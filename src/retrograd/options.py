@@ -1,0 +1,60 @@
+"""How a convolution is computed: the algorithm and the limit of temporary memory that the user chose.
+
+What is computed is in the Window, see geometry.py. The Options go beside it through the operators, their gradients and
+the kernels, down to where an algorithm is chosen: ``kernels/convolution/algorithm.py`` in the compiled set,
+``textbook/algorithms`` in the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .geometry import Window
+
+__all__ = ["ALGORITHMS", "AUTO", "NEEDS", "TEXTBOOK_ALGORITHMS", "Options", "suits"]
+
+# "exact" is "auto" without transforms; NEEDS holds the requirements of those that cannot compute every convolution.
+TEXTBOOK_ALGORITHMS = ("singa", "mxnet", "pytorch", "numpy_ml")  # each a file of textbook/algorithms
+ALGORITHMS = ("auto", "exact", "direct", "depthwise", "pointwise", "winograd", *TEXTBOOK_ALGORITHMS)
+NEEDS = {
+    "winograd": (
+        "3x3 taps (3-D: along the last two axes), stride 1, dilation 1, one group, and at least 2 inputs and 2 outputs "
+        "on each of those two axes; or a transposed convolution of 4x4 taps with stride 2, dilation 1, one group"
+    ),
+    "depthwise": "as many groups as input channels and as output channels",
+    "pointwise": "one tap, and a group of more than one channel (for others there is 'depthwise')",
+}
+
+
+class Options(NamedTuple):
+    """The user's choice for a convolution and its gradients.
+
+    algorithm: one of ALGORITHMS
+    workspace: most bytes of temporary memory in each pass; None is no limit
+    """
+
+    algorithm: str = "auto"
+    workspace: int | None = None
+
+
+AUTO = Options()  # no choice made
+
+
+def suits(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> bool:
+    """Whether a convolution of ``inputs`` to ``outputs`` channels meets the requirements of ``algorithm``, see NEEDS.
+
+    ``transposed``: for the window's input gradient.
+    """
+    depthwise = window.groups == inputs == outputs
+    if algorithm == "winograd":
+        phases = window.kernel == (4, 4) and window.stride == (2, 2) and min(window.input) > 1
+        if transposed and phases and window.dilation == (1, 1) and window.groups == 1:
+            return True
+        return (
+            window.ndim in (2, 3) and window.kernel[-2:] == (3, 3) and window.groups == 1
+            and max(window.stride) == max(window.dilation) == 1
+            and min(*window.output[-2:], *window.input[-2:]) > 1
+        )  # fmt: skip
+    if algorithm == "depthwise":
+        return depthwise
+    return algorithm != "pointwise" or (window.taps == 1 and not depthwise)
