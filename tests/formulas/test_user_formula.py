@@ -449,11 +449,11 @@ PARAMETERS = {
     "": "0 operands",
     "x, y, z": "3 operands and 0 numbers; a formula has one or two operands",
     "x, a: float, b: float, c: float, d: float": "4 numbers",
-    "*x": r"\*x stands for any number",
+    "*x": r"\**x is any number",
     "exp": "the parameter exp hides the function",
     "x, n: int": "numbers are annotated as float",
-    "x, p: float, y": "operand y stands behind a number",
-    "x, y=1.0": "y has a default or no place: annotate it as float",
+    "x, p: float, y": "operand y follows a number",
+    "x, y=1.0": "y has a default or is keyword-only; annotate numbers as float",
 }
 
 

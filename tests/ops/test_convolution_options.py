@@ -277,7 +277,7 @@ X, W = (1, 2, 5), (2, 2, 3)
         ({"padding_mode": "wrap"}, "padding_mode='wrap' must be one of zeros, reflect, replicate, circular"),
         ({"padding_mode": 1}, "padding_mode=1 must be one of zeros"),
         ({"algorithm": "fastest"}, "algorithm='fastest' must be one of auto, exact, direct, depthwise, pointwise,"),
-        ({"workspace": -1}, "workspace=-1 must be at least 0 MB; None is no limit"),
+        ({"workspace": -1}, "workspace=-1 must be at least 0 MB; None means no limit"),
         ({"workspace": float("nan")}, "workspace=nan must be at least 0 MB"),
     ],
 )

@@ -254,7 +254,7 @@ def as_bytes(name: str, workspace: Any) -> int:
     if isinstance(workspace, bool) or not isinstance(workspace, int | float | np.number):
         raise TypeError(f"{name}: workspace={workspace!r} must be a number of MB, or None for no limit")
     if not 0 <= workspace < float("inf"):
-        raise ValueError(f"{name}: workspace={workspace!r} must be at least 0 MB; None is no limit")
+        raise ValueError(f"{name}: workspace={workspace!r} must be at least 0 MB; None means no limit")
     return int(workspace * 2**20)
 
 
