@@ -1,9 +1,9 @@
-"""Scaled dot-product attention, block by block: the scores of all queries and keys are never in memory together.
+"""Scaled dot-product attention, block by block: the full score matrix is never in memory.
 
 A task takes as many queries as a panel of the micro-kernel has columns and walks over the keys in blocks. It holds the
-scores transposed, a row per key: then what belongs to a query (maximum, sum, upstream product) is a lane of a register,
-and all products read their operands where they lie in memory, but for the queries (and the upstream gradient), which a
-task packs once. The gradient computes the scores again, from the logarithm of their sum that the forward pass leaves.
+scores transposed, a row per key: then the values of a query (maximum, sum, upstream product) are a lane of a register,
+and all products read their operands in place, except the queries (and the upstream gradient), which a task packs once.
+The gradient recomputes the scores from the logarithm of their sum, which the forward pass saves.
 
 Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, arXiv:1805.02867; T. Dao et al.,
 "FlashAttention", 2022, arXiv:2205.14135.
@@ -31,7 +31,7 @@ def attention(
 
     q (B, H, L, E), k (B, H/G, S, E), v (B, H/G, S, Ev), bias (B, H, L, S) or None -> y (B, H, L, Ev), log_sum (B, H, L)
 
-    causal: a query does not see the keys after its own place. Where a query sees no key, y and log_sum are 0.
+    causal: a query does not attend to keys after its position. Where a query has no key, y and log_sum are 0.
     """
     batch, heads, queries, _ = q.shape
     q, k, v = _rows(q), _rows(k), _rows(v)
@@ -56,7 +56,7 @@ def attention_grad(
     g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, y: np.ndarray, log_sum: np.ndarray,
     bias: np.ndarray | None, scale: float, causal: bool, wanted: tuple[bool, bool, bool],
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
-    """The gradients of ``attention`` to q, k and v; those that are not ``wanted`` are None.
+    """The gradients of ``attention`` to q, k and v; None unless ``wanted``.
 
     With p = exp(scale q kT + bias - log_sum) and d = p (g vT - sum of g y):
     gq = scale d k,  gk = scale dT q,  gv = pT g
@@ -80,14 +80,14 @@ def attention_grad(
 
 
 def _rows(x: np.ndarray) -> np.ndarray:
-    """``x`` where the elements of its last axis are neighbours, else a copy."""
+    """``x`` if its last axis is contiguous, else a copy."""
     if x.strides[3] == x.itemsize and whole_steps(x.strides, x.itemsize):
         return x
     return np.ascontiguousarray(x)
 
 
 def _empty_like_rows(x: np.ndarray, last: int) -> np.ndarray:
-    """A new array (B, H, L, last) with the axes B, H, L in the order in which they lie in the memory of ``x``."""
+    """A new array (B, H, L, last) with the axes B, H, L in the memory order of ``x``."""
     order = sorted(range(3), key=lambda axis: -x.strides[axis])
     memory = np.empty((*(x.shape[axis] for axis in order), last), x.dtype)
     return memory.transpose(*(order.index(axis) for axis in range(3)), 3)
@@ -98,10 +98,10 @@ def _steps(x: np.ndarray) -> tuple[int, ...]:
 
 
 def _by_query(bias: np.ndarray | None, q: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The bias as the kernel reads it, the queries side by side or all alike, and its steps; none: four zeros."""
+    """The bias as the kernel reads it, contiguous or broadcast along queries, and its steps; None: four zeros."""
     if bias is None:
         return q, ()
-    own = bias[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in bias.strides)]  # what is not repeated
+    own = bias[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in bias.strides)]  # without repeats
     if own.shape[2] > 1:
         own = np.ascontiguousarray(own.swapaxes(2, 3)).swapaxes(2, 3)
     elif not whole_steps(own.strides, own.itemsize):

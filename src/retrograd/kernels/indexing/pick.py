@@ -1,4 +1,4 @@
-"""Elements of each line along an axis by their index, put back there, the k largest and the k-th one of each line."""
+"""Elements of each line along an axis read or written by index; the k largest and the k-th of each line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["kth", "pick", "place", "topk"]
 _PICK, _PLACE = kernel("indexing.pick.pick"), kernel("indexing.pick.place")
 _LARGEST, _SMALLEST = kernel("indexing.pick.largest"), kernel("indexing.pick.smallest")
 _KTH = kernel("indexing.pick.kth")
-_FEW = 64  # more than so many are found sooner by sorting
+_FEW = 64  # beyond this, sorting is faster
 
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
@@ -50,7 +50,7 @@ def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: Sha
 
 
 def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
-    """Indices (int64) of the k largest (smallest) elements along ``axis``, the first one leading, equal ones in order.
+    """Indices (int64) of the k largest (smallest) elements along ``axis`` in order; ties keep their order.
 
     NaN is larger than all numbers.
     """
@@ -75,9 +75,9 @@ def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
 
 
 def kth(x: np.ndarray, k: int, axis: int) -> np.ndarray:
-    """Index (int64) of the k-th smallest element along ``axis``, from 0, which has extent 1 afterwards.
+    """Index (int64) of the k-th smallest element along ``axis``, counted from 0; the axis gets extent 1.
 
-    NaN is larger than all numbers; of equal elements the first one is the smallest.
+    NaN is larger than all numbers; ties keep their order.
     """
     length = x.shape[axis]
     lines = np.ascontiguousarray(np.moveaxis(x, axis, -1))

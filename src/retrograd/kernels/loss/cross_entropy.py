@@ -1,4 +1,4 @@
-"""Cross entropy and negative log-likelihood of class labels at each place of (N, C, *D)."""
+"""Cross entropy and negative log-likelihood of class labels at each position of (N, C, *D)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["cross_entropy", "cross_entropy_grad", "nll_loss", "nll_loss_grad"]
 _ROWS, _COLUMNS = kernel("loss.cross_entropy.rows"), kernel("loss.cross_entropy.columns")
 _ROWS_GRAD, _COLUMNS_GRAD = kernel("loss.cross_entropy.rows_grad"), kernel("loss.cross_entropy.columns_grad")
 _PICKED, _PUT = kernel("loss.cross_entropy.picked"), kernel("loss.cross_entropy.put")
-_PLACES = 2048  # whose labels one task looks up
+_PLACES = 2048  # positions per task
 
 
 def cross_entropy(
     x: np.ndarray, labels: np.ndarray, smoothing: float, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """w[label] (-(1 - e) log p[label] - e mean(log p)) at each place, p = softmax(x) over axis 1, e the smoothing.
+    """w[label] (-(1 - e) log p[label] - e mean(log p)) at each position, p = softmax(x) over axis 1, e the smoothing.
 
     x (N, C, *D), labels (N, *D) int64, weight (C,), 1 where it is None  ->  loss (N, *D), 0 where the label is
-    ``ignored`` or no class; for the gradient the maximum and log sum exp(x - maximum), both (N, *D); and (3,) the sum
-    of the losses, that of the weights that count, and how many labels are neither a class nor ignored
+    ``ignored`` or invalid; for the gradient the maximum and log sum exp(x - maximum), both (N, *D); and (3,): the sum
+    of the losses, the sum of their weights, and the number of labels that are neither a class nor ignored
     """
     x = _by_place(x)
     loss, tops, logs = np.empty(labels.shape, x.dtype), np.empty(labels.shape, x.dtype), np.empty(labels.shape, x.dtype)
@@ -45,9 +45,9 @@ def cross_entropy_grad(
     g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothing: float, tops: np.ndarray, logs: np.ndarray,
     ignored: int = -1, weight: np.ndarray | None = None, factor: float = 1.0,
 ) -> np.ndarray:  # fmt: skip
-    """gx = factor g w[label] (p - e / C - (1 - e where the class is the label)), 0 at places that do not count.
+    """gx = factor g w[label] (p - e / C - (1 - e where the class is the label)), 0 at ignored positions.
 
-    labels, tops, logs (N, *D), the last two those of ``cross_entropy``; g (N, *D) or (); x, gx (N, C, *D)
+    labels, tops, logs (N, *D), the last two from ``cross_entropy``; g (N, *D) or (); x, gx (N, C, *D)
     """
     x = _by_place(x)
     gx = np.empty_like(x)
@@ -63,9 +63,9 @@ def cross_entropy_grad(
 def nll_loss(
     x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """loss[n, d] = -w[label] x[n, label, d], label = labels[n, d]; and sums (3,) as those of ``cross_entropy``
+    """loss[n, d] = -w[label] x[n, label, d], label = labels[n, d]; and sums (3,) as of ``cross_entropy``
 
-    x (N, C, *D), labels (N, *D) int64, weight (C,) or None  ->  loss (N, *D), 0 at places that do not count
+    x (N, C, *D), labels (N, *D) int64, weight (C,) or None  ->  loss (N, *D), 0 at ignored positions
     """
     x = _by_place(x)
     loss = np.empty(labels.shape, x.dtype)
@@ -88,7 +88,7 @@ def nll_loss_grad(
 ) -> np.ndarray:  # fmt: skip
     """gx[n, label, d] = -factor g[n, d] w[label], label = labels[n, d], and 0 elsewhere; g (N, *D) or ()
 
-    Of x (N, C, *D), only the order in memory counts.
+    Of x (N, C, *D) only the memory order is used.
     """
     x = _by_place(x)
     gx = np.empty_like(x)
@@ -110,7 +110,7 @@ def _in_c_order(a: np.ndarray) -> np.ndarray:
 
 
 def _weights(weight: np.ndarray | None, x: np.ndarray) -> np.ndarray:
-    """The array that the kernel is given for the weights of the classes; x, where there are none."""
+    """The class weights for the kernel; x stands in if there are none."""
     return x if weight is None else _in_c_order(weight)
 
 
@@ -120,14 +120,14 @@ def _total(sums: np.ndarray) -> np.ndarray:
 
 
 def _nothing(x: np.ndarray, labels: np.ndarray, ignored: int, *results: np.ndarray) -> Any:
-    """The results where x has no elements; there may be places, but no class."""
+    """The results if x has no elements; there may be positions, but no classes."""
     for result in results:
         result.fill(0)
     return *results, np.array([0, 0, np.count_nonzero(labels != ignored)], x.dtype)
 
 
 def _by_place(x: np.ndarray) -> np.ndarray:
-    """A dense array (N, C, *D) whose axes but the second lie in memory in their own order."""
+    """A dense array (N, C, *D) whose axes except the second are in C order in memory."""
     x = dense(x)
     return x if _is_by_place(x.shape, x.strides) else np.ascontiguousarray(x)
 

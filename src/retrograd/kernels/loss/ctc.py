@@ -16,10 +16,10 @@ _WIDEST = 16  # no register has more lanes
 def ctc_loss(
     log_probs: np.ndarray, targets: np.ndarray, input_lengths: np.ndarray, target_lengths: np.ndarray, blank: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """-log of the probability that a path through the classes reads as the target, for each sample.
+    """-log of the probability of all paths that collapse to the target, for each sample.
 
     log_probs (T, N, C), targets (N, S), lengths (N,), int64  ->  loss (N,), inf where there is no such path, and
-    alpha (N, T, 2 S + 1): log-probability of all beginnings that end in a state at a time, for the gradient.
+    alpha (N, T, 2 S + 1): log-probability of all prefixes that end in a state at a time, for the gradient.
     """
     x = np.ascontiguousarray(log_probs)
     T, N, C = x.shape
@@ -49,7 +49,7 @@ def ctc_loss_grad(
 ) -> np.ndarray:
     """gx[t, n, c] = g[n] (exp(log_probs[t, n, c]) - probability of label c at time t, given the target), PyTorch's.
 
-    Behind the end of an input it is 0. A sample with an infinite loss has NaN, or 0 with ``zero_infinity``.
+    After the end of an input it is 0. A sample with an infinite loss has NaN, or 0 with ``zero_infinity``.
     """
     x = np.ascontiguousarray(log_probs)
     T, N, C = x.shape

@@ -1,4 +1,4 @@
-"""Losses that want the classes of a row apart by a margin."""
+"""Multi-class and multi-label margin losses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def multi_margin_loss(x: np.ndarray, labels: np.ndarray, p: int, margin: float) 
 
 
 def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -> np.ndarray:
-    """For p = 1: 1 / C where c != labels[n] is above the margin, else 0; at the label minus their sum: (N, C)."""
+    """For p = 1: 1 / C where c != labels[n] violates the margin, else 0; minus their sum at the label: (N, C)."""
     x, labels, (rows, length, per_task) = *_contiguous(x, labels), _split(x)
     slopes = np.empty_like(x)
     if rows:
@@ -42,7 +42,7 @@ def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -
 def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """loss[n] = sum over targets j and others i of max(0, 1 - x[n, j] + x[n, i]) / C
 
-    x (N, C), targets (N, C) int64: classes, the first -1 of a row ends them  ->  loss (N,)
+    x (N, C), targets (N, C) int64: classes, up to the first -1 of a row  ->  loss (N,)
     """
     x, targets, (rows, length, per_task) = *_contiguous(x, targets), _split(x)
     loss = np.empty(rows, x.dtype)
@@ -55,7 +55,7 @@ def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def multilabel_margin_loss_slopes(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Each pair above the margin gives 1 / C to the other one and takes it from the target: (N, C)."""
+    """Each pair that violates the margin adds 1 / C to the other class and subtracts it from the target: (N, C)."""
     x, targets, (rows, length, per_task) = *_contiguous(x, targets), _split(x)
     slopes = np.empty_like(x)
     if rows:
@@ -71,6 +71,6 @@ def _contiguous(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _split(x: np.ndarray) -> tuple[int, int, int]:
-    """Rows, their length, and rows per task; no rows where there is nothing in them."""
+    """Rows, their length, and rows per task; no rows if they are empty."""
     rows, length = x.shape
     return rows, length, CHUNK // (4 * length) or 1

@@ -1,6 +1,6 @@
-"""Copies from strided to strided memory: joining, padding, transposing and repeating arrays are copies between views.
+"""Strided copies: joining, padding, transposing and repeating arrays are copies between views.
 
-``arrays.py`` stands on this module, so that it imports none of the wrappers.
+``arrays.py`` imports this module, which therefore imports none of the wrappers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _COPY |= {
     APART: kernel("memory.moves.apart"),
     TOGETHER: kernel("memory.moves.together"),
 }
-_FORM = {4: "f", 8: "d"}  # numbers are moved as they are, so their size is all that counts
-_SMALL = 1024  # elements: below, NumPy is done before a plan is found
+_FORM = {4: "f", 8: "d"}  # bits are moved, so only the size of elements matters
+_SMALL = 1024  # elements: below, NumPy finishes before a plan is looked up
 _plan = lru_cache(maxsize=4096)(move_plan)
 
 
 def copy(y: np.ndarray, x: np.ndarray) -> None:
-    """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides and no element in common."""
+    """y[...] = x in place, x broadcast to y's shape; both of one type, with any strides, not overlapping."""
     if y.size >= _SMALL and (form := _FORM.get(y.itemsize)):
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, True)
         if plan is not None:
@@ -39,7 +39,7 @@ def copy(y: np.ndarray, x: np.ndarray) -> None:
 
 
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
-    """y[...] += x in place, as ``copy``; y shows no element twice."""
+    """y[...] += x in place, as ``copy``; no element of y repeats."""
     if y.size >= _SMALL and (form := y.dtype.char) in "fd":
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, False)
         if plan is not None:

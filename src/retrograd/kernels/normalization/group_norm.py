@@ -1,7 +1,7 @@
-"""Layer, root-mean-square, group and instance normalisation: every sample has statistics of its own.
+"""Layer, root-mean-square, group and instance normalisation: every sample has separate statistics.
 
 Without positions (layer norm: a sample is a row) rows are normalised one by one, from the cache. With them, statistics
-are taken per channel of each sample, in C order as well as channels-last, and put together to those of groups.
+are computed per channel of each sample, in C order or channels-last, and merged into those of groups.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def layer_norm_grad(
         gweight = sum g z
         gx = inverse (h - mean(h) - z mean(h z))
 
-    Without ``centred`` there is no mean(h); without ``affine`` gweight and gbias are not computed, but zeros.
+    Without ``centred`` there is no mean(h); without ``affine`` gweight and gbias are zeros.
     """
     if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous and g.flags.c_contiguous:
         return normalise_rows_grad(g, x, _flat(weight, (0,)), mean, inverse, 1, centred, affine)
@@ -79,7 +79,7 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
 def group_norm_grad(
     g: np.ndarray, x: np.ndarray, groups: int, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> Three:
-    """The gradients of group_norm to x, weight and bias; as those of layer_norm, with means over each group.
+    """The gradients of group_norm to x, weight and bias; as for layer_norm, with means over each group.
 
     g, x (N, C, ...), weight (C,), mean, inverse (N, groups) -> gx (N, C, ...), gweight, gbias (C,)
     """
@@ -99,9 +99,9 @@ def group_norm_grad(
 
 @lru_cache(maxsize=4096)
 def _orders(shape: Shape, strides: Shape, size: int, count: int) -> tuple[Shape, Shape, Shape]:
-    """The order of axes in which x becomes rows, the way back, and the order of the last ``count`` axes among them.
+    """The order of axes in which x becomes rows, its inverse, and the order of the last ``count`` axes among them.
 
-    Rows may be in any order of memory, if only each is one piece of it.
+    Rows may be in any memory order, provided that each is contiguous.
     """
     outer = len(shape) - count
     order = memory_axes(shape, strides)

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""Kernels that normalise rows: a row is read from memory once, and is in the cache when it is read again.
+"""Kernels that normalise rows: a row is read from memory once, and from the cache after that.
 
-Those of long rows do some neighbouring columns of all rows, given what is known of each row as a whole.
+Those for long rows compute some adjacent columns of all rows, given the statistics of each row.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _gradient(
 
 
 def _written(function: Callable[..., Any], far: bool) -> Callable[..., None]:
-    """z = function(g, x, weight, ...) at the places i to end; weight and bias from w on.
+    """z = function(g, x, weight, ...) for elements i to end; weight and bias from w on.
 
     ``far``: prefetches the next row, ``length`` elements further on.
     """
@@ -111,7 +111,7 @@ def _sums(
     g: Array, x: Array, weight: Array, sums: Array, i: int, end: int, w: int, length: int, dots: int, width: int,
     affine: int, mean: float, center: Any, scale: Any,
 ) -> Any:  # fmt: skip
-    """The sums of h and of h z over the places i to end; g z and g are added to sums[dots + w] and width further on."""
+    """The sums of h and of h z over elements i to end; g z and g are added to sums[dots + w] and width further on."""
     zero = full_like(center, 0.0)
     all_added, all_dot, centers, scales = four_times(zero), four_times(zero), four_times(center), four_times(scale)
     while i + 4 * lanes(x) <= end:
@@ -149,7 +149,7 @@ def forward(
 ) -> None:  # fmt: skip
     """y = (x - mean) * inverse * weight + bias with inverse = 1 / sqrt(variance + eps), of each row.
 
-    Without ``centred`` the mean is 0. Row r takes row r % groups of weight and bias.
+    Without ``centred`` the mean is 0. Row r uses row r % groups of weight and bias.
     """
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length

@@ -30,7 +30,7 @@ class _Own(Kernel):
 def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel of a formula of operands of one shape and type, and up to three numbers.
 
-    Of one with several results, the last arguments say which of them are wanted.
+    With several results, the last arguments say which are wanted.
     """
     digest: str = formula.digest  # type: ignore[attr-defined]
     run = _kernels.get(digest)

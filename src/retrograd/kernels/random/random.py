@@ -1,4 +1,4 @@
-"""Random zeros. The number of an element is its place in C order, whatever the order in memory."""
+"""Dropout. The number of an element is its index in C order, whatever the memory order."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _DROPOUT, _DROPOUT_GRAD = kernel("random.random.dropout"), kernel("random.random
 def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray, np.ndarray]:
     """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise; and where it is not 0.
 
-    The element with number i in C order is kept where the first word of Philox-2x32-10 with this ``key``, of the
-    counter (i, ``stream``), is at least p 2^32; key and stream have 32 bits.
+    The element with number i is kept if the first word of Philox-2x32-10 with this ``key`` and the counter
+    (i, ``stream``) is at least p 2^32; key and stream have 32 bits.
     """
     x = dense(x)
     if not x.size:
         return np.empty_like(x), np.empty_like(x, np.bool_)
     steps = _steps(x.shape, x.strides)
-    if not steps:  # axes in an order that three steps cannot say
+    if not steps:  # three steps cannot describe this order of axes
         x = np.ascontiguousarray(x)
         steps = _steps(x.shape, x.strides)
     y, kept = np.empty_like(x), np.empty_like(x, np.bool_)
@@ -34,7 +34,7 @@ def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray,
 
 
 def dropout_grad(g: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
-    """g * mask, where ``kept`` says where the mask of ``dropout`` is not 0."""
+    """g * mask; ``kept``: where the mask of ``dropout`` is not 0."""
     kept = dense(kept)
     gx = np.empty_like(kept, g.dtype)
     _DROPOUT_GRAD[g.dtype.char](tasks(gx.size), like(g, gx), kept, gx, gx.size, _scale(p))
@@ -42,7 +42,7 @@ def dropout_grad(g: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
 
 
 def _scale(p: float) -> float:
-    """What the elements that are kept are multiplied with."""
+    """The factor of the elements that are kept."""
     return 1.0 / (1.0 - p) if p < 1.0 else 0.0
 
 

@@ -1,9 +1,9 @@
 """A layer of a recurrent network in all its directions: one launch for all steps, forward and backward.
 
 Forward: x W_ih^T and the biases for all steps; then the chain of steps, each of which adds h' W_hh^T to a panel of
-gates and computes its units while they are in the first cache. Backward (``gradient.py``): the same chain from its
-end, which leaves the gradients of all pre-activations; then the gradients of x and of the weights as products over all
-steps. ``plan.py`` has the order in memory, and how the work is cut.
+gates and computes its units while they are in L1. Backward (``gradient.py``): the same chain in reverse, which gives
+the gradients of all pre-activations; then the gradients of x and of the weights as products over all steps. ``plan.py``
+defines the memory layout and the cutting of the work.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def recurrent(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, object]:  # fmt: skip
     """x (T, N, I) -> y (T, N, D*P), h_n (D, N, P), c_n (D, N, H), the cells (T, N, D*H), and what backward needs.
 
-    h0 (D, N, P) and c0 (D, N, H), or None for zeros; one Weights for each direction; lengths (N,), 1..T, or None. From
-    a sequence's length on, y is 0. Results that the layer lacks, or that are not asked for, are None.
+    h0 (D, N, P) and c0 (D, N, H), or None for zeros; one Weights for each direction; lengths (N,), 1..T, or None. After
+    the end of a sequence, y is 0. Results that the layer lacks, or that are not requested, are None.
     """
     T, N, _ = x.shape
     D, P, H, dtype = len(spec.reverse), spec.output, spec.hidden, x.dtype.char

@@ -1,4 +1,4 @@
-"""The gradients of a recurrent layer: the chain of steps from its end, then products over all steps.
+"""The gradients of a recurrent layer: the chain of steps in reverse, then products over all steps.
 
 See ``forward.py``.
 """
@@ -29,9 +29,9 @@ def recurrent_grad(
     h0: np.ndarray | None, c0: np.ndarray | None, weights: Sequence[Weights], lengths: np.ndarray | None,
     spec: Recurrence, saved: object, wanted: tuple[bool, bool, bool, bool], last: bool = False,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:  # fmt: skip
-    """gx, gh0, gc0 and the gradients of the weights, from those of y, h_n, c_n and the cells (None: zeros).
+    """gx, gh0, gc0 and the gradients of the weights, given those of y, h_n, c_n and the cells (None: zeros).
 
-    ``wanted``: of x, h0, c0 and the weights; the others are None. From the end of a sequence on, gx is 0.
+    ``wanted``: of x, h0, c0 and the weights; the others are None. After the end of a sequence, gx is 0.
     ``last``: ``saved`` will not be read again; the gradients of the gates overwrite it.
     """
     T, N, _ = x.shape
@@ -107,7 +107,7 @@ def _weight_grads(
     w_hr = np.empty((D, P, H), dtype) if spec.projection else None
     words, tasks, memory = weight_plan(spec, T, N, dtype, lengths is not None)
     some, count = words, T * N
-    if lengths is not None:  # beyond the end of a sequence x may be anything
+    if lengths is not None:  # after the end of a sequence x may be anything
         some = np.flatnonzero(np.arange(T)[:, None] < lengths)
         count = some.size
     _WEIGHT_GRADS[dtype](
@@ -130,7 +130,7 @@ def _weight_grads(
 
 
 def _matrices(count: int, rows: int, columns: int, dtype: str) -> np.ndarray:
-    """Fresh matrices, aligned to cache lines unless they are large: the system gives these whole pages."""
+    """Fresh matrices, aligned to cache lines unless large: the system allocates these in whole pages."""
     size = count * rows * columns
     memory = aligned(size, dtype) if size < _LARGE else np.empty(size, dtype)
     return memory.reshape(count, rows, columns)

@@ -1,4 +1,4 @@
-"""The largest or smallest number along an axis and where it is."""
+"""The largest or smallest number along an axis and its index."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PLACE = rows_and_columns("reduction.extremes.place_in")
 def max(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """The maximum along ``axis``, which is removed, and its index (int64).
 
-    Of equal maxima the first one counts; if there is a NaN, the first NaN is the maximum.
+    Ties go to the first; if there is a NaN, the first NaN is the maximum.
 
     Raises:
-        ValueError: there is nothing along ``axis``.
+        ValueError: ``axis`` is empty.
     """
     return _extreme("max", amax, x, axis)
 
@@ -31,7 +31,7 @@ def min(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """The minimum along ``axis`` and its index; as ``max``.
 
     Raises:
-        ValueError: there is nothing along ``axis``.
+        ValueError: ``axis`` is empty.
     """
     return _extreme("min", amin, x, axis)
 

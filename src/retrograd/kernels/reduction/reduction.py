@@ -1,8 +1,8 @@
 """Sums, products, maxima and minima along axes, whatever the memory order of the array.
 
-A dense array is seen as groups of neighbouring axes, in the order of memory, that are reduced or kept. The innermost
-reduced group goes first: over rows if it is the innermost of all, else over columns. Rows and columns are cut into
-pieces by shape, so that neither bits nor accuracy depend on threads: errors grow as if sums were added in a tree.
+A dense array is seen as groups of adjacent axes, in memory order, that are reduced or kept. The innermost reduced group
+goes first: over rows if it is the innermost of all, else over columns. Rows and columns are cut into pieces by shape,
+so that neither bits nor accuracy depend on threads: errors grow as in a tree of sums.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class _Plan(NamedTuple):
 
 
 def sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The sum over ``axes``, which have extent 1 afterwards if ``keepdims`` and are removed if not."""
+    """The sum over ``axes``, which get extent 1 if ``keepdims`` and are removed otherwise."""
     return _reduce(_SUM, _SUM, 0.0, x, axes, keepdims)
 
 
 def mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The mean over ``axes``, NaN over nothing; see ``sum``."""
+    """The mean over ``axes``, NaN over no elements; see ``sum``."""
     return _reduce(_SUM, _SUM, np.nan, x, axes, keepdims, True)
 
 
@@ -59,7 +59,7 @@ def amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """The largest number over ``axes``, NaN if there is one; see ``sum``.
 
     Raises:
-        ValueError: there are none to choose from.
+        ValueError: there are no elements.
     """
     _nonempty("amax", x, axes)
     return _reduce(_AMAX, _AMAX, -np.inf, x, axes, keepdims)
@@ -69,7 +69,7 @@ def amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     """The smallest number over ``axes``, NaN if there is one; see ``sum``.
 
     Raises:
-        ValueError: there are none to choose from.
+        ValueError: there are no elements.
     """
     _nonempty("amin", x, axes)
     return _reduce(_AMIN, _AMIN, np.inf, x, axes, keepdims)
@@ -91,7 +91,7 @@ def _nonempty(name: str, x: np.ndarray, axes: tuple[int, ...]) -> None:
 def _reduce(
     first: Pair, rest: Pair, start: float, x: np.ndarray, axes: tuple[int, ...], keepdims: bool, mean: bool = False
 ) -> np.ndarray:
-    """``first`` over the innermost group and ``rest`` over the others; ``start`` where there is nothing to combine.
+    """``first`` over the innermost group and ``rest`` over the others; ``start`` for no elements.
 
     mean: divide by the number of elements.
     """
@@ -113,7 +113,7 @@ def _reduce(
             pair[0 if rows else 1][dtype.char](tasks, x, target, *numbers)
             x, pair = target, rest
     else:
-        y.fill(start)  # there are no elements
+        y.fill(start)  # no elements
     return y.transpose(back) if back else y
 
 
@@ -145,5 +145,5 @@ def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...], keepdi
     passes = [one._replace(numbers=(*one.numbers, 1.0)) for one in passes]  # the factor
     if passes:
         factor = 1.0 / product(shape[axis] for axis in axes) if mean else 1.0
-        passes[-1] = passes[-1]._replace(results=-1, numbers=(*passes[-1].numbers[:-1], factor))  # the result itself
+        passes[-1] = passes[-1]._replace(results=-1, numbers=(*passes[-1].numbers[:-1], factor))  # the final result
     return _Plan(seen.memory, seen.back, tuple(passes))
