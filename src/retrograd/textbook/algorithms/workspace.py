@@ -99,8 +99,8 @@ class Demand:
     def plan(self, kernel: str, window: Window, batch: int, channels: Channels, itemsize: int, copied: int = 0) -> Plan:
         """The largest chunk that ``window.workspace`` bytes allow; ``copied`` elements are needed besides.
 
-        ValueError if any of the three kernels cannot stay within the limit: one that the forward pass accepts must do
-        for the gradients, too.
+        ValueError if any of the three kernels cannot stay within the limit: one that suffices for the forward pass must
+        suffice for the gradients, too.
         """
         needs = [need._replace(fixed=need.fixed + copied) for need in self.needs(window, channels)]
         fixed, sample, unit = needs[KERNELS.index(kernel)]
