@@ -193,7 +193,7 @@ def scatter_reduce(
     Raises:
         TypeError: ``index`` is not an int64 Tensor, or ``src`` is not of input's type.
         IndexError: input has no such axis, or an index is not in [0, extent).
-        ValueError: the shapes do not fit, or ``reduce`` is none of these.
+        ValueError: the shapes do not fit, or ``reduce`` is unknown.
     """
     require_tensor("scatter_reduce", input)
     include_self = as_flag("scatter_reduce", "include_self", include_self)
