@@ -52,7 +52,7 @@ def per_thread(count: int, dtype: str) -> np.ndarray:
 
 
 def carved(dtype: str, *counts: int) -> list[np.ndarray]:
-    """Arrays of at least so many elements, each beginning at a cache line, for one operator: of kept memory, unless
+    """Arrays of at least these sizes, each beginning at a cache line, for one operator: of kept memory, unless
     large. ``shared`` may return the same memory."""
     pieces = _kept.pieces.get((dtype, counts))
     if pieces is not None:

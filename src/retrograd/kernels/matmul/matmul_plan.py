@@ -39,7 +39,7 @@ _TASK_TILES = 10
 _TASK_WORK = 1_000_000  # multiply-adds that are worth a separate task
 _MOST_TASKS = 16
 _PART_WORK = 131_072  # multiply-adds: smaller parts share a task
-_LEAST_TASKS = 8  # ... as long as there are so many
+_LEAST_TASKS = 8  # ... as long as there are at least this many tasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ def _rest(size: Sizes, output: Sizes, kernel: Sizes, stride: Sizes, dilation: Si
 
 
 def check_word(padding: str, extra: Sizes) -> None:
-    """ValueError if there is an output_padding beside a padding word other than "valid"."""
+    """ValueError if there is an output_padding with a padding word other than "valid"."""
     if any(extra):
         raise ValueError(
             f"output_padding={extra} and padding={padding!r} contradict each other: the word means O = I*stride; "

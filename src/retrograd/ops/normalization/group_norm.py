@@ -206,7 +206,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"local_response_norm: input.shape={shape} needs at least 3 axes (batch, channels, positions)")
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ValueError(f"local_response_norm: size={size!r} must be an int of at least 1")
-    # a sum over neighbouring channels is a product with a band matrix
+    # a sum over adjacent channels is a product with a band matrix
     distance = np.arange(shape[1]) - np.arange(shape[1])[:, np.newaxis]  # [channel summed, output channel]
     near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
     last = (0, *range(2, len(shape)), 1)

@@ -225,7 +225,7 @@ def _dense(indices: np.ndarray, weights: np.ndarray, extent: int) -> Matrix | No
 def _rows(
     first: np.ndarray, counts: np.ndarray, weights: Callable[[np.ndarray, np.ndarray], np.ndarray], extent: int
 ) -> Matrix:
-    """A matrix from neighbouring entries in each row, with ``weights`` of row and column."""
+    """A matrix from adjacent entries in each row, with ``weights`` of row and column."""
     starts = np.concatenate([[0], np.cumsum(counts)])
     rows = np.repeat(np.arange(first.size), counts)
     columns = np.arange(rows.size) - starts[rows] + first[rows]

@@ -341,7 +341,7 @@ def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = N
 
 @lru_cache(maxsize=4096)
 def _can_view(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether an array with these strides can be viewed in the shape ``target`` of as many elements."""
+    """Whether an array with these strides can be viewed in the shape ``target`` with the same number of elements."""
     old = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]
     new = [extent for extent in target if extent != 1]
     i = j = 0
