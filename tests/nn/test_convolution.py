@@ -316,7 +316,7 @@ def test_arguments_of_transposed_convolution_are_checked() -> None:
         nn.ConvTranspose1d(1, 1, 3, padding="full")
     with pytest.raises(ValueError, match=r"ConvTranspose1d: output_padding=\(1,\) and padding='same' contradict"):
         nn.ConvTranspose1d(1, 1, 3, 2, padding="same", output_padding=1)
-    with pytest.raises(ValueError, match="ConvTranspose1d: adj=1 and output_padding=1 are two names of one number"):
+    with pytest.raises(ValueError, match="ConvTranspose1d: adj=1 and output_padding=1 are two names of one argument"):
         nn.ConvTranspose1d(1, 1, 3, 2, output_padding=1, adj=1)
     for other, value in {"padding": 1, "output_padding": 1, "adj": 1}.items():
         with pytest.raises(ValueError, match=f"ConvTranspose1d: target_shape is given, which decides .*{other}.*, too"):

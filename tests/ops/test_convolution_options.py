@@ -309,7 +309,7 @@ def test_a_mode_takes_only_what_is_there(mode: str, padding: Any, message: str) 
     ("options", "message"),
     [
         ({"padding": "same", "output_padding": 1}, "output_padding=(1,) and padding='same' contradict each other"),
-        ({"adj": 1, "output_padding": 1}, "adj=1 and output_padding=1 are two names of one number; give one"),
+        ({"adj": 1, "output_padding": 1}, "adj=1 and output_padding=1 are two names of one argument; give one"),
         ({"adj": 2}, "output_padding=2 on axis 0 must be less than max(stride, dilation) = max(2, 1)"),
         ({"adj": -1}, "adj=-1 must be at least 0"),
         ({"output_size": [11], "output_padding": 1}, "output_size=(11,) and output_padding=(1,) are given; leave one"),
