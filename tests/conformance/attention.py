@@ -55,9 +55,9 @@ OPERATORS = [
         large=LARGE,
         errors=[
             Refusal(ValueError, "query has 3 features in its last axis, key has 2", Q, K[..., :2], V),
-            Refusal(ValueError, "key has 4 rows in its last axis but one, value has 3", Q, K, V[:, :, :3]),
+            Refusal(ValueError, "key has 4 rows in its second to last axis, value has 3", Q, K, V[:, :, :3]),
             Refusal(
-                ValueError, "the leading axes do not broadcast; heads that are shared need enable_gqa", Q[:, :2], K, V
+                ValueError, "the leading axes do not broadcast; sharing heads needs enable_gqa", Q[:, :2], K, V
             ),
             Refusal(ValueError, "needs at least 2 axes (..., rows, features)", Q[0, 0, 0], K, V),
             Refusal(ValueError, "needs at least 3 axes (..., heads,", Q[0, 0], K[0, 0], V[0, 0], enable_gqa=True),

@@ -266,7 +266,7 @@ OPERATORS = [
         oracle=mean(multi_margin),
         errors=[
             Refusal(ValueError, "p=3 must be 1 or 2", X, LABELS, p=3),
-            Refusal(IndexError, "target[0] = 5 is no class", X, LABELS + 1),
+            Refusal(IndexError, "target[0] = 5 is not a class", X, LABELS + 1),
         ],
         **ALL,
     ),
@@ -277,7 +277,7 @@ OPERATORS = [
         CLASSES,
         oracle=mean(multilabel_margin),
         errors=[
-            Refusal(IndexError, "target[0, 1] = 5 is no class", X, CLASSES + 2),
+            Refusal(IndexError, "target[0, 1] = 5 is not a class", X, CLASSES + 2),
             Refusal(TypeError, "target is float64", X, X),
             Refusal(ValueError, "both must be (N, C) or both (C,)", X, CLASSES[:2]),
         ],

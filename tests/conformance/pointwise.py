@@ -413,7 +413,7 @@ OPERATORS = [
             *operands,
             oracle=getattr(np, name),
             batch=(0, 1),
-            errors=[Refusal(TypeError, f"{name}: input and other meet in float64, needs int64 or bool", X, X)],
+            errors=[Refusal(TypeError, f"{name}: input and other promote to float64, needs int64 or bool", X, X)],
         )
         for name in ("bitwise_and", "bitwise_or", "bitwise_xor")
         for kind, operands in (("", WHOLE), ("bool", TRUTH))

@@ -86,7 +86,7 @@ OPERATORS = [
     # ------------------------------------------------------------------------------------------- statistics
     Op("var", retrograd.var, X, oracle=lambda x: np.var(x, ddof=1), batch=(), large=MANY, rounding=1e-13,
        errors=[NO_AXIS, TWICE,
-               Refusal(ValueError, "unbiased=True and correction=1 say", X, unbiased=True, correction=1),
+               Refusal(ValueError, "unbiased=True and correction=1 are alternatives", X, unbiased=True, correction=1),
                Refusal(TypeError, "correction='a' must be a number", X, correction="a")]),
     Op("var: axes", retrograd.var, X, kwargs={"dim": (0, 2), "correction": 0, "keepdim": True}, batch=(), large=MANY,
        oracle=lambda x, dim, correction, keepdim: np.var(x, dim, keepdims=True)),

@@ -292,7 +292,7 @@ ORDERS = [
         retrograd.fliplr,
         X,
         oracle=lambda x: x[:, ::-1],
-        errors=[Refusal(ValueError, "fliplr: input.shape=(4,) has less than 2 axes", X[0, 0])],
+        errors=[Refusal(ValueError, "fliplr: input.shape=(4,) has fewer than 2 axes", X[0, 0])],
     ),
     linear(
         "flipud",
@@ -386,7 +386,7 @@ DIAGONALS = [
         SQUARE[..., :3],
         1,
         oracle=lambda x, k: kept(x, lambda i, j: j - i <= 1),
-        errors=[Refusal(ValueError, "tril: input.shape=(4,) has less than 2 axes", X[0, 0])],
+        errors=[Refusal(ValueError, "tril: input.shape=(4,) has fewer than 2 axes", X[0, 0])],
     ),
     linear("triu", retrograd.triu, SQUARE[:, :3], -1, oracle=lambda x, k: kept(x, lambda i, j: j - i >= -1)),
     linear(

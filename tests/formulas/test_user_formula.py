@@ -413,8 +413,8 @@ REFUSED = {
     "return max(x, 0.0)": r"line 3: return max.*rg\.where",
     "for v in x:\n        pass\n    return x": r"line 3: for v in x:: .*no loop over an operand",
     "return x[0]": "no index",
-    "return rg.sum(x)": r"line 3.*sum is no function of single elements.*exp.*sigmoid",
-    "return x.sum()": r"\.sum is nothing that one element has",
+    "return rg.sum(x)": r"line 3.*sum is not a function of single elements.*exp.*sigmoid",
+    "return x.sum()": r"\.sum is not defined for one element",
     "return np.exp(x)": r"np\.exp is a function of arrays",
     "return np.where(x > 0, x, 0.0)": r"np\.where is a function of arrays",
     "return math.exp(x)": "functions of math take one number",
@@ -423,16 +423,16 @@ REFUSED = {
     "return x % 2": "line 3: return x % 2: TypeError: unsupported operand",
     "return x ** 2.5": r"\*\* 2\.5: powers of operands",
     "return x ** x": "powers of operands",
-    "return 3 ** x": r"3 \*\* x: of numbers, 2",
+    "return 3 ** x": r"3 \*\* x: the only base",
     "return x > 0": "returns a condition; return numbers",
     "return x, x": "returns tuple, expected one value",
     "pass": "returns nothing, expected one value",
     "return rg.where(x, 1.0, 2.0)": "where needs a condition",
     "return rg.where((x > 0) & x, 1.0, 2.0)": "combine conditions; put comparisons into parentheses",
-    "return x * TENSOR": "a Tensor is no constant|needs a Tensor or a number",
+    "return x * TENSOR": "a Tensor is not a constant|needs a Tensor or a number",
     "return TENSOR * x": "needs a Tensor or a number",
-    "return x * np.ones(2)": "np.multiply|a ndarray is no constant",
-    "return x * 'a'": "a str is no constant",
+    "return x * np.ones(2)": "np.multiply|a ndarray is not a constant",
+    "return x * 'a'": "a str is not a constant",
     "return x * 10**400": "larger than any floating-point number",
     "return f(x)": "NameError",
     "for i in range(2000):\n        x = rg.sin(x) + i\n    return x": "more than 1000 operations",
@@ -449,11 +449,11 @@ PARAMETERS = {
     "": "0 operands",
     "x, y, z": "3 operands and 0 numbers; a formula has one or two operands",
     "x, a: float, b: float, c: float, d: float": "4 numbers",
-    "*x": r"\*x stands for any number",
+    "*x": r"\**x is any number",
     "exp": "the parameter exp hides the function",
     "x, n: int": "numbers are annotated as float",
-    "x, p: float, y": "operand y stands behind a number",
-    "x, y=1.0": "y has a default or no place: annotate it as float",
+    "x, p: float, y": "operand y follows a number",
+    "x, y=1.0": "y has a default or is keyword-only; annotate numbers as float",
 }
 
 
@@ -470,9 +470,9 @@ def test_refused_when_made(tmp_path: Any) -> None:
         rg.formula(lambda x: x)
     scope: dict[str, Any] = {}
     exec("def typed(x):\n    return x", scope)
-    with pytest.raises(ValueError, match="formula typed: <string>, line 1: its text cannot be found.*save it"):
+    with pytest.raises(ValueError, match="formula typed: <string>, line 1: its source cannot be found.*save it"):
         rg.formula(scope["typed"])
-    with pytest.raises(ValueError, match="calls itself without an end"):
+    with pytest.raises(ValueError, match="recurses without end"):
         _written(tmp_path, "def f(x):\n    return f(x)\n\nrg.formula(f)\n")
     with pytest.raises(ValueError, match="number for all elements, not one of each"):
         _written(
@@ -485,7 +485,7 @@ def test_refused_gradients(tmp_path: Any) -> None:
     head = "@rg.formula\ndef f(x):\n    return x * 2.0\n\n@rg.formula\ndef h(x, y):\n    return x * y\n\n"
     for text, match in (
         ("@f.gradient\ndef grad(g):\n    return g\n", "gradient of f has the parameters g, x, got 1"),
-        ("@f.gradient\ndef grad(g, x):\n    return rg.sum(g)\n", "formula grad:.*line 11.*sum is no function"),
+        ("@f.gradient\ndef grad(g, x):\n    return rg.sum(g)\n", "formula grad:.*line 11.*sum is not a function"),
         ("@h.gradient\ndef grad(g, x, y):\n    return g\n", "must return a tuple of 2 gradients, of x and y"),
     ):
         with pytest.raises(ValueError, match=match):

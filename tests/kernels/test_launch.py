@@ -272,7 +272,7 @@ def test_a_change_inside_numpy_is_found(
     launch.Kernel("pointwise.pointwise.sub")["f"]
     told = capsys.readouterr().err
     assert told.startswith(f"retrograd: {fault}") and told.count("\n") == 1  # once
-    assert f"NumPy {np.__version__}): kernels are started through ctypes, which gives the same results" in told
+    assert f"NumPy {np.__version__}): kernels are started through ctypes, with the same results" in told
 
 
 def test_a_change_of_what_the_c_interface_makes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,7 +297,7 @@ def test_frozen_parameters_get_no_gradient() -> None:
         ({"padding": "full"}, ValueError, "Conv2d: padding='full' must be numbers or one of 'valid', 'same',"),
         ({"padding_mode": "wrap"}, ValueError, "Conv2d: padding_mode='wrap' must be one of zeros, reflect, replicate,"),
         ({"algorithm": "fastest"}, ValueError, "Conv2d: algorithm='fastest' must be one of auto, exact, direct,"),
-        ({"workspace": -1}, ValueError, "Conv2d: workspace=-1 must be at least 0 MB; None is no limit"),
+        ({"workspace": -1}, ValueError, "Conv2d: workspace=-1 must be at least 0 MB; None means no limit"),
         ({"workspace": np.inf}, ValueError, "Conv2d: workspace=inf must be at least 0 MB"),
         ({"workspace": True}, TypeError, "Conv2d: workspace=True must be a number of MB, or None for no limit"),
         ({"activation": "step"}, ValueError, "Conv2d: activation='step' must be a function, or one of elu, gelu, "),
@@ -316,7 +316,7 @@ def test_arguments_of_transposed_convolution_are_checked() -> None:
         nn.ConvTranspose1d(1, 1, 3, padding="full")
     with pytest.raises(ValueError, match=r"ConvTranspose1d: output_padding=\(1,\) and padding='same' contradict"):
         nn.ConvTranspose1d(1, 1, 3, 2, padding="same", output_padding=1)
-    with pytest.raises(ValueError, match="ConvTranspose1d: adj=1 and output_padding=1 are two names of one number"):
+    with pytest.raises(ValueError, match="ConvTranspose1d: adj=1 and output_padding=1 are two names of one argument"):
         nn.ConvTranspose1d(1, 1, 3, 2, output_padding=1, adj=1)
     for other, value in {"padding": 1, "output_padding": 1, "adj": 1}.items():
         with pytest.raises(ValueError, match=f"ConvTranspose1d: target_shape is given, which decides .*{other}.*, too"):

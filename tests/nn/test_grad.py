@@ -278,7 +278,7 @@ X, W, G = (2, 4, 9, 9), (6, 2, 3, 3), (2, 6, 7, 7)
         (lambda x, w, g: nn.grad.conv3d_bias(g[0]), "conv3d_bias: grad_output.shape=(6, 7, 7), needs 5 axes (batch, "),
         (lambda x, w, g: nn.grad.conv_transpose2d_input((2, 6, 3, 3), w, g, stride=2, groups=2),
          "conv_transpose2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 4, 7, 7), the shape of the output of an "
-         "input (2, 6, 3, 3) with a weight (6, 2, 3, 3); output_padding says which of several sizes was made"),
+         "input (2, 6, 3, 3) with a weight (6, 2, 3, 3); output_padding selects one of several sizes"),
         (lambda x, w, g: nn.grad.conv_transpose2d_weight(g, W, x, 1, 0, 1), "output_padding=1 on axis 0 must be less"),
         (lambda x, w, g: conv_backward(g, x, w, output_mask=(True, True)), "output_mask=(True, True) must be three"),
         (lambda x, w, g: conv_backward(g, x, w, output_mask=(1, 1, 1)), "output_mask=(1, 1, 1) must be three bools"),

@@ -61,7 +61,7 @@ def test_losses_are_checked() -> None:
         nn.CrossEntropyLoss([1.0, 2.0])  # type: ignore[arg-type]
     wrong = LABELS.copy()
     wrong[2] = 4
-    with pytest.raises(IndexError, match=r"^in CrossEntropyLoss.*target\[2\] = 4 is no class"):
+    with pytest.raises(IndexError, match=r"^in CrossEntropyLoss.*target\[2\] = 4 is not a class"):
         nn.CrossEntropyLoss()(Tensor(X), Tensor(wrong))
     with pytest.raises(TypeError, match="in CrossEntropyLoss"):
         nn.CrossEntropyLoss()(Tensor(X), LABELS)

@@ -165,7 +165,7 @@ X = normal(4, 2, 3)
         (lambda: truncated(nn.GRU(3, 4), X, 2, lengths=[4]), ValueError, "truncated: lengths.shape=(1,), needs (2,)"),
         (lambda: truncated(nn.GRU(3, 4), X, 2, lengths=[4, 0]), ValueError, "lengths[1]=0; a length must be 1 to 4"),
         (lambda: truncated(nn.GRU(3, 4), X, 2, lengths=[5, 1]), ValueError, "lengths[0]=5; a length must be 1 to 4"),
-        (lambda: truncated(nn.GRU(3, 4), X, 2, lengths=[1.0, 2.0]), TypeError, "lengths are float64"),
+        (lambda: truncated(nn.GRU(3, 4), X, 2, lengths=[1.0, 2.0]), TypeError, "lengths is float64"),
         (lambda: next(truncated(Sparing(), X, 2)), RuntimeError, "GRU uses one dropout mask for the whole"),
     ],
 )

@@ -277,7 +277,7 @@ X, W = (1, 2, 5), (2, 2, 3)
         ({"padding_mode": "wrap"}, "padding_mode='wrap' must be one of zeros, reflect, replicate, circular"),
         ({"padding_mode": 1}, "padding_mode=1 must be one of zeros"),
         ({"algorithm": "fastest"}, "algorithm='fastest' must be one of auto, exact, direct, depthwise, pointwise,"),
-        ({"workspace": -1}, "workspace=-1 must be at least 0 MB; None is no limit"),
+        ({"workspace": -1}, "workspace=-1 must be at least 0 MB; None means no limit"),
         ({"workspace": float("nan")}, "workspace=nan must be at least 0 MB"),
     ],
 )
@@ -309,7 +309,7 @@ def test_a_mode_takes_only_what_is_there(mode: str, padding: Any, message: str) 
     ("options", "message"),
     [
         ({"padding": "same", "output_padding": 1}, "output_padding=(1,) and padding='same' contradict each other"),
-        ({"adj": 1, "output_padding": 1}, "adj=1 and output_padding=1 are two names of one number; give one"),
+        ({"adj": 1, "output_padding": 1}, "adj=1 and output_padding=1 are two names of one argument; give one"),
         ({"adj": 2}, "output_padding=2 on axis 0 must be less than max(stride, dilation) = max(2, 1)"),
         ({"adj": -1}, "adj=-1 must be at least 0"),
         ({"output_size": [11], "output_padding": 1}, "output_size=(11,) and output_padding=(1,) are given; leave one"),

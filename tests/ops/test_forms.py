@@ -39,7 +39,7 @@ def test_sizes_by_name(name: str) -> None:
 def test_sizes_of_new_tensors_by_name() -> None:
     for make in (rg.zeros, rg.ones, rg.empty, rg.rand, rg.randn):
         assert make(size=(2, 3)).shape == (2, 3)
-    with pytest.raises(TypeError, match=r"zeros: size=\(2,\) is given by position, too: \(3,\); give it once"):
+    with pytest.raises(TypeError, match=r"zeros: size=\(2,\) is also given by position: \(3,\); give it once"):
         rg.zeros(3, size=(2,))
     with pytest.raises(TypeError, match="flip: dims="):
         Tensor(X).flip(0, dims=(1,))

@@ -242,8 +242,8 @@ X1 = Tensor([[0.5, 1.0], [1.5, 2.0]])
 NO_DIFFERENCE = "is bool, needs numbers; convert it to integers, or use ~x to invert a mask and x ^ y for where two"
 NO_FLOAT = "needs float32 or float64; convert one with .float()"
 REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: K.max(K, True), TypeError, "max: of two tensors takes neither dim nor keepdim"),
-    (lambda: retrograd.min(K, 0, other=K), TypeError, "min: of two tensors takes neither dim nor keepdim"),
+    (lambda: K.max(K, True), TypeError, "max: two tensors do not allow dim or keepdim"),
+    (lambda: retrograd.min(K, 0, other=K), TypeError, "min: two tensors do not allow dim or keepdim"),
     (lambda: K.max(other=2), TypeError, "max: other is int, needs a Tensor"),
     (lambda: K @ B, TypeError, f"matmul: input is int64, other is bool; {BOTH}"),
     (lambda: B @ B, TypeError, f"matmul: input is bool, other is bool; {BOTH}"),
@@ -264,11 +264,11 @@ REFUSALS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: X1.clone().sub_(True), TypeError, f"sub: other {NO_DIFFERENCE}"),
     (lambda: X1.clone().__isub__(True), TypeError, f"sub: other {NO_DIFFERENCE}"),
     (lambda: B.clone().__isub__(B), TypeError, f"sub: input {NO_DIFFERENCE}"),
-    (lambda: retrograd.hypot(K, K), TypeError, f"hypot: input and other meet in int64, {NO_FLOAT}"),
-    (lambda: retrograd.hypot(B, 3), TypeError, f"hypot: input and other meet in int64, {NO_FLOAT}"),
-    (lambda: K.clone().hypot_(K), TypeError, f"hypot: input and other meet in int64, {NO_FLOAT}"),
-    (lambda: retrograd.logaddexp(K, B), TypeError, f"logaddexp: input and other meet in int64, {NO_FLOAT}"),
-    (lambda: B.logaddexp(B), TypeError, f"logaddexp: input and other meet in bool, {NO_FLOAT}"),
+    (lambda: retrograd.hypot(K, K), TypeError, f"hypot: input and other promote to int64, {NO_FLOAT}"),
+    (lambda: retrograd.hypot(B, 3), TypeError, f"hypot: input and other promote to int64, {NO_FLOAT}"),
+    (lambda: K.clone().hypot_(K), TypeError, f"hypot: input and other promote to int64, {NO_FLOAT}"),
+    (lambda: retrograd.logaddexp(K, B), TypeError, f"logaddexp: input and other promote to int64, {NO_FLOAT}"),
+    (lambda: B.logaddexp(B), TypeError, f"logaddexp: input and other promote to bool, {NO_FLOAT}"),
     (lambda: F.l1_loss(X1, B), TypeError, "l1_loss: target is bool, needs float32 or float64"),
     (lambda: F.l1_loss(B, X1, reduction="sum"), TypeError, "l1_loss: input is bool, needs float32 or float64"),
     (lambda: F.huber_loss(K, X1), TypeError, "huber_loss: input is int64, needs float32 or float64"),

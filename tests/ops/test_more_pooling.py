@@ -73,7 +73,7 @@ X, PLACES = numbers(1, 1, 3), np.array([[[0, 2, 4]]])
         (
             lambda x, i: F.max_unpool1d(x, i + 2, 2),
             ValueError,
-            "indices lie between 2 and 6, the output (6,) has places 0 to 5",
+            "indices lie between 2 and 6, the output (6,) has indices 0 to 5",
         ),
         (
             lambda x, i: F.max_unpool1d(x, i, 2, output_size=(8,)),

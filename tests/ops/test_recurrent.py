@@ -251,7 +251,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "length 0": (lambda: again(lengths=[1, 0, 4]), ValueError, "named: lengths[1]=0; a length must be 1 to 4"),
     "length 5": (lambda: again(lengths=Tensor(np.array([5, 1, 4]))), ValueError, "named: lengths[0]=5; a length"),
     "two lengths": (lambda: again(lengths=[1, 2]), ValueError, "named: lengths.shape=(2,), needs (3,)"),
-    "lengths of floats": (lambda: again(lengths=[1.0, 2.0, 3.0]), TypeError, "named: lengths are float64"),
+    "lengths of floats": (lambda: again(lengths=[1.0, 2.0, 3.0]), TypeError, "named: lengths is float64"),
     "h0": (lambda: again(h0=ONE.h0[:1]), ValueError, "named: h0.shape=(1, 3, 4), needs (2, 3, 4)"),
     "c0": (lambda: again(c0=ONE.h0[:, :2]), ValueError, "named: c0.shape=(2, 2, 4), needs (2, 3, 4)"),
     "type of h0": (lambda: again(h0=ONE.h0.astype(np.float32)), TypeError, "named: input is float64, h0 is float32"),

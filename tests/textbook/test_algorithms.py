@@ -234,7 +234,7 @@ def test_cost_is_a_table() -> None:
     table = cost_table(conv_window((300, 300), 3), 7, (2, 5), workspace=200_000).splitlines()
     assert [line.split()[0] for line in table] == ["algorithm", *(name for name in NAMES for _ in LAYERS)]
     assert table[1].endswith("part of one") and len({len(line) for line in table}) == 1
-    with pytest.raises(ValueError, match="cost: algorithm='caffe' is none of singa, mxnet, pytorch, numpy_ml"):
+    with pytest.raises(ValueError, match="cost: algorithm='caffe' must be one of singa, mxnet, pytorch, numpy_ml"):
         cost("caffe", conv_window((9,), 3), 1, (1, 1))
     with pytest.raises(ValueError, match=r"cost: channels=\(4, 3\) must be multiples of groups=2"):
         cost("singa", conv_window((9,), 3, groups=2), 1, (4, 3))

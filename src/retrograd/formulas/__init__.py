@@ -7,19 +7,19 @@ textbook set; and on the registers of a compiled kernel.
 
 from typing import Any
 
-# they enter their formulas into the list
+# they register their formulas in the table
 from . import activation, arithmetic, comparison, optimizers, piecewise, powers, transcendental
 from .primitive import PRIMITIVES
 from .table import FORMULAS, UPDATES, Form, form, fused
 
-# those that have a kernel: all but what other operators are made of
+# formulas without a kernel: parts of other operators
 _WITHOUT = {"absolute", "exp_negative", "full_like", "nearest", "normal_cdf"}
 POINTWISE = {name: function for name, function in PRIMITIVES.items() if name not in _WITHOUT} | FORMULAS
 FUSED = fused(POINTWISE)
 
 
 def __getattr__(name: str) -> Any:
-    """A primitive, a formula or a constant that formulas are written with."""
+    """A primitive, a formula or a constant for use in formulas."""
     from .text import NAMES
 
     if name in NAMES:

@@ -43,7 +43,7 @@ def prelu_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
 
 def prelu_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
     """0 where x > 0, g x elsewhere"""
-    return where(x > 0.0, 0.0, g * where(x > 0.0, 0.0, x))  # infinite x has no part in second derivatives
+    return where(x > 0.0, 0.0, g * where(x > 0.0, 0.0, x))  # keep infinite x out of second derivatives
 
 
 gradients("prelu", prelu_grad_x, prelu_grad_y)
@@ -88,7 +88,7 @@ def hardshrink_grad(g: Operand, x: Operand, limit: float) -> Operand:
 
 @formula
 def softshrink(x: Operand, limit: float) -> Operand:
-    """x drawn towards 0 by limit, at most to 0; NaN stays"""
+    """x shrunk towards 0 by limit, at most to 0; NaN stays"""
     return where(x > limit, x - limit, where(x < -limit, x + limit, where(x == x, 0.0, x)))
 
 
@@ -118,7 +118,7 @@ def hardswish(x: Operand) -> Operand:
 @formula
 def hardswish_grad(g: Operand, x: Operand) -> Operand:
     """0 up to -3, g (x / 3 + 1 / 2) between -3 and 3, g from there on"""
-    z = where(x < 3.0, where(x > -3.0, x, 0.0), 0.0)  # infinite x has no part in second derivatives
+    z = where(x < 3.0, where(x > -3.0, x, 0.0), 0.0)  # keep infinite x out of second derivatives
     return where(x <= -3.0, 0.0, where(x < 3.0, g * (z / 3.0 + 0.5), g))
 
 
@@ -217,7 +217,7 @@ def softplus(x: Operand, beta: float, limit: float) -> Operand:
 def softplus_grad(g: Operand, x: Operand, beta: float, limit: float) -> Operand:
     """g sigmoid(beta x), and g where beta x > limit"""
     z = x * beta
-    # the slope is constant at the limit itself, too, as in PyTorch
+    # the slope is constant also at the limit, as in PyTorch
     return where(z > limit, g, g * sigmoid(where(z >= limit, limit, z)))
 
 

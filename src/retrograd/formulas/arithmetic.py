@@ -1,4 +1,4 @@
-"""Sums, products and quotients, with and without a factor, remainders, interpolation; and their gradients."""
+"""Sums, products, quotients, remainders, interpolation; and their gradients."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def remainder(x: Operand, y: Operand) -> Operand:
 def floor_divide(x: Operand, y: Operand) -> Operand:
     """floor(x / y) for the exact quotient; x / y where y is 0"""
     quotient, r = x / y, fmod(x, y)
-    z = nearest((x - r) / y)  # an integer but for its rounding; one less where ``remainder`` is one y more than r
+    z = nearest((x - r) / y)  # an integer up to rounding; one less where ``remainder`` exceeds r by y
     z = where(where(y < 0.0, -r, r) < 0.0, z - 1.0, z)
     return where(y == 0.0, quotient, where(z == 0.0, quotient * 0.0, z))  # a zero has the quotient's sign
 
@@ -201,7 +201,7 @@ def remainder_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
 
 @formula
 def constant_grad(g: Operand) -> Operand:
-    """0: what has steps is constant between them"""
+    """0: the gradient of a step function"""
     return full_like(g, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Gradients of formulas, derived: the trace of a formula is gone through backwards, and what it takes is traced, too.
+"""Derived gradients of formulas: reverse-mode differentiation of a trace; the gradient is traced, too.
 
 The gradient of each primitive is itself a formula of the table.
 """
@@ -34,7 +34,7 @@ def rule_of(name: str, kernel: str = "") -> Callable[..., Any] | None:
 
 
 def derive(trace: Trace, result: Symbol, g: Symbol, operands: list[Symbol]) -> list[Symbol]:
-    """The gradient of each operand, for the gradient g of the result; ``trace`` holds what computes the result."""
+    """The gradient to each operand, given the gradient g of the result; ``trace`` holds the operations."""
     trace.simplify = True
     received: dict[int, Symbol] = {}
 
@@ -53,7 +53,8 @@ def derive(trace: Trace, result: Symbol, g: Symbol, operands: list[Symbol]) -> l
 
 
 def _branch(g: Symbol) -> tuple[Symbol, bool, Symbol] | None:
-    """Of a gradient that is 0 in one branch of a ``where``: the condition, whether it holds in the other, and that."""
+    """For a gradient that is 0 in one branch of a ``where``: the condition, its value in the other branch, and that
+    branch."""
     if g.operation == "where":
         condition, x, y = g.arguments
         if y.value == "0.0":
@@ -80,9 +81,9 @@ def _sum(x: Symbol, y: Symbol) -> Symbol:
 
 
 def _pass_on(symbol: Symbol, g: Symbol, give: Callable[[Symbol, Any], None]) -> None:
-    """Give the arguments of an operation their shares of its gradient g.
+    """Propagate the gradient g of an operation to its arguments.
 
-    Where g is 0 in one branch the shares are, too, whatever the slope is there: 0 times infinity would be NaN.
+    Where g is 0 in one branch so are their gradients, whatever the slope there: 0 times infinity would be NaN.
     """
     branch = _branch(g)
     if branch is None:

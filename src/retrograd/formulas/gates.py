@@ -1,11 +1,11 @@
 """The equations of recurrent cells at one step, and their gradients.
 
-h' and c' are the states before the step. A function takes the sum of a gate, W_ih x + b_ih + W_hh h' + b_hh, and
-returns its value. A gradient takes values and returns the gradients to the sums, for the activation tanh. The gates
-are in the order i, f, g, o and n, r, z.
+h' and c' are the states before the step. A function takes the pre-activation ("sum") of a gate,
+W_ih x + b_ih + W_hh h' + b_hh, and returns its value. A gradient takes values and returns the gradients to the sums,
+for the activation tanh. The gates are in the order i, f, g, o and n, r, z.
 
-``lstm`` and ``lstm_grad`` combine all options of an LSTM, for arrays and Tensors. ``kernels/recurrent/rows_jit.py``
-does it for the compiled kernels, which branch inside their loops.
+``lstm`` and ``lstm_grad`` combine all options of an LSTM, for arrays and Tensors; ``kernels/recurrent/rows_jit.py``
+does so for the compiled kernels, which branch inside their loops.
 
 Source: see ``retrograd.recurrence``.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from .primitive import Operand, sigmoid, tanh, where
 from .transcendental import sigmoid_grad, tanh_grad
 
-Activation = Callable[[Any], Any]  # tanh, but in a convolutional cell any function
+Activation = Callable[[Any], Any]  # tanh; any function in a convolutional cell
 Operands = tuple[Operand, ...]
 
 
@@ -67,25 +67,25 @@ def mixture_grad(gh: Operand, n: Operand, z: Operand, h: Operand) -> Operands:
 
 
 def gru_cell(n: Operand, r: Operand, z: Operand, m: Operand, h: Operand, activation: Activation) -> Operands:
-    """n, r and z, and the state; n and m, the parts of x and of h' in the sum of n, come one by one"""
+    """n, r and z, and the state; n and m, the terms of x and of h' in the sum of n, are separate"""
     r = sigmoid(r)
     n, z, h = mixture_cell(n + r * m, z, h, activation)
     return n, r, z, h
 
 
 def gru_cell_grad(gh: Operand, n: Operand, r: Operand, z: Operand, m: Operand, h: Operand) -> Operands:
-    """To n, to the sums of r and z, to m, and to h' (without what flows through W_hh)"""
+    """To n, to the sums of r and z, to m, and to h' (without the term through W_hh)"""
     an, az, gh = mixture_grad(gh, n, z, h)
     return an, sigmoid_grad(an * m, r), az, an * r, gh
 
 
 def reset(r: Operand, h: Operand) -> Operand:
-    """r h', which W_hn multiplies in a GRU with the reset gate before that product"""
+    """r h', the operand of W_hn in a GRU with the reset gate before the product"""
     return sigmoid(r) * h
 
 
 def with_peephole(a: Operand, weight: Operand, c: Operand) -> Operand:
-    """The sum of a gate that sees c; also the gradient to c, with the one that flows to this sum."""
+    """The sum of a gate with a peephole to c; also the gradient to c, given the one to this sum."""
     return a + weight * c
 
 
@@ -113,8 +113,8 @@ def lstm(
     """The gates, the cell state and the output, with every option.
 
     sums: of i, f, g, o; with coupled gates of f, g, o, and i = 1 - f.
-    peephole: the weights by which i (if there is one) and f see c', and o sees c; empty without.
-    clip: turns the cell state into the one that o and the next step see; norm: that one into the one for the output.
+    peephole: the weights of c' in i (if there is one) and f, and of c in o; empty without peepholes.
+    clip: maps the cell state to that used by o and the next step; norm: maps this to the one used by the output.
     """
     *i, f, g, o = sums
     if peephole:
@@ -135,9 +135,9 @@ def lstm_grad(
     gh: Operand, gc: Operand, gates: Sequence[Operand], before: Operand, c: Operand, peephole: Sequence[Operand],
     clip: Callable[[Operand, Operand], Operand],
 ) -> tuple[Operands, Operand]:  # fmt: skip
-    """The gradients to the sums and to c' from those to the output and to c; gates and peephole are those of ``lstm``.
+    """The gradients to the sums and to c', given those to the output and to c; gates and peephole as in ``lstm``.
 
-    before: c'. clip: turns the gradient to a clipped cell state, and that state before clipping, into its gradient.
+    before: c'. clip: takes the gradient to a clipped cell state and that state; returns the gradient before clipping.
     """
     *i, f, g, o = gates
     ao, from_output = lstm_output_grad(gh, o, c)

@@ -1,4 +1,4 @@
-"""Losses of single elements: each is the formula of its term, and one of the gradient to each operand that gets one.
+"""Losses of single elements: the formula of each term, and of its gradient to each operand that has one.
 
 x is the input, t the target, w a third operand. Kernels sum the terms in the same pass; see ``kernels/loss/loss.py``.
 """
@@ -29,7 +29,7 @@ def minus_first(x_grad: Operand) -> Operand:
 
 
 def loss(term: Callable[..., Any], *gradients: Callable[..., Any]) -> None:
-    """Enter a loss into the list, from which both kernel sets make their kernels."""
+    """Register a loss in the table from which both kernel sets make their kernels."""
     LOSSES[term.__name__] = Loss(term, gradients)
 
 
@@ -66,7 +66,7 @@ def smooth_absolute_error(x: Operand, t: Operand, beta: float) -> Operand:
 def smooth_absolute_error_grad_x(g: Operand, x: Operand, t: Operand, beta: float) -> Operand:
     """g (x - t) / beta, between -g and g"""
     z = x - t
-    bent = where(z == z, z * (1.0 / beta), _NAN)  # NaN has no part in second derivatives, as in PyTorch
+    bent = where(z == z, z * (1.0 / beta), _NAN)  # keep NaN out of second derivatives, as in PyTorch
     return g * where(z >= beta, 1.0, where(z <= -beta, -1.0, bent))
 
 
@@ -124,7 +124,7 @@ def binary_cross_entropy_with_logits_grad_t(g: Operand, x: Operand, t: Operand) 
 
 
 def weighted_binary_cross_entropy_with_logits(x: Operand, t: Operand, w: Operand) -> Operand:
-    """(1 - t) x + (1 + (w - 1) t) log(1 + exp(-x)), with the weight w of what is positive"""
+    """(1 - t) x + (1 + (w - 1) t) log(1 + exp(-x)), with the weight w of positives"""
     return log1p_of_exp(-x) * ((w - 1.0) * t + 1.0) + (1.0 - t) * x
 
 

@@ -1,6 +1,6 @@
-"""What normalisations do with each number, once the statistics are known; they are made by the kernels of ``kernels``.
+"""Normalisation of one number, given the statistics, which the kernels compute.
 
-mean and inverse deviation belong to what the statistics are taken over, weight and bias to a channel or a column.
+There is one mean and inverse deviation for each set of normalised elements, one weight and bias per channel or column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def affine(z: Operand, weight: Operand, bias: Operand) -> Operand:
 
 
 def input_grad(h: Operand, z: Operand, inverse: Operand, mean_h: Operand, mean_hz: Operand) -> Operand:
-    """The gradient to x of h = g weight: what reaches x through the mean and through the variance is subtracted."""
+    """The gradient to x, with h = g weight; the last two terms are the gradients through mean and variance."""
     return ((h - mean_h) - z * mean_hz) * inverse
 
 

@@ -1,7 +1,7 @@
 """Optimisers' updates: the new parameter and the new states, from the old ones, the gradient and the numbers of a step.
 
-``step`` counts from 1, and states start as zeros where nothing else is said. What depends on numbers alone is the same
-for all elements: a compiled kernel computes it once. The classes in retrograd.optim name the sources.
+``step`` counts from 1, and states start as zeros unless stated otherwise. Computations on numbers alone are the same
+for all elements: a compiled kernel does them once. The classes in retrograd.optim name the sources.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Four = tuple[Operand, Operand, Operand, Operand]
 
 
 def descent(param: Operand, grad: Operand, weight_decay: float, maximize: bool) -> Operand:
-    """d = grad + weight_decay param; to maximise, grad changes its sign"""
+    """d = grad + weight_decay param; to maximise, grad is negated"""
     d = grad * (-1.0 if maximize else 1.0)
     if weight_decay != 0.0:  # 0 times infinity would be NaN
         d = d + param * weight_decay
@@ -49,7 +49,7 @@ def sgd_momentum(
     param: Operand, grad: Operand, momentum_buffer: Operand,
     lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool,
 ) -> Two:  # fmt: skip
-    """m = momentum m + (1 - dampening) d takes the place of d, with nesterov d + momentum m"""
+    """m = momentum m + (1 - dampening) d replaces d; with nesterov, d + momentum m does"""
     d = descent(param, grad, weight_decay, maximize)
     m = momentum_buffer * momentum + d * (1 - dampening)
     d = m * momentum + d if nesterov else m
@@ -60,7 +60,7 @@ def sgd_momentum(
 
 
 def decayed(param: Operand, grad: Operand, lr: float, weight_decay: float, decoupled: bool, maximize: bool) -> Two:
-    """The parameter and d; decoupled, the decay of weights is taken from the parameter and not added to d."""
+    """The parameter and d; decoupled weight decay shrinks the parameter and is not added to d."""
     d = descent(param, grad, 0.0 if decoupled else weight_decay, maximize)
     return param * (1 - lr * weight_decay if decoupled else 1.0), d
 
@@ -86,7 +86,7 @@ def amsgrad(
     param: Operand, grad: Operand, exp_avg: Operand, exp_avg_sq: Operand, max_exp_avg_sq: Operand, step: float,
     lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, maximize: bool,
 ) -> Four:  # fmt: skip
-    """As Adam, with the largest v of all steps in the place of v."""
+    """As Adam, with the largest v of all steps instead of v."""
     p, d = decayed(param, grad, lr, weight_decay, decoupled, maximize)
     m, v = running(exp_avg, d, beta1), running_square(exp_avg_sq, d, beta2)
     largest = maximum(max_exp_avg_sq, v)
@@ -130,7 +130,7 @@ def radam(
 ) -> Three:  # fmt: skip
     """param - r lr m / (1 - beta1^step) sqrt(1 - beta2^step) / (sqrt(v) + eps), with r the rectification of the step
 
-    With r = 0, the variance is not known well enough: param - lr m / (1 - beta1^step).
+    With r = 0, too few steps to estimate the variance: param - lr m / (1 - beta1^step).
     """
     p, d = decayed(param, grad, lr, weight_decay, decoupled, maximize)
     m, v = running(exp_avg, d, beta1), running_square(exp_avg_sq, d, beta2)
@@ -140,7 +140,7 @@ def radam(
     return p - change, m, v
 
 
-# The others divide by roots too, without the corrections of the first steps
+# The others also divide by roots, without bias correction
 
 
 def rms_direction(
@@ -156,7 +156,7 @@ def centered_direction(
     param: Operand, grad: Operand, square_avg: Operand, grad_avg: Operand,
     alpha: float, eps: float, weight_decay: float, maximize: bool,
 ) -> Three:  # fmt: skip
-    """The same with the variance v - a^2 in the place of v, a = alpha a + (1 - alpha) d."""
+    """The same with the variance v - a^2 instead of v, a = alpha a + (1 - alpha) d."""
     d = descent(param, grad, weight_decay, maximize)
     v, a = running_square(square_avg, d, alpha), running(grad_avg, d, alpha)
     variance = v - a * a
@@ -229,7 +229,7 @@ def adadelta(
     return param - u * lr, v, running_square(acc_delta, u, rho)
 
 
-# What is done to all arrays at once, too
+# Other updates of all arrays at once
 
 
 @update
@@ -240,5 +240,5 @@ def average(mean: Operand, value: Operand, weight: float) -> Operand:
 
 @update
 def limit(x: Operand, factor: float, most: float) -> Operand:
-    """factor x, cut to -most ... most; NaN stays"""
+    """factor x, clamped to [-most, most]; NaN stays"""
     return clamp(x * factor, -most, most)

@@ -1,4 +1,4 @@
-"""What has corners or steps: absolute value, rounding, limits, the larger and the smaller one; and their gradients."""
+"""Piecewise functions: absolute value, rounding, clamping, maximum and minimum; and their gradients."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def abs_grad(g: Operand, x: Operand) -> Operand:
 
 @formula
 def round(x: Operand) -> Operand:
-    """The integer next to x; halves go to the even one."""
+    """The nearest integer; halves go to the even one."""
     return nearest(x)
 
 
 @formula
 def round_places(x: Operand, factor: float) -> Operand:
-    """x rounded to places behind the point: factor is 10 to their number"""
+    """x rounded to decimal places: factor is 10 to their number"""
     return nearest(x * factor) / factor
 
 
@@ -65,7 +65,7 @@ def hardtanh_grad(g: Operand, x: Operand, low: float, high: float) -> Operand:
 
 @formula
 def nan_to_num(x: Operand, nan: float, posinf: float, neginf: float) -> Operand:
-    """x with these numbers in the places of NaN, inf and -inf"""
+    """x with NaN, inf and -inf replaced by these numbers"""
     y = where(x == _INFINITY, posinf, where(x == -_INFINITY, neginf, x))
     return where(x == x, y, nan)
 
@@ -90,28 +90,28 @@ def minimum(x: Operand, y: Operand) -> Operand:
 
 @formula
 def fmax(x: Operand, y: Operand) -> Operand:
-    """The larger one; of NaN and a number the number."""
+    """The larger one; numbers win over NaN."""
     return where((x >= y) | (y != y), x, y)
 
 
 @formula
 def fmin(x: Operand, y: Operand) -> Operand:
-    """The smaller one; of NaN and a number the number."""
+    """The smaller one; numbers win over NaN."""
     return where((x <= y) | (y != y), x, y)
 
 
 def larger_grad(g: Operand, x: Operand, y: Operand) -> Operand:
-    """g where x is the larger one, half of it where both are equal"""
+    """g where x is larger, g / 2 for ties"""
     return where(x < y, 0.0, where(x == y, g * 0.5, g))
 
 
 def smaller_grad(g: Operand, x: Operand, y: Operand) -> Operand:
-    """g where x is the smaller one, half of it where both are equal"""
+    """g where x is smaller, g / 2 for ties"""
     return where(x > y, 0.0, where(x == y, g * 0.5, g))
 
 
 def fmax_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
-    """g where fmax takes x, also of two equal ones"""
+    """g where fmax takes x, also for ties"""
     return where((x >= y) | (y != y), g, 0.0)
 
 
@@ -121,7 +121,7 @@ def fmax_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
 
 
 def fmin_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
-    """g where fmin takes x, also of two equal ones"""
+    """g where fmin takes x, also for ties"""
     return where((x <= y) | (y != y), g, 0.0)
 
 

@@ -64,7 +64,7 @@ def power_grad(g: Operand, x: Operand, exponent: float) -> Operand:
 
 @formula
 def power_of_number(x: Operand, base: float, logarithm: float) -> Operand:
-    """base**x for a positive base; its logarithm is of the gradient"""
+    """base**x for a positive base, whose logarithm the gradient uses"""
     return pow(full_like(x, base), x)
 
 

@@ -1,7 +1,7 @@
 """Primitives: the functions that formulas are made of, besides arithmetic and comparisons.
 
-Each says here what it means for NumPy arrays. Tensors and the registers of compiled kernels bring their own meaning of
-each name, so that one text of a formula runs on all three.
+Each is defined here for NumPy arrays. Tensors and the registers of compiled kernels implement the same names, so that
+one formula runs on all three.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-Operand = Any  # an array, a Tensor or a register; a comparison of two of them where a condition is asked for
+Operand = Any  # an array, a Tensor or a register, or a comparison of two of them as a condition
 Truth = Any  # a condition: an array of truth values, a Tensor of them or a mask
 PRIMITIVES: dict[str, Callable[..., Any]] = {}
 
 
 def primitive(on_arrays: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function of arrays its other meanings: an operand whose type has a ``__primitive__`` decides.
+    """Make a function of arrays a primitive: an operand whose type has a ``__primitive__`` dispatches the call.
 
-    A function made of other primitives needs no meaning of its own on registers. On Tensors it is an operator all the
-    same, so that its own gradient counts and not theirs.
+    A function made of other primitives needs no implementation on registers. On Tensors it is still an operator, so
+    that its own gradient is used, not theirs.
     """
     name = on_arrays.__name__
 
@@ -106,7 +106,7 @@ def where(condition: Truth, x: Operand, y: Operand) -> Any:
 
 @primitive
 def full_like(x: Operand, number: float) -> Any:
-    """The number in the place of every element of x."""
+    """The number in the shape of x."""
     return np.full_like(x, number)
 
 

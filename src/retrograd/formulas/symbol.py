@@ -1,7 +1,7 @@
-"""Symbols: what a formula is run on to learn which operations it makes of its operands.
+"""Symbols, on which a formula is run to trace its operations.
 
-A ``Trace`` holds these operations in their order, equal ones once. Its text (``text.py``) is what runs on Tensors, on
-arrays and on registers; ``derive.py`` adds the operations of the gradient.
+A ``Trace`` holds these operations in order, equal ones once. Its source (``text.py``) runs on Tensors, on arrays and on
+registers; ``derive.py`` adds the operations of the gradient.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from .primitive import PRIMITIVES
 from .table import form
 
-MOST_OPERATIONS = 1000  # a loop makes many; machine code of more takes minutes
+MOST_OPERATIONS = 1000  # loops make many; compiling more takes minutes
 _SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
 _MOST_FACTORS = 16
 
@@ -33,7 +33,7 @@ class Symbol:
     def __init__(self, trace: Trace, operation: str, arguments: tuple[Symbol, ...], kind: str, value: Any) -> None:
         self.trace, self.operation, self.arguments, self.kind, self.value = trace, operation, arguments, kind, value
         self.place = len(trace.symbols)
-        self.rule: Any = None  # of a call: the gradient that its function declares
+        self.rule: Any = None  # of a call: the declared gradient of the function
 
     @staticmethod
     def __primitive__(name: str, operands: tuple[Any, ...]) -> Symbol:
@@ -89,7 +89,7 @@ class Symbol:
     def __rpow__(self, base: Any) -> Symbol:
         if isinstance(base, numbers.Real) and base == 2:
             return self.trace.primitive("exp2", (self,))
-        raise FormulaError(f"{base!r} ** x: of numbers, 2 has powers here; write rg.exp(x * math.log({base!r}))")
+        raise FormulaError(f"{base!r} ** x: the only base allowed here is 2; write rg.exp(x * math.log({base!r}))")
 
     def __lt__(self, other: Any) -> Symbol:
         return self.trace.comparison("<", self, other)
@@ -122,7 +122,7 @@ class Symbol:
 
     def __bool__(self) -> bool:
         raise FormulaError(
-            "if, while, and, or, not, min and max ask whether one value is true, and each element has its own answer; "
+            "if, while, and, or, not, min and max need one truth value, and each element has its own; "
             "choose with rg.where(condition, x, y), and combine conditions with &, | and ~"
         )
 
@@ -132,7 +132,7 @@ class Symbol:
     __int__ = __index__ = __float__
 
     def __iter__(self, *place: Any) -> Any:
-        raise FormulaError("a formula says what becomes of one element: no loop over an operand, no index, no length")
+        raise FormulaError("a formula computes one element: no loop over an operand, no index, no length")
 
     __len__ = __getitem__ = __iter__
 
@@ -155,12 +155,12 @@ class Symbol:
             return lambda: self.trace.primitive(primitive, (self,))
         if name.startswith("__"):
             raise AttributeError(name)
-        raise FormulaError(f".{name} is nothing that one element has; of the methods of Tensors there are those of one "
+        raise FormulaError(f".{name} is not defined for one element; of the methods of Tensors use those of one "
                       "operand, as x.exp()")
 
 
 class Trace:
-    """The operations of a formula. ``simplify``: products with 1, sums with 0 and such are not made."""
+    """The operations of a formula. ``simplify``: omit products with 1, sums with 0 and the like."""
 
     def __init__(self, operands: list[str], numbers: list[str]) -> None:
         self.symbols: list[Symbol] = []
@@ -175,7 +175,7 @@ class Trace:
         return self.operands + self.numbers
 
     def make(self, operation: str, arguments: tuple[Symbol, ...], kind: str, value: Any = None) -> Symbol:
-        """The symbol of an operation, which exists once."""
+        """The symbol of an operation; equal operations share one."""
         key = operation, tuple(argument.place for argument in arguments), value
         symbol = self._known.get(key)
         if symbol is None:
@@ -186,11 +186,11 @@ class Trace:
         return symbol
 
     def literal(self, number: float) -> Symbol:
-        """A constant. (0.0 and -0.0 are two, NaN is one.)"""
+        """A constant. (0.0 and -0.0 differ, all NaN are one.)"""
         return self.make("literal", (), "number", repr(number))
 
     def symbol(self, value: Any) -> Symbol:
-        """A value of the formula's text as a symbol: a condition becomes 1 or 0."""
+        """A value in the formula as a symbol: a condition becomes 1 or 0."""
         if isinstance(value, Symbol):
             if value.trace is not self:
                 raise FormulaError("a value of another formula was kept; pass it as an operand")
@@ -201,11 +201,11 @@ class Trace:
             except OverflowError:
                 raise FormulaError("a constant is larger than any floating-point number; use math.inf") from None
         raise FormulaError(
-            f"a {type(value).__name__} is no constant of a formula, whose constants are numbers; pass it as an operand"
+            f"a {type(value).__name__} is not a constant; constants of a formula are numbers; pass it as an operand"
         )
 
     def full(self, value: Any) -> Symbol:
-        """A value as one of each element."""
+        """A value for each element."""
         symbol = self.symbol(value)
         if symbol.kind == "operand":
             return symbol
@@ -267,7 +267,7 @@ class Trace:
         return self.make(name, conditions, "truth")
 
     def where(self, condition: Any, left: Any, right: Any) -> Symbol:
-        """left where the condition holds, right elsewhere; what combines conditions becomes several choices"""
+        """left where the condition holds, right elsewhere; combined conditions become nested choices"""
         if isinstance(condition, bool | np.bool_):
             return self.symbol(left if condition else right)
         if not isinstance(condition, Symbol) or condition.kind != "truth":
@@ -287,7 +287,7 @@ class Trace:
         return self.make("where", (condition, x, y), "operand")
 
     def primitive(self, name: str, operands: tuple[Any, ...]) -> Symbol:
-        """A function of the list of primitives."""
+        """A call of a primitive."""
         if name == "where":
             return self.where(*operands)
         if name == "full_like":
@@ -295,7 +295,7 @@ class Trace:
         return self.make(name, tuple(self.full(operand) for operand in operands), "operand")
 
     def call(self, result: Symbol, arguments: list[Symbol], rule: Any) -> Symbol:
-        """A result of a function that declares its own gradient: ``rule(g, result, *arguments)``."""
+        """The result of a function with a declared gradient: ``rule(g, result, *arguments)``."""
         if result.kind != "operand":
             return result
         symbol = self.make("call", (result, *arguments), "operand", rule)
@@ -303,4 +303,4 @@ class Trace:
         return symbol
 
 
-CONSTANTS = {"inf": math.inf, "nan": math.nan}  # numbers that have a name instead of digits
+CONSTANTS = {"inf": math.inf, "nan": math.nan}  # numbers written by name

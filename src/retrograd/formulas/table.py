@@ -1,4 +1,4 @@
-"""The list of formulas and of gradients, from which both kernel sets make their kernels and ops its operators."""
+"""The table of formulas and gradients, from which both kernel sets make their kernels and ops its operators."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _NUMBERS = ("float", float, "bool")
 
 
 class Form(NamedTuple):
-    """What a formula takes and gives: operands, then numbers, which are annotated as float (or, in updates, bool).
+    """The signature of a formula: operands, then numbers, annotated as float (or, in updates, bool).
 
-    operands, numbers: their names. conditions: which operands hold truth values, annotated as Truth; ``truth``: the
-    result does. results: how many there are.
+    operands, numbers: their names. conditions: operands that hold truth values, annotated as Truth; ``truth``: the
+    result does. results: their number.
     """
 
     operands: tuple[str, ...]
@@ -26,21 +26,21 @@ class Form(NamedTuple):
 
 
 FORMULAS: dict[str, Formula] = {}
-GRADIENTS: dict[str, tuple[Formula, ...]] = {}  # by operator: the gradient of each operand, where they are declared
+GRADIENTS: dict[str, tuple[Formula, ...]] = {}  # by operator: the declared gradient of each operand
 UPDATES: dict[str, Formula] = {}  # of optimisers: both kernel sets run them over many arrays at once
 
 
 def formula(function: F) -> F:
-    """Enter a function of operands and numbers into the list: both kernel sets get a kernel of its name.
+    """Register a function of operands and numbers in the table: both kernel sets get a kernel of its name.
 
-    The operands of a gradient, which come after g, have one shape; those of other formulas broadcast.
+    The operands of a gradient, after g, have one shape; those of other formulas broadcast.
     """
     FORMULAS[function.__name__] = function
     return like(function.__name__)(function)
 
 
 def like(name: str) -> Callable[[F], F]:
-    """Of a gradient that is the formula ``name`` of its operands: the kernel of that computes it."""
+    """For a gradient that equals the formula ``name``: use the kernel of that formula."""
 
     def remember(function: F) -> F:
         function.kernel = name  # type: ignore[attr-defined]
@@ -52,14 +52,14 @@ def like(name: str) -> Callable[[F], F]:
 def gradients(name: str, *parts: Formula) -> None:
     """Declare the gradient of each operand of ``name``, a formula or primitive.
 
-    Each takes g, and by their names operands, numbers and the result ``y`` (of an operator of x). They may broadcast.
-    One operand's gradient ``<name>_grad`` needs no declaration.
+    Each takes g and, by name, operands, numbers and the result ``y`` (of an operator of x). They may broadcast. A
+    single gradient ``<name>_grad`` needs no declaration.
     """
     GRADIENTS[name] = parts
 
 
 def update(function: F) -> F:
-    """Enter an optimiser's update into the list: it takes a parameter, its gradient, its states and numbers."""
+    """Register an optimiser's update: it takes a parameter, its gradient, its states and numbers."""
     UPDATES[function.__name__] = function
     return function
 
@@ -71,7 +71,7 @@ def same_grad(g: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def form(function: Formula) -> Form:
-    """What a formula takes and gives."""
+    """The signature of a formula."""
     function = getattr(function, "__wrapped__", function)
     code, kinds = function.__code__, function.__annotations__
     names = code.co_varnames[: code.co_argcount]
@@ -82,13 +82,13 @@ def form(function: Formula) -> Form:
 
 
 def gradients_of(name: str) -> tuple[Formula, ...]:
-    """The declared gradient of each operand; nothing, if there is none."""
+    """The declared gradient of each operand; empty if none is declared."""
     one = FORMULAS.get(f"{name}_grad")
     return GRADIENTS.get(name) or ((one,) if one else ())
 
 
 def together(name: str, parts: tuple[Formula, ...]) -> Formula:
-    """Several gradients as one formula, of all that any of them takes."""
+    """Several gradients as one formula with the parameters of all."""
     forms = [form(part) for part in parts]
     operands = sorted({each for one in forms for each in one.operands} - {"g"})
     numbers = sorted({each for one in forms for each in one.numbers})

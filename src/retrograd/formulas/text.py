@@ -1,4 +1,4 @@
-"""The text of what a trace holds: a function that runs on Tensors, on arrays and on registers, and that can be read."""
+"""The source of a trace: a readable function that runs on Tensors, on arrays and on registers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from .primitive import PRIMITIVES
 from .symbol import CONSTANTS, Symbol, Trace
 
-_SUM, _PRODUCT, _NEGATIVE, _ATOM = 1, 2, 3, 4  # what binds closer
+_SUM, _PRODUCT, _NEGATIVE, _ATOM = 1, 2, 3, 4  # precedence, increasing
 _BINDS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _LONG = 72  # characters, beyond which a value gets a name
-NAMES = {**PRIMITIVES, **CONSTANTS}  # that a text may use
+NAMES = {**PRIMITIVES, **CONSTANTS}  # that a source may use
 
 
 def inner(symbol: Symbol) -> Symbol:
-    """What computes a value: of a call, the last operation of the function called."""
+    """The operation that computes a value: for a call, the last one of the function."""
     while symbol.operation == "call":
         symbol = symbol.arguments[0]
     return symbol
@@ -27,7 +27,7 @@ def inner(symbol: Symbol) -> Symbol:
 def function(name: str, comment: str, trace: Trace, results: list[Symbol]) -> Callable[..., Any]:
     """The function of a trace's parameters that returns the results.
 
-    It has a source text, and ``digest``, which is another one for any other text.
+    It has a source and ``digest``, a hash of it.
     """
     body = _body(trace, results)
     parameters = [parameter.value for parameter in trace.operands]
@@ -35,7 +35,7 @@ def function(name: str, comment: str, trace: Trace, results: list[Symbol]) -> Ca
     digest = hashlib.sha256("\n".join((*parameters, *body)).encode()).hexdigest()[:32]
     lines = [f"def {name}({', '.join(parameters)}):", f"    # {comment}", *("    " + line for line in body)]
     text = "\n".join(lines) + "\n"
-    file = f"<formula {name} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"  # other texts have other files
+    file = f"<formula {name} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"  # a file name per source
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     scope: dict[str, Any] = {**NAMES, "__name__": __package__}
     exec(compile(text, file, "exec", dont_inherit=True), scope)
@@ -46,7 +46,7 @@ def function(name: str, comment: str, trace: Trace, results: list[Symbol]) -> Ca
 
 
 def _body(trace: Trace, results: list[Symbol]) -> list[str]:
-    """The lines of the function: a value that is used twice, or is long, has a name."""
+    """The lines of the function: a value that is used twice, or is long, gets a name."""
     results = [inner(result) for result in results]
     uses = _uses(results)
     taken = {parameter.value for parameter in trace.parameters} | NAMES.keys()
@@ -66,7 +66,7 @@ def _body(trace: Trace, results: list[Symbol]) -> list[str]:
 
 
 def _uses(results: list[Symbol]) -> dict[int, int]:
-    """How often each value is used, of those that the results need."""
+    """The number of uses of each value that the results need."""
     uses: dict[int, int] = {}
     waiting = list(results)
     while waiting:
@@ -78,7 +78,7 @@ def _uses(results: list[Symbol]) -> dict[int, int]:
 
 
 def _expression(symbol: Symbol, parts: list[tuple[str, int]]) -> tuple[str, int]:
-    """The text of one operation of values that have theirs, and how close it binds."""
+    """The source of one operation, given that of its operands, and its precedence."""
 
     def at_least(part: tuple[str, int], level: int) -> str:
         return part[0] if part[1] >= level else f"({part[0]})"

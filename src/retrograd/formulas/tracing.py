@@ -1,7 +1,7 @@
 """Running a user's function on symbols.
 
-Its text runs as it stands, but what it calls is looked up first: a public operator becomes the primitive or formula of
-this name, another function of the user is run on symbols likewise, and other operators are refused.
+The function runs unchanged, but its calls are looked up first: a public operator becomes the primitive or formula of
+this name, another user function is run on symbols likewise, and other operators are refused.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from .symbol import FormulaError
 from .text import NAMES
 
 _PACKAGE = __name__.partition(".")[0]
-_MARK = "__run_on_symbols__"  # in the globals of functions that run so
+_MARK = "__run_on_symbols__"  # in the globals of functions that run on symbols
 
 
 class Meanings:
-    """What public functions mean on symbols, by the object."""
+    """The meaning of public functions on symbols, by object."""
 
     def __init__(self, known: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
         self._known = {id(function): meaning for function, meaning in known.items()}
         self._known.update((id(function), function) for function in PRIMITIVES.values())
-        self._kept = list(known)  # an id belongs to an object that lives
+        self._kept = list(known)  # keeps the objects alive, so that their ids stay valid
         self.names = sorted({function.__name__ for function in (*known, *PRIMITIVES.values())})
 
     def of(self, value: Any, clones: dict[int, Any]) -> Any:
-        """What stands for a value in a function that runs on symbols."""
+        """The replacement of a value in a function that runs on symbols."""
         if id(value) in self._known:
             return self._known[id(value)]
         if isinstance(value, ModuleType):
@@ -43,13 +43,13 @@ class Meanings:
 
     def _refusal(self, name: str) -> Callable[..., Any]:
         def refuse(*values: Any, **options: Any) -> Any:
-            raise FormulaError(f"{name} is no function of single elements that formulas know; these are "
+            raise FormulaError(f"{name} is not a function of single elements that formulas know; these are "
                           f"{', '.join(self.names)}")
 
         return refuse
 
     def clone(self, function: FunctionType, clones: dict[int, Any]) -> Any:
-        """The function with other meanings of the names that it uses."""
+        """The function with its names replaced by their meanings."""
         if id(function) in clones:
             return clones[id(function)]
         scope: dict[str, Any] = {**function.__globals__, _MARK: True}
@@ -63,13 +63,13 @@ class Meanings:
         for cell, own in zip(cells, function.__closure__ or (), strict=True):
             try:
                 cell.cell_contents = self.of(own.cell_contents, clones)
-            except ValueError:  # not bound yet, and so it is in the copy
+            except ValueError:  # not bound yet; unbound in the copy, too
                 continue
         return copy
 
 
 class _Module:
-    """A module of which a function that runs on symbols uses something."""
+    """A module used in a function that runs on symbols."""
 
     def __init__(self, module: ModuleType, meanings: Meanings, clones: dict[int, Any]) -> None:
         self._module, self._meanings, self._clones = module, meanings, clones
@@ -79,13 +79,13 @@ class _Module:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The global names in a code and in those of the functions that stand in it."""
+    """The global names in a code object and in its nested functions."""
     inside = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     return set(code.co_names).union(*inside)
 
 
 def run(name: str, function: FunctionType, arguments: list[Any], meanings: Meanings) -> Any:
-    """What a function of the user makes of symbols.
+    """The result of a user's function of symbols.
 
     Raises:
         FormulaError: it cannot be run on them; with file, line and reason.
@@ -93,7 +93,7 @@ def run(name: str, function: FunctionType, arguments: list[Any], meanings: Meani
     try:
         return meanings.clone(function, {})(*arguments)
     except RecursionError:
-        raise FormulaError(f"{place(name, function)}: it calls itself without an end") from None
+        raise FormulaError(f"{place(name, function)}: it recurses without end") from None
     except Exception as error:
         if isinstance(error, FormulaError) and getattr(error, "placed", False):
             raise
@@ -106,7 +106,7 @@ def run(name: str, function: FunctionType, arguments: list[Any], meanings: Meani
 
 
 def _where(name: str, function: FunctionType, error: BaseException) -> str:
-    """The innermost line of the user that led to an error."""
+    """The innermost user line of an error."""
     trace, found = error.__traceback__, None
     while trace is not None:
         if _MARK in trace.tb_frame.f_globals:
@@ -120,19 +120,19 @@ def _where(name: str, function: FunctionType, error: BaseException) -> str:
 
 
 def place(name: str, function: FunctionType) -> str:
-    """Where a function stands, for a message."""
+    """The location of a function, for a message."""
     return f"formula {name}: {function.__code__.co_filename}, line {function.__code__.co_firstlineno}"
 
 
 def require_text(name: str, function: FunctionType) -> None:
-    """Refuse a function whose text cannot be found.
+    """Refuse a function whose source cannot be found.
 
     Raises:
-        FormulaError: naming the way out.
+        FormulaError: with the remedy.
     """
     try:
         inspect.getsource(function)
     except (OSError, TypeError):
         raise FormulaError(
-            f"{place(name, function)}: its text cannot be found, and a formula is to be read; save it to a file"
+            f"{place(name, function)}: its source cannot be found, and a formula must have one; save it to a file"
         ) from None

@@ -64,15 +64,15 @@ def sigmoid_grad(g: Operand, y: Operand) -> Operand:
 
 @formula
 def logit(x: Operand, low: float, high: float) -> Operand:
-    """log(z / (1 - z)) with z = x between low and high, one of these beyond"""
+    """log(z / (1 - z)) with z = x clamped to [low, high]"""
     z = where(x < low, low, where(x > high, high, x))
     return log(z / (1.0 - z))
 
 
 @formula
 def logit_grad(g: Operand, x: Operand, low: float, high: float) -> Operand:
-    """g / (x (1 - x)), 0 where x is not between low and high, NaN where it has no logit"""
-    z = where(x < low, 0.5, where(x > high, 0.5, x))  # where the gradient is 0, its derivatives are, too
+    """g / (x (1 - x)), 0 where x is not between low and high, NaN where the logit is"""
+    z = where(x < low, 0.5, where(x > high, 0.5, x))  # where the gradient is 0, so are its derivatives
     d = z * (1.0 - z)
     gx = where(d < 0.0, _NAN, g / d)
     return where(x < low, 0.0, where(x > high, 0.0, gx))
@@ -168,7 +168,7 @@ def normal_cdf_grad(g: Operand, x: Operand) -> Operand:
 
 
 def _squared_radius(x: Operand, y: Operand) -> Operand:
-    """x**2 + y**2, and 1 at the origin, where there is no angle to change"""
+    """x**2 + y**2, and 1 at the origin, where the angle is undefined"""
     d = x * x + y * y
     return where(d == 0.0, 1.0, d)
 

@@ -3,25 +3,25 @@
 What a kernel computes is said there, once; a docstring here says how, where that is not plain.
 
 A folder for each subject. In it a wrapper (``pooling.py``) checks nothing, cuts the work into tasks by shape and
-launches them; ``pooling_jit.py`` beside it holds what one task does, in the part of Python that Numba compiles; a plan
+launches them; ``pooling_jit.py`` holds what one task does, in the part of Python that Numba compiles; a plan
 (``gather_plan.py``) holds the integers that both read. Files without ``_jit`` import neither Numba nor machine code.
 
-Below the subjects stand ``machine/`` (compiler, cache, threads, micro-kernels, vectors), ``memory/`` (copies and the
+The subjects build on ``machine/`` (compiler, cache, threads, micro-kernels, vectors), ``memory/`` (copies and the
 order of axes) and ``math/`` (exp, erf, sin ... of a register).
 
-The words that stand everywhere below:
+Terms used throughout:
 
 - *lane*: one element of a vector register; a register of 512 bits has 16 lanes of float32.
 - *micro-kernel*: machine code for one small matrix product, ``C += A @ B``, with C in registers, see ``machine``.
 - *tile*: the rows and columns of C that one call of the micro-kernel computes.
-- *panel*: the columns of a tile: so many of B and C as a few registers hold; the last panel may be narrower.
+- *panel*: the columns of a tile: as many of B and C as a few registers hold; the last panel may be narrower.
 - *tail*: the columns of the last register of the last panel, 1 to the number of lanes.
 - *entry*: one of the small products that the micro-kernel adds up in a tile, for a convolution one tap.
 - *table*: the addresses of the rows that the entries read; an entry has a *slot* for each row of its tile.
-- *line*: all positions along the last axis, W, at one place of the others.
-- *task*: what a thread takes at one time; work is cut into tasks by shape, never by the number of threads.
-- *part*: a range of tiles and panels, or of positions, that a task computes; *partial* sums are one for each part.
-- *plan*: all integers that a kernel needs for operands of some shapes, made once and kept; an array of int64.
+- *line*: all positions along the last axis, W, at one index of the others.
+- *task*: the unit of work of a thread; work is cut into tasks by shape, never by the number of threads.
+- *part*: a range of tiles and panels, or of positions, that a task computes; each part has its *partial* sum.
+- *plan*: all integers that a kernel needs for operands of some shapes, made once and cached; an array of int64.
 - *record*: the fields of a plan, or of a task in it, by name; a *word* is one int64 of it (``machine/record.py``).
 - *scratch*: memory of a thread that a kernel may write to, kept from call to call (``machine/scratch.py``).
 """

@@ -52,7 +52,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """``dtype`` as one of a Tensor's four element types; TypeError if it is none of them."""
+    """``dtype`` as one of a Tensor's four element types; TypeError otherwise."""
     if dtype is float:
         return float32
     try:
@@ -113,13 +113,13 @@ def are_floats(x: Any, y: Any) -> bool:
 
 
 def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tensor, ...]:
-    """The operands, by their names in the caller, promoted to a floating-point type; TypeError if there is none.
+    """The operands, by their names in the caller, promoted to a floating-point type; TypeError without a floating one.
 
-    integers: operands without a floating-point one are allowed and become float32.
+    integers: allow integers and truth values alone, as float32.
     """
     for label, x in operands.items():
         require_tensor(name, x, label)
-    dtype = meeting(*[x.array for x in operands.values()])
+    dtype = promoted_type(*[x.array for x in operands.values()])
     if dtype.kind != "f" and not integers:
         for label, x in operands.items():
             require_float(name, x, label)
@@ -201,7 +201,7 @@ def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, T
     TypeError if an operand is neither a Tensor nor a number, or both are numbers; ValueError if a number does not fit.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
-        dtype = meeting(x.array, y.array)
+        dtype = promoted_type(x.array, y.array)
         return cast(x, dtype), cast(y, dtype)
     if isinstance(x, Tensor) and is_number(y):
         dtype = with_number(x.array.dtype, y)
@@ -221,8 +221,8 @@ def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, T
     )
 
 
-def meeting(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:
-    """The promoted type of arrays; beside arrays with axes, a 0-d one counts by its category only."""
+def promoted_type(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:
+    """The promoted type of arrays; next to arrays with axes, a 0-d array counts only by its category."""
     for y in others:
         if y.dtype is not x.dtype:
             break

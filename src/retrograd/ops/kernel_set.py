@@ -63,8 +63,8 @@ class use_kernels:  # noqa: N801  a function to its callers, a class so that "wi
     The setting is for the whole process, not for one thread.
 
     Raises:
-        ValueError: ``name`` is not a kernel set, ``convolution`` is not one of these algorithms, or one is given with
-            the compiled set.
+        ValueError: ``name`` is not a kernel set, or ``convolution`` is not one of these algorithms or is given with the
+            compiled set.
 
     >>> import retrograd
     >>> with retrograd.use_kernels("textbook", convolution="singa"):

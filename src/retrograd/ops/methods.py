@@ -168,7 +168,7 @@ def _normal_cdf(x: Tensor) -> Tensor:
     return transcendental.erf(x * 0.5**0.5) * 0.5 + 0.5
 
 
-# what the primitives of formulas mean on Tensors
+# the primitives of formulas on Tensors
 pointwise.on_tensors.update({name: METHODS[name] for name in PRIMITIVES if name in METHODS})
 pointwise.on_tensors.update(where=piecewise.where, exp_negative=transcendental.exp, normal_cdf=_normal_cdf)
 pointwise.on_tensors.update(full_like=creation.full_like, nearest=rounding.round, trunc_divide=rounding.trunc_divide)

@@ -1,4 +1,4 @@
-"""Indices and masks for a backward, as arrays that nobody else can change."""
+"""Private copies of indices and masks for the backward."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .kernel_set import kernels
 
 __all__: list[str] = []
 
-_LARGE = 1 << 12  # elements: from here on several threads copy faster than NumPy
+_LARGE = 1 << 12  # elements: from here on, threads copy faster than NumPy
 
 
 def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:
-    """A copy of ``array``, which the user holds too; ``array`` itself unless ``recorded``.
+    """A copy of ``array``, which the user holds as well; ``array`` itself unless ``recorded``.
 
     Indices are checked in the forward pass and trusted afterwards, but ``tensor.numpy()`` lets users change them
-    unnoticed. So arrays that come from the user or go to him are not saved.
+    unnoticed. So arrays shared with the user are not saved.
     """
     if not recorded:
         return array

@@ -1,8 +1,8 @@
-"""Scaled dot-product attention: every query gets a mean of the values, weighted by its scores with the keys.
+"""Scaled dot-product attention: for each query, a mean of the values weighted by its scores with the keys.
 
 q (B, H, L, E)    k (B, H/G, S, E)    v (B, H/G, S, Ev)    bias (B, H, L, S)    y (B, H, L, Ev)
 
-G neighbouring heads of the queries share one head of the keys and values.
+G adjacent heads of the queries share one head of the keys and values.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def attention_grad(
     g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, y: np.ndarray, log_sum: np.ndarray,
     bias: np.ndarray | None, scale: float, causal: bool, wanted: tuple[bool, bool, bool],
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
-    """The gradients of ``attention`` to q, k and v; those that are not ``wanted`` are None.
+    """The gradients of ``attention`` to q, k and v; None unless ``wanted``.
 
     With p = exp(scale q kT + bias - log_sum) and d = p (g vT - sum of g y):
     gq = scale d k,  gk = scale dT q,  gv = pT g

@@ -1,4 +1,4 @@
-"""Cross entropy and negative log-likelihood of class labels at each place of (N, C, *D)."""
+"""Cross entropy and negative log-likelihood of class labels at each position of (N, C, *D)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["cross_entropy", "cross_entropy_grad", "nll_loss", "nll_loss_grad"]
 def cross_entropy(
     x: np.ndarray, labels: np.ndarray, smoothing: float, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """w[label] (-(1 - e) log p[label] - e mean(log p)) at each place, p = softmax(x) over axis 1, e the smoothing.
+    """w[label] (-(1 - e) log p[label] - e mean(log p)) at each position, p = softmax(x) over axis 1, e the smoothing.
 
     x (N, C, *D), labels (N, *D) int64, weight (C,), 1 where it is None  ->  loss (N, *D), 0 where the label is
-    ``ignored`` or no class; for the gradient the maximum and log sum exp(x - maximum), both (N, *D); and (3,) the sum
-    of the losses, that of the weights that count, and how many labels are neither a class nor ignored
+    ``ignored`` or invalid; for the gradient the maximum and log sum exp(x - maximum), both (N, *D); and (3,): the sum
+    of the losses, the sum of their weights, and the number of labels that are neither a class nor ignored
     """
     counts, weights = _weights(x, labels, ignored, weight)
     if not x.size:
@@ -38,9 +38,9 @@ def cross_entropy_grad(
     g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothing: float, tops: np.ndarray, logs: np.ndarray,
     ignored: int = -1, weight: np.ndarray | None = None, factor: float = 1.0,
 ) -> np.ndarray:  # fmt: skip
-    """gx = factor g w[label] (p - e / C - (1 - e where the class is the label)), 0 at places that do not count.
+    """gx = factor g w[label] (p - e / C - (1 - e where the class is the label)), 0 at ignored positions.
 
-    labels, tops, logs (N, *D), the last two those of ``cross_entropy``; g (N, *D) or (); x, gx (N, C, *D)
+    labels, tops, logs (N, *D), the last two from ``cross_entropy``; g (N, *D) or (); x, gx (N, C, *D)
     """
     counts, weights = _weights(x, labels, ignored, weight)
     goal = (1 - smoothing) * _is_label(x, labels) + smoothing / max(x.shape[1], 1)
@@ -52,9 +52,9 @@ def cross_entropy_grad(
 def nll_loss(
     x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """loss[n, d] = -w[label] x[n, label, d], label = labels[n, d]; and sums (3,) as those of ``cross_entropy``
+    """loss[n, d] = -w[label] x[n, label, d], label = labels[n, d]; and sums (3,) as of ``cross_entropy``
 
-    x (N, C, *D), labels (N, *D) int64, weight (C,) or None  ->  loss (N, *D), 0 at places that do not count
+    x (N, C, *D), labels (N, *D) int64, weight (C,) or None  ->  loss (N, *D), 0 at ignored positions
     """
     counts, weights = _weights(x, labels, ignored, weight)
     loss = np.zeros(labels.shape, x.dtype)
@@ -70,7 +70,7 @@ def nll_loss_grad(
 ) -> np.ndarray:  # fmt: skip
     """gx[n, label, d] = -factor g[n, d] w[label], label = labels[n, d], and 0 elsewhere; g (N, *D) or ()
 
-    Of x (N, C, *D), only the order in memory counts.
+    Of x (N, C, *D) only the memory order is used.
     """
     counts, weights = _weights(x, labels, ignored, weight)
     chosen = _is_label(x, labels) & counts[:, None]
@@ -80,7 +80,7 @@ def nll_loss_grad(
 def _weights(
     x: np.ndarray, labels: np.ndarray, ignored: int, weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which places count, and the weight of each, 0 where it does not count."""
+    """The mask of positions that count, and the weight of each, 0 where ignored."""
     counts = (labels >= 0) & (labels < x.shape[1]) & (labels != ignored)
     if weight is None:
         return counts, counts.astype(x.dtype)
@@ -99,5 +99,5 @@ def _picked(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _is_label(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Whether each class is the label of its place."""
+    """Whether each class is the label of its position."""
     return np.asarray(np.arange(x.shape[1]).reshape(-1, *[1] * (x.ndim - 2)) == labels[:, None])

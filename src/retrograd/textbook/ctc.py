@@ -1,7 +1,7 @@
 """Connectionist temporal classification (Graves et al. 2006), sample by sample, in logarithms.
 
 The states of a sample are blank, first label, blank, second label, ..., blank. From one time to the next a path stays,
-goes on by one state, or leaves a blank out between two labels that differ.
+advances by one state, or skips the blank between two different labels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["ctc_loss", "ctc_loss_grad"]
 
 
 def _states(target: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
-    """The label of each state, and 0 where the state two before may be left out, else -inf."""
+    """The label of each state, and 0 where a path may come from the state two before, else -inf."""
     labels = np.full(2 * len(target) + 1, blank)
     labels[1::2] = target
     skip = np.full(len(labels), -np.inf)
@@ -30,7 +30,7 @@ def _log_sum(*rows: np.ndarray) -> np.ndarray:
 
 
 def _shifted(row: np.ndarray, by: int) -> np.ndarray:
-    """row[s - by], -inf beyond its ends."""
+    """row[s - by], -inf outside."""
     y = np.full_like(row, -np.inf)
     source = row[: len(row) - by] if by > 0 else row[-by:]
     y[max(by, 0) : max(by, 0) + len(source)] = source
@@ -41,10 +41,10 @@ def _shifted(row: np.ndarray, by: int) -> np.ndarray:
 def ctc_loss(
     log_probs: np.ndarray, targets: np.ndarray, input_lengths: np.ndarray, target_lengths: np.ndarray, blank: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """-log of the probability that a path through the classes reads as the target, for each sample.
+    """-log of the probability of all paths that collapse to the target, for each sample.
 
     log_probs (T, N, C), targets (N, S), lengths (N,), int64  ->  loss (N,), inf where there is no such path, and
-    alpha (N, T, 2 S + 1): log-probability of all beginnings that end in a state at a time, for the gradient.
+    alpha (N, T, 2 S + 1): log-probability of all prefixes that end in a state at a time, for the gradient.
     """
     T, N, _ = log_probs.shape
     loss = np.empty(N, log_probs.dtype)
@@ -79,7 +79,7 @@ def ctc_loss_grad(
 ) -> np.ndarray:
     """gx[t, n, c] = g[n] (exp(log_probs[t, n, c]) - probability of label c at time t, given the target), PyTorch's.
 
-    Behind the end of an input it is 0. A sample with an infinite loss has NaN, or 0 with ``zero_infinity``.
+    After the end of an input it is 0. A sample with an infinite loss has NaN, or 0 with ``zero_infinity``.
     """
     gx = np.zeros_like(log_probs)
     for n in range(log_probs.shape[1]):
@@ -88,7 +88,7 @@ def ctc_loss_grad(
         if loss[n] == np.inf:
             gx[:time, n] = 0 if zero_infinity else np.nan
             continue
-        rest = np.full(count, -np.inf)  # log-probability of all that can follow
+        rest = np.full(count, -np.inf)  # log-probability of all suffixes
         rest[-2:] = 0
         for t in reversed(range(time)):
             emitted = log_probs[t, n, labels]

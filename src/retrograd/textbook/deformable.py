@@ -8,7 +8,7 @@ the axes; a corner outside the input adds nothing. Channel c is in the deformabl
 m is 1 (the first version of deformable convolution).
 
 In memory the channels of offset are (D, R, axes), those of the mask (D, R). At one tap r, each kernel is that of the
-ordinary convolution with m s(x, p), the columns, instead of x. The gradient to the columns and what follows from it:
+ordinary convolution with m s(x, p), the columns, instead of x. The gradients to the columns, x, mask and offset:
 
     gcolumns = w^T g        gx[q] += gcolumns m ds/dx[q]        gm = sum over c of gcolumns s
                             goffset = sum over c of gcolumns m ds/dp
@@ -71,7 +71,7 @@ def deform_conv_grad(
     g: np.ndarray, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, window: Window,
     wanted: tuple[bool, bool, bool], workspace: int | None = None,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
-    """The gradients of deform_conv to x, offset and mask; those that are not ``wanted`` are None.
+    """The gradients of deform_conv to x, offset and mask; None unless ``wanted``.
 
     g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
     """

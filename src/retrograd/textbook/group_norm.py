@@ -1,4 +1,4 @@
-"""Normalisation of every sample by statistics of its own: over its last axes, or over groups of its channels.
+"""Normalisation of each sample by its own statistics: over its last axes, or over groups of its channels.
 
 Sources: J. Ba, J. Kiros, G. Hinton, "Layer normalization", 2016 (arXiv:1607.06450); Y. Wu, K. He, "Group
 normalization", 2018 (arXiv:1803.08494); B. Zhang, R. Sennrich, "Root mean square layer normalization", 2019
@@ -39,8 +39,8 @@ def layer_norm_grad(
         gweight = sum g z
         gx = inverse (h - mean(h) - z mean(h z))
 
-    The last two terms are what reaches x through the mean and through the variance. Without ``centred`` there is no
-    mean(h); without ``affine`` gweight and gbias are not computed, but zeros.
+    The last two terms are the gradients through the mean and through the variance. Without ``centred`` there is no
+    mean(h); without ``affine`` gweight and gbias are zeros.
     """
     axes, outer = tuple(range(x.ndim - weight.ndim, x.ndim)), tuple(range(x.ndim - weight.ndim))
     column = (...,) + (np.newaxis,) * weight.ndim
@@ -64,7 +64,7 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
 def group_norm_grad(
     g: np.ndarray, x: np.ndarray, groups: int, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> Three:
-    """The gradients of group_norm to x, weight and bias; as those of layer_norm, with means over each group.
+    """The gradients of group_norm to x, weight and bias; as for layer_norm, with means over each group.
 
     g, x (N, C, ...), weight (C,), mean, inverse (N, groups) -> gx (N, C, ...), gweight, gbias (C,)
     """

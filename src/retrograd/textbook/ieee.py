@@ -1,4 +1,4 @@
-"""Arithmetic as the compiled kernels do it: overflow gives inf and 0/0 gives NaN, without a warning."""
+"""Arithmetic as in the compiled kernels: overflow gives inf and 0/0 gives NaN, without a warning."""
 
 from __future__ import annotations
 

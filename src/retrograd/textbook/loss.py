@@ -1,4 +1,4 @@
-"""Losses of elements: what each contributes, or their sum, and their gradients; the formulas run on the arrays."""
+"""Losses of elements, or their sum, and their gradients; the formulas run on the arrays."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["element_loss", "element_loss_grad"]
 def element_loss(
     name: str, operands: tuple[np.ndarray, ...], numbers: tuple[float, ...], factor: float | None
 ) -> np.ndarray:
-    """The loss ``name`` of each element; their sum times ``factor``, without axes, where that is not None.
+    """The loss ``name`` of each element, or their sum times ``factor``, 0-d, if that is not None.
 
-    operands: two or three arrays of one shape; numbers: what else the formula has.
+    operands: two or three arrays of one shape; numbers: the formula's other parameters.
     """
     y = LOSSES[name].term(*operands, *numbers)
     return np.asarray(y if factor is None else y.sum() * factor, operands[0].dtype)
@@ -33,7 +33,7 @@ def element_loss_grad(
 ) -> np.ndarray:
     """The gradient of the loss ``name`` to its operand ``of``.
 
-    g has the shape of the operands where ``factor`` is None; else no axes, and ``factor`` comes in, too.
+    g has the shape of the operands if ``factor`` is None; else it is 0-d and multiplied by ``factor``.
     """
     each = g if factor is None else g * factor
     return np.asarray(LOSSES[name].gradients[of](each, *operands, *numbers), operands[0].dtype)

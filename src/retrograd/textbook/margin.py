@@ -1,4 +1,4 @@
-"""Losses that want the classes of a row apart by a margin."""
+"""Multi-class and multi-label margin losses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def multi_margin_loss(x: np.ndarray, labels: np.ndarray, p: int, margin: float) 
 
 @ieee
 def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -> np.ndarray:
-    """For p = 1: 1 / C where c != labels[n] is above the margin, else 0; at the label minus their sum: (N, C)."""
+    """For p = 1: 1 / C where c != labels[n] violates the margin, else 0; minus their sum at the label: (N, C)."""
     z, others = _above(x, labels, margin)
     slopes = (others & (z > 0)) / x.shape[1]
     slopes[np.arange(len(x)), labels] = -slopes.sum(1)
@@ -32,7 +32,7 @@ def multi_margin_loss_slopes(x: np.ndarray, labels: np.ndarray, margin: float) -
 def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """loss[n] = sum over targets j and others i of max(0, 1 - x[n, j] + x[n, i]) / C
 
-    x (N, C), targets (N, C) int64: classes, the first -1 of a row ends them  ->  loss (N,)
+    x (N, C), targets (N, C) int64: classes, up to the first -1 of a row  ->  loss (N,)
     """
     loss = np.zeros(len(x), x.dtype)
     for n, row in enumerate(x):
@@ -44,7 +44,7 @@ def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 @ieee
 def multilabel_margin_loss_slopes(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Each pair above the margin gives 1 / C to the other one and takes it from the target: (N, C)."""
+    """Each pair that violates the margin adds 1 / C to the other class and subtracts it from the target: (N, C)."""
     slopes = np.zeros(x.shape, x.dtype)
     for n, row in enumerate(x):
         chosen, others = _chosen(targets[n])
@@ -55,13 +55,13 @@ def multilabel_margin_loss_slopes(x: np.ndarray, targets: np.ndarray) -> np.ndar
 
 
 def _above(x: np.ndarray, labels: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
-    """By how much each class is above its margin, and which are not the label."""
+    """The margin violation of each class, and which are not the label."""
     z = margin - x[np.arange(len(x)), labels][:, None] + x
     return z, np.arange(x.shape[1]) != labels[:, None]
 
 
 def _chosen(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The targets of a row, and which classes are none."""
+    """The targets of a row, and the mask of the other classes."""
     ends = np.flatnonzero(targets < 0)
     chosen = targets[: ends[0]] if len(ends) else targets
     return chosen, ~np.isin(np.arange(len(targets)), chosen)

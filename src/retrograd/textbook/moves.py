@@ -1,4 +1,4 @@
-"""Copies from strided to strided memory."""
+"""Strided copies."""
 
 from __future__ import annotations
 

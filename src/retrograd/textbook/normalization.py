@@ -36,7 +36,7 @@ def batch_norm_grad(
         gweight = sum g z
         gx = (h - mean(h) - z mean(h z)) inverse, h = g weight
 
-    The last two terms are what reaches x through the mean and through the variance.
+    The last two terms are the gradients through the mean and through the variance.
 
     g, x (N, C, ...), weight, mean, inverse (C,)  ->  gx (N, C, ...), gweight (C,), gbias (C,)
     """
@@ -56,7 +56,7 @@ def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.nd
 def normalised(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, axes: tuple[int, ...], centred: bool = True
 ) -> Three:
-    """y, mean and biased variance, the statistics over ``axes``, which they keep; without ``centred`` the mean is 0."""
+    """y, mean and biased variance over ``axes``, which keep extent 1; without ``centred`` the mean is 0."""
     mean = x.mean(axes, keepdims=True)
     if not centred:
         mean = np.zeros_like(mean)

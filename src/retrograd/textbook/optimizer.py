@@ -19,8 +19,8 @@ Arrays = Sequence[np.ndarray]
 def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] | None = None, **numbers: float) -> None:
     """Run an optimiser's update over lists of arrays: parameters, gradients and, for each state, a list.
 
-    Parameters and states take the results; an update of one list changes it. ``keep`` is left empty; the compiled
-    set keeps there what it finds out about the arrays.
+    The results overwrite parameters and states; an update of one list overwrites it. ``keep`` is unused here; the
+    compiled set caches in it what it finds out about the arrays.
     """
     for arrays in zip(*columns, strict=True):
         results = formula(*arrays, **numbers)

@@ -35,8 +35,8 @@ def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
 
 
 def kth(x: np.ndarray, k: int, axis: int) -> np.ndarray:
-    """Index (int64) of the k-th smallest element (from 0) along ``axis``, which has extent 1 afterwards.
+    """Index (int64) of the k-th smallest element (from 0) along ``axis``, which gets extent 1.
 
-    NaN is larger than all numbers; of equal elements the first one is the smallest.
+    NaN is larger than all numbers; ties keep their order.
     """
     return np.take(np.argsort(x, axis, kind="stable"), [k], axis).astype(np.int64, copy=False)

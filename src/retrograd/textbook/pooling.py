@@ -24,7 +24,7 @@ def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
 
     x (N, C, *I)  ->  y (N, C, *O), indices (N, C, *O) int64: the flat position of the maximum in *I
 
-    Of equal maxima the first tap (row-major) counts; if there is a NaN, the first NaN is the maximum.
+    Ties go to the first tap (row-major); if there is a NaN, the first NaN is the maximum.
     """
     padded = pad(x, window)  # (N, C, *P)
     # (I,) -> (1, 1, *I) -> (1, 1, *P): the flat position of every input, -1 in the padding

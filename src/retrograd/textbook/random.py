@@ -13,7 +13,7 @@ __all__ = ["dropout", "dropout_grad"]
 
 
 def philox(number: np.ndarray, stream: int, key: int) -> np.ndarray:
-    """The first of the two 32-bit words that Philox-2x32-10 makes of each counter (number, stream)."""
+    """The first of the two 32-bit words of Philox-2x32-10 for each counter (number, stream)."""
     word, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     counter = number.astype(np.uint64)
     low, high = counter & word, (counter >> shift) ^ np.uint64(stream)
@@ -28,8 +28,8 @@ def philox(number: np.ndarray, stream: int, key: int) -> np.ndarray:
 def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray, np.ndarray]:
     """x * mask, each element of the mask 0 with probability p and 1 / (1 - p) otherwise; and where it is not 0.
 
-    The element with number i in C order is kept where the first word of Philox-2x32-10 with this ``key``, of the
-    counter (i, ``stream``), is at least p 2^32; key and stream have 32 bits.
+    The element with index i in C order is kept if the first word of Philox-2x32-10 with this ``key`` and the counter
+    (i, ``stream``) is at least p 2^32; key and stream have 32 bits.
     """
     words = philox(np.arange(x.size).reshape(x.shape), stream, key)
     kept = np.asarray(words >= np.uint64(round(p * 2.0**32)))
@@ -38,5 +38,5 @@ def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray,
 
 @ieee
 def dropout_grad(g: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
-    """g * mask, where ``kept`` says where the mask of ``dropout`` is not 0."""
+    """g * mask; ``kept``: where the mask of ``dropout`` is not 0."""
     return np.asarray(g * np.where(kept, 1.0 / (1.0 - p) if p < 1.0 else 0.0, 0.0).astype(g.dtype))

@@ -1,12 +1,12 @@
 """A recurrent layer in all its directions, and its gradients by backpropagation through time.
 
 T steps, N sequences, I inputs, H units, O outputs (H, or the width of a projection), D directions, G gates. With the
-step's input x, and the output h' and the cell state c' of the step before,
+step's input x, and the output h' and the cell state c' of the previous step,
 
     ax = W_ih x + b_ih,    ah = W_hh h' + b_hh            (G*H,) each, in the order of the gates
 
-a cell computes h and c from ax, ah and c'. Backwards, from the last step to the first, its gradient gives gax, gah and
-gc' from gh and gc, and to the step before flows
+a cell computes h and c from ax, ah and c'. Backward, from the last step to the first, its gradient gives gax, gah and
+gc' from gh and gc, and the previous step gets
 
     gh' = W_hhT gah  (+ the gradient to h' within the cell)
 
@@ -14,7 +14,7 @@ while over all steps
 
     gW_ih = sum gax xT,    gW_hh = sum gah h'T,    gb_ih = sum gax,    gb_hh = sum gah,    gx = W_ihT gax
 
-A direction that reads from the end is the same with time reversed. A sequence shorter than T keeps its state after its
+The reverse direction is the same with time reversed. A sequence shorter than T keeps its state after its
 last step; its y is 0 there. ``formulas/gates.py`` has the cells.
 
 Source: P. Werbos, "Backpropagation through time: what it does and how to do it", 1990; see also retrograd.recurrence.
@@ -42,7 +42,7 @@ Arrays = Sequence[np.ndarray]
 
 
 class Saved(NamedTuple):
-    """What the forward pass of a direction keeps, in the order of its steps."""
+    """The saved tensors of a direction, in the order of its steps."""
 
     gates: Arrays  # each (T, N, H): i, f, g, o, or n, r, z and W_hn h' + b_hn
     h: np.ndarray  # (T + 1, N, O): before each step, and at the end
@@ -61,7 +61,7 @@ def recurrent(
     or None.
     """
     active = _active(x, lengths)
-    x = np.where(active, x, 0)  # beyond a sequence x may be anything, even NaN
+    x = np.where(active, x, 0)  # after the end of a sequence x may be anything, even NaN
     done = [
         _forward(_in_order(x, back), _first(h0, d, x, spec.output), _first(c0, d, x, spec.hidden), weights[d],
                  _in_order(active, back), spec)
@@ -113,7 +113,7 @@ def recurrent_grad(
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:  # fmt: skip
     """The gradients to x, h0, c0 and the weights; None for those that are not wanted.
 
-    last: ``saved`` will not be read again and may be overwritten, which this set never does.
+    last: ``saved`` will not be read again and may be overwritten; unused here.
     """
     if not (isinstance(saved, list) and isinstance(saved[0], Saved)):
         raise TypeError(
@@ -224,7 +224,7 @@ def _first(state: np.ndarray | None, d: int, x: np.ndarray, width: int) -> np.nd
 
 
 def _steps(g: np.ndarray | None, d: int, shape: tuple[int, ...], x: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """A direction's part of the gradient to the outputs of all steps; 0 beyond a sequence."""
+    """A direction's part of the gradient to the outputs of all steps; 0 after the end of a sequence."""
     if g is None:
         return np.zeros(shape, x.dtype)
     return np.where(active, g[..., d * shape[2] : (d + 1) * shape[2]], 0)

@@ -1,4 +1,4 @@
-"""Reductions along axes, and what their gradients are made of. Axes are non-negative; a set of them is sorted."""
+"""Reductions along axes, and the kernels of their gradients. Axes are non-negative; a tuple of them is sorted."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ __all__ = [
 
 @ieee
 def sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The sum over ``axes``, which have extent 1 afterwards if ``keepdims`` and are removed if not."""
+    """The sum over ``axes``, which get extent 1 if ``keepdims`` and are removed otherwise."""
     return np.asarray(np.sum(x, axis=axes, keepdims=keepdims))
 
 
 @ieee
 def mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The mean over ``axes``, NaN over nothing; see ``sum``."""
+    """The mean over ``axes``, NaN over no elements; see ``sum``."""
     count = math.prod(x.shape[axis] for axis in axes)
     return np.asarray(np.sum(x, axis=axes, keepdims=keepdims) * x.dtype.type(1 / count if count else np.nan))
 
@@ -70,7 +70,7 @@ def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np
 def max(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """The maximum along ``axis``, which is removed, and its index (int64).
 
-    Of equal maxima the first one counts; if there is a NaN, the first NaN is the maximum. ValueError over nothing.
+    Ties go to the first; if there is a NaN, the first NaN is the maximum. ValueError over nothing.
     """
     return _at(x, np.argmax(x, axis, keepdims=True), axis)
 
@@ -83,7 +83,7 @@ def min(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 
 @ieee
 def moments(x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over ``axes`` and the sum of squares about it times ``factor``; the axes have extent 1 afterwards."""
+    """The mean over ``axes`` and the sum of squares about it times ``factor``; the axes get extent 1."""
     count = np.prod([x.shape[axis] for axis in axes], dtype=np.int64)
     mean = np.asarray(np.sum(x, axis=axes, keepdims=True) / x.dtype.type(count))
     return mean, np.asarray(np.sum(np.square(x - mean), axis=axes, keepdims=True) * x.dtype.type(factor))
@@ -97,9 +97,9 @@ def moments_grad(g: np.ndarray, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
 
 @ieee
 def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """log sum exp(x) over ``axes``, which have extent 1 afterwards; -inf over nothing."""
+    """log sum exp(x) over ``axes``, which get extent 1; -inf over no elements."""
     top = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
-    top = np.where(np.isfinite(top), top, x.dtype.type(0))  # where it is not, there is nothing to save from overflow
+    top = np.where(np.isfinite(top), top, x.dtype.type(0))  # elsewhere nothing can overflow
     return np.asarray(np.log(np.sum(np.exp(x - top), axis=axes, keepdims=True)) + top)
 
 

@@ -1,6 +1,6 @@
 """Softmax and its logarithm.
 
-The maximum is subtracted first: it cancels, and no exponential is then above 1.
+The maximum is subtracted first: it cancels, and no exponential exceeds 1.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Scaled dot-product attention, block by block: the scores of all queries and keys are never in memory together.
+"""Scaled dot-product attention, block by block: the full score matrix is never in memory.
 
 A task takes as many queries as a panel of the micro-kernel has columns and walks over the keys in blocks. It holds the
-scores transposed, a row per key: then what belongs to a query (maximum, sum, upstream product) is a lane of a register,
-and all products read their operands where they lie in memory, but for the queries (and the upstream gradient), which a
-task packs once. The gradient computes the scores again, from the logarithm of their sum that the forward pass leaves.
+scores transposed, a row per key: then the values of a query (maximum, sum, upstream product) are a lane of a register,
+and all products read their operands in place, except the queries (and the upstream gradient), which a task packs once.
+The gradient recomputes the scores from the logarithm of their sum, which the forward pass saves.
 
 Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, arXiv:1805.02867; T. Dao et al.,
 "FlashAttention", 2022, arXiv:2205.14135.
@@ -69,14 +69,14 @@ def attention_grad(
 
 
 def _rows(x: np.ndarray) -> np.ndarray:
-    """``x`` where the elements of its last axis are neighbours, else a copy."""
+    """``x`` if its last axis is contiguous, else a copy."""
     if x.strides[3] == x.itemsize and whole_steps(x.strides, x.itemsize):
         return x
     return np.ascontiguousarray(x)
 
 
 def _empty_like_rows(x: np.ndarray, last: int) -> np.ndarray:
-    """A new array (B, H, L, last) with the axes B, H, L in the order in which they lie in the memory of ``x``."""
+    """A new array (B, H, L, last) with the axes B, H, L in the memory order of ``x``."""
     order = sorted(range(3), key=lambda axis: -x.strides[axis])
     memory = np.empty((*(x.shape[axis] for axis in order), last), x.dtype)
     return memory.transpose(*(order.index(axis) for axis in range(3)), 3)
@@ -87,10 +87,10 @@ def _steps(x: np.ndarray) -> tuple[int, ...]:
 
 
 def _by_query(bias: np.ndarray | None, q: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The bias as the kernel reads it, the queries side by side or all alike, and its steps; none: four zeros."""
+    """The bias as the kernel reads it, contiguous or broadcast along queries, and its steps; None: four zeros."""
     if bias is None:
         return q, ()
-    own = bias[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in bias.strides)]  # what is not repeated
+    own = bias[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in bias.strides)]  # without repeats
     if own.shape[2] > 1:
         own = np.ascontiguousarray(own.swapaxes(2, 3)).swapaxes(2, 3)
     elif not whole_steps(own.strides, own.itemsize):

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""What one task of an attention does. The plan that it reads is made in attention_plan.py.
+"""One task of attention. Its plan is made in attention_plan.py.
 
-Scores, probabilities and slopes (their gradients) of a block lie transposed in scratch memory: a row per key, the
-queries side by side.
+Scores, probabilities and slopes (the gradients of the scores) of a block are transposed in scratch memory: a row per
+key, the queries contiguous.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def _product(  # type: ignore[no-untyped-def]
 ):
     """``C[i, :] (+)= sum over k of A[i, k] B[k, :]`` for ``count`` rows; addresses and steps in bytes.
 
-    ``a_step`` leads to the next row of A or, in the near form, to the next k. A last tile of fewer rows than the
-    micro-kernel has computes some of them twice, or some that nobody asked for, into ``nowhere``.
+    ``a_step``: from row to row of A or, in the near form, from k to k. If the last tile has fewer rows than the
+    micro-kernel, some are computed twice, or surplus ones go into ``nowhere``.
     """
     product, size = offset(plan, at + ROW_PRODUCT.product), plan[ATTENTION.size]
     rows, near = plan[at + ROW_PRODUCT.rows], plan[at + ROW_PRODUCT.near]
@@ -48,13 +48,13 @@ def _product(  # type: ignore[no-untyped-def]
 
 @helper
 def _start(plan, array, n, head):  # type: ignore[no-untyped-def]
-    """Where the rows of a head of an array begin, and the step from row to row."""
+    """Start of the rows of a head of an array, and the step from row to row."""
     return n * plan[array] + head * plan[array + 1], plan[array + 2]
 
 
 @helper
 def _mask(scratch, at, width, bias, plan, n, head, first, count, key, keys):  # type: ignore[no-untyped-def]
-    """Add the bias to a block of scores, and -inf where a query is not to see a key."""
+    """Add the bias to a block of scores, and -inf where a query must not attend to a key."""
     if plan[ATTENTION.biased] == 1:
         begin = n * plan[ATTENTION.bias] + head * plan[ATTENTION.bias + 1] + first * plan[ATTENTION.bias + 2]
         for row in range(keys):
@@ -75,7 +75,7 @@ def _mask(scratch, at, width, bias, plan, n, head, first, count, key, keys):  # 
 
 @helper
 def _keys_seen(plan, first, count):  # type: ignore[no-untyped-def]
-    """Keys that a block of queries has to look at."""
+    """The number of keys that a block of queries attends to."""
     return min(plan[ATTENTION.keys], first + count) if plan[ATTENTION.causal] == 1 else plan[ATTENTION.keys]
 
 
@@ -181,7 +181,7 @@ def attention_grad(
     task: int, worker: int, q: Array, k: Array, v: Array, bias: Array, y: Array, log_sum: Array, g: Array, gq: Array,
     gk: Array, gv: Array, plan: Table, scratch: Array, scratch_words: int, tables: Table, zeros: Array, scale: float,
 ) -> None:  # fmt: skip
-    """One head of the keys with all heads of the queries that look at it; blocks of queries, and of keys, in order."""
+    """One head of the keys with all its query heads; blocks of queries, and of keys, in order."""
     size, width = plan[ATTENTION.size], plan[ATTENTION.width]
     heads, group = plan[ATTENTION.heads], plan[ATTENTION.group]
     depth, value_depth, queries = plan[ATTENTION.depth], plan[ATTENTION.value_depth], plan[ATTENTION.queries]

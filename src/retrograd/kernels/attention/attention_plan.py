@@ -12,7 +12,7 @@ from ..machine.product import PRODUCT, product
 from ..machine.record import record
 from ..memory.arrays import Shape
 
-ROW_PRODUCT = record(  # whose tiles all have as many rows
+ROW_PRODUCT = record(  # all tiles have the same number of rows
     rows=1,
     near=1,  # 1: A is read down its columns
     product=PRODUCT.words,
@@ -20,7 +20,7 @@ ROW_PRODUCT = record(  # whose tiles all have as many rows
 ATTENTION = record(  # steps are in elements
     size=1,  # bytes of an element
     width=1, key_block=1,  # queries and keys of a block
-    heads=1, group=1,  # heads of the queries, and how many of them there are for each head of the keys
+    heads=1, group=1,  # query heads, and query heads per key head
     queries=1, keys=1, depth=1, value_depth=1,
     causal=1, biased=1,
     want_query=1, want_key=1, want_value=1,
@@ -28,12 +28,12 @@ ATTENTION = record(  # steps are in elements
     bias=4,  # steps of batch, head, query (0 or 1), key
     scores=ROW_PRODUCT.words, into_query=ROW_PRODUCT.words, into_key=ROW_PRODUCT.words, into_value=ROW_PRODUCT.words,
     output=ROW_PRODUCT.words,
-    # places in scratch memory
+    # offsets in scratch memory
     packed=1, upstream=1, probability=1, slope=1, rows_of_queries=1, nowhere=1,
 )  # fmt: skip
 
 Steps = tuple[int, ...]
-_KEY_BLOCK = 96  # a multiple of the rows of all tiles but one; the scores of a block fit into the first cache
+_KEY_BLOCK = 96  # a multiple of the rows of all tiles but one; the scores of a block fit into L1
 
 
 class Plan(NamedTuple):
@@ -68,7 +68,7 @@ def plan_attention(
     for name, elements in (
         ("packed", depth * width),
         ("upstream", value_depth * width),
-        # a tile may read a few elements after the last row of what it multiplies
+        # a tile may read a few elements past the last row of its operand
         ("probability", key_block * width + MOST_ROWS),
         ("slope", key_block * width + MOST_ROWS),
         ("rows_of_queries", 4 * width),

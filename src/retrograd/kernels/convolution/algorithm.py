@@ -1,8 +1,8 @@
 """Which algorithm computes a convolution: the cheapest one, by a model that is a function of shapes alone.
 
 Costs are counted in multiply-adds of whole vectors. The model counts three things: an algorithm's products, the values
-that it transforms, and the weights that it reads from memory. No other file chooses: ``choose`` says what a call does,
-``passages`` what ``conv_plan`` tells of it.
+that it transforms, and the weights that it reads from memory. No other file chooses: ``choose`` decides for a call,
+``passages`` describes the choice for ``conv_plan``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from . import by_line, fold, narrow, planar, winograd
 from .winograd_plan import PAIRS, POINTS_OF_TWO, tiles_of
 from .workspace import JOBS, taken, within
 
-_TRANSFORM = 450  # of one vector of channels of a tile, there or back
-_WEIGHT_LINE = 60  # of one vector of the transformed weights, made, written and read again
-_GAIN = 0.9  # the transforms have to save a tenth: they are less exact
+_TRANSFORM = 450  # of one vector of channels of a tile, forward or inverse
+_WEIGHT_LINE = 60  # of one vector of the transformed weights: computed, written and read again
+_GAIN = 0.9  # the transforms must save a tenth: they are less accurate
 
 
 @lru_cache(maxsize=4096)
@@ -76,7 +76,7 @@ def choose(
 def forms(
     job: str, window: Window, forced: str, batch: int, inputs: int, outputs: int, dtype: str, dense: bool = True
 ) -> tuple[str, ...]:
-    """What may compute a job, the best first; the others are for a limit of memory that it does not fit.
+    """The forms that can compute a job, the best first; the others are for memory limits that it exceeds.
 
     Raises:
         ValueError: the algorithm ``forced``, one of ``options.ALGORITHMS``, cannot compute it.
@@ -84,7 +84,7 @@ def forms(
     found = costs(window, batch, inputs, outputs, dtype, job)
     plain = next(iter(found))
     if forced == "winograd" and job != "conv_input_grad" and winograd.can_by_phases(window):
-        forced = "exact"  # of these, the transforms compute the input gradient alone
+        forced = "exact"  # of these, the transforms compute only the input gradient
     if forced not in ("auto", "exact", "direct", *found):
         raise ValueError(
             f"{job}: algorithm={forced!r} cannot compute this convolution; choose one of {', '.join(sorted(found))}, "
@@ -102,7 +102,7 @@ def forms(
 
 
 def products(algorithm: str, window: Window, batch: int, inputs: int, outputs: int) -> int:
-    """Multiplications of numbers, those within the transforms not counted; the same for all jobs that it does."""
+    """Multiplications, without those of the transforms; the same for all jobs of an algorithm."""
     pairs = batch * inputs // window.groups * outputs
     if algorithm == "winograd" and winograd.can_by_phases(window):
         return pairs * winograd.tiles_of_phases(window) * POINTS_OF_TWO
@@ -113,7 +113,7 @@ def products(algorithm: str, window: Window, batch: int, inputs: int, outputs: i
 
 
 class Passage(NamedTuple):
-    """How a job is done: the algorithm, the form of it, multiplications, bytes of temporary memory."""
+    """How a job is computed: the algorithm, its form, multiplications, bytes of temporary memory."""
 
     algorithm: str
     form: str
@@ -124,7 +124,7 @@ class Passage(NamedTuple):
 def passages(
     window: Window, options: Options, batch: int, inputs: int, outputs: int, dtype: str
 ) -> dict[str, Passage]:
-    """All of that about the three jobs.
+    """The ``Passage`` of each of the three jobs.
 
     Raises:
         ValueError: as ``choose``.

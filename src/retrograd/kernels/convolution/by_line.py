@@ -1,8 +1,8 @@
-"""Forward passes in which all positions of a line share their taps: a tap reads in another line or is a pixel.
+"""Forward passes in which all positions of a line share their taps: each tap reads another line, or there is one tap.
 
-One table of addresses then serves the line, whose positions are equally far apart in memory. Two kinds are of that
-form: convolutions with few input channels after ``narrow.py``, for which the taps of a kernel row are channels, and
-products with a kernel of one tap, whose images are one long line.
+One table of addresses then serves the line, whose positions are equally spaced in memory. There are two such kinds:
+convolutions with few input channels after ``narrow.py``, where the taps of a kernel row are channels, and kernels of
+one tap, whose images are one long line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .narrow import FIRST_LAST, merge_window
 from .plan import LARGE_WEIGHTS, three_axes, three_strides
 
 _conv = kernel("convolution.by_line.conv")
-_WORTH = 4 * TASK_WORK  # multiply-adds that make up for packing the weights
+_WORTH = 4 * TASK_WORK  # multiply-adds that pay for packing the weights
 
 
 @lru_cache(maxsize=4096)
@@ -33,7 +33,7 @@ def _plan(
     window: Window, batch: int, w_shape: tuple[int, ...], w_strides: tuple[int, ...], dtype: str, x: tuple[int, ...],
     y: tuple[int, ...], low: int, line: int,
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.ndarray]:  # fmt: skip
-    """The plan, the places of the taps, how the weights are packed (none: read as they are), and a line of zeros."""
+    """The plan, the offsets of the taps, how the weights are packed (none: read in place), and a line of zeros."""
     columns, depth = w_shape[:2]
     size = 4 if dtype == "f" else 8
     words = by_line_plan(

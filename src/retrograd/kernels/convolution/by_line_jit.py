@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What one task of a forward pass by lines does, see by_line.py; its plan is made in by_line_plan.py."""
+"""One task of a forward pass by lines, see by_line.py; its plan is made in by_line_plan.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .by_line_plan import BY_LINE
 
 @helper
 def _taps_of_line(x, nothing, plan, n, d, h, scratch, table):  # type: ignore[no-untyped-def]
-    """The line of x that each tap reads: one of zeros if that is padding."""
+    """The line of x that each tap reads; a line of zeros for padding."""
     low_d = d * plan[BY_LINE.stride] - plan[BY_LINE.padding]
     low_h = h * plan[BY_LINE.stride + 1] - plan[BY_LINE.padding + 1]
     for a in range(plan[BY_LINE.taps]):
@@ -63,7 +63,7 @@ def conv(
         target = address(y) + n * plan[BY_LINE.y] + d * plan[BY_LINE.y + 1] + h * plan[BY_LINE.y + 2]
         tile_first = piece * plan[BY_LINE.piece]
         tile_last = min(tile_first + plan[BY_LINE.piece], product[PRODUCT.tiles])
-        for panel in range(product[PRODUCT.panels]):  # a panel of the weights stays in the first cache for all tiles
+        for panel in range(product[PRODUCT.panels]):  # a panel of the weights stays in L1 for all tiles
             column = panel * row
             for tile in range(tile_first, tile_last):
                 first, rows = rows_of_tile(product, tile)

@@ -19,10 +19,10 @@ BY_LINE = record(
     step=1,  # bytes of x from one position of y to the next
     depth=1,  # channels of x
     product=PRODUCT.words,  # of a line of y
-    pieces=1, piece=1,  # of a line, and how many tiles there are in one
-    units=1, tasks=1,  # the pieces of all lines, and how many tasks share them
+    pieces=1, piece=1,  # of a line; tiles in one
+    units=1, tasks=1,  # the pieces of all lines; the tasks that share them
     low=1, line=1,  # elements before a line of x that its first position reads, and of the line
-    segment=1,  # elements that a tile reads of a line, if one reads beyond the ends of a line, else 0
+    segment=1,  # elements that a tile reads of a line, if one reads past the ends of a line, else 0
 )  # fmt: skip
 
 _PIECE = 16 << 10  # bytes of x that are read again for every panel of the weights

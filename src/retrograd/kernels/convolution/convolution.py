@@ -33,7 +33,7 @@ def _is_readable(x: np.ndarray) -> bool:
 
 
 def _readable(x: np.ndarray) -> np.ndarray:
-    """``x`` (N, C, ...) with neighbouring channels: itself where it has them, else a copy."""
+    """``x`` (N, C, ...) if its channels are contiguous, else a copy."""
     return x if _is_readable(x) else channels_last(x)
 
 
@@ -45,7 +45,7 @@ def _read(x: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def _lines(x: np.ndarray) -> np.ndarray:
-    """``x`` (N, C, ..., W) whose lines are dense, position by position: itself where they are, else a copy."""
+    """``x`` (N, C, ..., W) if its lines are dense, position by position, else a copy."""
     return x if x.strides[-1] == x.shape[1] * x.itemsize and _is_readable(x) else channels_last(x)
 
 
@@ -103,9 +103,9 @@ def conv_input_grad(
 
 
 def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """``gx``, or if w is not finite, the same without products of taps and outputs that do not exist.
+    """``gx``, or if w is not finite, the same without products of taps with missing outputs.
 
-    The kernels take zeros for these, and 0 * NaN is NaN. Then every position is NaN, one that is looked at, too.
+    The kernels use zeros for these, and 0 * NaN is NaN. Then every position is NaN, also the one that is tested.
     """
     place = _corner(window)
     if place is None:
@@ -140,7 +140,7 @@ def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | N
 
 @lru_cache(maxsize=4096)
 def _corner(window: Window) -> tuple[int | slice, ...] | None:
-    """Positions of the first image of an input gradient among which every tap is used; None if there is one tap."""
+    """Positions of the first image of an input gradient that together use every tap; None if there is one tap."""
     if window.taps == 1:
         return None
     if max(window.stride) == 1:
@@ -149,7 +149,7 @@ def _corner(window: Window) -> tuple[int | slice, ...] | None:
 
 
 def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:
-    """What a sum of nothing leaves."""
+    """The result of empty sums."""
     y[...] = 0 if bias is None else bias.reshape(-1, *[1] * (y.ndim - 2))
     return y
 
@@ -178,7 +178,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     if form in ("planar", "narrow"):
         with np.errstate(all="ignore"):
             total = np.add.reduce(gw, None)
-        if not isfinite(total):  # the padding was multiplied, too, and 0 * inf is NaN
+        if not isfinite(total):  # padding is multiplied, too, and 0 * inf is NaN
             del gw
             gw = direct.weight_grad(_readable(x), window, g, limit)
     return gw.transpose(WEIGHT[x.ndim])

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What one task of a convolution does. The plan that it reads is made in gather_plan.py and reduce_plan.py."""
+"""One task of a convolution. Its plan is made in gather_plan.py and reduce_plan.py."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .reduce_plan import TASK as SUM
 
 @helper
 def _read_and_written(source, target, plan, phase, position, count, scratch, coordinates, rows_of_c):  # type: ignore[no-untyped-def]
-    """Where the ``count`` pixels from ``position`` on are read and written; returns the position after them.
+    """The read and write addresses of the ``count`` pixels from ``position`` on; returns the position after them.
 
     Read: the coordinates and the address for a tap at offset 0.
     """
@@ -39,7 +39,7 @@ def _read_and_written(source, target, plan, phase, position, count, scratch, coo
         plan[phase + PHASE.positions + 1],
         plan[phase + PHASE.positions + 2],
     )
-    if w + count <= extent_w:  # one line: neighbours are equally far apart
+    if w + count <= extent_w:  # one line: equally spaced pixels
         at_d, at_h = d * plan[phase + PHASE.source_step], h * plan[phase + PHASE.source_step + 1]
         line = source + n * plan[GATHER.source] + at_d * plan[GATHER.source + 1] + at_h * plan[GATHER.source + 2]
         target += n * plan[GATHER.target]
@@ -98,7 +98,7 @@ def _read_and_written(source, target, plan, phase, position, count, scratch, coo
 
 @helper
 def _entries_of_tile(plan, phase, scratch, coordinates, table, nothing, first, last):  # type: ignore[no-untyped-def]
-    """The address table of a tile: per tap, where each pixel reads, or the row of zeros if that is padding."""
+    """The address table of a tile: per tap, the address that each pixel reads; the row of zeros for padding."""
     taps_d, taps_h, taps_w = plan[phase + PHASE.taps], plan[phase + PHASE.taps + 1], plan[phase + PHASE.taps + 2]
     moves_d = phase + PHASE.moves
     moves_h = moves_d + taps_d
@@ -159,7 +159,7 @@ def gather(
     source_at, target_at = address(source), address(target) + plan[phase + PHASE.target]
     first_pixel, _ = rows_of_tile(product, tile_first)
     begin = _position(plan, phase, first_pixel)
-    for i in range(4 * ROW_SLOTS):  # rows that a tile does not have must be readable, too
+    for i in range(4 * ROW_SLOTS):  # missing rows of a tile must be readable, too
         scratch[coordinates + i] = 0
     if plan[GATHER.chunks] == 0 or taps == 0:
         entries, entry_step = taps, plan[GATHER.entry_step]
@@ -246,7 +246,7 @@ def _copy_line(x, place, plan, copies, at):  # type: ignore[no-untyped-def]
 def _entries_of_tap(  # type: ignore[no-untyped-def]
     x, g, plan, a, b, lowest, count, first_row, last_row, scratch, table, copies, own
 ):
-    """The address table of one tap: per row of the output, where the row and what it read begin; how many there are."""
+    """The address table of one tap: per row of the output, the addresses of the row and of its input; their number."""
     entries = 0
     height, depth = plan[WINDOW.output + 1], plan[WINDOW.output]
     h = first_row % height
@@ -326,7 +326,7 @@ def weight_grad(
                 entries, depth, lda, ldb, move_x, groups_x, groups_g, tile_a, tile_b = 1, 1, 0, 0, 0, 0, 0, 0, 0
             for group in range(group_first, group_last):
                 for tile in range(tile_first, tile_last):
-                    # a task's first tile reads its part of g first, which is then in the first cache
+                    # a task's first tile reads its part of g first, which is then in L1
                     product = offset(plan, REDUCE.product if tile == tile_first else REDUCE.others)
                     first, rows = rows_of_tile(product, tile)
                     for i in range(rows):

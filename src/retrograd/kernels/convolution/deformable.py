@@ -1,7 +1,7 @@
-"""Deformable convolution: x is read at the places of the taps, as much as stays in the cache, and then multiplied.
+"""Deformable convolution: x is sampled at the taps, as much as fits in the cache, and then multiplied.
 
-Beside the results there are, per thread, the columns of some positions: as few as keep the micro-kernel busy, or what
-``workspace`` allows, in bytes (at the least those of one position). The results do not depend on how many they are.
+Besides the results there are, per thread, the columns of some positions: as few as keep the micro-kernel busy, or as
+``workspace`` allows, in bytes (at least those of one position). The results do not depend on their number.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def deform_conv_grad(
     g: np.ndarray, x: np.ndarray, offset: np.ndarray, mask: np.ndarray | None, w: np.ndarray, window: Window,
     wanted: tuple[bool, bool, bool], workspace: int | None = None,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:  # fmt: skip
-    """The gradients of deform_conv to x, offset and mask; those that are not ``wanted`` are None.
+    """The gradients of deform_conv to x, offset and mask; None unless ``wanted``.
 
     g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
     """
@@ -127,13 +127,13 @@ def _steps(x: np.ndarray) -> Shape:
 
 
 def _zeros(x: np.ndarray, outputs: int) -> np.ndarray:
-    """What is read outside of x, and what a sum begins with; a whole register after the last channel, too."""
+    """The zeros outside of x and at the start of sums, with a whole register after the last channel."""
     return zeros_of(max(x.shape[1], outputs) + 64, x.dtype.char)
 
 
 @lru_cache(maxsize=256)
 def _taps(shape: Shape, steps: Shape) -> np.ndarray:
-    """Where in w each tap begins."""
+    """The offset of each tap in w."""
     rows, columns = (np.arange(extent) * step for extent, step in zip(shape[2:], steps[2:], strict=True))
     offsets: np.ndarray = (rows[:, None] + columns).ravel()
     return offsets

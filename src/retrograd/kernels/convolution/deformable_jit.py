@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What one task of a deformable convolution does. The plans that it reads are made in deformable_plan.py."""
+"""One task of a deformable convolution. Its plans are made in deformable_plan.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .deformable_plan import DEFORM, TASK
 
 @helper
 def _below(at, extent):  # type: ignore[no-untyped-def]
-    """The position at or below ``at``, and how far above it ``at`` lies; where no neighbour is inside, -2."""
+    """The position at or below ``at``, and the distance to ``at``; -2 if both neighbours are outside."""
     if at >= -1.0 and at < extent:
         low = int(at)
         if at < low:
@@ -32,7 +32,7 @@ def _corner(image, h, w, plan, nothing):  # type: ignore[no-untyped-def]
 
 @helper
 def _place(offsets, masks, plan, n, h, w, tap, d):  # type: ignore[no-untyped-def]
-    """Where a tap of group d stands at output (h, w) of image n: row and column, how far above them, and the mask."""
+    """The position of a tap of group d at output (h, w) of image n: row, column, their fractions, and the mask."""
     channel = d * plan[DEFORM.taps] + tap
     at = n * plan[DEFORM.offset] + h * plan[DEFORM.offset + 2] + w * plan[DEFORM.offset + 3]
     at += 2 * channel * plan[DEFORM.offset + 1]
@@ -99,7 +99,7 @@ def _sample(x, offsets, masks, zeros, plan, begin, count, tap_first, tap_last, f
 
 @helper
 def _rows(scratch, table, first, step, rows, count):  # type: ignore[no-untyped-def]
-    """Addresses of ``rows`` rows; there are ``count``, the last one takes the place of those that are missing."""
+    """Addresses of ``rows`` rows, of which ``count`` exist; the last one stands in for the others."""
     for i in range(rows):
         scratch[table + i] = first + min(i, count - 1) * step
 
@@ -168,7 +168,7 @@ def grad(
     gmask: Array, zeros: Array, columns: Array, columns_words: int, plan: Table, scratch: Table, scratch_words: int,
     want_x: int, want_places: int,
 ) -> None:  # fmt: skip
-    """A block of channels of one image: ``gcolumns = g @ weights``, then what of it belongs to x, offset and mask.
+    """A block of channels of one image: ``gcolumns = g @ weights``, then the gradients to x, offset and mask.
 
     gx, goffset and gmask are dense and channels-last; of the latter two there is one for each part of the channels
     that share an offset.

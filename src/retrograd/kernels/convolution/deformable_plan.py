@@ -1,8 +1,8 @@
 """How a deformable convolution is cut into tasks: integers only, made once per shape, read by deformable_jit.py.
 
-Steps are in elements, positions are counted over the whole batch. Where the taps stand is only known when a task runs:
-it reads x there into *columns*, one row of (taps, channels) for each position, as many rows at a time as stay in the
-second-level cache (or within a limit), and multiplies them before it reads the next ones.
+Steps are in elements, positions are counted over the whole batch. The positions of the taps are only known at run time:
+a task samples x there into *columns*, one row of (taps, channels) for each position, as many rows at a time as fit in
+L2 (or within a limit), and multiplies them before it samples the next ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..machine.microkernel import MOST_ROWS, ROW_SLOTS, tile
 from ..machine.product import MOST_TASKS, PRODUCT, TASK_WORK, even_product, product
 from ..machine.record import record
 
-DEFORM = record(  # what the three plans have in common
+DEFORM = record(  # shared by the three plans
     x=3, extent=2,  # steps N, H, W of x, and its extents H, W
     output=2, stride=2,
     offset=4, mask=4,  # steps of offset and mask: N, C, H, W
@@ -33,7 +33,7 @@ DEFORM = record(  # what the three plans have in common
     block=1,  # channels of a task
     parts=1,  # gradient: how many sums over channels make one of offset; weight gradient: over positions, one of w
     part=1,  # elements of such a partial result
-    tap_chunk=1,  # forward: taps whose weights stay in the second-level cache
+    tap_chunk=1,  # forward: taps whose weights stay in L2
     entries=1,  # forward: products that make one tile: 1, or one for each tap
     tasks=1,  # how many; weight gradient: where they begin
     moves=0,  # where tap r begins: r*dilation - lo, two words each; and then the tasks of the weight gradient
@@ -41,12 +41,12 @@ DEFORM = record(  # what the three plans have in common
 TASK = record(part=1, tap_first=1, tap_last=1, low=1, first=1, last=1)  # low: its first channel; its positions
 
 _COLUMNS = 384 << 10  # bytes
-_WEIGHTS = 256 << 10  # bytes of packed weights beside them
-_LEAST_TILES = 8  # for which weights from beyond that cache are read
-_LEAST_CHANNELS = 32  # of a block: the places of its taps are found again for each block
+_WEIGHTS = 256 << 10  # bytes of packed weights next to them
+_LEAST_TILES = 8  # for which weights are read from beyond L2
+_LEAST_CHANNELS = 32  # of a block: the positions of its taps are computed again for each block
 _ENOUGH = 8  # tasks
 _PARTS = 8
-_LARGE = 256 << 10  # bytes of a partial sum of gw that would not stay in the second-level cache
+_LARGE = 256 << 10  # bytes of a partial sum of gw that would not stay in L2
 
 Steps = Sequence[int]
 
@@ -65,7 +65,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the three plans have in common."""
+    """Sizes shared by the three plans."""
 
     window: Window
     batch: int
@@ -144,9 +144,9 @@ def forward_plan(sizes: Sizes) -> Plan:
 
 
 def blocks_of(sizes: Sizes) -> int:
-    """How many blocks of channels the gradient to x is cut into: an image is a task of its own, or several.
+    """The number of blocks of channels of the gradient to x: an image is one task, or several.
 
-    A block holds whole groups, or all of it lies in one; and the same of the channels that share an offset.
+    A block consists of whole groups, or lies within one; the same holds for the channels that share an offset.
     """
     channels, groups = sizes.channels, sizes.window.groups
     shared = channels // sizes.deformable
@@ -197,8 +197,8 @@ def weight_grad_plan(sizes: Sizes) -> Plan:
         taps = min(window.taps, wanted)
         each = _divisors(sizes.channels) if window.groups == 1 else _divisors(window.groups)
         blocks = max(n for n in each if n == 1 or (sizes.channels // n >= 2 * _LEAST_CHANNELS and taps * n <= wanted))
-    # As many positions are summed together whatever the limit is, so that it changes no bit; with a small one, fewer
-    # taps and channels are in memory.
+    # The limit does not change how many positions are summed together, and so no bit; with a small one, fewer taps
+    # and channels are in memory.
     row = -(-window.taps // taps) * (sizes.channels // blocks)
     free = replace(sizes, limit=None)
     chunk = free.rows(row, 8, min(256, -(-sizes.positions // parts)))

@@ -38,7 +38,7 @@ def gather(
 ) -> np.ndarray:
     """Fill ``target`` with the forward pass or the input gradient.
 
-    Both tensors have neighbouring channels, the bias is dense.
+    Both tensors have contiguous channels, the bias is dense.
     """
     channels, dtype = source.shape[1], source.dtype.char
     init = zeros_of(channels, dtype) if bias is None else bias
@@ -70,7 +70,7 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
     if some == plan.tasks:
         _weight_grad[dtype](plan.tasks, x, g, memory, partials.size, plan.words, scratch, plan.scratch)
         return sum_parts(partials, gw)
-    for first in range(0, plan.tasks, some):  # there is a task for each part
+    for first in range(0, plan.tasks, some):  # one task per part
         count = min(some, plan.tasks - first)
         words = plan.words.copy()
         words[SUMS.tasks] += first * SUMS_TASK.words
@@ -80,7 +80,7 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
 
 
 def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[int, int]:
-    """Bytes of temporary memory, and the least: weights in another order, or partial sums of which one will do."""
+    """Bytes of temporary memory, and the least: weights in another order, or partial sums, of which one suffices."""
     size = 4 if dtype == "f" else 8
     one = window.taps * inputs * size
     if job != "conv_weight_grad":

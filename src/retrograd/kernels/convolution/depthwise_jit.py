@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What one task of a depthwise convolution does: every channel has a kernel of its own, so the lanes are channels."""
+"""One task of a depthwise convolution: every channel has its own kernel, so the lanes are channels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .reduce_plan import WINDOW
 
 _BLOCK = 256  # positions whose products are summed up before they are added to the others
 _soon = ahead_by(2048)
-_soon_written = ahead_by(2048, write=True)  # the CPU asks for lines that are written only when it is there (15 %)
+_soon_written = ahead_by(2048, write=True)  # the CPU does not prefetch lines for writing (15 %)
 
 
 @helper
@@ -24,7 +24,7 @@ def _inside(first_move, last_move, step, extent, positions):  # type: ignore[no-
 
 @helper
 def _taps_of_line(plan, phase, n, d, h, taps, scratch, table):  # type: ignore[no-untyped-def]
-    """The taps that read inside along D and H: (offset in x, offset in w, move along W) each; how many there are."""
+    """The taps that read inside along D and H: (offset in x, offset in w, move along W) each; and their number."""
     taps_d, taps_h, taps_w = plan[phase + PHASE.taps], plan[phase + PHASE.taps + 1], plan[phase + PHASE.taps + 2]
     moves_d = phase + PHASE.moves
     moves_h = moves_d + taps_d
@@ -71,7 +71,7 @@ def gather(
     lowest, highest = 0, positions
     if taps_w > 0:
         lowest, highest = _inside(least, most, step, extent, positions)
-    # three neighbouring taps read ten pixels for eight positions, of which the first and the last one may be padding;
+    # three adjacent taps read ten pixels for eight positions, of which the first and the last may be padding;
     # the input gradient lists them backwards
     three = taps_w == 3 and most - least == 2 and step == 1
     block_first, block_last = lowest, highest
@@ -90,7 +90,7 @@ def gather(
             + plan[phase + PHASE.target]
         )
         found = _taps_of_line(plan, phase, n, d, h, taps, scratch, table)
-        newest = max(scratch[table], scratch[table + max(0, 3 * found - 3)])  # the line that no other one has read
+        newest = max(scratch[table], scratch[table + max(0, 3 * found - 3)])  # the line not read before
         q = 0
         while q < positions:
             if q < block_last < q + 8 and block_first <= block_last - 8:
@@ -195,7 +195,7 @@ def _taps_of_row(plan, n, d, h, channels, scratch, table):  # type: ignore[no-un
 
 @helper
 def _begin(partials, at, count):  # type: ignore[no-untyped-def]
-    """Sums of nothing."""
+    """Clear sums."""
     zero = full(partials, 0.0)
     for i in range(0, count, lanes(partials)):
         store_first(partials, at + i, zero, count - i)
@@ -214,7 +214,7 @@ def weight_grad(
 ) -> None:  # fmt: skip
     """``partials[task, tap, c] = sum over the task's rows of x[position + tap, c] * g[position, c]``.
 
-    ``blocks``: the element of ``partials`` from which on sums over some rows stand before they are added.
+    ``blocks``: the element of ``partials`` at which sums over some rows begin, before they are added.
     """
     own = plan[SUMS.tasks] + SUMS_TASK.words * task
     channels = plan[SUMS.channels]

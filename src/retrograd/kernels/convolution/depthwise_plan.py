@@ -32,7 +32,7 @@ SUMS = record(  # the weight gradient
 )  # fmt: skip
 SUMS_TASK = record(row_first=1, row_last=1)
 
-_TASK_WORK = 400_000  # multiply-adds that are worth a task of their own
+_TASK_WORK = 400_000  # multiply-adds that are worth a separate task
 
 
 @dataclass(frozen=True, slots=True)

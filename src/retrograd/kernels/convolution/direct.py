@@ -30,7 +30,7 @@ def _gather_plan(
     window: Window, gradient: bool, batch: int, w_shape: tuple[int, ...], w_strides: tuple[int, ...], dtype: str,
     source: tuple[int, ...], target: tuple[int, ...],
 ) -> tuple[Gather, tuple[int, ...], np.ndarray]:  # fmt: skip
-    """The plan, the sizes and steps by which the weights are packed (none: read as they are), and a row of zeros."""
+    """The plan, the sizes and steps by which the weights are packed (none: read in place), and a row of zeros."""
     size, groups = 4 if dtype == "f" else 8, window.groups
     outputs, inputs = w_shape[0] // groups, w_shape[1]
     output_step, input_step, *steps = (stride // size for stride in w_strides)
@@ -47,7 +47,7 @@ def _gather_plan(
 
 
 def dense(bias: np.ndarray | None) -> np.ndarray | None:
-    """A bias whose elements are neighbours."""
+    """A contiguous bias."""
     return bias if bias is None or bias.strides == (bias.itemsize,) else np.ascontiguousarray(bias)
 
 
@@ -56,7 +56,7 @@ def gather(
 ) -> np.ndarray:
     """Fill ``target`` with the forward pass or the input gradient.
 
-    Both tensors have neighbouring channels, the bias is dense.
+    Both tensors have contiguous channels, the bias is dense.
     """
     dtype = source.dtype.char
     if not whole_steps(w.strides, w.itemsize):
@@ -68,7 +68,7 @@ def gather(
         w = pack_weights(w, plan.taps, *packing)
     scratch, packed = per_thread(plan.scratch, "i8"), per_thread(plan.packed, dtype)
     init = zeros if bias is None else bias
-    if plan.filled:  # as where no tap reaches: a zero is added, so that no zero is negative
+    if plan.filled:  # as where no tap reaches: add 0, so that there is no -0
         fill(target, init[: target.shape[1]] + 0)
     _gather[dtype](
         plan.tasks, source, w, plan.taps, init, target, zeros, packed, plan.packed, plan.words, scratch, plan.scratch
@@ -87,9 +87,9 @@ def _reduce_plan(
 
 
 def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None = None) -> np.ndarray:
-    """The weight gradient in the order of memory (*R, Ci/groups, Co); both tensors have neighbouring channels.
+    """The weight gradient in the order of memory (*R, Ci/groups, Co); both tensors have contiguous channels.
 
-    ``limit``: bytes that the partial sums may take; fewer at a time, added in the same order, make the same bits.
+    ``limit``: bytes for the partial sums; fewer at a time, added in the same order, give the same bits.
     """
     rows, columns = x.shape[1] // window.groups, g.shape[1] // window.groups
     plan = _reduce_plan(window, x.shape[0], rows, columns, x.dtype.char, x.strides, g.strides)
@@ -131,7 +131,7 @@ def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: 
 
 
 def gather_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str, gradient: bool) -> int:
-    """Packed weights of the forward pass or the input gradient, where they are not read as they are."""
+    """Packed weights of the forward pass or the input gradient, unless they are read in place."""
     size, groups = 4 if dtype == "f" else 8, window.groups
     depth, last = inputs // groups, window.ndim
     w_strides = nested_strides((*window.kernel, depth, outputs), size, (last + 1, last, *range(last)))

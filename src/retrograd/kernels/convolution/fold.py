@@ -1,4 +1,4 @@
-"""The input gradient where the input has few channels: all taps of a position at once, then added where they belong.
+"""The input gradient for few input channels: the products of all taps of a position at once, then a scatter-add.
 
 As a gather (``convolution.py``) its tile would have as many columns as the input has channels. Here g[o] @ w has
 taps * channels of them; the products of one line of g are folded into gx before the next line is computed.
@@ -35,7 +35,7 @@ def _plan(window: Window, outputs: int, inputs: int, dtype: str, strides: tuple[
 
 
 def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window) -> np.ndarray:
-    """Fill ``gx``, dense and channels-last; ``g`` has neighbouring channels."""
+    """Fill ``gx``, dense and channels-last; ``g`` has contiguous channels."""
     outputs, inputs, dtype = w.shape[0], w.shape[1], g.dtype.char
     words = _plan(window, outputs, inputs, dtype, g.strides)
     matrix = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim])).reshape(-1, outputs)  # (taps*I, O)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What one task of an input gradient with few input channels does; see fold.py."""
+"""One task of an input gradient with few input channels; see fold.py."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def input_grad(
     for line in range(positions_d * positions_h):
         d, h = line // positions_h, line % positions_h
         source = address(g) + task * plan[FOLD.grad] + d * plan[FOLD.grad + 1] + h * plan[FOLD.grad + 2]
-        # the products of one line of g with all taps stay in the first or second cache
+        # the products of one line of g with all taps stay in L1 or L2
         for tile in range(product[PRODUCT.tiles]):
             first, rows = rows_of_tile(product, tile)
             for i in range(rows):
@@ -52,7 +52,7 @@ def input_grad(
                     if in_d < 0 or in_d >= extent_d or in_h < 0 or in_h >= extent_h:
                         continue
                     target = image + (in_d * extent_h + in_h) * extent_w * channels
-                    if plan[FOLD.dilation + 2] == 1:  # a row of taps meets neighbours
+                    if plan[FOLD.dilation + 2] == 1:  # a row of taps is contiguous
                         skip = max(0, -first_w)
                         count = (min(kernel_w, extent_w - first_w) - skip) * channels
                         target += (first_w + skip) * channels

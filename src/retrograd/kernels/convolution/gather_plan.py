@@ -1,8 +1,7 @@
 """How the forward pass and the input gradient are cut into tasks: integers only, made once per shape.
 
-All strides are in bytes; a convolution in one or two dimensions is one in three with extents of 1. The positions whose
-taps are the same are a phase: all of them in the forward pass, those of one residue modulo the stride in the input
-gradient.
+All strides are in bytes; a convolution in one or two dimensions is one in three with extents of 1. Positions with the
+same taps form a phase: all of them in the forward pass, those of one residue modulo the stride in the input gradient.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from ..machine.record import record
 from .plan import LARGE_WEIGHTS, Axis
 
 GATHER = record(
-    source=4, extent=3,  # of the tensor that is read: strides N, D, H, W, and extents D, H, W
-    target=1,  # step of the tensor that is written along N
-    size=1, columns=1, depth=1,  # bytes of an element; channels per group that are written and read
+    source=4, extent=3,  # of the tensor read: strides N, D, H, W, and extents D, H, W
+    target=1,  # step of the tensor written along N
+    size=1, columns=1, depth=1,  # bytes of an element; channels per group written and read
     width=1, panels=1,  # columns of a panel; panels of a group
     entry_step=1, panel_step=1, weight_group=1, weight_row=1,  # weights: from tap, panel, group, row to the next
-    chunks=1,  # 1: a task goes through the weights in chunks and packs each; 2: it reads them where they are
+    chunks=1,  # 1: a task packs the weights in chunks; 2: it reads them in place
     tap_chunk=1, depth_chunk=1,  # taps and channels of a chunk
     depth_step=1, column_step=1, group_step=1,  # of the weights before they are packed, in elements
     tasks=1,  # where the tasks begin
@@ -38,17 +37,17 @@ PHASE = record(
     target_step=3,  # bytes of the target between two positions of the phase
     target=1,  # bytes to its first position
     taps=3,  # how many along D, H, W
-    first_tap=1,  # its place among all taps
+    first_tap=1,  # its index among all taps
     product=PRODUCT.words,
     moves=0,  # the offsets of the taps along D, then H, then W
 )  # fmt: skip
 TASK = record(phase=1, part_first=1, part_last=1, tile_first=1, tile_last=1)  # a part is a panel of a group
 
-_SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in the first cache in any order
-_CHUNK = 320 << 10  # bytes of weights that stay in the second cache while pixels stream by
-_STREAMED_TILES, _STREAMED_DEPTH = 12, 128  # for so few tiles, packing costs more than rows of weights far apart
-_PIXELS = 512  # so many make up for packing weights a second time
-_MOST_PHASES = 64  # with more of them, the target is filled first, and those without taps are left out
+_SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in L1 in any order
+_CHUNK = 320 << 10  # bytes of weights that stay in L2 while pixels stream by
+_STREAMED_TILES, _STREAMED_DEPTH = 12, 128  # for so few tiles, packing costs more than strided rows of weights
+_PIXELS = 512  # pixels that pay for packing weights a second time
+_MOST_PHASES = 64  # with more, the target is filled first, and phases without taps are skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,9 @@ class Gather:
     scratch: int  # words per thread
     taps: np.ndarray  # offset of each packed tap in the weights, in elements
     zeros: int  # elements of zero that the kernel reads
-    given: bool  # the kernel reads the weights as they are given
+    given: bool  # the kernel reads the weights in place
     packed: int  # elements per thread of the weights that a task packs
-    filled: bool  # the kernel leaves out positions that no tap reaches: they hold the initial row before it runs
+    filled: bool  # the kernel skips positions that no tap reaches: they already hold the initial row
 
 
 def _phases(axis: Axis, gradient: bool, filled: bool) -> list[tuple[int, int, int, int, list[tuple[int, int]]]]:
@@ -82,7 +81,7 @@ def _phases(axis: Axis, gradient: bool, filled: bool) -> list[tuple[int, int, in
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """The positions that share their taps."""
+    """Positions that share their taps."""
 
     words: np.ndarray
     pixels: int
@@ -97,7 +96,7 @@ def phases(
 ) -> tuple[list[Phase], list[int], bool]:  # fmt: skip
     """The phases, the offset of every tap in the weights in the order of the phases, and ``Gather.filled``.
 
-    ``product_of``: the words of the product with so many rows.
+    ``product_of``: the words of the product, by its number of rows.
     """
     found: list[Phase] = []
     taps: list[int] = []
@@ -132,8 +131,8 @@ def gather_plan(
 
     ``depth`` and ``columns`` are the channels per group that are read and written; ``source`` and ``target`` the
     strides N, D, H, W in bytes; ``weight_taps`` the strides of the weights along the kernel's axes in elements,
-    ``depth_step``, ``column_step`` and ``group_step`` those along the channels. Small weights are read where they are,
-    if they can be; large ones are packed by each task, a chunk at a time, so that they never leave the second cache.
+    ``depth_step``, ``column_step`` and ``group_step`` those along the channels. Small weights are read in place if
+    possible; large ones are packed by each task, a chunk at a time, so that they stay in L2.
     """
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "rows", columns)
@@ -155,7 +154,7 @@ def gather_plan(
     row_bytes = width * size
     if direct:
         entry_step = weight_taps[2] * size
-        if kernel[2] == 1:  # the step of the innermost axis that has one
+        if kernel[2] == 1:  # the step of the innermost axis of more than one tap
             entry_step = (weight_taps[1] if kernel[1] > 1 else weight_taps[0]) * size
         steps = entry_step, row_bytes, columns * size, depth_step * size
     else:

@@ -1,7 +1,7 @@
-"""Convolutions with few input channels, seen as others that fill the micro-kernel's tile.
+"""Convolutions with few input channels, seen as ones that fill the micro-kernel's tile.
 
 One product per tap has the depth of the input channels (forward) or their number of rows (weight gradient). Where that
-is small, the taps of a kernel row take its place. The input gradient has its own way, see ``fold.py``.
+is small, the taps of a kernel row replace it. For the input gradient see ``fold.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...geometry import Window
 FIRST_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}  # (N, C, *S) seen as (N, *S, C)
 WEIGHT = {3: (2, 1, 0), 4: (3, 2, 0, 1), 5: (4, 3, 0, 1, 2)}  # (*R, I, O) seen as (O, I, *R)
 WEIGHT_LAST = {3: (2, 1, 0), 4: (2, 3, 1, 0), 5: (2, 3, 4, 1, 0)}  # (O, I, *R) seen as (*R, I, O)
-_NARROW = 16  # up to so many channels are read together with the positions beside them
+_NARROW = 16  # most channels that are read together with the adjacent positions
 
 
 def is_narrow(channels: int, window: Window) -> bool:
@@ -24,10 +24,10 @@ def is_narrow(channels: int, window: Window) -> bool:
 
 @lru_cache(maxsize=4096)
 def merge_window(window: Window) -> Window:
-    """The window when a row of the kernel counts as one tap, whose channels are neighbours in memory already.
+    """The window in which a row of the kernel is one tap, whose channels are already contiguous.
 
-    One channel alone would be a product of depth 1. The padding along the last axis is the kernels' matter: they copy
-    what reads beyond the ends of a line.
+    A single channel would be a product of depth 1. The kernels handle the padding along the last axis: they copy
+    the parts that read past the ends of a line.
     """
     return Window(
         input=(*window.input[:-1], (window.output[-1] - 1) * window.stride[-1] + 1),

@@ -1,4 +1,4 @@
-"""The partial sums of a weight gradient, one for each part of the work: added in their order, the bits are fixed."""
+"""The partial sums of a weight gradient, one for each part of the work: added in order, so that the bits are fixed."""
 
 from __future__ import annotations
 

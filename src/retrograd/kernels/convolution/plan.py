@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from ...geometry import AdaptiveWindow, Window
 
-LARGE_WEIGHTS = 640 << 10  # bytes of weights that no longer stay in the second-level cache while pixels stream by
+LARGE_WEIGHTS = 640 << 10  # bytes of weights that no longer stay in L2 while pixels stream by
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One axis of a window: input, kernel and output extent, stride, dilation, zeros in front.
 
-    A stride of 0: the windows share the input out evenly, see AdaptiveWindow; ``kernel`` is then the largest one's.
+    A stride of 0: the windows divide the input evenly, see AdaptiveWindow; ``kernel`` is then that of the largest.
     """
 
     input: int

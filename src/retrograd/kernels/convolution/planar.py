@@ -1,8 +1,7 @@
-"""Convolutions whose groups have fewer output channels than a vector has lanes: positions take the lanes instead.
+"""Convolutions whose groups have fewer output channels than a vector has lanes: the lanes are positions instead.
 
 Called by convolution.py, for strides of 1. Each task copies its part of the input channel by channel, so that
-neighbouring positions are neighbours in memory; then every row of the micro-kernel's tile is an output channel, every
-column a position.
+positions are contiguous; then every row of the micro-kernel's tile is an output channel, every column a position.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _SHORT = 7  # lines of fewer positions leave most lanes empty
 
 @lru_cache(maxsize=4096)
 def applies(channels: int, window: Window, gradient: bool, dtype: str) -> bool:
-    """Whether positions fill a vector better than the ``channels`` per group that are written."""
+    """Whether positions fill a vector better than the ``channels`` per group written."""
     line = (window.input if gradient else window.output)[-1]
     return channels < tile(dtype, "near", 1).lanes and line >= _SHORT and all(stride == 1 for stride in window.stride)
 
@@ -48,7 +47,7 @@ def _plan(
 def gather(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
 ) -> np.ndarray:
-    """Fill ``target`` with the forward pass or the input gradient; both tensors have neighbouring channels."""
+    """Fill ``target`` with the forward pass or the input gradient; both tensors have contiguous channels."""
     dtype, channels = x.dtype.char, target.shape[1]
     plan = _plan(window, gradient, x.shape[0], x.shape[1], channels, dtype, x.strides, target.strides, False)
     by_tap = w.reshape(window.groups, w.shape[0] // window.groups, w.shape[1], -1)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What one task of a convolution with few output channels does. The plan that it reads is made in planar_plan.py."""
+"""One task of a convolution with few output channels. Its plan is made in planar_plan.py."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _flip(source, at, source_step, target, to, target_step, rows, columns):  # t
         for j in range(0, columns, lanes(source)):
             store_first(target, to + j, load_first(source, at + j, columns - j), columns - j)
         return
-    one = lanes(source)  # a constant, with which the masks of whole blocks vanish
+    one = lanes(source)  # a constant, for which the masks of whole blocks are optimised away
     if target_step == rows and rows <= one // 2:
         for j in range(0, columns - one + 1, one):
             interleave_first(offset(source, at + j), source_step, offset(target, to + j * rows), rows, one)
@@ -176,7 +176,7 @@ def weight_grad(
     row_tiles, column_tiles = plan[SUMS.row_tiles], plan[SUMS.column_tiles]
     least_rows, more_rows = columns // row_tiles, columns % row_tiles
     least_columns, more_columns = taps * depth // column_tiles, taps * depth % column_tiles
-    # so many lines, or positions of one, are summed up before they are added to the others
+    # lines, or positions of one, that are summed before they are added to the others
     segment = _STEPS * lanes(x)
     together = max(1, segment // line)
     items, parts = plan[SUMS.items], plan[SUMS.parts]

@@ -1,8 +1,8 @@
 """How a convolution with few output channels per group is cut into tasks: integers only, made once per shape.
 
-Steps are in elements. x is what is read through the taps;
-"other" is y, gx or g, whose channels are few. A plane holds the part of x that a task reads, one channel after the
-other, with its padding; the task writes (or reads) its part of the other tensor in the same way.
+Steps are in elements. x is the tensor read through the taps; "other" is y, gx or g, whose channels are few. A plane
+holds the part of x that a task reads, channel by channel, with its padding; the task writes (or reads) its part of the
+other tensor in the same way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLANAR = record(
     other=4, positions=3,  # strides N, D, H, W of the other tensor; its extents D, H, W
     other_plane=1,  # step from one of its channels to the next
     block=1, blocks=1,  # its lines in a task, tasks along H
-    run=1,  # its lines that stand side by side, there and in the planes
+    run=1,  # its contiguous lines, there and in the planes
     groups=1, group_block=1,  # of the convolution, of a task
     x_channels=1, other_channels=1,  # per group
     taps=1,
@@ -47,7 +47,7 @@ SUMS = record(  # of the weight gradient
     offsets=0,
 )  # fmt: skip
 
-_PLANES = 96 << 10  # bytes of planes that stay in the second cache
+_PLANES = 96 << 10  # bytes of planes that stay in L2
 _PARTS = 8
 
 
@@ -82,7 +82,7 @@ def planar_plan(
     depths, reach = positions[0] + spans[0], positions[2] + spans[2]
     begin, left = max(0, low[2]), max(0, -low[2])
     count = max(0, min(inputs[2] - begin, reach - left))
-    # the zeros in front of a line are those after the line before it
+    # the zeros before a line are those after the previous one
     pitch = max(positions[2], left + count, reach - left)
     group_block = min(groups, lanes // gcd(lanes, gcd(x_channels, channels)))
     line_bytes = group_block * depths * pitch * (x_channels + channels) * size
@@ -98,7 +98,7 @@ def planar_plan(
         width = shape.width
         other_plane = -(-block * pitch // width) * width
     plane = -(-(depths * lines * pitch + max(0, reach - pitch)) // lanes) * lanes
-    if plane * size % 2048 == 0:  # channels must not fall into the same lines of the first cache
+    if plane * size % 2048 == 0:  # channels must not map to the same lines of L1
         plane += lanes
     dense = other[2] == positions[2] * other[3] and (sums or pitch == positions[2])
     planar = PLANAR.pack(
@@ -115,7 +115,7 @@ def planar_plan(
         )
         table = len(taps) * x_channels * 2 + MOST_ROWS
     else:
-        tiles = even_product(dtype, "near", shape.whole_vectors(), channels)  # for which the planes have room
+        tiles = even_product(dtype, "near", shape.whole_vectors(), channels)  # the planes have room for these
         words = GATHER.pack(planar=planar, width=width, product=tiles, offsets=taps)
         table = len(taps) * 2 + MOST_ROWS
     slack = width + (spans[0] * lines + spans[1]) * pitch + spans[2]

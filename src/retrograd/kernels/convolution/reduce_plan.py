@@ -28,7 +28,7 @@ REDUCE = record(
     rows=1, columns=1,  # input and output channels per group
     row_step=1,  # of the target, from one input channel to the next
     partial=1,  # from one partial result to the next
-    chunk=1,  # rows of the output that are summed before the next tile
+    chunk=1,  # rows of the output summed before the next tile
     product=PRODUCT.words, others=PRODUCT.words,  # for a task's first tile, for the others
     copy=1, low=1, line=1,  # elements of a line of x with its padding, where lines are copied; zeros in front; of x
     tasks=1,  # where the tasks begin
@@ -40,9 +40,9 @@ TASK = record(
 )  # fmt: skip
 
 MOST_PARTS = 8
-_PARTIALS = 448 << 10  # bytes of partial sums beside two
-_WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that make up for reading a byte of x or g; no bound
-_NEAR = 16 << 10  # bytes of a panel of g that stay in the first cache while all tiles read them
+_PARTIALS = 448 << 10  # bytes of partial sums besides two
+_WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that pay for reading a byte of x or g; no bound
+_NEAR = 16 << 10  # bytes of a panel of g that stay in L1 while all tiles read them
 _SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
 
@@ -69,7 +69,7 @@ def window_words(axes: list[Axis], x: Sequence[int], g: Sequence[int]) -> np.nda
 def _cuts(
     wanted: int, groups: int, panels: int, taps: int, tiles: int, x_bytes: int, g_bytes: int, most: int
 ) -> tuple[int, int, int, int]:
-    """Into how many ranges the groups, panels, taps and tiles of the gradient are cut, ``wanted`` pieces altogether.
+    """The numbers of ranges of groups, panels, taps and tiles of the gradient, ``wanted`` pieces altogether.
 
     Every range of panels reads all of x, every range of tiles all of g: fewer pieces where that is ``most`` bytes.
     """
@@ -94,7 +94,7 @@ def reduce_plan(
 ) -> Reduce:  # fmt: skip
     """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group.
 
-    ``low``, ``line``: the rows are elements of a line of x, of which there are so many; see narrow.py.
+    ``low``, ``line``: the rows are elements of a line of x, whose length is ``line``; see narrow.py.
     """
     size, width = 4 if dtype == "f" else 8, axes[2].output
     shape = tile(dtype, "dense", columns, 2 if width < _SHORT else 4)
@@ -105,13 +105,13 @@ def reduce_plan(
     panel_line = shape.width * size * width
     chunk = max(1, min(lines, _NEAR // panel_line))
     near = shape.panels > 1 and chunk * panel_line <= 2 * _NEAR
-    # a task's first tile reads its part of g first; where there is one panel, every tile reads x first
+    # a task's first tile reads its part of g first; with one panel, every tile reads x first
     words = even_product(dtype, "dense", shape, rows, True)
     tiles = int(words[PRODUCT.tiles])
     parts, most = 1, min(wanted, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
     while elements * size <= LARGE_WEIGHTS and 2 * parts <= most:
         parts *= 2
-    # the rows of neighbouring positions overlap in memory where the taps of a kernel row are rows, see narrow.py
+    # the rows of adjacent positions overlap in memory if the taps of a kernel row are rows, see narrow.py
     x_bytes = lines * width * min(rows * groups * size, x[3]) * axes[2].stride
     g_bytes = lines * width * columns * groups * size
     extents = groups, shape.panels, taps, tiles
@@ -136,7 +136,7 @@ def reduce_plan(
 
 
 def _ranges(names: Sequence[str], pieces: Sequence[int], extents: Sequence[int], cuts: Sequence[int]) -> dict[str, int]:
-    """Of each name, where its piece begins and ends, when its extent is cut into so many."""
+    """For each name, the begin and end of its piece, when its extent is cut into ``cuts`` pieces."""
     found = {}
     for name, piece, extent, count in zip(names, pieces, extents, cuts, strict=True):
         found[f"{name}_first"], found[f"{name}_last"] = piece * extent // count, (piece + 1) * extent // count

@@ -1,7 +1,7 @@
 """Convolutions of 3x3 taps by Winograd's transforms: up to 4 times fewer multiplications; called by convolution.py.
 
-Tiles of 4x4 outputs become products at 6x6 points: F(4x4, 3x3), beside it the smaller tiles that fill the output up.
-The input gradient is the same with the weights turned round; the weight gradient has the transforms' adjoints.
+Tiles of 4x4 outputs become products at 6x6 points: F(4x4, 3x3), plus smaller tiles that fill up the output.
+The input gradient is the same with flipped weights; the weight gradient uses the adjoint transforms.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def can(window: Window) -> bool:
 
 @lru_cache(maxsize=4096)
 def _turned(window: Window) -> Window:
-    """The window of the convolution with the kernel turned round that is the input gradient of this one."""
+    """The window of the convolution with a flipped kernel that is the input gradient of this one."""
     padding = tuple((r - 1 - low, r - 1 - high) for r, (low, high) in zip(window.kernel, window.padding, strict=True))
     return replace(window, input=window.output, output=window.input, padding=padding)
 
@@ -60,7 +60,7 @@ def tiles_of_phases(window: Window) -> int:
 
 @lru_cache(maxsize=4096)
 def _phases(window: Window) -> list[tuple[tuple[int, int], tuple[int, int], Window]]:
-    """Of every phase: its residues, its first taps, and its window, a correlation of g with the taps turned round.
+    """For each phase: its residues, its first taps, and its window, a correlation of g with the flipped taps.
 
     Position i = 2q + residue reads o = q + base - t through the taps first + 2t, with base = (residue + low) // 2.
     """
@@ -75,7 +75,7 @@ def _phases(window: Window) -> list[tuple[tuple[int, int], tuple[int, int], Wind
 
 
 class _Call(NamedTuple):
-    """The plan and what else a call needs."""
+    """The plan and other values for a call."""
 
     plan: Transformed
     zeros: np.ndarray
@@ -109,7 +109,7 @@ def _dense(w: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
 
 
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window) -> np.ndarray:
-    """Fill ``y`` with the forward pass; both tensors have neighbouring channels, the bias is dense."""
+    """Fill ``y`` with the forward pass; both tensors have contiguous channels, the bias is dense."""
     return _transformed(x, _dense(w, (*range(2, w.ndim), 1, 0)), bias, y, window, 0)
 
 
@@ -121,7 +121,7 @@ def _temporary_of_phases(window: Window, batch: int, inputs: int, outputs: int, 
         target = (x[0], x[1], 2 * x[2], 2 * x[3])
         plan = _call(phase, batch, outputs, inputs, dtype, y, target, False).plan
         most = max(most, plan.weights + plan.work * (1 if plan.shared else cores()))
-    return (most + 4 * inputs * outputs) * size  # and the taps of a phase, put together
+    return (most + 4 * inputs * outputs) * size  # plus the merged taps of a phase
 
 
 def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window) -> np.ndarray:
@@ -171,7 +171,7 @@ def _transformed(
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
-    """The weight gradient in the order of memory (*R, Ci, Co); both tensors have neighbouring channels."""
+    """The weight gradient in the order of memory (*R, Ci, Co); both tensors have contiguous channels."""
     dtype, depth, columns = x.dtype.char, x.shape[1], g.shape[1]
     plan, zeros, taps, _, _, step, _ = _call(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
     partials, gw = aligned(plan.weights, dtype), np.empty((*window.kernel, depth, columns), x.dtype)

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""What one task of a convolution by Winograd's transforms does. The plan that it reads is made in winograd_plan.py.
+"""One task of a convolution by Winograd's transforms. Its plan is made in winograd_plan.py.
 
-Every pair e of points has a matrix product of its own, of the transformed input V_e (tiles, channels) and the weights
+Every pair e of points has a separate matrix product, of the transformed input V_e (tiles, channels) and the weights
 U_e (channels, columns): M_e = V_e U_e, or dU_e = V_e^T M_e. With taps along D, the product is a sum over these: of the
-tiles that lie at the same place in neighbouring slices.
+tiles at the same position in adjacent slices.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .winograd_tiles_jit import (
     transform_product,
 )
 
-_TERMS = 64  # channels that are summed up before they are added to the others, which keeps the error small
+_TERMS = 64  # channels summed before they are added to the others, which keeps the error small
 
 
 @helper
@@ -45,13 +45,13 @@ def _block(plan, index):  # type: ignore[no-untyped-def]
 
 @helper
 def _kind(plan, size):  # type: ignore[no-untyped-def]
-    """How a tile of ``size`` positions is transformed, see points.py; tiles of two taps may not be whole."""
+    """The kind of transform of a tile of ``size`` positions; tiles of two taps may be partial."""
     return size + 2 if plan[WINOGRAD.side] == 3 else 3
 
 
 @helper
 def _places(plan, slices, line_first, line_last, line):  # type: ignore[no-untyped-def]
-    """The place of a line in the three groups, when ``slices`` slices of a block lie before it."""
+    """The index of a line in the three groups, with ``slices`` slices of the block before it."""
     fifth, sixth = lines_before(plan, line_first, 1), lines_before(plan, line_first, 2)
     return (
         slices * (line_last - line_first) + line - line_first,
@@ -110,7 +110,7 @@ def _transform_outputs(y, plan, block, first, last, init, scratch, matrices, bac
 
 @helper
 def _rows_of_pair(plan, block, pair):  # type: ignore[no-untyped-def]
-    """How many tiles of a slice of the block need a pair of points."""
+    """The number of tiles of a slice of the block that need a pair of points."""
     group = max(0, pair // POINTS - 3)
     lines = lines_before(plan, block[3], group) - lines_before(plan, block[2], group)
     return lines * tiles_across(plan, pair % POINTS)
@@ -130,7 +130,7 @@ def _reached(plan, block, slice, tap):  # type: ignore[no-untyped-def]
 
 @helper
 def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: ignore[no-untyped-def]
-    """M_e = sum over taps along D of V_e U_e, written over the V of the pair before."""
+    """M_e = sum over taps along D of V_e U_e, overwriting the V of the previous pair."""
     slice_first, slice_last, _, _, _, _ = block
     rows = _rows_of_pair(plan, block, pair)
     if rows == 0:
@@ -138,7 +138,7 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
     product, depth, size = offset(plan, WINOGRAD.product), plan[WINOGRAD.depth], plan[WINOGRAD.size]
     row_of_panel, panels = product[PRODUCT.row], product[PRODUCT.panels]
     together, spans = rows, slice_last - slice_first
-    if plan[WINOGRAD.alone] != 0:  # slices that read only themselves are one matrix
+    if plan[WINOGRAD.alone] != 0:  # slices that read only themselves form one matrix
         together, spans = rows * spans, 1
     tiles = (together + plan[WINOGRAD.rows] - 1) // plan[WINOGRAD.rows]
     least = together // tiles
@@ -183,7 +183,7 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
 
 @helper
 def _accumulate(tap, pair, block, more, work, of_v, of_m, target, zeros, plan, table):  # type: ignore[no-untyped-def]
-    """dU_e of a tap along D = V_e^T M_e of a block, added to what there is if ``more``."""
+    """dU_e of a tap along D = V_e^T M_e of a block, added to the existing sum if ``more``."""
     slice_first, slice_last, _, _, _, _ = block
     size, depth, rows = plan[WINOGRAD.size], plan[WINOGRAD.depth], _rows_of_pair(plan, block, pair)
     step_v, step_m = plan[WINOGRAD.depth_step] * size, plan[WINOGRAD.column_step] * size
@@ -204,7 +204,7 @@ def _accumulate(tap, pair, block, more, work, of_v, of_m, target, zeros, plan, t
     if rows == 0 or entries == 0:
         if more:
             return
-        table[0], table[1] = zeros, zeros  # nothing to add up: 0 * 0
+        table[0], table[1] = zeros, zeros  # empty sum: 0 * 0
         entries, rows, move_v, move_m, step_v, step_m = 1, 1, 0, 0, 0, 0
     for i in range(depth):
         rows_of_c[i] = target + ((tap * PAIRS + pair) * depth + i) * plan[WINOGRAD.column_step] * size
@@ -278,7 +278,7 @@ def transform_both(
     task: int, worker: int, x: Array, g: Array, zeros: Array, work: Array, plan: Table, index: int, lines_of_x: int,
     scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
-    """V of a line of a block that all threads share; tasks from ``lines_of_x`` on: the transformed gradient of one."""
+    """V of a line of a block that all threads share; from task ``lines_of_x`` on, the transformed gradient of one."""
     block, table = _block(plan, index), offset(scratch, worker * scratch_words)
     if task < lines_of_x:
         _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, work)
@@ -311,7 +311,7 @@ def accumulate(
     task: int, worker: int, target: Array, zeros: Array, work: Array, plan: Table, index: int, scratch: Table,
     scratch_words: int,
 ) -> None:  # fmt: skip
-    """dU_e of one tap and pair of points and a block that all threads share, added to that of the blocks before."""
+    """dU_e of one tap and pair of points and a block that all threads share, added to that of earlier blocks."""
     table, of_m = offset(scratch, worker * scratch_words), PAIRS * plan[WINOGRAD.input_step]
     _accumulate(
         task // PAIRS, task % PAIRS, _block(plan, index), index > 0, work, 0, of_m, address(target), address(zeros),

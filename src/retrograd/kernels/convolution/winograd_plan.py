@@ -1,12 +1,12 @@
 """How a convolution by Winograd's transforms is cut into tiles and blocks: integers only, made once per shape.
 
-The output is cut into tiles of 4 positions along H and W, and a few of 3 and 2 where 4 does not divide it (for two taps
-along H and W: of 3 positions, the last one of what is left). A tile of m positions needs the values of its product at
+The output is cut into tiles of 4 positions along H and W, and a few of 3 and 2 if 4 does not divide it (for two taps
+along H and W: of 3 positions, the last one of the remainder). A tile of m positions needs the values of its product at
 m + 2 points, which are the first m + 2 of (0, 5/8, -5/8, infinity, 3/2, -3/2): the points of a small tile are points of
 a large one, so that all tiles share the same transformed weights, and all tiles that need a pair of points (one along
 each axis) are rows of the same matrix product. The taps along D, where there are any, are entries of that product.
 
-A line is all tiles side by side, a slice all lines of one position along D of one image. A block is some lines of some
+A line is a row of tiles, a slice all lines of one position along D of one image. A block is some lines of some
 slices, whose transformed input and output fit the cache.
 """
 
@@ -37,15 +37,15 @@ WINOGRAD = record(
     columns=1, column_step=1,  # channels of y; elements of a row of transformed output
     width=1, tap_step=1,  # of the weights, as the micro-kernel reads them: of a panel, and from tap to tap in elements
     slices=1, taps=1,  # positions of y along D; taps along D
-    alone=1,  # 1: a slice of y reads the same slice of x, no other
+    alone=1,  # 1: a slice of y reads only the same slice of x
     input_step=1, product_step=1,  # elements from one matrix of transformed input or output to the next
     lines=1,  # of a slice
     counts_h=3, counts_w=3,  # tiles that need 4, 5, 6 points along H, and along W
     side=1,  # taps along H and W: 3 or 2
-    together=1,  # pairs, one after another, whose products share one spare matrix, see below
+    together=1,  # consecutive pairs whose products share one spare matrix, see below
     rows=1,  # of the micro-kernel's tile
     product=PRODUCT.words,
-    before=PAIRS,  # of every pair: matrices in front of its own
+    before=PAIRS,  # for each pair: matrices before its own
     blocks=1,  # where the blocks begin
     list=0,  # the tiles along H, the tiles along W, the blocks, and the parts of a weight gradient
 )  # fmt: skip
@@ -53,16 +53,16 @@ TILE = record(begin=1, size=1)  # its first position, its positions
 BLOCK = record(first=1, last=1, line_first=1, line_last=1)  # slices and lines
 PART = record(first=1, last=1)  # blocks
 
-# The forward pass writes each product M_e into the matrix of the pair before, which nobody needs any more:
+# The forward pass writes each product M_e into the matrix of the previous pair, which is no longer needed:
 # M_e is matrix e + e // together, V_e the one after it. Different threads may multiply pairs that share no
 # spare matrix.
 
 _TOGETHER = 3  # pairs of a task, where threads share a block
 _BLOCK_BYTES, _SHARED_BYTES = 448 << 10, 2 << 20  # tiles of a block of one core, and of one that all cores share
-_LARGE = 3 << 20  # bytes of transformed weights that are too many to be read again for each small block
+_LARGE = 3 << 20  # bytes of transformed weights that are too many to reread for each small block
 _SUM_BLOCK_BYTES, _SHARED_SUM_BYTES = 600 << 10, 4 << 20  # of the weight gradient: tiles of both sides
-_LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in the second cache beside a block
-_PARTS = 4  # partial sums, where each core has blocks of its own
+_LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2 with a block
+_PARTS = 4  # partial sums, if each core has its own blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Transformed:
     """A plan of the forward pass and the input gradient, or of the weight gradient.
 
     ``shared``: all threads work on one block at a time, so that each pair's weights are read once for many tiles, and
-    slices that several others read are transformed once; else a task makes its blocks by itself.
+    slices read by several others are transformed once; else each task computes its blocks alone.
     """
 
     words: np.ndarray
@@ -111,7 +111,7 @@ def tiles_of(extent: int) -> list[int]:
 
 
 def _listed(axis: Axis) -> tuple[list[np.ndarray], list[int]]:
-    """The tiles along an axis, and how many need 4, 5, 6 points."""
+    """The tiles along an axis, and the numbers that need 4, 5, 6 points."""
     if axis.kernel == 2:
         sizes = [min(3, axis.output - begin) for begin in range(0, axis.output, 3)]
         counts = [len(sizes), 0, 0]
@@ -126,7 +126,7 @@ def _listed(axis: Axis) -> tuple[list[np.ndarray], list[int]]:
 
 
 def _cut(count: int, most: int) -> list[tuple[int, int]]:
-    """``count`` in ranges of at most ``most``, about equally long."""
+    """``count`` cut into ranges of at most ``most``, about equally long."""
     cuts = -(-count // max(1, most))
     return [(cut * count // cuts, (cut + 1) * count // cuts) for cut in range(cuts)]
 
@@ -134,7 +134,7 @@ def _cut(count: int, most: int) -> list[tuple[int, int]]:
 def _blocks(depth: Axis, batch: int, lines: int, across: int, tile_bytes: list[int], budget: int) -> list[Block]:
     """Whole slices, of several images if no tap reaches into another slice, or a part of the lines of one.
 
-    ``tile_bytes``: of a tile that is read, and of one that is written beside it.
+    ``tile_bytes``: of a tile read, and of one written.
     """
     alone, line_bytes = _alone(depth), across * sum(tile_bytes)
     if lines * line_bytes > budget and alone:
@@ -176,7 +176,7 @@ def _begin(
     axes: list[Axis], batch: int, depth: int, columns: int, shape: Tile, x: Sequence[int], y: Sequence[int],
     size: int, budget: int, together: int,
 ) -> tuple[np.ndarray, list[Block]]:  # fmt: skip
-    """A plan whose product is still to be filled in, and its blocks. ``budget``: bytes of a block's tiles.
+    """A plan without its product, and its blocks. ``budget``: bytes of a block's tiles.
 
     ``together``: see ``WINOGRAD``; 0 for the weight gradient, which needs both sides of a product at once.
     """
@@ -187,7 +187,7 @@ def _begin(
     matrices = matrices_of(together) if together > 0 else PAIRS
     tile_bytes = [matrices * size * step for step in ((max(steps), 0) if together > 0 else steps)]
     blocks = _blocks(axes[0], batch, counts_h[0], across, tile_bytes, budget)
-    # one more vector: at multiples of 4096 bytes the matrices would share the same few lines of the first cache
+    # one more vector: at multiples of 4096 bytes the matrices would map to the same few lines of L1
     read = max(block.inputs * block.lines for block in blocks) * across * steps[0] + shape.lanes
     written = max((block.last - block.first) * block.lines for block in blocks) * across * steps[1] + shape.lanes
     input_step, product_step = [max(read, written)] * 2 if together > 0 else [read, written]
@@ -221,7 +221,7 @@ def transform_plan(
     shape = tile(dtype, "rows", columns)
     weights = axes[0].kernel * PAIRS * shape.panels * depth * shape.width
     tiles = batch * axes[0].output * -(-axes[1].output // 4) * -(-axes[2].output // 4)
-    # each small block reads the weights again: all of them together have to have more to do than that
+    # each small block reads the weights again: their total work must outweigh that
     shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
     budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
     words, blocks = _begin(axes, batch, depth, columns, shape, x, y, size, budget, together)

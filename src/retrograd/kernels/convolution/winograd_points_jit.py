@@ -2,11 +2,11 @@
 """Winograd's transforms along one axis: 3 taps and tiles of 4, 3 and 2 positions (``kind`` 6, 5, 4: so many points),
 and 2 taps and tiles of 3 positions (``kind`` 3: 4 points).
 
-A correlation of taps w with m positions of x is y = A ((G w) * (B x)). With the taps, the tile and what it reads
-seen as the coefficients of polynomials, G and B evaluate them at some points (infinity: the highest coefficient), and A
+A correlation of taps w with m positions of x is y = A ((G w) * (B x)). With the taps, the tile and its input seen as
+the coefficients of polynomials, G and B evaluate them at some points (infinity: the highest coefficient), and A
 interpolates the product. The points are 0, P, -P, infinity, Q, -Q in this order, P = 5/8, Q = 3/2: a tile uses the
-first ones, one less than it has positions and taps. G is the same for all tiles of as many taps; what depends on their
-number of points is in B. The adjoints A^T and G^T make the weight gradient, gw = G^T ((A^T gy) * (B x)).
+first ones, one less than its positions plus taps. G is the same for all tiles with the same number of taps; B contains
+what depends on the number of points. The adjoints A^T and G^T make the weight gradient, gw = G^T ((A^T gy) * (B x)).
 
 These points keep the error near that of the plain sum; the constants are binary fractions or small products of them.
 
@@ -28,7 +28,7 @@ _AT_0, _AT_P, _AT_Q = 1 / _PRODUCT, 1 / (2 * _P2 * _APART), -1 / (2 * _Q2 * _APA
 
 @helper
 def points_of_input(kind, x0, x1, x2, x3, x4, x5):  # type: ignore[no-untyped-def]
-    """B x: the values at the points of what a tile reads; those that the tile does not use are undefined."""
+    """B x: the values of a tile's input at the points; those that the tile does not use are undefined."""
     if kind == 6:
         even_p, odd_p = x4 - x2 * _Q2, (x3 - x1 * _Q2) * _P
         even_q, odd_q = x4 - x2 * _P2, (x3 - x1 * _P2) * _Q
@@ -51,7 +51,7 @@ def points_of_input(kind, x0, x1, x2, x3, x4, x5):  # type: ignore[no-untyped-de
 
 @helper
 def tile_of_points(kind, m0, m1, m2, m3, m4, m5):  # type: ignore[no-untyped-def]
-    """A m: the positions of a tile from the values at its points; positions that it does not have are undefined."""
+    """A m: the positions of a tile from the values at its points; missing positions are undefined."""
     plus, minus = m1 + m2, m1 - m2
     if kind == 6:
         more, less = m4 + m5, m4 - m5

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""One tile of a convolution by Winograd's transforms: the transforms of points.py along both axes.
+"""One tile of a convolution by Winograd's transforms: those of winograd_points_jit.py along both axes.
 
-A tile lies in three groups of lines: a line counts among all lines, among those that need the fifth point, and among
-those that need the sixth. Its place there is the row of the tile in the matrices of the pairs with such a point.
+A tile belongs to three groups of lines: all lines, those that need the fifth point, and those that need the sixth. Its
+index there is the row of the tile in the matrices of the pairs with such a point.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def lines_before(plan, line, group):  # type: ignore[no-untyped-def]
 
 @helper
 def tiles_across(plan, point):  # type: ignore[no-untyped-def]
-    """How many tiles of a line need a point along W."""
+    """The number of tiles of a line that need a point along W."""
     return plan[WINOGRAD.counts_w + max(0, point - 3)]
 
 
@@ -69,7 +69,7 @@ def keep(values, at, step, v0, v1, v2, v3, v4, v5):  # type: ignore[no-untyped-d
 def rows_of_line(work, plan, step, row, places, rows):  # type: ignore[no-untyped-def]
     """The addresses of a line's first tile in the matrices of all pairs, SLOTS for a point along H.
 
-    ``step`` and ``row``: elements of a matrix and of a row of one; ``places``: the line's places in the three groups.
+    ``step`` and ``row``: elements of a matrix and of a row of one; ``places``: the line's indices in the three groups.
     """
     most, fifth, sixth = places
     for i in range(POINTS):
@@ -98,7 +98,7 @@ def _to_products(work, rows, at, points, v0, v1, v2, v3, v4, v5):  # type: ignor
 
 @helper
 def transform_input(x, plan, scratch, rows, tile, kind_h, kind_w):  # type: ignore[no-untyped-def]
-    """V of a tile, whose addresses stand in ``scratch``; ``tile`` is its place in the line of ``rows_of_line``."""
+    """V of a tile, whose addresses are in ``scratch``; ``tile`` is its index in the line of ``rows_of_line``."""
     values, one = _values(x), lanes(x)
     begin = tile * plan[WINOGRAD.depth_step]
     for c in range(0, plan[WINOGRAD.depth], one):

@@ -17,7 +17,7 @@ def weights(
 ) -> None:  # fmt: skip
     """``target[t, e, panel, c, k] = (G w[t, :, :, c, k] G^T)_e`` for one t and c; w is (taps, 3, 3, depth, columns).
 
-    ``turned``: of the kernel turned round on every axis, which the input gradient needs.
+    ``turned``: of the kernel flipped on every axis, for the input gradient.
     """
     values, one = _values(w), lanes(w)
     tap, sign, c = depth * columns, 1, task % depth
@@ -47,7 +47,7 @@ def weights(
 def two_weights(
     task: int, worker: int, w: Array, target: Array, depth: int, columns: int, width: int, panels: int,
 ) -> None:  # fmt: skip
-    """As ``weights`` for two taps on both axes, turned round: ``target`` has the pairs of the first four points only.
+    """As ``weights`` for two taps on both axes, flipped: ``target`` has only the pairs of the first four points.
 
     w is (2, 2, depth, columns).
     """

@@ -1,11 +1,11 @@
-"""The temporary memory that the forms of a convolution take, and the choice of one that a limit allows.
+"""The temporary memory of the forms of a convolution, and the choice of one that fits a limit.
 
-Counted are the arrays that a form makes besides its result, for operands in the library's own order of memory: weights
-and tiles that are transformed, packed or copied, and partial sums; those that every thread has, once for each core of
-the machine. Not counted are tables of some kilobytes, and copies of operands that are in another order.
+Counted are the arrays that a form makes besides its result, for operands in the library's memory order: weights and
+tiles that are transformed, packed or copied, and partial sums; those of each thread, once for each core of the
+machine. Not counted are tables of some kilobytes, and copies of operands in another order.
 
-A limit changes no bits but where another form is chosen: partial sums are made one after another and added in their
-order, all other arrays are there whole.
+A limit changes bits only if another form is chosen: partial sums are computed one after another and added in order, all
+other arrays are allocated whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ JOBS = ("conv", "conv_input_grad", "conv_weight_grad")
 def temporary(
     form: str, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str
 ) -> tuple[int, int]:
-    """Bytes that a form takes where there is no limit, and the least that it can do with."""
+    """Bytes that a form uses without a limit, and the least that it needs."""
     shape = batch, inputs, outputs, dtype
     sums = job == "conv_weight_grad"
     if form == "winograd":
@@ -42,7 +42,7 @@ def temporary(
         return direct.weight_grad_bytes(window, *shape)
     else:
         found = direct.gather_bytes(window, *shape, job == "conv_input_grad")
-    if sums and form in ("planar", "narrow"):  # where numbers are not finite, the direct form does it again
+    if sums and form in ("planar", "narrow"):  # if numbers are not finite, the direct form runs as well
         most, least = direct.weight_grad_bytes(window, *shape)
         return max(found, most), max(found, least)
     return found, found
@@ -57,8 +57,8 @@ def within(
     ``algorithm``: what was asked for, named in the message.
 
     Raises:
-        ValueError: for one of the three jobs no form fits. All are asked, so that a limit which the forward pass
-            accepts does for the gradients, too.
+        ValueError: for one of the three jobs no form fits. All are checked, so that a limit accepted by the forward
+            pass suffices for the gradients, too.
     """
     shape = batch, inputs, outputs, dtype
     least = max(min(temporary(form, each, window, *shape)[1] for form in forms[each]) for each in JOBS)
@@ -74,7 +74,7 @@ def within(
 def taken(
     form: str, limit: int | None, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str
 ) -> int:
-    """Bytes that a form takes within a limit, or without one."""
+    """Bytes that a form uses within a limit, or without one."""
     most, least = temporary(form, job, window, batch, inputs, outputs, dtype)
     if limit is None or most <= limit:
         return most

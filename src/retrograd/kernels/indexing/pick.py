@@ -1,4 +1,4 @@
-"""Elements of each line along an axis by their index, put back there, the k largest and the k-th one of each line."""
+"""Elements of each line along an axis read or written by index; the k largest and the k-th of each line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["kth", "pick", "place", "topk"]
 _PICK, _PLACE = kernel("indexing.pick.pick"), kernel("indexing.pick.place")
 _LARGEST, _SMALLEST = kernel("indexing.pick.largest"), kernel("indexing.pick.smallest")
 _KTH = kernel("indexing.pick.kth")
-_FEW = 64  # more than so many are found sooner by sorting
+_FEW = 64  # beyond this, sorting is faster
 
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:

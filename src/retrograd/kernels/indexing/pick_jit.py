@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-"""Kernels that move elements along one axis of arrays in C order, seen as (outer, length, inner), by their index, and
-find the indices of those in a certain place of their order."""
+"""Kernels that move elements by index along one axis of arrays in C order, seen as (outer, length, inner), and find the
+indices of the k largest and of the k-th."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def place(
     zero = full(y, 0.0)
     for o in range(part * per_task, min(outer, (part + 1) * per_task)):
         base = o * length * inner
-        if count == length:  # all places are filled
+        if count == length:  # every position is written
             pass
         elif last - column == inner:
             i = base
@@ -94,7 +94,7 @@ def _above(x: Any, y: Any) -> Any:
 
 @helper
 def _below(x: Any, y: Any) -> Any:
-    return exceeds(y, x)  # NaN comes last here
+    return exceeds(y, x)  # NaN is last here
 
 
 @helper
@@ -108,7 +108,7 @@ def _is_below(x: float, y: float) -> bool:
 
 
 def _topk(beyond: Callable[[Any, Any], Any], is_beyond: Callable[[float, float], bool]) -> Body:
-    """The k first of each row in order; most registers hold no number that comes before the k-th one found so far."""
+    """The k first of each row in order; most registers hold no number that precedes the k-th found so far."""
 
     def body(
         task: int, worker: int, x: Array, values: Array, indices: Table, rows: int, length: int, k: int, per_task: int
@@ -154,15 +154,15 @@ _COUNTED = 1 << 20  # numbers that lanes count exactly
 
 @helper
 def _key(v: Any) -> Any:
-    """Integers in the order of the numbers: -0 is 0, and NaN comes last."""
+    """Integers in the order of the numbers: -0 is 0, NaN is last."""
     bits = bits_of(v + 0.0)
     return select(v == v, bits ^ (shift_right(bits, _sign_bit(v)) & _last(v)), _last(v))
 
 
 def kth(task: int, worker: int, x: Array, indices: Table, rows: int, length: int, k: int, per_task: int) -> None:
-    """Where the k-th smallest number of each row is, from 0, and of equal ones the k-th.
+    """The index of the k-th smallest number of each row, counted from 0, ties in order.
 
-    Its key is found by halving the interval that it lies in, one bit in each look at the row.
+    Its key is found by bisection, one bit per pass over the row.
     """
     marks, one, two = _marks(x), lanes(x), 2 * lanes(x)
     yes = full(x, 1.0)

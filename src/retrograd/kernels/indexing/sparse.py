@@ -1,6 +1,6 @@
-"""Lines of an array along one of its axes: picked; or weighted and summed, a sparse matrix times the array.
+"""Lines of an array along one axis: selected, or weighted and summed: a sparse matrix times the array.
 
-Resampling, the gradient of picked rows and bags of embeddings are such products.
+Resampling, the gradient of selected rows and bags of embeddings are such products.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Lines of an array along an axis: picked, or a sparse matrix times them; and two along neighbouring axes."""
+"""Lines of an array along an axis: selected, or a sparse matrix times them; and two along adjacent axes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _number(x: Any, source: int, weights: Any, starts: Any, indices: Any, row: i
 def _line(
     x: Any, source: int, weights: Any, starts: Any, indices: Any, row: int, y: Any, target: int, inner: int
 ) -> None:
-    """The same for lines of ``inner`` neighbours, into y."""
+    """As ``_number`` for lines of ``inner`` contiguous elements, into y."""
     one, four = lanes(x), 4 * lanes(x)
     first, last = starts[row], starts[row + 1]
     i = 0
@@ -34,7 +34,7 @@ def _line(
             ahead(y, target + j)
         a, b, c, d = full(x, 0.0), full(x, 0.0), full(x, 0.0), full(x, 0.0)
         if first < last:
-            # the first product is not added to 0: a weight of 1 must give the very bits of x, -0 too
+            # the first product is not added to 0: a weight of 1 must give the bits of x, also of -0
             at, w = source + indices[first] * inner + i, full(x, weights[first])
             a, b = load(x, at) * w, load(x, at + one) * w
             c, d = load(x, at + 2 * one) * w, load(x, at + 3 * one) * w

@@ -1,4 +1,4 @@
-"""Cross entropy and negative log-likelihood of class labels at each place of (N, C, *D)."""
+"""Cross entropy and negative log-likelihood of class labels at each position of (N, C, *D)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["cross_entropy", "cross_entropy_grad", "nll_loss", "nll_loss_grad"]
 _ROWS, _COLUMNS = kernel("loss.cross_entropy.rows"), kernel("loss.cross_entropy.columns")
 _ROWS_GRAD, _COLUMNS_GRAD = kernel("loss.cross_entropy.rows_grad"), kernel("loss.cross_entropy.columns_grad")
 _PICKED, _PUT = kernel("loss.cross_entropy.picked"), kernel("loss.cross_entropy.put")
-_PLACES = 2048  # whose labels one task looks up
+_PLACES = 2048  # positions per task
 
 
 def cross_entropy(
@@ -92,7 +92,7 @@ def _in_c_order(a: np.ndarray) -> np.ndarray:
 
 
 def _weights(weight: np.ndarray | None, x: np.ndarray) -> np.ndarray:
-    """The array that the kernel is given for the weights of the classes; x, where there are none."""
+    """The class weights for the kernel; x stands in if there are none."""
     return x if weight is None else _in_c_order(weight)
 
 
@@ -102,14 +102,14 @@ def _total(sums: np.ndarray) -> np.ndarray:
 
 
 def _nothing(x: np.ndarray, labels: np.ndarray, ignored: int, *results: np.ndarray) -> Any:
-    """The results where x has no elements; there may be places, but no class."""
+    """The results if x has no elements; there may be positions, but no classes."""
     for result in results:
         result.fill(0)
     return *results, np.array([0, 0, np.count_nonzero(labels != ignored)], x.dtype)
 
 
 def _by_place(x: np.ndarray) -> np.ndarray:
-    """A dense array (N, C, *D) whose axes but the second lie in memory in their own order."""
+    """A dense array (N, C, *D) whose axes except the second are in C order in memory."""
     x = dense(x)
     return x if _is_by_place(x.shape, x.strides) else np.ascontiguousarray(x)
 

@@ -1,12 +1,11 @@
 # mypy: ignore-errors
 """Kernels of cross entropy and of the negative log-likelihood over one axis of a dense array: (outer, length, inner).
 
-As in ``softmax.py``: ``rows`` where the axis of classes is innermost, ``columns`` where it is not. Nothing of the size
-of x is written but the gradient: of each place, the maximum and the logarithm of the sum are kept. A place counts if
-its label is a class and not ``ignored``, with the weight of its class if ``weighted`` is 1. With smoothing e, the
-target is 1 - e of the label and e / length of every class. ``sums`` has three numbers for each task: the sums of the
-losses and of the weights that count, and how many labels are neither a class nor ignored. One g serves all places if
-g_step is 0.
+As in ``softmax.py``: ``rows`` if the class axis is innermost, else ``columns``. Nothing of the size of x is written
+except the gradient: the maximum and the logarithm of the sum are saved for each position. A position counts if its
+label is a class and not ``ignored``, with the weight of its class if ``weighted`` is 1. With smoothing e, the target is
+1 - e of the label plus e / length of every class. ``sums`` has three numbers per task: the sums of the losses and of
+their weights, and the number of labels that are neither a class nor ignored. All positions share one g if g_step is 0.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from ..memory.arrays import CHUNK
 _INFINITY = float("inf")
 _maxima, _sums, _shifts = buffer(CHUNK // 32), buffer(CHUNK // 32), buffer(CHUNK // 32)
 _soon = ahead_by(0)
-_SOON = 8  # places whose labels are looked at ahead of use
+_SOON = 8  # positions of prefetch
 
 
 def rows(
@@ -154,7 +153,7 @@ def rows_grad(
     task: int, worker: int, g: Array, x: Array, labels: Table, weight: Array, tops: Array, logs: Array, gx: Array,
     g_step: int, ignored: int, weighted: int, factor: float, rows: int, length: int, per_task: int, smoothing: float,
 ) -> None:  # fmt: skip
-    """gx[n, c] = factor g[n] w[label] (probability - e / length - (1 - e if c is the label)), 0 where it counts not"""
+    """gx[n, c] = factor g[n] w[label] (probability - e / length - (1 - e if c is the label)), 0 if ignored"""
     share = smoothing / length
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length
@@ -185,7 +184,7 @@ def columns_grad(
     g_step: int, ignored: int, weighted: int, factor: float, length: int, inner: int, width: int, block: int,
     smoothing: float,
 ) -> None:  # fmt: skip
-    """As ``rows_grad``; a task is ``width`` columns of one o. What is not counted is cleared at the end."""
+    """As ``rows_grad``; a task is ``width`` columns of one o. Ignored positions are cleared at the end."""
     share, scales = smoothing / length, _sums(x)
     parts = (inner + width - 1) // width
     o = task // parts
@@ -228,7 +227,7 @@ def picked(
     o = first // inner
     i = first - o * inner
     for place in range(first, last):
-        if inner == 1:  # each in a cache line of its own
+        if inner == 1:  # each in a separate cache line
             later = min(last - 1, place + _SOON)
             _soon(x, later * length + labels[later])
         label = labels[place]

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Kernels of connectionist temporal classification: the forward and backward recursions over the states of a sample.
 
-A sample's states are blank, first label, blank, second label, ..., blank. A task is one sample, and the states at one
-time lie side by side in registers. ``width`` elements hold them, a multiple of a register; those behind the last state
-are -inf (no probability), and two such ones stand where a recursion looks beyond the end.
+The states are blank, first label, blank, second label, ..., blank. A task is one sample; the states at one time are
+lanes of registers. ``width``, a multiple of a register, elements hold them; those after the last state are -inf
+(probability 0), and two more of -inf pad the end at which a recursion looks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _log_sum(a: Any, b: Any, c: Any) -> Any:
 
 @helper
 def _emit(row: Any, emitted: Any, targets: Any, labels: int, blank: int) -> None:
-    """The logarithm of the probability of each state's own label; ``row`` has those of all classes."""
+    """The log-probability of each state's label; ``row`` has those of all classes."""
     silence = row[blank]
     emitted[0] = silence
     for k in range(labels):
@@ -46,7 +46,7 @@ def forward(
     task: int, worker: int, x: Array, targets: Table, inputs: Table, lengths: Table, loss: Array, alpha: Array,
     scratch: Array, room: int, T: int, N: int, C: int, S: int, width: int, blank: int,
 ) -> None:  # fmt: skip
-    """alpha[n, t, s]: log-probability of all that ends in state s at time t; two elements of -inf begin each row."""
+    """alpha[n, t, s]: log-probability of all prefixes ending in state s at time t; each row starts with two -inf."""
     time, labels = inputs[task], lengths[task]
     states = 2 * labels + 1
     if time == 0:
@@ -54,7 +54,7 @@ def forward(
         return
     goals = offset(targets, task * S)
     emitted = offset(scratch, worker * room)
-    skip = offset(emitted, width)  # 0 where the state two before may be left out, else -inf
+    skip = offset(emitted, width)  # 0 where the state two before may be skipped, else -inf
     _clear(emitted, 2 * width, _NOTHING)
     for k in range(1, labels):
         if goals[k] != goals[k - 1]:
@@ -106,9 +106,9 @@ def backward(
         return
     goals = offset(targets, task * S)
     emitted = offset(scratch, worker * room)
-    skip = offset(emitted, width)  # 0 where the state two behind may be left out, else -inf
+    skip = offset(emitted, width)  # 0 where the state two after may be skipped, else -inf
     passed = offset(skip, width)
-    beta = offset(passed, width)  # of time t, and behind it those of t + 1: they change places
+    beta = offset(passed, width)  # of time t, followed by those of t + 1; they are swapped
     later = offset(beta, width + lanes(x))
     share = offset(later, width + lanes(x))  # of each class
     _clear(emitted, 5 * width + 2 * lanes(x), _NOTHING)
@@ -116,7 +116,7 @@ def backward(
         if goals[k] != goals[k + 1]:
             skip[2 * k + 1] = 0.0
     step = width + 2
-    # as if time went on: from the last state, or the one before it, to the end
+    # a path ends in the last state or the one before it
     later[states - 1] = 0.0
     if labels:
         later[states - 2] = 0.0

@@ -1,4 +1,4 @@
-"""Losses of elements: what each contributes, or their sum, in one pass over dense memory; and the gradient in another.
+"""Losses of elements, or their sum, in one pass over dense memory; and the gradient in another.
 
 Their formulas are in ``formulas/losses.py``.
 """
@@ -15,7 +15,7 @@ __all__ = ["element_loss", "element_loss_grad"]
 
 _LOSS = {name: kernel(f"loss.loss.{name}") for name in LOSSES}
 _GRAD = {
-    # gradients to others than the input are seldom asked for: they are compiled when they are
+    # gradients to other operands are rare: they are compiled on demand
     (name, of): (Kernel if of else kernel)(f"loss.loss.{gradient.__name__}")
     for name, loss in LOSSES.items()
     for of, gradient in enumerate(loss.gradients)
@@ -50,14 +50,14 @@ def element_loss_grad(
     if n:
         each = factor is None
         g = like(g, gx) if each else g
-        x = t if of == 0 and name in _OF_TARGET else x  # an array less to read
+        x = t if of == 0 and name in _OF_TARGET else x  # one array less to read
         launch = _GRAD[name, of][x.dtype.char]
         launch(tasks(n), g, x, t, w, gx, n, each, 1.0 if factor is None else factor, *(numbers or (0.0,)))
     return gx
 
 
 def _ordered(operands: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The operands in the order of memory of the first; it stands for a third one that there is not."""
+    """The operands in the memory order of the first, which also stands in for a missing third."""
     x = dense(operands[0])
     t = like(operands[1], x)
     return x, t, like(operands[2], x) if len(operands) > 2 else x

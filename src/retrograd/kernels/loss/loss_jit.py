@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Kernels of losses: an element's loss and its sum in one pass; the gradient in another. CTC is in ``ctc.py``.
 
-One loop text for the terms of all losses and one for their gradients, made of the formulas in ``formulas/losses.py``.
-Each takes three operands (the third of most is not looked at) and a number. A task is ``CHUNK`` neighbouring elements
-of dense memory; its sum is a partial one, added to the others by the wrapper.
+One loop for the terms of all losses and one for their gradients, made of the formulas in ``formulas/losses.py``. Each
+takes three operands (most ignore the third) and a number. A task is ``CHUNK`` contiguous elements; the wrapper adds the
+partial sums of the tasks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOGETHER = 8  # pairs of registers
 def _loss(function: Callable[..., Any], three: bool) -> Body:
     """y[i] = function(x[i], t[i], w[i], a) if ``each``, and partial[task] = the sum of a task's losses.
 
-    The order of the sum depends on no address: registers are not aligned first.
+    The order of the sum does not depend on addresses: loads are not aligned first.
     """
 
     def body(
@@ -74,7 +74,7 @@ def _loss(function: Callable[..., Any], three: bool) -> Body:
             m = min(one, last - i)
             third = load_first(w, i, m) if three else third
             u = function(load_first(x, i, m), load_first(t, i, m), third, a)
-            added = added + double(select(counting(x) < float(m), u, 0.0))  # the lanes behind have a loss, too
+            added = added + double(select(counting(x) < float(m), u, 0.0))  # the surplus lanes have a loss, too
             if each:
                 store_first(y, i, u, m)
             i += one
@@ -84,7 +84,7 @@ def _loss(function: Callable[..., Any], three: bool) -> Body:
 
 
 def _loss_grad(function: Callable[..., Any], three: bool) -> Body:
-    """gx[i] = function(g[i], x[i], t[i], w[i], a); one g, times factor, stands for all if not ``each``."""
+    """gx[i] = function(g[i], x[i], t[i], w[i], a); all share one g, times factor, if not ``each``."""
 
     def body(
         task: int, worker: int, g: Array, x: Array, t: Array, w: Array, gx: Array,
@@ -117,7 +117,7 @@ def _loss_grad(function: Callable[..., Any], three: bool) -> Body:
 
 
 def _uniform(formula: Callable[..., Any], operands: str) -> Callable[..., Any]:
-    """The formula as a function of all that the loop has: the named operands, and a number."""
+    """The formula as a function of all arguments of the loop: the named operands and a number."""
     one, names = form(formula), operands.split()
     text = f"lambda {', '.join(names)}, a: formula({', '.join(names[: len(one.operands)] + ['a'] * len(one.numbers))})"
     return helper(eval(text, {"formula": register(formula)}))

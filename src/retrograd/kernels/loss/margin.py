@@ -1,4 +1,4 @@
-"""Losses that want the classes of a row apart by a margin."""
+"""Multi-class and multi-label margin losses."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ def _contiguous(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _split(x: np.ndarray) -> tuple[int, int, int]:
-    """Rows, their length, and rows per task; no rows where there is nothing in them."""
+    """Rows, their length, and rows per task; no rows if they are empty."""
     rows, length = x.shape
     return rows, length, CHUNK // (4 * length) or 1

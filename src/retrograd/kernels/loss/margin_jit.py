@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Kernels of losses that want the classes of a row apart by a margin. A task is some rows."""
+"""Kernels of the margin losses. A task is some rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def multi_margin_slopes(
     task: int, worker: int, x: Array, labels: Table, slopes: Array, rows: int, length: int, per_task: int,
     margin: float,
 ) -> None:  # fmt: skip
-    """Each c != label above the margin has 1 / length, the others 0, the label minus the sum of all."""
+    """1 / length for each c != label that violates the margin, 0 for the others, minus the sum at the label."""
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length
         label = labels[row]
@@ -92,7 +92,7 @@ def multilabel_margin_slopes(
     task: int, worker: int, x: Array, targets: Table, slopes: Array, scratch: Array, room: int,
     rows: int, length: int, per_task: int,
 ) -> None:  # fmt: skip
-    """Each pair above the margin gives 1 / length to the other one and takes it from the target."""
+    """Each pair that violates the margin adds 1 / length to the other class and subtracts it from the target."""
     others = offset(scratch, worker * room)
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length

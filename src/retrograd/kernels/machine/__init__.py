@@ -1,1 +1,1 @@
-"""What all kernels stand on: the compiler, the cache of machine code, launching, threads, micro-kernels, vectors."""
+"""What all kernels use: the compiler, the cache of machine code, launching, threads, micro-kernels, vectors."""

@@ -22,8 +22,8 @@ def is_own(status: os.stat_result) -> bool:
 
 
 def way_in(path: Path) -> str:
-    """How others could change what is in ``path``, a subfolder of a folder of ours, or replace either folder; empty
-    if they cannot. Checked from the root down, so that what has been checked cannot be replaced later."""
+    """How others could change the contents of ``path``, a subfolder of a folder of ours, or replace either folder;
+    empty if they cannot. Checked from the root down, so that nothing checked can be replaced later."""
     if sys.platform == "win32":
         return ""
     owners = {os.geteuid(), 0, os.stat("/").st_uid}  # in some containers root has another number
@@ -41,7 +41,7 @@ def way_in(path: Path) -> str:
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """Whether somebody else may write to it; a group may if it has no other member, as systems make one for a user."""
+    """Whether somebody else may write to it; the user's private group, without other members, is allowed."""
     if not status.st_mode & stat.S_IWGRP or status.st_mode & stat.S_IWOTH:
         return bool(status.st_mode & _OTHERS_WRITE)
     import grp

@@ -1,6 +1,6 @@
-"""``launch`` through ctypes: what ``launch`` of threads_jit.py does, with NumPy's public interface alone.
+"""``launch`` of threads_jit.py through ctypes, using only NumPy's public interface.
 
-It takes ten microseconds or more for each kernel and is used where NumPy's arrays have an unknown layout. Threads and
+It costs ten microseconds or more per kernel and is used where the layout of NumPy's arrays is unknown. Threads and
 results are the same.
 """
 
@@ -70,6 +70,6 @@ def launcher(
 
 
 def _alike(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether two arrays have the same shape and their elements in the same places."""
+    """Whether two arrays have the same shape and memory layout."""
     steps = zip(x.shape, x.strides, y.strides, strict=False)
     return x.shape == y.shape and all(extent <= 1 or step == other for extent, step, other in steps)

@@ -2,11 +2,10 @@
 
 The folder is ``$RETROGRAD_CACHE_DIR``, else ``retrograd`` in the user's cache folder, else a temporary folder.
 Below it, one folder per key: a hash of the sources of this package, of the versions of Python, Numba and llvmlite and
-of the CPU. (Numba's own cache does not see an edit in another file or in an intrinsic.) A file that is damaged is not
-used.
+of the CPU. (Numba's own cache misses edits in another file or in an intrinsic.) A damaged file is not used.
 
-What is stored there is executed, so it must be ours alone: a folder that others could change, or have changed, is not
-used, and a message on stderr says so.
+Its files are executed, so they must be ours alone: a folder that others could change, or have changed, is not used, and
+a message on stderr says so.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from .access import is_own, way_in
 from .target import cpu
 
 _DIGEST = hashlib.sha256().digest_size
-_ABANDONED = 3600  # seconds after which a temporary file is what a killed process left
+_ABANDONED = 3600  # seconds after which a temporary file is the remains of a killed process
 _CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no links; no wait for a pipe's writer
 
 
 def folder() -> Path:
-    """The cache folder in use: what lies below it belongs to one key each."""
+    """The cache folder in use; it has one subfolder per key."""
     return _place().parent
 
 
@@ -102,12 +101,12 @@ def _remove(base: Path, process: int) -> None:
 
 
 def _digest(name: str, body: bytes) -> bytes:
-    """Of a file's content and its place: a copy of another kernel's file, or of one for another CPU, is damage too."""
+    """Of a file's content and name: a copy of another kernel's file, or for another CPU, counts as damaged."""
     return hashlib.sha256(f"{key()}/{name}\n".encode() + body).digest()
 
 
 def read(name: str) -> bytes | None:
-    """The content stored under ``name``, or None when there is none, or it is damaged or not ours alone."""
+    """The content stored under ``name``, or None if it is missing, damaged or not ours alone."""
     try:
         with open(_place() / name, "rb", opener=lambda path, flags: os.open(path, flags | _CAREFULLY)) as file:
             status = os.fstat(file.fileno())
@@ -137,7 +136,7 @@ def write(name: str, body: bytes) -> None:
 
 @lru_cache(maxsize=1)
 def _sweep() -> None:
-    """Remove what killed processes left."""
+    """Remove files left by killed processes."""
     for path in _place().glob("*.tmp"):
         with suppress(OSError):
             if time.time() - path.lstat().st_mtime > _ABANDONED:

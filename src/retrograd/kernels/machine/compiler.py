@@ -1,16 +1,16 @@
-"""From a Python function to machine code: what a kernel's text may say, and how it becomes an object file.
+"""From a Python function to machine code: the form of a kernel's source, and how it becomes an object file.
 
 A kernel is a serial function ``body(task, worker, ...)``; its annotations are its parameter record::
 
     def relu(task: int, worker: int, x: Array, y: Array, n: int): ...
 
-``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``Truth`` one to
-truth values of one byte, ``int`` an int64 and ``float`` a float64. The compiled entry point is
-``void (int64 task, int64 worker, int64 *record)``; one slot of the record is the integer itself, the bits of a float,
-or the address of the elements of an array. A body made for any number of arrays says in ``body.parameters`` what they
-are; a tuple there is one parameter of the body, a tuple of values.
+``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``Truth`` a
+pointer to one-byte truth values, ``int`` an int64 and ``float`` a float64. The compiled entry point is
+``void (int64 task, int64 worker, int64 *record)``; a slot of the record is an integer, the bits of a float, or the
+address of the elements of an array. A body for any number of arrays lists its parameters in ``body.parameters``; a
+tuple there is one parameter, a tuple of values.
 
-This module imports Numba: only code that is about to compile a kernel imports it.
+This module imports Numba, so it is imported only to compile a kernel.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from numba.extending import models, register_model
 
 from .target import target_machine
 
-types: Any = numba_types  # its names are made when it is imported
+types: Any = numba_types  # its names are created at import
 Array = "Array"
 Table = "Table"
 Truth = "Truth"
 ELEMENT = {"f": types.float32, "d": types.float64}
-DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array object: the first field behind the header
-_PARTS = attrgetter("fndesc", "library")  # of what Numba gives back: the description of a function, and its code
-# no value is assumed away: NaN and inf mean what they mean everywhere
+DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array object: the first field after the header
+_PARTS = attrgetter("fndesc", "library")  # of Numba's result: the description of a function, and its code
+# no fast-math assumptions: NaN and inf keep their meaning
 OPTIONS = {"nopython": True, "boundscheck": False, "error_model": "numpy", "no_cpython_wrapper": True, "nogil": True}
 
 
 class _Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
-    """Code as Numba wrote it. (Numba optimises each function, each caller again, and runs the result; ``emit`` does
-    the one optimisation.)"""
+    """Code as Numba generates it. (Numba optimises each function, then each caller again, and loads the result;
+    ``emit`` optimises once.)"""
 
     def _optimize_functions(self, module: llvm.ModuleRef) -> None:
         pass
@@ -100,21 +100,21 @@ class _Typing(numba_typing.Context):  # type: ignore[misc]
 @cache
 def _typing() -> Any:
     context = object.__new__(_Typing)
-    context.__dict__ = cpu_target.typing_context.__dict__  # what either learns, both know
+    context.__dict__ = cpu_target.typing_context.__dict__  # shared: types learned by either are known to both
     context._functions_known = {}
     return context
 
 
 @cache
 def _context() -> Any:
-    """Numba's target, with our way to make code."""
+    """Numba's target with our code generator."""
     return cpu_target.target_context.subtarget(_internal_codegen=_Codegen("retrograd"), typing_context=_typing())
 
 
 def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]] | None = None) -> Callable[..., Any]:
-    """Let kernels call ``function``; ``body`` finds its text for the types of the arguments (the default: its own).
+    """Let kernels call ``function``; ``body`` returns the implementation for the argument types (default: itself).
 
-    Numba's ``register_jitable`` makes a complete program of each such function, which takes longer.
+    Numba's ``register_jitable`` makes a complete program of each such function, which is slower.
     """
     results: dict[tuple[Any, ...], Any] = {}
 
@@ -138,13 +138,13 @@ def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]]
 
 
 def rename(name: Callable[..., Any], function: Any) -> None:
-    """Let kernels call ``function`` by another Python object, which may mean something else outside of kernels."""
-    cpu_target.typing_context.refresh()  # what was registered since
+    """Let kernels call ``function`` under the name of another Python object, which may differ outside of kernels."""
+    cpu_target.typing_context.refresh()  # include later registrations
     infer_global(name, cpu_target.typing_context.resolve_value_type(function))
 
 
 class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
-    """Numba's passes without those for closures, literals, array expressions and parallel loops: no kernel has any."""
+    """Numba's passes except those for closures, literals, array expressions and parallel loops, which kernels lack."""
 
     def define_pipelines(self) -> list[Any]:
         passes = compiler_machinery.PassManager("retrograd")
@@ -182,14 +182,14 @@ def _flags() -> Any:
 
 
 def _kinds(body: Callable[..., None]) -> list[str | tuple[str, ...]]:
-    """What the parameters behind ``task`` and ``worker`` are: "Array", "Table", "Truth", "int" or "float" each."""
+    """The kinds of the parameters after ``task`` and ``worker``: "Array", "Table", "Truth", "int" or "float"."""
     made: tuple[str | tuple[str, ...], ...] = getattr(body, "parameters", ())
-    # the annotations are texts (from __future__ import annotations)
+    # annotations are strings (from __future__ import annotations)
     return list(made) or [each.annotation for each in inspect.signature(body).parameters.values()][2:]
 
 
 def parameters(body: Callable[..., None]) -> list[str]:
-    """What stands in the slots of a kernel's record."""
+    """The kinds of the slots of a kernel's record."""
     return [kind for kinds in _kinds(body) for kind in ((kinds,) if isinstance(kinds, str) else kinds)]
 
 
@@ -216,7 +216,7 @@ def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
 
 @global_compiler_lock
 def compile_plain(body: Callable[..., Any], arguments: int, symbol: str, returns: bool = False) -> bytes:
-    """As ``compile_kernel`` for a function of 64-bit integers (that returns one) which is called without a record."""
+    """As ``compile_kernel`` for a function of 64-bit integers (that may return one), called without a record."""
     context = _context()
     result = _compile(body, (types.int64,) * arguments, types.int64 if returns else types.void)
     description, code = _PARTS(result)
@@ -270,7 +270,7 @@ def _entry(context: Any, description: Any, kinds: list[str | tuple[str, ...]], s
 
 
 def emit(text: str, symbol: str) -> bytes:
-    """Object file of a module's text in which only ``symbol`` is visible."""
+    """Object file of a module's IR, exporting only ``symbol``."""
     module = llvm.parse_assembly(text)
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:

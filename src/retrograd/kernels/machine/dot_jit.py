@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""LLVM IR of the sums over positions, and how a kernel calls it. What it computes stands in microkernel.py."""
+"""LLVM IR of the sums over positions, and how a kernel calls it. Its definition is in microkernel.py."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def build(name: str, dtype: str, rows: int, columns: int) -> str:
         row = builder.bitcast(target, element.as_pointer())
         for i in range(rows):
             place = builder.gep(row, [I64(i)])
-            # a tree of sums: LLVM may choose its shape, but once and for all
+            # a tree of sums: LLVM chooses its shape once, at compile time
             total = builder.call(add, [ir.Constant(element, -0.0), after[i, j]], fastmath=("reassoc",))
             builder.store(builder.fadd(builder.load(place), total), place)
     builder.ret_void()

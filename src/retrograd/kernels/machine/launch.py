@@ -1,9 +1,9 @@
 """Running compiled kernels: handles that load them, and the threads that share their tasks.
 
 ``kernel("pointwise.pointwise.mul")`` is a handle on ``mul`` of ``pointwise/elementwise_jit.py``; ``handle["f"]``
-loads its float32 form (from the cache, else compiled now) and gives a function ``launch(tasks, ...)`` that runs all
-tasks. Of an element-wise kernel ``launch(x, ...)`` also makes the result (see ``maps.py``). Work is cut into tasks by
-shape, never by the number of threads, so the bits do not depend on that number.
+loads its float32 form (from the cache, else compiled now) and returns a function ``launch(tasks, ...)`` that runs all
+tasks. For an element-wise kernel ``launch(x, ...)`` also allocates the result (see ``maps.py``). Work is cut into tasks
+by shape, never by the number of threads, so the bits do not depend on that number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_THREADS = 1024
 NUMBA = "0.63", "0.68"  # the first and the last version whose private names ``compiler`` is known to work with
 _PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
 _STOP, _THREADS, _READY, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in threads_jit.py
-_CPYTHON = (  # what its machine code calls
+_CPYTHON = (  # C functions that its machine code calls
     "PyLong_AsLongLong", "PyFloat_AsDouble", "PyErr_Occurred", "PyErr_SetString", "PyObject_CallNoArgs", "Py_IncRef",
     "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread",
 )  # fmt: skip
@@ -163,7 +163,7 @@ def registered() -> list[Kernel]:
 def _tell_slow() -> None:
     print(
         f"retrograd: {objects.fault()} (Python {sys.version.split()[0]}, NumPy {np.__version__}): kernels are started "
-        "through ctypes, which gives the same results and takes ten microseconds or more for each",
+        "through ctypes, with the same results, at ten microseconds or more each",
         file=sys.stderr,
         flush=True,
     )
@@ -182,14 +182,14 @@ class _Method(ctypes.Structure):
 
 _METH_FASTCALL = 0x80
 _KINDS = {"int": 1, "float": 2}  # threads_jit.py
-_forever: list[Any] = []  # what machine code holds addresses of
+_forever: list[Any] = []  # objects whose addresses machine code holds
 
 
 def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     """``launch(tasks, ...)``: pack the parameter record and run the tasks.
 
-    A built-in function in machine code (``launch`` of threads_jit.py), because it runs once or more per operator: a
-    call takes 0.2 us, where the same through ctypes takes 10 or more.
+    A built-in function in machine code (``launch`` of threads_jit.py), because it runs at least once per operator: a
+    call takes 0.2 us, through ctypes 10 or more.
     """
     dtypes = {"Array": np.dtype(dtype), "Table": np.dtype(np.int64), "Truth": np.dtype(np.bool_)}
     expected = ", ".join(str(dtypes.get(kind, kind)) for kind in kinds)
@@ -231,7 +231,7 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
 
 
 class _Pool:
-    """The threads. Their state is plain memory that outlives everything, so that a late thread finds it."""
+    """The threads. Their state is plain memory that is never freed, so that a late thread finds it."""
 
     def __init__(self) -> None:
         self._state = np.zeros(_WORDS + 8, np.int64)
@@ -313,7 +313,7 @@ class _Pool:
             self._words[_READY] = self.threads == 1
 
     def forget(self) -> None:
-        """A forked child has no threads: begin with fresh state and release the lock that the fork acquired."""
+        """A forked child has no threads: start with fresh state and release the lock that the fork acquired."""
         ctypes.memset(self.address, 0, 8 * _WORDS)
         self._words[_THREADS] = 1
         self._workers.clear()
@@ -346,7 +346,7 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Use ``count`` threads from now on. Results do not depend on it, bit for bit.
 
-    Not while another thread of Python computes: its operators have memory for as many threads as there were.
+    Not while another Python thread computes: its operators have memory for the previous number of threads.
 
     Raises:
         ValueError: ``count`` is not an integer from 1 to 1,024.

@@ -1,26 +1,24 @@
-"""The one building block of convolution, matrix product and recurrent steps: a batch-reduce matrix product.
+"""The building block of convolution, matrix product and recurrent steps: a batch-reduce matrix product.
 
 ``C[rows, columns] (+)= sum over entries e, depth k of A_e[i, k] * B_e[k, j]``: a tile of C stays in registers while any
 number of small products, found through a table of addresses, is added to it. Padding is the address of a row of zeros;
-there is no copy of the input. The micro-kernel is written as LLVM IR, because the accumulators must be values
-(registers), not memory, and their number depends on the CPU.
+the input is not copied. The micro-kernel is written in LLVM IR, because the accumulators must be values (registers),
+not memory, and their number depends on the CPU.
 
 It comes in three forms, which differ in how the table finds A:
 
-- ``rows``: entry e is ``rows`` addresses, one for each row of A_e, whose elements along k are neighbours.
-  B_e stands at ``b + e*b_step``. (Convolution and its input gradient: the rows are pixels.)
-- ``dense``: entry e is two addresses, of A_e, whose elements along i are neighbours and whose step along k is ``lda``,
-  and of B_e; one table serves all tiles, because two offsets are added to them. (Weight gradients, products with a
-  transposed matrix.)
+- ``rows``: entry e is ``rows`` addresses, one for each row of A_e, contiguous along k. B_e is at ``b + e*b_step``.
+  (Convolution and its input gradient: the rows are pixels.)
+- ``dense``: entry e is two addresses, of A_e, contiguous along i with step ``lda`` along k, and of B_e; all tiles share
+  one table, because two offsets are added to the addresses. (Weight gradients, products with a transposed matrix.)
 
-- ``line``: rows that are equally far apart, as the pixels of a line are: entry e is the address of A_e, B_e stands at
-  ``b + e*b_step``. With more than eight rows it needs no register for each, so that narrow tiles can be tall.
+- ``line``: equally spaced rows, as the pixels of a line: entry e is the address of A_e, B_e is at ``b + e*b_step``.
+  More than eight rows need no register each, so that narrow tiles can be tall.
 
-``near_rows`` and ``near`` are the first two for operands in the first cache: nothing is asked for ahead.
+``near_rows`` and ``near`` are the first two for operands in L1: without prefetching.
 
-A long sum is taken in blocks: 128 terms are summed in registers, then their sum joins that of the blocks before, then
-the whole that of earlier calls in C. So the error of a sum of k terms grows as the root of ``64 + k / 256``, not of
-``k / 2``.
+Long sums are blocked: 128 terms are summed in registers, then added to the sum of the blocks before, and that to the
+earlier content of C. So the error of a sum of k terms grows as the root of ``64 + k / 256``, not of ``k / 2``.
 
 Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
 Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
@@ -48,14 +46,14 @@ ARGUMENTS = (
     "c",  # address of the table of the row addresses of C; line: address of C
     "c_step",  # added to the address of every row of C; line: bytes from row to row
     "tail",  # columns of the last vector that exist, 1..lanes
-    "init",  # address of the row that the sum begins with (a bias, or zeros), unless accumulate
-    "accumulate",  # 1: the sum begins with zeros, and C's own content is added at the end
+    "init",  # address of the row that the sum starts from (a bias, or zeros), unless accumulate
+    "accumulate",  # 1: the sum starts from zeros, and C is added at the end
 )
 ROW_SLOTS = 8  # words of a table entry in the rows form: at least the rows of its tiles, a whole vector of addresses
 MOST_ROWS = 16  # words for the row addresses of C
 
-# Rows of the tile that has 1, 2, ... vectors of columns. The rows form holds one pointer per row: with more than eight
-# they no longer fit the registers. A wide tile reads A less often, so that B may come from the second-level cache.
+# Rows of the tile with 1, 2, ... vectors of columns. The rows form holds one pointer per row: more than eight do not
+# fit the registers. A wide tile reads A less often, so that B may come from L2.
 _ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (16, 14, 8, 6), "line": (28, 13, 8, 6)}
 _ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6), "line": (12, 6)}
 _FAR = {"near_rows": "rows", "near": "dense"}
@@ -64,7 +62,7 @@ _DOT_OF_32, _DOT_OF_16 = (6, 4), (3, 3)
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """How a matrix of ``columns`` is cut into panels, and the largest tile of one that stays in registers."""
+    """The panels of a matrix of ``columns``, and the largest tile of one that stays in registers."""
 
     rows: int
     vectors: int  # of columns in a panel; the last panel may have fewer
@@ -96,7 +94,7 @@ class Tile:
 
 
 def registers() -> int:
-    """How many vectors the CPU has registers for."""
+    """The number of vector registers of the CPU."""
     return 32 if vector_bytes() == 64 or machine() not in ("x86_64", "AMD64") else 16
 
 
@@ -112,9 +110,9 @@ def tile(dtype: str, form: str, columns: int, widest: int = 4) -> Tile:
 
 @cache
 def micro(dtype: str, form: str, rows: int, vectors: int, masked: bool = False) -> int:
-    """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled when first asked for.
+    """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled on first use.
 
-    ``masked``: B is not packed, its rows end with ``tail`` in the last vector, and nothing after that may be touched.
+    ``masked``: B is not packed; its rows end with ``tail`` columns of the last vector, and nothing after is touched.
     """
     name = f"brgemm_{dtype}_{form}_{rows}x{vectors}{'m' if masked else ''}"
 
@@ -127,7 +125,7 @@ def micro(dtype: str, form: str, rows: int, vectors: int, masked: bool = False) 
     return load(name, compile)[0]
 
 
-# ---- products of planes: C[i, j] += sum over lines and positions of A_i * B_j, the positions side by side in memory
+# ---- products of planes: C[i, j] += sum over lines and positions of A_i * B_j, positions contiguous in memory
 DOT_ARGUMENTS = (
     "a",  # address of the table of the addresses of A_0, A_1, ...
     "a_move",  # added to them
@@ -144,13 +142,13 @@ DOT_ARGUMENTS = (
 
 
 def dot_tile() -> tuple[int, int]:
-    """Most rows and columns of C whose sums stay in registers."""
+    """The most rows and columns of C whose sums fit in registers."""
     return _DOT_OF_32 if registers() == 32 else _DOT_OF_16
 
 
 @cache
 def dot(dtype: str, rows: int, columns: int) -> int:
-    """Address of the kernel that adds ``rows`` x ``columns`` such sums to C, whose rows are neighbours in memory."""
+    """Address of the kernel that adds ``rows`` x ``columns`` such sums to C, whose rows are contiguous."""
     name = f"dot_{dtype}_{rows}x{columns}"
 
     def compile() -> bytes:

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""LLVM IR of the batch-reduce micro-kernel, and how a kernel calls it. What it computes stands in microkernel.py."""
+"""LLVM IR of the batch-reduce micro-kernel, and how a kernel calls it. Its definition is in microkernel.py."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from .simd import I32, I64, declare, first_lanes, masked_load, masked_store, spl
 from .target import vector_bytes
 
 _BYTE = ir.IntType(8).as_pointer()
-# Rows of B (and of a dense A) that are asked for ahead of use. Without it a panel that comes from L2 costs a quarter.
+# Rows of B (and of a dense A) to prefetch. Without it a panel in L2 costs a quarter more.
 _AHEAD = 16
 _POINTERS = 8  # rows of A, at most, whose addresses fit the registers
 _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
-# Terms that are summed in a row before their sum joins that of the blocks before: errors grow with the root of it, and
-# joining costs about 2 %. It is even, so that only the last step of an entry is a single one. A few more terms are not
-# worth it.
+# Terms per block, before its sum is added to the blocks before: errors grow with its root, and the addition costs about
+# 2 %. It is even, so that only the last step of an entry is a single one. A few more terms do not start a new block.
 _BLOCK, _ALONE = 128, 144
 
 
@@ -52,7 +51,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         return builder.gep(base, [I64(offset) if isinstance(offset, int) else offset], inbounds=True)
 
     def hidden(address: ir.Value) -> ir.Value:
-        """No instruction, but it hides the sum from LLVM: the addresses of the loads stay simple."""
+        """No instruction; it hides the sum from LLVM, so that the addresses of the loads stay simple."""
         return builder.asm(opaque, "", "=r,0", [address], False)
 
     def pointer(base: ir.Value, offset: ir.Value | int) -> ir.Value:
@@ -74,18 +73,17 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         value.align = lanes * size
         return value
 
-    # ---- what the tile begins with: the same row everywhere, or zeros to which its own content is added at the end
+    # ---- the tile starts from one row everywhere, or from zeros to which the content of C is added at the end
     other, given, begin = (function.append_basic_block(label) for label in ("other", "given", "begin"))
     clear = function.append_basic_block("clear")
-    # Where there are several blocks: the sum of those before, in memory. (An alloca of this alignment would cost a
-    # register for the frame.)
+    # With several blocks: the sum of those before, in memory. (An aligned alloca would cost a frame register.)
     memory = builder.ptrtoint(builder.alloca(ir.ArrayType(I64, (len(tile) + 1) * lanes * size // 8)), I64)
     memory = builder.and_(builder.add(memory, I64(lanes * size - 1)), I64(-lanes * size))
     blocks = builder.bitcast(hidden(builder.inttoptr(memory, _BYTE)), vector.as_pointer())
     rows_of_c = [at(c, builder.mul(c_step, I64(i))) if by_line else at(pointer(c, 8 * i), c_step) for i in range(rows)]
     adding = builder.icmp_signed("!=", accumulate, I64(0))
     several = builder.icmp_signed(">", builder.mul(entries, depth), I64(_ALONE))
-    if by_line:  # what will be written: a large result is in no cache
+    if by_line:  # prefetch for writing: a large result is in no cache
         for i, j in tile:
             builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
     builder.cbranch(adding, other, given)
@@ -116,7 +114,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     builder.position_at_end(entry)
     e = builder.phi(I64)
     e.add_incoming(I64(0), begin)
-    room = builder.phi(I64)  # for so many terms more in this block
+    room = builder.phi(I64)  # terms left in this block
     room.add_incoming(room_of_first, begin)
     at_entry = {}
     for i, j in tile:
@@ -133,8 +131,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         row = at(table, builder.mul(e, I64(16)))
         a_entry, b_entry = at(pointer(row, 0), b_step), at(pointer(row, 8), b)
 
-    # ---- for each k: one row of B, one scalar of each row of A. Unrolled by two: every instruction that is
-    # not a multiply-add costs one of the four issue slots of a cycle, and fewer of them save up to an eighth.
+    # ---- for each k: one row of B, one scalar of each row of A. Unroll k by two: every non-FMA instruction costs one
+    # of four issue slots, and fewer of them save up to an eighth.
     def multiply(a_column: ir.Value, k: ir.Value, b_row: ir.Value, sums: Any, steps: int) -> dict[Any, ir.Value]:
         sums, rows_of_b = dict(sums), []
 
@@ -158,7 +156,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                 builder.call(prefetch, [ahead, *_SOON])
                 if rows > 1:
                     builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
-            if by_line and not later:  # the rows of the next tile, piece by piece
+            if by_line and not later:  # prefetch the rows of the next tile, piece by piece
                 ahead = builder.add(builder.mul(lda, I64(rows)), builder.mul(k, I64(rows * size)))
                 builder.call(prefetch, [builder.gep(a_entry, [ahead]), *_SOON])
             for i in range(rows if by_pointer or not by_line else 0):
@@ -166,7 +164,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                 if by_pointer:
                     place = at(a_rows[i], builder.mul(builder.add(k, I64(later)), I64(size)))
                 add_row(i, place, rows_of_b[later])
-        for i in range(0 if by_pointer or not by_line else rows):  # the address of a row once for both steps
+        for i in range(0 if by_pointer or not by_line else rows):  # one row address for both steps
             if i > 0:
                 a_column = hidden(at(a_column, lda))
             for later in range(steps):
@@ -177,10 +175,10 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     labels = (function.append_basic_block(name) for name in names)
     piece, flush, terms, step, pairs, last_one, joined, after_entry = labels
     step_of_a = 2 * size if by_line else builder.mul(lda, I64(2))
-    begin_k, end_k = (lda, builder.add(lda, depth)) if by_rows else (I64(0), depth)  # rows: lda elements stand in front
+    begin_k, end_k = (lda, builder.add(lda, depth)) if by_rows else (I64(0), depth)  # rows: lda elements precede
     builder.branch(piece)
 
-    # ---- a piece of the entry: as much as a block may have. Where it no longer fits, the block joins those before.
+    # ---- a piece of the entry: as much as fits the block; a full block is added to those before
     builder.position_at_end(piece)
     k_piece, b_piece, a_piece, room_piece = builder.phi(I64), builder.phi(_BYTE), builder.phi(_BYTE), builder.phi(I64)
     at_piece = {cell: builder.phi(vector) for cell in tile}
@@ -261,7 +259,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         at_entry[cell].add_incoming(new[cell], after_entry)
     builder.cbranch(builder.icmp_signed("<", e_next, entries), entry, end)
 
-    # ---- store; the last vector may reach beyond the row. The sum joins the blocks before it, and then C's content.
+    # ---- store; the last vector may extend past the row. Add the blocks before, then the content of C.
     def finish(block: ir.Block, with_blocks: bool, with_own: bool) -> None:
         builder.position_at_end(block)
         for i, j in tile:

@@ -1,8 +1,8 @@
 """Whether an object file from the cache can be handed to LLVM.
 
-LLVM's linker ends the process ("LLVM ERROR", or a null pointer) when a file is not what a compiler writes, and there is
-no way to ask it first. So everything that it relies on is checked here: the tables, what they point to, and the
-names that are needed from outside. Machine code itself cannot be checked; ``cache`` sees to it that it is our own.
+LLVM's linker ends the process ("LLVM ERROR", or a null pointer) if a file is malformed, and offers no check. So
+everything that it relies on is checked here: the tables, what they point to, and the external names. Machine code
+itself cannot be checked; ``cache`` ensures that it is ours.
 
 Source: System V Application Binary Interface, "Object Files"; Apple, <mach-o/loader.h>.
 """
@@ -40,7 +40,7 @@ _MACH_MACHINES = {"x86_64": 0x01000007, "arm64": 0x0100000C}
 
 
 def is_sound(code: bytes, symbol: str) -> bool:
-    """Whether ``code`` is a whole object file for this machine which defines the function ``symbol``."""
+    """Whether ``code`` is a complete object file for this machine that defines the function ``symbol``."""
     if sys.platform == "win32":  # COFF is not checked
         return bool(code)
     try:
@@ -76,7 +76,7 @@ def _is_alignment(number: int) -> bool:
 
 
 def _has_symbol(code: bytes, table: tuple[int, ...], sections: list[tuple[int, ...]], symbol: bytes) -> bool:
-    """Whether the symbols are what they should be, and one of them is the function ``symbol``."""
+    """Whether the symbols are valid, and one of them is the function ``symbol``."""
     _, _, _, _, offset, size, link, _, _, entry = table
     names, found = _strings(code, sections[link]), False
     if entry != _SYMBOL.size or size % entry:
@@ -100,7 +100,7 @@ def _has_symbol(code: bytes, table: tuple[int, ...], sections: list[tuple[int, .
 
 
 def _strings(code: bytes, section: tuple[int, ...]) -> bytes:
-    """What is in a table of names."""
+    """The contents of a table of names."""
     _, kind, _, _, offset, size, *_ = section
     table = code[offset : offset + size]
     if kind != _STRINGS or len(table) != size or not table.endswith(b"\0"):
@@ -109,14 +109,14 @@ def _strings(code: bytes, section: tuple[int, ...]) -> bytes:
 
 
 def _is_known(name: bytes) -> bool:
-    """Whether the name of something outside can be resolved."""
+    """Whether an external name can be resolved."""
     return name == b"_GLOBAL_OFFSET_TABLE_" or llvm.address_of_symbol(name.decode("ascii")) is not None
 
 
 def _is_linked(
     code: bytes, machine: int, section: tuple[int, ...], sections: list[tuple[int, ...]], symbols: int
 ) -> bool:
-    """Whether a section of relocations has only such as can be done."""
+    """Whether a section of relocations has only supported ones."""
     _, _, _, _, offset, size, link, target, _, entry = section
     if entry != _RELOCATION.size or size % entry or sections[link][1] != _SYMBOLS or sections[target][1] == _EMPTY:
         return False

@@ -1,7 +1,7 @@
-"""Whether the memory layout of Python's and NumPy's objects is the one that the launch expects.
+"""Whether the memory layout of Python's and NumPy's objects is as the launch expects.
 
 ``launch`` of threads_jit.py reads the fields of an array directly from memory and calls NumPy's C interface. Both are
-checked before the first launch; where they are not as expected, ``by_ctypes`` launches instead.
+checked before the first launch; if they differ, ``by_ctypes`` launches instead.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 _CORES = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")  # of NumPy 2, and of NumPy 1
-_INTERFACES = (0x01000009, 0x02000000)  # of NumPy 1 and 2: what the places in the table below stand for
+_INTERFACES = (0x01000009, 0x02000000)  # of NumPy 1 and 2: versions for which the table below holds
 _GET_INTERFACE, _NEW_LIKE_ARRAY = 0, 277
 _HEADER = object.__basicsize__
 
 
 @lru_cache(maxsize=1)
 def fault() -> str:
-    """What is not where the machine code expects it; "" if everything is."""
+    """What differs from the layout that the machine code expects; "" if nothing."""
     probe = np.zeros((3, 5, 2), np.float32).transpose(1, 0, 2)
     if not _has_known_fields(probe):
         return "arrays lie in memory in an unknown way"

@@ -1,8 +1,8 @@
 """Compiling many kernels before the first of them is needed, on as many cores as the kernels themselves use.
 
-Numba compiles under one lock, so the other cores work in processes of their own. They share one queue of kernels with
-the calling process and leave object files in the cache, where ``launch`` finds them. A kernel that a helper process
-fails to compile is still missing there and is compiled when it is needed.
+Numba compiles under one lock, so the other cores run helper processes. They share one queue of kernels with the calling
+process and write object files to the cache, where ``launch`` finds them. A kernel that a helper fails to compile is
+compiled when it is needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Progress = Callable[[str], None]
 
 
 def warmup(dtypes: str = "fd", progress: Progress | None = None) -> int:
-    """Load every kernel for the element types ("f", "d"), compiling what the cache lacks; how many there are.
+    """Load every kernel for the element types ("f", "d"), compiling what the cache lacks; returns their number.
 
     ``progress`` is told the name of each kernel that is compiled.
     """
@@ -41,7 +41,7 @@ def compile_ahead(paths: Iterable[str], dtypes: str = "f", progress: Progress | 
     """Compile those of the kernels ``module.function`` that the cache lacks.
 
     The calling process works from the front of the list and the others from its back: so the kernels of a module,
-    which share functions, mostly meet in one process, and the slow ones should stand at both ends.
+    which share functions, mostly fall to one process, and slow ones should be at both ends.
     """
     wanted = ((Kernel(path), dtype) for path in paths for dtype in dtypes)
     queue = deque((kernel, dtype) for kernel, dtype in wanted if cache.read(kernel.symbol(dtype)) is None)
@@ -119,7 +119,7 @@ def _start() -> subprocess.Popen[str] | None:
 
 def serve() -> None:
     """A helper process: compile each kernel that standard input names and answer with a line; end when it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the one that asked ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent ends this one
     with _few_collections():
         for line in sys.stdin:
             path, dtype = line.split()

@@ -13,9 +13,9 @@ import numpy as np
 from .microkernel import Tile, micro
 from .record import record
 
-TASK_WORK = 500_000  # multiply-adds that are worth a task of their own, about 8 us
+TASK_WORK = 500_000  # multiply-adds that are worth a separate task, about 8 us
 MOST_TASKS = 32
-_HEIGHTS = 32  # more than a tile has rows
+_HEIGHTS = 32  # more than the rows of any tile
 
 PRODUCT = record(
     row=1,  # bytes of a row of a panel
@@ -30,9 +30,9 @@ def product(
     dtype: str, form: str, shape: Tile, heights: Iterable[int], masked: bool = False,
     cut: tuple[int, int, int] = (0, 0, 0),
 ) -> np.ndarray:  # fmt: skip
-    """A product whose tiles have any of these ``heights``; the kernel cuts its rows, or ``cut`` says how.
+    """A product whose tiles may have these ``heights``; the kernel cuts its rows, unless ``cut`` is given.
 
-    ``masked``: the last panel is not read beyond its end.
+    ``masked``: nothing past the end of the last panel is read.
     """
     whole, last = [0] * _HEIGHTS, [0] * _HEIGHTS
     for rows in heights:

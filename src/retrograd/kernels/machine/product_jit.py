@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The tiles and panels of a matrix product, each given to its micro-kernel; the words of a product: ``product.py``."""
+"""The tiles and panels of a matrix product, each computed by its micro-kernel; the record is in ``product.py``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def multiply_panels(  # type: ignore[no-untyped-def]
 ):
     """The tiles of ``rows`` rows in the panels from ``first`` to ``last``.
 
-    ``b`` is that of panel 0, ``b_panel`` leads to the next one. C and ``init`` are as wide as all panels together.
+    ``b`` is of panel 0, ``b_panel`` the step to the next one. C and ``init`` are as wide as all panels together.
     """
     for panel in range(first, last):
         column = panel * product[PRODUCT.row]

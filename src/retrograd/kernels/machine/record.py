@@ -1,12 +1,12 @@
-"""Parameter records: what a plan tells a kernel, as words of int64 that have names.
+"""Parameter records: the words of int64, with names, that a plan passes to a kernel.
 
-The fields of a record are declared once, by name and length, here with 4 + 3 + 1 words and a list after them::
+The fields of a record are declared once, by name and length, here with 4 + 3 + 1 words followed by a list::
 
     GATHER = record(source=4, extent=3, size=1, taps=0)
 
-``GATHER.pack(source=..., extent=..., ...)`` makes the array. ``GATHER.extent`` is the place where a field begins: a
-kernel reads ``plan[GATHER.extent + 1]``, in which the place is a constant. A last field of length 0 holds any number of
-words; ``GATHER.words`` counts those before it. A record within another one is a field of that length.
+``GATHER.pack(source=..., extent=..., ...)`` makes the array. ``GATHER.extent`` is the index at which a field begins: a
+kernel reads ``plan[GATHER.extent + 1]``, a constant index. A last field of length 0 holds any number of words;
+``GATHER.words`` counts those before it. A nested record is a field of its length.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 
 class Record:
-    """The places of the fields; to Numba a named tuple, whose elements are constants."""
+    """The indices of the fields; to Numba a named tuple of constants."""
 
     __slots__ = ()
     lengths: dict[str, int]
@@ -29,10 +29,10 @@ class Record:
         def __getattr__(self, name: str) -> int: ...
 
     def pack(self, **values: int | Sequence[int] | np.ndarray) -> np.ndarray:
-        """The words of a record. A field of one word is a number, any other one has as many as its length.
+        """The words of a record. A field of one word is a number, any other a sequence of its length.
 
         Raises:
-            TypeError: a field is missing, or there is none of this name.
+            TypeError: a field is missing or unknown.
             ValueError: a field has another length.
         """
         if wrong := values.keys() ^ self.lengths.keys():

@@ -1,7 +1,7 @@
-"""Memory that the tasks of a kernel use while they run; it is kept for the next call.
+"""Memory that the tasks of a kernel use while they run; it is reused by the next call.
 
-This saves the allocation, and slow arithmetic with denormal numbers: a kernel may compute with padding elements whose
-results are not used. Numbers of an earlier call do no harm there; the bits of fresh memory may be denormal.
+This saves the allocation, and slow arithmetic with denormal numbers: a kernel may compute on padding whose results are
+discarded. Numbers left by an earlier call are harmless there; the bits of fresh memory may be denormal.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _MOST = 8 << 20  # bytes kept for each element type
 _LINE = 64  # bytes
 _DATA, _address = object.__basicsize__, ctypes.c_int64.from_address  # of an array, see launch.py
 _MOST_PIECES = 256
-_WORTH = 16 << 10  # bytes from which the place of an array matters more than the time to choose it
+_WORTH = 16 << 10  # bytes from which the alignment of an array is worth its time
 
 
-class _Kept(local):  # a second thread that calls kernels has its own
+class _Kept(local):  # per calling thread
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
         self.pieces: dict[tuple[str, tuple[int, ...]], list[np.ndarray]] = {}  # of them, as ``carved`` gave them
@@ -31,7 +31,7 @@ _kept = _Kept()
 
 
 def aligned(count: int, dtype: str) -> np.ndarray:
-    """A fresh array that begins with a cache line: a register in two lines takes longer to come and go."""
+    """A fresh array that begins at a cache line: loads and stores across two lines are slower."""
     size = 4 if dtype == "f" else 8
     if count * size < _WORTH:
         return np.empty(count, dtype)
@@ -41,19 +41,19 @@ def aligned(count: int, dtype: str) -> np.ndarray:
 
 
 def forget() -> None:
-    """Free the memory that this thread keeps."""
+    """Free the memory kept for this thread."""
     _kept.arrays.clear()
     _kept.pieces.clear()
 
 
 def per_thread(count: int, dtype: str) -> np.ndarray:
-    """At least ``count`` elements for each thread, one part after the other; the next call may give the same ones."""
+    """At least ``count`` elements per thread, one part after the other; the next call may return the same memory."""
     return shared(count * get_num_threads(), dtype)
 
 
 def carved(dtype: str, *counts: int) -> list[np.ndarray]:
-    """Arrays of at least so many elements, each from a cache line on, for one operator: of memory that is kept, unless
-    it is large. As ``shared``, which may give the same memory."""
+    """Arrays of at least these sizes, each beginning at a cache line, for one operator: of kept memory, unless
+    large. ``shared`` may return the same memory."""
     pieces = _kept.pieces.get((dtype, counts))
     if pieces is not None:
         return pieces
@@ -74,13 +74,13 @@ def carved(dtype: str, *counts: int) -> list[np.ndarray]:
 
 
 def cores() -> int:
-    """The number of threads that a limit on memory must suffice for. What fits decides which algorithm runs, and so the
-    bits of the result: it must not depend on the current number of threads."""
+    """The number of threads for which a memory limit must suffice. It decides which algorithm runs, and so the bits of
+    the result: it must not depend on the current number of threads."""
     return os.cpu_count() or 1
 
 
 def shared(count: int, dtype: str) -> np.ndarray:
-    """At least ``count`` elements; the next call of this function or of ``per_thread`` may give the same ones."""
+    """At least ``count`` elements; the next call of this function or of ``per_thread`` may return the same memory."""
     arrays = _kept.arrays
     array = arrays.get(dtype)
     if array is None or array.size < count:

@@ -1,4 +1,4 @@
-"""What the CPU can do: its name, its features and the width of its vectors.
+"""The CPU: its name, features and vector width.
 
 ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` replace the host's, as they do in Numba.
 """
@@ -36,7 +36,7 @@ def target_machine() -> llvm.TargetMachine:
 def vector_bytes() -> int:
     """Bytes in one vector register: 64 with AVX-512, 32 with AVX, otherwise 16 (SSE, NEON).
 
-    The code generator is asked, because only it knows what a bare CPU name stands for.
+    Asked of the code generator, because only it knows the features of a bare CPU name.
     """
     module = llvm.parse_assembly(_PROBE)
     module.triple = llvm.get_process_triple()

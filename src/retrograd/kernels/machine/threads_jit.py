@@ -1,12 +1,11 @@
 # mypy: ignore-errors
 """The launch: threads that run the tasks of a kernel.
 
-Each thread has its share of the tasks, neighbouring ones and the same ones at every launch, so that it finds in its own
-cache what it wrote there before; a thread that has done its share helps the others with theirs. A share is one 64-bit
-ticket (a launch number, and how many tasks are left): whoever lowers it by one owns one of them. It can only be lowered
-while tasks are left, and the launch ends after the last of them, so the fields beside it are valid for whoever owns a
-task. Threads without work spin for a moment (a sleeping thread takes longer to wake than a small kernel runs), then
-sleep on a condition variable.
+Each thread has a share of the tasks, adjacent ones and the same at every launch, so that it finds in its cache what it
+wrote there before; a thread that has finished its share helps the others. A share is one 64-bit ticket (a launch number
+and the number of tasks left): whoever decrements it owns one task. It can only be decremented while tasks are left, and
+the launch ends after the last of them, so the other fields are valid for whoever owns a task. Idle threads spin for a
+moment (waking a thread takes longer than a small kernel runs), then sleep on a condition variable.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ..memory.arrays import CHUNK
 from .compiler import DATA_OFFSET, helper
 from .simd import I64, declare
 
-# words of the pool's state; those that different threads write stand in cache lines of their own
+# words of the pool's state; those that different threads write are in separate cache lines
 LAUNCHES, ENTRY, RECORD, TASKS, SHARES, COMPLETED, SLEEPERS, STOP, BUSY, THREADS, READY, MUTEX, CONDITION, TICKETS = (
     0,
     1,
@@ -40,15 +39,15 @@ LAUNCHES, ENTRY, RECORD, TASKS, SHARES, COMPLETED, SLEEPERS, STOP, BUSY, THREADS
     80,
 )
 LINE = 8  # words from one ticket to the next
-MOST_SHARES = 64  # where there are more threads, several have a share in common
+MOST_SHARES = 64  # with more threads, several share one
 WORDS = TICKETS + LINE * MOST_SHARES
 LEFT = (1 << 32) - 1
-# words of what ``launch`` must know of its kernel; after them one word for each parameter: INT, FLOAT, or the address
-# of the dtype that an array must have
+# words that describe a kernel to ``launch``, followed by one word per parameter: INT, FLOAT, or the address of the
+# dtype that an array must have
 STATE, KERNEL, COUNT, START, NONE, ERROR, MESSAGE, ARRAY_TYPE, NO_ARRAY, WRONG_DTYPE, NEW_LIKE, KINDS = range(12)
 INT, FLOAT = 1, 2
-TYPE = object.__basicsize__ // 8 - 1  # of an object: where the address of its type stands
-DATA = DATA_OFFSET // 8  # of NumPy's array: where the address of its elements stands, and what stands behind it
+TYPE = object.__basicsize__ // 8 - 1  # of an object: the index of the address of its type
+DATA = DATA_OFFSET // 8  # of NumPy's array: the index of the address of its elements; the fields after it follow
 AXES, EXTENTS, STRIDES, DTYPE = DATA + 1, DATA + 2, DATA + 3, DATA + 5
 # of NumPy's dtype: the word with its kind, type, byte order, flags (a byte each) and number (four bytes)
 SIGNATURE, SIGNATURE_FLAGS = TYPE + 2, 0xFF << 24
@@ -85,7 +84,7 @@ def get(typing: Any, pool: Any, index: Any) -> Any:
 
 @intrinsic
 def put(typing: Any, pool: Any, index: Any, value: Any) -> Any:
-    """Write a word of the state; whoever sees it sees what was written before it, too."""
+    """Write a word of the state; whoever sees it also sees all earlier writes."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         builder.store_atomic(args[2], _word(builder, args[0], args[1]), "release", 8)
@@ -96,7 +95,7 @@ def put(typing: Any, pool: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def add(typing: Any, pool: Any, index: Any, value: Any) -> Any:
-    """Add to a word of the state; the value before."""
+    """Add to a word of the state; returns the old value."""
     generate = lambda context, builder, signature, args: builder.atomic_rmw(  # noqa: E731
         "add", _word(builder, args[0], args[1]), args[2], "seq_cst"
     )
@@ -105,7 +104,7 @@ def add(typing: Any, pool: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def exchange_if(typing: Any, pool: Any, index: Any, expected: Any, value: Any) -> Any:
-    """Write a word of the state if it still is ``expected``; whether it was."""
+    """Write a word of the state if it still is ``expected``; returns whether it was."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         word = _word(builder, args[0], args[1])
@@ -134,7 +133,7 @@ def set_word(typing: Any, address: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def new_record(typing: Any) -> Any:
-    """Address of room for a parameter record, until the function returns."""
+    """Address of memory for a parameter record, until the function returns."""
     generate = lambda context, builder, signature, args: builder.ptrtoint(  # noqa: E731
         cgutils.alloca_once(builder, I64, size=PARAMETERS), I64
     )
@@ -186,8 +185,8 @@ def pause(typing: Any) -> Any:
 
 @helper
 def _work(pool: int, worker: int) -> None:
-    """Do what is left of the own share, then of the others'."""
-    tickets = get(pool, SHARES)  # maybe of an earlier launch: says where to look, never what a ticket stands for
+    """Run the tasks left of this worker's share, then of the others'."""
+    tickets = get(pool, SHARES)  # maybe of an earlier launch: only a hint where to look
     done = 0
     for turn in range(tickets):
         share = (worker + turn) % tickets
@@ -205,7 +204,7 @@ def _work(pool: int, worker: int) -> None:
 
 @helper
 def run(pool: int, entry: int, tasks: int, record: int) -> None:
-    """Run every task of a kernel; the calling thread takes part. A second concurrent launch runs its tasks alone."""
+    """Run every task of a kernel; the calling thread takes part. A concurrent second launch runs its tasks alone."""
     if tasks == 1 or get(pool, THREADS) == 1 or not exchange_if(pool, BUSY, 0, 1):
         for task in range(tasks):
             call(entry, task, 0, record)
@@ -237,7 +236,7 @@ def run(pool: int, entry: int, tasks: int, record: int) -> None:
 
 @helper
 def _alike(x: int, y: int) -> bool:
-    """Whether two arrays have the same type and shape and their elements in the same places."""
+    """Whether two arrays have the same type, shape and memory layout."""
     axes = word(x, AXES) & 0xFFFFFFFF
     if word(y, AXES) & 0xFFFFFFFF != axes or word(x, DTYPE) != word(y, DTYPE):
         return False
@@ -252,7 +251,7 @@ def _alike(x: int, y: int) -> bool:
 
 @helper
 def _is_of(x: int, dtype: int) -> bool:
-    """Whether the elements of an array have a type; two objects may describe the same one."""
+    """Whether the elements of an array have a dtype; two objects may describe the same one."""
     found = word(x, DTYPE)
     return found == dtype or (word(found, SIGNATURE) ^ word(dtype, SIGNATURE)) & ~SIGNATURE_FLAGS == 0
 
@@ -267,7 +266,7 @@ def _size(x: int) -> int:
 
 @helper
 def _release(pool: int, kernel: int, tasks: int, record: int) -> bool:
-    """Run the tasks without Python's global lock; False with an exception set if there are no threads to be had."""
+    """Run the tasks without Python's global lock; False with an exception set if threads cannot be started."""
     if tasks > 1 and get(pool, READY) == 0:
         result = _call_object(word(kernel, START))
         if result == 0:
@@ -283,7 +282,7 @@ def _release(pool: int, kernel: int, tasks: int, record: int) -> bool:
 def _map(kernel: int, arguments: int, count: int) -> int:
     """An element-wise kernel of (arrays..., result, n, numbers...), called with (arrays..., numbers...).
 
-    Makes the result and returns it. Returns None where the arrays do not lie alike in memory, without gaps.
+    Allocates the result and returns it; None unless the arrays are dense with the same memory layout.
     """
     arrays = 1
     while arrays < count and word(kernel, KINDS + arrays + 1) > FLOAT:
@@ -327,10 +326,10 @@ def _map(kernel: int, arguments: int, count: int) -> int:
 
 
 def launch(owner: int, arguments: int, count: int) -> int:
-    """What Python calls, as a built-in function (METH_FASTCALL) of one kernel: ``launch(tasks, ...)``.
+    """The built-in function (METH_FASTCALL) of one kernel that Python calls: ``launch(tasks, ...)``.
 
-    ``owner`` is the Python integer that says where the words of the kernel stand. Packs the record and runs the tasks.
-    Returns None, or nothing (0) with an exception set. With an array in the place of ``tasks`` it is ``_map``.
+    ``owner`` is a Python integer, the address of the words of the kernel. Packs the record and runs the tasks. Returns
+    None, or 0 with an exception set. With an array instead of ``tasks`` it is ``_map``.
     """
     kernel = _to_int(owner)
     if count > 0 and word(word(arguments, 0), TYPE) == word(kernel, ARRAY_TYPE):
@@ -375,7 +374,7 @@ def _now(clock: int, time: int) -> int:
 
 
 def serve(pool: int, worker: int, patience: int, clock: int) -> None:
-    """What a thread of the pool does until it is told to stop; ``patience`` in nanoseconds."""
+    """The loop of a thread of the pool, until it is told to stop; ``patience`` in nanoseconds."""
     time = new_record()
     seen = 0
     while get(pool, STOP) == 0:

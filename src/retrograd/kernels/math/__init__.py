@@ -1,1 +1,1 @@
-"""Mathematical functions of a register: exp, log, erf, pow, sin and their kin."""
+"""Mathematical functions of a register: exp, log, erf, pow, sin and related ones."""

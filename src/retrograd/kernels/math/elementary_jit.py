@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """exp, the logarithms, tanh and sigmoid of a register, within 2 units in the last place, for float32 and float64.
 
-Infinities, NaN, zeros and denormal numbers, results included, mean what they mean in NumPy. The polynomials are
-minimax fits (Remez), that of log in float64 is fdlibm's.
+Infinities, NaN, zeros and denormals, also as results, are as in NumPy. The polynomials are minimax fits (Remez), for
+log in float64 fdlibm's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .polynomial_jit import polynomial
 
 
 def by_type(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
-    """One name for the float32 and the float64 text of a function."""
+    """One name for the float32 and the float64 version of a function."""
 
     def function(x: Any) -> Any:
         raise NotImplementedError("runs in compiled code only")
@@ -65,15 +65,15 @@ def integer(single: int, double: int) -> Any:
 
 
 mantissa_bits = integer(23, 52)
-# adding this number (1.5 * 2^mantissa) rounds to an integer and leaves that integer in the low bits
+# adding this number (1.5 * 2^mantissa) rounds to an integer, which is left in the low bits
 rounding = number(1.5 * 2**23, 1.5 * 2**52)
 round_bits = integer(0x4B400000, 0x4338000000000000)
 
 # ------------------------------------------------------------------------------------------------------------ exp
 # x = n ln2 + r with |r| <= ln2 / 2;  exp(x) = 2^n exp(r).  ln2 is the sum of two numbers, the first so short that n
-# times it is exact. The rounding constant contains the bias of an exponent: its low bits, shifted, are the number 2^n.
-# They are 2^(n + 64) for negative x and 2^(n - 64) otherwise, and the rest is a second factor: so 2^n is in range,
-# and a denormal result is rounded once. What rounds to 0 is computed for another number: underflow takes long.
+# times it is exact. The rounding constant contains the exponent bias: the low bits, shifted, are the number 2^n. They
+# are 2^(n + 64) for negative x and 2^(n - 64) otherwise, with a second factor for the rest: so 2^n is in range, and a
+# denormal result is rounded once. Where the result is 0, another number is used, because underflow is slow.
 
 lowest = number(-104.0, -746.0)  # its exponential rounds to 0
 highest = number(89.0, 710.0)  # its exponential overflows
@@ -123,7 +123,7 @@ def exp_of_any(x: Any) -> Any:
 def exp(x: Any) -> Any:
     if not all_lanes(absolute(x) < usual(x)):
         return exp_of_any(x)
-    shifted = x * 1.4426950408889634 + biased(x)  # as above, bit for bit, with one factor
+    shifted = x * 1.4426950408889634 + biased(x)  # the same bits with one factor
     n = shifted - biased(x)
     r = (x - n * ln2_high(x)) - n * ln2_low(x)
     return (r + exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), mantissa_bits(x)))
@@ -143,11 +143,11 @@ def exp_negative(x: Any) -> Any:
 
 # ------------------------------------------------------------------------------------------------------------ log
 # x = 2^k m with m in [sqrt(1/2), sqrt(2)) and f = m - 1. In float64, with s = f / (2 + f),
-# log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)); in float32 it is a polynomial of f: a division would take longer.
+# log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)); in float32 a polynomial of f, which is faster than a division.
 
 smallest = number(2.0**-126, 2.0**-1022)  # normal number
 smallest_bits = integer(0x00800000, 0x0010000000000000)
-usual_bits = integer(0x7F800000 - 0x00800000, 0x7FF0000000000000 - 0x0010000000000000)  # how many up to infinity's
+usual_bits = integer(0x7F800000 - 0x00800000, 0x7FF0000000000000 - 0x0010000000000000)  # bit patterns up to infinity
 _scale = number(2.0**25, 2.0**54)  # makes a denormal number a normal one
 _round_scaled = number(1.5 * 2**23 + 25, 1.5 * 2**52 + 54)
 root_half = integer(0x3F3504F3, 0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
@@ -184,7 +184,7 @@ _log_rest = by_type(_log_rest32, _log_rest64)
 
 
 def _logarithm(high: Any, low: Any, factor: Any = None, rest: Any = None) -> Any:
-    """The logarithm to the base b: high + low is that of 2, factor + rest is 1 / ln(b) (None for the natural one)."""
+    """The logarithm to the base b: high + low is that of 2, factor + rest is 1 / ln(b) (None for base e)."""
     natural = factor is None
     factor, rest = (log_high, log_low) if natural else (factor, rest)  # not used, but typed
 
@@ -233,12 +233,12 @@ log10 = _logarithm(
 
 # -------------------------------------------------------------------------------------------------- tanh, sigmoid
 
-_compensated = integer(0, 1)  # float64 needs what rounding t and d lost, to stay within 2 units
+_compensated = integer(0, 1)  # float64 needs the rounding errors of t and d to stay within 2 units
 
 
 @helper
 def tanh(x: Any) -> Any:
-    """t / d with t = exp(-2|x|) - 1, which is accurate for small x, too, and d = t + 2; the sign is that of x."""
+    """t / d with t = exp(-2|x|) - 1, accurate for small x, and d = t + 2; the sign is that of x."""
     z = absolute(x) * -2.0
     z = select(z < -40.0, -40.0, z)  # t is -1 from here on
     shifted = z * 1.4426950408889634 + biased(x)
@@ -257,7 +257,7 @@ def tanh(x: Any) -> Any:
 @helper
 def _sigmoid_of_any(x: Any) -> Any:
     """1 / (1 + u) for positive x and u / (1 + u) for negative x with u = exp(-|x|)."""
-    # the last line takes back what rounding d, between 1 and 2, lost: times 1 / d, nearly 1.5 - d / 2
+    # the last line corrects the rounding of d, between 1 and 2: times 1 / d, nearly 1.5 - d / 2
     u = exp_negative(-absolute(x))
     d = u + 1.0
     y = select(x < 0.0, u, 1.0) / d
@@ -287,4 +287,4 @@ def sigmoid(x: Any) -> Any:
     near = absolute(x) < _far(x)
     if all_lanes(near):
         return _sigmoid_near(x)
-    return select(near, _sigmoid_near(x), _sigmoid_of_any(x))  # whatever number stands beside another
+    return select(near, _sigmoid_near(x), _sigmoid_of_any(x))  # independent of the other lanes

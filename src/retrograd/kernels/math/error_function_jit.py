@@ -101,5 +101,5 @@ def _normal64(x: Any) -> Any:
     return erf(x * 0.7071067811865476) * 0.5 + 0.5
 
 
-# (1 + erf(x / sqrt(2))) / 2, the normal distribution's part up to x; within 2^-24 in float32
+# (1 + erf(x / sqrt(2))) / 2, the cumulative normal distribution; within 2^-24 in float32
 normal = by_type(_normal32, _normal64)

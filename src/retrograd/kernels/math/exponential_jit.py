@@ -46,7 +46,7 @@ def _expm1_usual(x: Any) -> Any:
 
 @helper
 def expm1(x: Any) -> Any:
-    """exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), accurate for small x, too"""
+    """exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), accurate for small x"""
     if all_lanes(absolute(x) < usual(x)):
         return _expm1_usual(x)
     large = x > 60.0
@@ -72,14 +72,14 @@ def exp2(x: Any) -> Any:
 
 @helper
 def log1p(x: Any) -> Any:
-    """log(u) + (x - (u - 1)) / u with u = 1 + x: the second term is what rounding u lost."""
+    """log(u) + (x - (u - 1)) / u with u = 1 + x: the second term is the rounding error of u."""
     u = x + 1.0
     lost = select(both(u > 0.0, u < float("inf")), (x - (u - 1.0)) / u, 0.0)
     return copy_sign(log(u) + lost, x)
 
 
 # --------------------------------------------------------------------------------------------------- sinh, cosh
-# h = exp(|x|) / 16 and u = (exp(|x|) - 1) / 16: no overflow before the result has one
+# h = exp(|x|) / 16 and u = (exp(|x|) - 1) / 16: no overflow before the result overflows
 
 _top = number(90.0, 712.0)  # both overflow from here on
 _sixteenth = number(1.5 * 2**23 + 127 - 4, 1.5 * 2**52 + 1023 - 4)
@@ -115,7 +115,7 @@ def cosh(x: Any) -> Any:
 
 # -------------------------------------------------------------------------------------------- asinh, acosh, atanh
 
-_large = number(2.0**30, 2.0**60)  # the 1 under the root is lost long before, and the square still fits
+_large = number(2.0**30, 2.0**60)  # the 1 under the root is negligible long before, and the square does not overflow
 _ln2 = number(0.6931471824645996, 0.6931471805599453)
 
 

@@ -2,7 +2,7 @@
 """x ** y of two registers, within 1 or 2 units in the last place.
 
 exp(y log(x)), where log(x) and the product are sums of two numbers: the last digits of y log(x) become the leading
-ones of the result. What is infinite, NaN or denormal goes through the C library, with the whole register.
+ones of the result. A register with infinities, NaN or denormals goes through the C library.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def pow(x: Any, y: Any) -> Any:
 
 @helper
 def hypot(x: Any, y: Any) -> Any:
-    """Scaled by the larger one, whose square might overflow; where one is infinite, so is the result."""
+    """Scaled by the larger one, whose square might overflow; inf if one is infinite."""
     a, b = absolute(x), absolute(y)
     larger, smaller = select(b > a, b, a), select(b > a, a, b)
     q = select(larger == 0.0, 0.0, smaller / larger)

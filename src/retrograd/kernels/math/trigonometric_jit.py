@@ -26,14 +26,14 @@ from .elementary_jit import integer, number, rounding
 from .polynomial_jit import polynomial
 
 # ------------------------------------------------------------------------------------------------------ sin, cos, tan
-# x = n pi/2 + r with |r| <= pi/4 and a bit. pi/2 is the sum of three numbers; x - n times the first is exact, so that
-# r keeps all its digits next to a multiple of pi/2. The low bits of ``shifted`` are n: the quadrant.
+# x = n pi/2 + r with |r| barely above pi/4. pi/2 is the sum of three numbers; x - n times the first is exact, so that
+# r keeps all its digits near a multiple of pi/2. The low bits of ``shifted`` are n: the quadrant.
 
 _moderate = number(2.0**17, 2.0**30)
 _half_pi = number(1.5707963705062866, 1.5707963267948966)
 _half_pi_low = number(-4.371138828673793e-08, 6.123233995736766e-17)
 _half_pi_rest = number(-1.7151245100058819e-15, -1.4973849048591698e-33)
-_top = integer(31, 63)  # the place of the sign
+_top = integer(31, 63)  # the sign bit
 
 _sin_tail = polynomial(
     (-0.166666512, 0.008331949453, -0.0001948724235),
@@ -152,7 +152,7 @@ def acos(x: Any) -> Any:
 
 
 # --------------------------------------------------------------------------------------------------------- atan, atan2
-# atan(a) = atan(q) + an eighth or a quarter turn, with |q| <= tan(pi/8)
+# atan(a) = atan(q) + pi/4 or pi/2, with |q| <= tan(pi/8)
 
 _atan_tail = polynomial(
     (-0.333333155, 0.1999848922, -0.1424384431, 0.1059596683, -0.06083360412),
@@ -182,7 +182,7 @@ def atan2(y: Any, x: Any) -> Any:
     steep = b > a
     larger, smaller = select(steep, b, a), select(steep, a, b)
     q = smaller / larger
-    q = select(smaller == larger, 1.0, q)  # infinity by infinity, too
+    q = select(smaller == larger, 1.0, q)  # also inf / inf
     q = select(larger == 0.0, 0.0, q)
     q = select(both(x == x, y == y), q, x + y)
     middle = q > 0.41421356237309503

@@ -18,8 +18,8 @@ from .matmul_plan import Product, plan_product
 __all__ = ["matmul"]
 
 _multiply = kernel("matmul.matmul.multiply")
-_SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # up to so many rows of A or bytes of B, a copy of B costs more than it saves
-_LARGE_A = 1 << 18  # bytes from which on a transposed A is copied if it is read often
+_SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # rows of A or bytes of B up to which a copy of B costs more than it saves
+_LARGE_A = 1 << 18  # bytes from which a transposed A is copied if it is read often
 _NO_PLAN = Product(np.empty(0, np.int64), 0, 0)
 
 
@@ -29,7 +29,7 @@ class _Call(NamedTuple):
     shape: tuple[int, ...]  # of the result
     launch: Launch | None  # None: the kernel cannot read them as they are
     plan: Product
-    init: np.ndarray  # what a result without bias begins with
+    init: np.ndarray  # the initial row without bias
 
 
 @lru_cache(maxsize=4096)
@@ -55,7 +55,7 @@ def _call(
         return _Call((*batch, rows, columns), None, _NO_PLAN, zeros_of(1, dtype))
 
     def offsets(lead: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
-        """Offset in elements of the matrix that each product of the batch reads."""
+        """Offset in elements of the matrix of each product of the batch."""
         own = np.zeros(lead, np.int64)
         for axis, (extent, stride) in enumerate(zip(lead, strides, strict=False)):
             own += (np.arange(extent) * (stride // size)).reshape((extent,) + (1,) * (len(lead) - axis - 1))

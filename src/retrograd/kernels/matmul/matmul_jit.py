@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What one task of a matrix product does. The plan that it reads is made in matmul_plan.py."""
+"""One task of a matrix product. Its plan is made in matmul_plan.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How a matrix product is cut into tasks: integers only, made once per shape and read by matmul_jit.py.
 
 All steps are in elements. C is cut into tiles of rows and panels of columns; a part is a range of both in one matrix of
-the batch, and a task one part, or several of small matrices. A task packs a block of some panels of B, which then
-stays in the second-level cache while the rows of A stream by.
+the batch, and a task one part, or several of small matrices. A task packs a block of some panels of B, which stays in
+L2 while the rows of A stream by.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..machine.record import record
 MATMUL = record(
     size=1,  # bytes of an element
     width=1,  # columns of a panel
-    depth=1, block=1,  # the inner dimension is taken in blocks
+    depth=1, block=1,  # the inner dimension, and its blocks
     a_row=1, a_depth=1, b_depth=1, b_column=1, c_row=1,
-    dense=1,  # the columns of A have neighbouring elements, not its rows
+    dense=1,  # the columns of A are contiguous, not its rows
     packing=1,  # a task packs B
-    columns=1, group=1,  # panels that are packed at one time
+    columns=1, group=1,  # panels packed at a time
     product=PRODUCT.words,
     each=1, count=1,  # parts of a task, and of all tasks
     parts=0,
@@ -33,13 +33,13 @@ PART = record(a=1, b=1, c=1, tile_first=1, tile_last=1, panel_first=1, panel_las
 
 _BLOCK = 768
 _GROUP = 2  # panels
-_NEAR = 1 << 15  # bytes of B that stay in the first cache
-_TASK_ROWS = 256  # so many make up for packing B a second time
+_NEAR = 1 << 15  # bytes of B that stay in L1
+_TASK_ROWS = 256  # rows that pay for packing B a second time
 _TASK_TILES = 10
-_TASK_WORK = 1_000_000  # multiply-adds that are worth a task of their own
+_TASK_WORK = 1_000_000  # multiply-adds that are worth a separate task
 _MOST_TASKS = 16
-_PART_WORK = 131_072  # multiply-adds: parts that are smaller share a task
-_LEAST_TASKS = 8  # ... as long as there are so many
+_PART_WORK = 131_072  # multiply-adds: smaller parts share a task
+_LEAST_TASKS = 8  # ... as long as there are at least this many tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def plan_product(
 ) -> Product:  # fmt: skip
     """Plan for (rows, depth) @ (depth, columns); ``batch`` lists the offsets in A, B and C of each product.
 
-    ``form`` of the micro-kernel: "rows" where the rows of A have neighbouring elements, "dense" where its columns have.
-    Without ``packing`` the rows of B must have neighbouring elements.
+    ``form`` of the micro-kernel: "rows" if the rows of A are contiguous, "dense" if its columns are. Without
+    ``packing`` the rows of B must be contiguous.
     """
     shape, size = tile(dtype, form, columns), 4 if dtype == "f" else 8
     block = -(-depth // -(-depth // _BLOCK))

@@ -16,9 +16,9 @@ from .moves import copy, duplicate
 CHUNK = 16384  # elements per task: enough work to be worth handing to another thread
 Shape = tuple[int, ...]
 
-# glibc gives memory back to the system when arrays of a step are freed, and then the next step finds every page of its
-# arrays missing: a third of the time of a small network. Once a piece of up to 32 MiB has been freed it keeps twice as
-# much (mallopt(3), M_MMAP_THRESHOLD). No page of this one is ever touched; elsewhere it changes nothing.
+# glibc returns memory to the system when the arrays of a step are freed, and then every page of the next step's arrays
+# faults: a third of the time of a small network. Once a block of up to 32 MiB has been freed it keeps twice as much
+# (mallopt(3), M_MMAP_THRESHOLD). No page of this one is touched; elsewhere it has no effect.
 np.empty((32 << 20) - (1 << 16), np.uint8)
 
 
@@ -50,7 +50,7 @@ def dense(x: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def same_order(shape: Shape, strides: Shape, others: Shape) -> bool:
-    """Whether two arrays of a shape have their elements in the same places: steps along extents of 1 do not matter."""
+    """Whether two arrays of a shape have the same memory layout: strides along extents of 1 do not matter."""
     return all(extent <= 1 or step == other for extent, step, other in zip(shape, strides, others, strict=True))
 
 
@@ -72,6 +72,6 @@ def around(shape: Shape, strides: Shape, axis: int) -> tuple[int, int, int]:
 
 
 def transposition(order: Sequence[int]) -> Shape:
-    """What brings axes in the order of memory back to their own; empty if they are in their own order."""
+    """The transposition from memory order back to the axes; empty if they are in C order."""
     back = tuple(sorted(range(len(order)), key=lambda place: order[place]))
     return () if back == tuple(range(len(order))) else back

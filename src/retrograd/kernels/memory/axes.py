@@ -1,4 +1,4 @@
-"""How a dense array is seen when some of its axes are reduced: groups of neighbouring axes, in the order of memory."""
+"""A dense array seen as groups of adjacent axes, in memory order, that are reduced or kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rows_and_columns(name: str) -> tuple[Kernel, Kernel]:
 
 
 class View(NamedTuple):
-    """A dense array as groups, and what is left of it."""
+    """A dense array as groups, and its reduced shape."""
 
     groups: tuple[tuple[bool, int], ...]
     memory: Shape  # the shape of the result in the order of memory
@@ -26,7 +26,7 @@ class View(NamedTuple):
 
 
 def append(groups: Groups, reduced: bool, extent: int) -> None:
-    """Add an axis inside of the others; neighbours of one kind are one group."""
+    """Add an axis inside the others; adjacent axes of one kind form one group."""
     if extent != 1:
         outer = groups.pop()[1] if groups and groups[-1][0] == reduced else 1
         groups.append((reduced, outer * extent))
@@ -46,7 +46,7 @@ def view(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...], keepdim
 
 
 def row_numbers(rows: int, length: int) -> tuple[int, int, tuple[int, int, int, int]]:
-    """Tasks and pieces per row of a kernel over rows, and what it is told."""
+    """Tasks, pieces per row and the integer arguments of a kernel over rows."""
     pieces = -(-length // CHUNK)
     per_task = CHUNK // length or 1
     return -(-rows * pieces // per_task), pieces, (rows, length, pieces, per_task)

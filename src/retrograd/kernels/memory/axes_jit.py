@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Where a task of a kernel over columns works."""
+"""The range of a task of a kernel over columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..machine.compiler import helper
 
 @helper
 def columns_of(task: int, inner: int, width: int) -> Any:
-    """Which block of rows it is, the first of its ``width`` columns and the one after its last."""
+    """The block of rows, the first of ``width`` columns, and one past the last."""
     blocks = (inner + width - 1) // width
     part = task // blocks
     column = (task - part * blocks) * width

@@ -1,4 +1,4 @@
-"""The memory order of activations: channels-last, (N, C, ...) with the elements of one position side by side."""
+"""The memory order of activations: channels-last, (N, C, ...) with the channels of a position contiguous."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .moves import copy
 
 _LAST_FIRST = {2: (0, 1), 3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}  # (N, *S, C) seen as (N, C, *S)
 
-_LARGE = 1 << 16  # elements from which it is worth the time to begin with a cache line
+_LARGE = 1 << 16  # elements from which alignment to a cache line pays
 
 
 def empty(memory: Shape, dtype: np.dtype) -> np.ndarray:
@@ -58,7 +58,7 @@ def fill(y: np.ndarray, init: np.ndarray) -> None:
 
 
 def channels_last(x: np.ndarray) -> np.ndarray:
-    """``x`` (N, C, *S) where it is dense and channels-last, else a copy that is."""
+    """``x`` (N, C, *S) if it is dense and channels-last, else a copy that is."""
     if is_channels_last(x.shape, x.strides, x.itemsize):
         return x
     y = empty(memory_of(x.shape), x.dtype)

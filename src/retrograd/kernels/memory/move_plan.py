@@ -1,4 +1,4 @@
-"""The plan of a copy from strided to strided memory: one record of int64."""
+"""The plan of a strided copy: one record of int64."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..machine.target import vector_bytes
 
 OUTER = 5  # outer axes
 MOVE = record(
-    kind=1,  # one of those below
+    kind=1,  # one of the kinds below
     rows=1, per_task=1,  # the outer axes are walked row by row, some rows a task
     pieces=1, piece=1,  # or a row is cut into pieces along the inner axis, each a task
     inner=1, y_inner=1, x_inner=1,  # the inner axis: extent, steps in elements
-    cross=1, y_cross=1, x_cross=1,  # the other axis of a tile; or as many elements side by side as are dealt out
+    cross=1, y_cross=1, x_cross=1,  # the other axis of a tile; or the number of interleaved elements
     y_start=1, x_start=1,
     extent=OUTER, y_step=OUTER, x_step=OUTER,  # the outer axes
-    places=0,  # where each of the elements side by side belongs, or comes from
+    places=0,  # the target, or source, of each of the interleaved elements
 )  # fmt: skip
 
-# neighbours to neighbours, one element to neighbours, any steps, transposed tiles; neighbours dealt out to a few
-# places, and collected from there
+# contiguous to contiguous, one element to contiguous, any steps, transposed tiles; deinterleave to a few places, and
+# interleave from there
 RUN, FILL, STEPS, TILES, APART, TOGETHER = range(6)
 
 _WORK = 16384  # elements per task
-_SHORT = 64  # elements of a row that takes little longer than finding the next one
+_SHORT = 64  # elements of a row that costs little more than starting the next
 _FEW = 8  # a run, or the side of a tile, that is worth the registers
 
 Shape = tuple[int, ...]
@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
 
 def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, size: int, tiles: bool) -> Plan | None:
-    """The plan for y[...] = x, x broadcast; None if it takes too many axes, or steps that split elements.
+    """The plan for y[...] = x, x broadcast; None if it needs too many axes, or steps are not whole elements.
 
     With ``tiles`` all kinds are possible, else the first three.
     """
@@ -55,7 +55,7 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
     axes: list[Axis] = []
     for extent, y_stride, x_stride in zip(shape, y_strides, x_strides, strict=True):
         q, p = y_stride // size, x_stride // size
-        if q < 0:  # from its other end y is written forwards
+        if q < 0:  # reverse the axis, so that y is written forwards
             y_start, x_start, q, p = y_start + (extent - 1) * q, x_start + (extent - 1) * p, -q, -p
         if extent != 1:
             axes.append((extent, q, p))
@@ -74,11 +74,11 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
     width = extent * (cross[0] if cross else 1)
     if len(axes) > OUTER:
         return None
-    if width < _SHORT and len(axes) > 1 and axes[-1][0] < _FEW < axes[-2][0]:  # a step along the last one costs least
+    if width < _SHORT and len(axes) > 1 and axes[-1][0] < _FEW < axes[-2][0]:  # the last axis has the cheapest step
         axes[-2:] = axes[:-3:-1]
     per_task, pieces, piece = max(1, _WORK // width), 1, extent
     if width > _WORK:
-        whole = 64  # no piece begins within a tile
+        whole = 64  # pieces are whole tiles
         piece = max(whole, _WORK * extent // width // whole * whole)
         pieces = -(-extent // piece)
     rows = prod(axis[0] for axis in axes)
@@ -94,12 +94,12 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
 
 
 def _dealt(inner: Axis, axes: list[Axis], most: int) -> tuple[int, list[int], list[Axis]]:
-    """The kind, the places of elements that stand side by side between two steps of ``inner``, and the axes left.
+    """The kind, the offsets of the elements interleaved between two steps of ``inner``, and the remaining axes.
 
-    In y or x the inner step is 1, in the other one it is the product of short axes that fill the gap.
+    The inner step is 1 in y or x; in the other it is the product of short axes that fill the gap.
     """
     extent, q, p = inner
-    near, far = (2, 1) if q == 1 else (1, 2)  # in an axis, where the step in the interleaved array stands
+    near, far = (2, 1) if q == 1 else (1, 2)  # index, in an axis, of the step in the interleaved array
     width, places, left = 1, [0], list(axes)
     if inner[far] == 1 and extent >= _FEW // 2:
         for axis in sorted(axes, key=lambda axis: axis[near]):
@@ -113,7 +113,7 @@ def _dealt(inner: Axis, axes: list[Axis], most: int) -> tuple[int, list[int], li
 
 
 def _merged(axes: list[Axis]) -> list[Axis]:
-    """Axes that follow each other in both arrays are one."""
+    """Merge axes that are contiguous in both arrays."""
     merged: list[Axis] = []
     for extent, q, p in axes:
         if merged and merged[-1][1:] == (q * extent, p * extent):
@@ -134,5 +134,5 @@ def _inner(axes: list[Axis], tiles: bool) -> tuple[Axis, Axis | None, int]:
     if tiles and last[1] == 1 and source[2] == 1 and min(last[0], source[0]) >= _FEW:
         longer, shorter = (last, source) if last[0] > source[0] else (source, last)
         return longer, shorter, TILES
-    # few neighbours in y, but many in x: then they are the inner loop
+    # few contiguous elements in y, but many in x: make these the inner loop
     return (source if last[0] < _FEW < source[0] else last), None, STEPS

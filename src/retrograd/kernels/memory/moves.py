@@ -1,6 +1,6 @@
-"""Copies from strided to strided memory: joining, padding, transposing and repeating arrays are copies between views.
+"""Strided copies: joining, padding, transposing and repeating arrays are copies between views.
 
-``arrays.py`` stands on this module, so that it imports none of the wrappers.
+``arrays.py`` imports this module, which therefore imports none of the wrappers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _COPY |= {
     APART: kernel("memory.moves.apart"),
     TOGETHER: kernel("memory.moves.together"),
 }
-_FORM = {4: "f", 8: "d"}  # numbers are moved as they are, so their size is all that counts
-_SMALL = 1024  # elements: below, NumPy is done before a plan is found
+_FORM = {4: "f", 8: "d"}  # bits are moved, so only the size of elements matters
+_SMALL = 1024  # elements: below, NumPy finishes before a plan is looked up
 _plan = lru_cache(maxsize=4096)(move_plan)
 
 

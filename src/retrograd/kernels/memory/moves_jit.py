@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Strided memory to strided memory: see move_plan.py for the kinds of inner loop."""
+"""Strided copies: see move_plan.py for the kinds of inner loop."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _ahead = wide_ahead(ahead)
 
 @helper
 def new(old: Any, value: Any) -> Any:
-    """What a copy leaves; nobody then reads the old value."""
+    """The result of a copy; the old value is not read."""
     return value
 
 
 @helper
 def plus(old: Any, value: Any) -> Any:
-    """What an accumulation leaves."""
+    """The result of an accumulation."""
     return old + value
 
 
-# The inner loops below handle the places ``first`` to ``last`` of a row that begins at x[at] and y[to].
+# The inner loops below handle elements ``first`` to ``last`` of a row that begins at x[at] and y[to].
 
 
 def _neighbours(function: Callable[[Any, Any], Any]) -> Body:
@@ -82,7 +82,7 @@ def _neighbours(function: Callable[[Any, Any], Any]) -> Body:
         else:
             y_step, x_step = plan[MOVE.y_inner], plan[MOVE.x_inner]
             j, i, left = to + first * y_step, at + first * x_step, last - first
-            while left >= 4:  # reads first: the compiler cannot know that x and y lie apart
+            while left >= 4:  # loads first: the compiler cannot know that x and y do not overlap
                 p, q, r, s = x[i], x[i + x_step], x[i + 2 * x_step], x[i + 3 * x_step]
                 y[j] = function(y[j], p)
                 y[j + y_step] = function(y[j + y_step], q)
@@ -102,11 +102,11 @@ def _neighbours(function: Callable[[Any, Any], Any]) -> Body:
 
 @helper
 def _tiles(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -> None:
-    """y[a + b*y_step] = x[a*x_step + b]; the row is the longer one of the axes a and b; all of the other one."""
+    """y[a + b*y_step] = x[a*x_step + b]; the row is the longer of the axes a and b, with all of the other."""
     along_y = plan[MOVE.y_inner] == 1  # the row is a
     x_step = plan[MOVE.x_inner] if along_y else plan[MOVE.x_cross]
     y_step = plan[MOVE.y_cross] if along_y else plan[MOVE.y_inner]
-    for u in range(0, plan[MOVE.cross], lanes(x)):  # the shorter axis outside: few streams of memory at a time
+    for u in range(0, plan[MOVE.cross], lanes(x)):  # the shorter axis outside: few memory streams at a time
         for v in range(first, last, lanes(x)):
             a, b = (v, u) if along_y else (u, v)
             rest_v, rest_u = last - v, plan[MOVE.cross] - u
@@ -118,12 +118,12 @@ def _tiles(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -
                 transpose_first(source, x_step, target, y_step, rows, columns)
 
 
-_room = buffer(128)  # a register for each of as many elements as are dealt out at most
+_room = buffer(128)  # a register for each of the most interleaved elements
 
 
 @helper
 def _apart(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -> None:
-    """CROSS neighbours in x for each place, to as many rows of y."""
+    """Deinterleave: CROSS elements of x for each index, to as many rows of y."""
     side, one, room = plan[MOVE.cross], lanes(x), _room(x)
     for i in range(first, last, one):
         count = min(one, last - i)
@@ -134,7 +134,7 @@ def _apart(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -
 
 @helper
 def _together(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -> None:
-    """The way back of ``_apart``."""
+    """The inverse of ``_apart``."""
     side, one, room = plan[MOVE.cross], lanes(x), _room(x)
     for i in range(first, last, one):
         count = min(one, last - i)
@@ -157,7 +157,7 @@ def _rows(inner: Body) -> Body:
         e = row - rest * e_extent
         d = rest % d_extent
         rest = rest // d_extent
-        while row < last_row:  # one plane of the last two outer axes after the other
+        while row < last_row:  # one plane of the last two outer axes at a time
             to, at, left = plan[MOVE.y_start], plan[MOVE.x_start], rest
             for axis in range(2, -1, -1):
                 above = left // plan[MOVE.extent + axis]

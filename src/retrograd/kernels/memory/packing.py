@@ -1,4 +1,4 @@
-"""Weights in the order in which the micro-kernel reads them, and small arrays that the kernels share."""
+"""Weights in the order that the micro-kernel reads, and small arrays that the kernels share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _pack = kernel("memory.packing.pack")
 
 @lru_cache(maxsize=64)
 def zeros_of(count: int, dtype: str) -> np.ndarray:
-    """A shared row of zeros; nobody writes to it."""
+    """A shared row of zeros, read-only."""
     return np.zeros(count, dtype)
 
 
@@ -34,7 +34,7 @@ def pack_weights(
 ) -> np.ndarray:  # fmt: skip
     """``w`` as the rows form reads it: [group][panel][tap][depth][columns of a panel]; steps in elements.
 
-    Panels are equally wide in both forms of the micro-kernel.
+    Panels have the same width in both forms of the micro-kernel.
     """
     dtype = w.dtype.char
     shape = tile(dtype, "rows", columns)
@@ -50,7 +50,7 @@ def pack_weights(
 
 @lru_cache(maxsize=4096)
 def whole_steps(strides: tuple[int, ...], size: int) -> bool:
-    """Whether all strides are whole elements (a field of packed records has others)."""
+    """Whether all strides are whole elements (those of a field of packed records are not)."""
     for stride in strides:  # noqa: SIM110  every call of a convolution asks, and all() takes three times as long
         if stride % size:
             return False

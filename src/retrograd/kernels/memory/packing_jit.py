@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Copying weights into the order in which the micro-kernel reads them; see ../packing.py."""
+"""Copying weights into the order that the micro-kernel reads; see packing.py."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pack(
     task: int, worker: int, w: Array, packed: Array, taps: Table, tap_count: int, depth: int, columns: int, width: int,
     depth_step: int, column_step: int, group_step: int, panels: int,
 ) -> None:  # fmt: skip
-    """One panel of the weights as the micro-kernel reads them: [tap][depth][width], filled up with zeros.
+    """One panel of the weights as the micro-kernel reads them: [tap][depth][width], padded with zeros.
 
     Steps are in elements; ``taps`` holds the offset of each tap, in the order of the phases.
     """

@@ -1,7 +1,7 @@
-"""Layer, root-mean-square, group and instance normalisation: every sample has statistics of its own.
+"""Layer, root-mean-square, group and instance normalisation: every sample has separate statistics.
 
 Without positions (layer norm: a sample is a row) rows are normalised one by one, from the cache. With them, statistics
-are taken per channel of each sample, in C order as well as channels-last, and put together to those of groups.
+are computed per channel of each sample, in C order or channels-last, and merged into those of groups.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def group_norm_grad(
 
 @lru_cache(maxsize=4096)
 def _orders(shape: Shape, strides: Shape, size: int, count: int) -> tuple[Shape, Shape, Shape]:
-    """The order of axes in which x becomes rows, the way back, and the order of the last ``count`` axes among them.
+    """The order of axes in which x becomes rows, its inverse, and the order of the last ``count`` axes among them.
 
-    Rows may be in any order of memory, if only each is one piece of it.
+    Rows may be in any memory order, provided that each is contiguous.
     """
     outer = len(shape) - count
     order = memory_axes(shape, strides)

@@ -1,4 +1,4 @@
-"""Batch normalisation over channels-last memory: one sample of all positions, each channel with its own statistics."""
+"""Batch normalisation over channels-last memory: statistics per channel, over all positions."""
 
 from __future__ import annotations
 

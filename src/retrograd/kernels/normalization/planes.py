@@ -1,8 +1,7 @@
 """Normalisation of dense arrays seen as planes, one for each channel of each sample.
 
-Statistics are taken of pieces of planes and put together to those of groups of channels. With channels last a row is
-one position, or ``repeat`` positions where there are few channels, so that it fills registers. The pieces depend on
-the shape alone.
+Statistics are computed of pieces of planes and merged into those of groups of channels. With channels last a row is one
+position, or ``repeat`` positions of few channels, so that it fills registers. The pieces depend on the shape alone.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ __all__: list[str] = []
 
 _STATISTICS, _COEFFICIENTS = kernel("normalization.planes.statistics"), kernel("normalization.planes.coefficients")
 _FORWARD, _BACKWARD = kernel("normalization.planes.forward"), kernel("normalization.planes.backward")
-_UNITS, _UNIT = 8, 1 << 18  # where a task normalises a whole unit: as many units at least, and elements below as many
-_NARROW = 64  # with fewer channels, side by side, several positions are a row
+_UNITS, _UNIT = 8, 1 << 18  # for a task to normalise a whole unit: at least as many units, and at most as many elements
+_NARROW = 64  # with fewer contiguous channels, a row has several positions
 
 PLANES = record(
     samples=1, channels=1, groups=1,
-    last=1,  # channels are neighbours in memory
+    last=1,  # channels are contiguous
     repeat=1,  # positions of a row
     length=1,  # of a column of rows, or of a plane
     parts=1, piece=1,  # the number of pieces, and the length of each; the last one may be shorter
     cuts=1, width=1,  # tasks of the first pass over a unit, and the columns of each
-    per_task=1,  # groups whose statistics one task puts together
+    per_task=1,  # groups whose statistics one task merges
 )  # fmt: skip
 
 
 class _Plan(NamedTuple):
     words: np.ndarray
-    units: int  # tasks that do all of one unit (``planes_jit.py``); 0: each pass is over all planes
+    units: int  # tasks of one unit each (``planes_jit.py``); 0: each pass is over all planes
     tasks: int
     numbers: tuple[int, ...]  # of the first pass
     merging: int  # tasks of the second one
     writing: int  # tasks of the third one
     places: tuple[int, ...]  # and its numbers
     pieces: int  # numbers in all pieces
-    row: int  # numbers of a row of the table: those of all samples
+    row: int  # numbers of a row of the table, over all samples
     repeat: int
 
 
@@ -77,7 +76,7 @@ def normalise_planes_grad(
     g: np.ndarray, x: np.ndarray, samples: int, channels: int, groups: int, last: bool, weight: np.ndarray,
     mean: np.ndarray, inverse: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """gx in x's order, and the sums of g and of g z (2, N, C); g lies as x does, mean and inverse are (N, groups)."""
+    """gx in x's order, and the sums of g and of g z (2, N, C); g has x's layout, mean and inverse are (N, groups)."""
     plan = _plan(samples, channels, x.size // (samples * channels), groups, last, 2)
     kind, gx, sums = x.dtype.char, np.empty_like(x), np.empty((2, samples, channels), x.dtype)
     pieces, table = np.empty(plan.pieces, x.dtype), np.empty((4, plan.row), x.dtype)
@@ -95,7 +94,7 @@ def normalise_planes_grad(
 
 
 def affine_columns(x: np.ndarray, channels: int, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """x scale + shift of each channel, which are last in the memory of x."""
+    """x scale + shift per channel; channels are last in the memory of x."""
     plan = _plan(1, channels, x.size // channels, channels, True, 1)
     y, table = np.empty_like(x), np.zeros((3, plan.repeat, channels), x.dtype)  # a mean of 0, scale, shift
     table[1], table[2] = scale, shift
@@ -106,15 +105,15 @@ def affine_columns(x: np.ndarray, channels: int, scale: np.ndarray, shift: np.nd
 
 @lru_cache(maxsize=4096)
 def _plan(samples: int, channels: int, positions: int, groups: int, last: bool, arrays: int) -> _Plan:
-    """How planes become pieces, and whether each unit (``planes_jit.py``) is normalised by one task.
+    """The pieces of planes, and whether each unit (``planes_jit.py``) is normalised by one task.
 
-    That takes units of which all ``arrays`` that are read twice fit into a cache, and enough of them for all threads;
-    or so few elements that one task does it all.
+    That requires units whose ``arrays`` that are read twice fit into a cache, and enough of them for all threads; or so
+    few elements that one task does it all.
     """
     size, repeat = channels // groups, 1
     numbers: tuple[int, ...]
     if last:
-        # 16 positions fill whole registers of any type; four registers at a time hide the time that an addition takes
+        # 16 positions fill whole registers of any type; four registers at a time hide the latency of an addition
         repeat = gcd(positions, 64 if channels < 4 else 16 if channels < _NARROW else 1)
         length, row = positions // repeat, channels * repeat
         cuts, parts, numbers = column_numbers(1, length, row)

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Normalisation of planes: between two passes over memory, statistics of channels become those of groups of channels.
+"""Normalisation of planes: between two passes over memory, statistics of channels are merged into those of groups.
 
-A *unit* is what is normalised from the cache by one task: a sample if its channels are neighbours in memory, else one
-group of a sample.
+A *unit* is what one task normalises from the cache: a sample if its channels are contiguous, else one group of a
+sample.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..reduction.moments_jit import moments_columns, moments_rows, sums_columns,
 from ..reduction.spread_jit import normalise, normalise_grad
 from .planes import PLANES
 
-BLOCK = 4096  # elements written from the end of a unit at a time, but in their own order
+BLOCK = 4096  # elements written at a time, in order, from the end of a unit
 register(inverse_deviation)
 
 
 @helper
 def _steps(plan: Table) -> Any:
-    """In the pieces, the steps from one sample, channel and part to the next, and from the first number to the second;
-    the positions of a row and the step between them; the number of parts."""
+    """For the pieces, the steps from sample to sample, channel to channel, part to part, and from the first number to
+    the second; the positions of a row and the step between them; the number of parts."""
     parts, row = plan[PLANES.parts], plan[PLANES.channels] * plan[PLANES.repeat]
     if plan[PLANES.last]:
         return 2 * parts * row, 1, 2 * row, row, plan[PLANES.repeat], plan[PLANES.channels], parts
@@ -34,7 +34,7 @@ def _steps(plan: Table) -> Any:
 
 @helper
 def _together(plan: Table, pieces: Array, result: int, stop: int) -> int:
-    """The number of results, from this one on, that lie side by side in the pieces: up to a register full, or one."""
+    """The number of results, from this one on, that are contiguous in the pieces: up to a register, or one."""
     groups = plan[PLANES.groups]
     if plan[PLANES.last] and groups == plan[PLANES.channels]:
         return min(lanes(pieces), stop - result, groups - result % groups)
@@ -46,7 +46,7 @@ def statistics(
     task: int, worker: int, pieces: Array, weight: Array, bias: Array, found: Array, table: Array, plan: Table,
     eps: float,
 ) -> None:  # fmt: skip
-    """mean, variance and 1 / deviation of some groups, (3, N, groups), and what ``normalise`` takes, (3, N, row).
+    """mean, variance and 1 / deviation of some groups, (3, N, groups), and the table of ``normalise``, (3, N, row).
 
     A piece is the mean and the sum of squares about it.
     """
@@ -98,7 +98,7 @@ def coefficients(
     task: int, worker: int, pieces: Array, weight: Array, mean: Array, inverse: Array, sums: Array, table: Array,
     plan: Table,
 ) -> None:  # fmt: skip
-    """The sums of g and of g z, (2, N, C), and what ``normalise_grad`` takes, (4, N, row), of some groups.
+    """The sums of g and of g z, (2, N, C), and the table of ``normalise_grad``, (4, N, row), of some groups.
 
     A piece is the sum of g and of g * (x - mean).
     """
@@ -146,7 +146,7 @@ def coefficients(
 
 @helper
 def _unit(task: int, plan: Table) -> Any:
-    """Of a unit: its first place in a row of the table, its first element, its elements, its rows and their length."""
+    """Of a unit: its first index in a row of the table, its first element, its elements, its rows and their length."""
     channels, length = plan[PLANES.channels], plan[PLANES.length]
     if plan[PLANES.last]:
         row = channels * plan[PLANES.repeat]

@@ -1,7 +1,7 @@
 """Rows that are normalised one by one: short ones from the cache, long ones in pieces.
 
-Of rows that are longer than a task, statistics are taken of pieces first. Then some neighbouring columns of all rows
-are a task, because as much of weight and bias stays in the cache meanwhile, and as much of their gradients.
+For rows longer than a task, statistics are computed of pieces first. Then a task is some adjacent columns of all rows,
+so that their part of weight and bias, and of the gradients of these, stays in the cache.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..reduction.spread import normalise
 _FORWARD, _BACKWARD = kernel("normalization.row_norm.forward"), kernel("normalization.row_norm.backward")
 _LONG_SUMS, _LONG_GRAD = kernel("normalization.row_norm.long_sums"), kernel("normalization.row_norm.long_input_grad")
 COLUMNS, ROWS = 2048, 64  # of a task on long rows, at most
-LONG, FEW = 1 << 18, 8  # a row up to as long stays near enough to be read thrice; as many keep all threads busy
+LONG, FEW = 1 << 18, 8  # rows up to LONG stay in the cache for three reads; FEW keep all threads busy
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def normalise_rows(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int, eps: float, centred: bool
 ) -> Three:
-    """(x - mean) inverse weight + bias, mean, inverse; row r takes part r % groups of weight and bias."""
+    """(x - mean) inverse weight + bias, mean, inverse; row r uses part r % groups of weight and bias."""
     rows, length = x.shape
     kind = x.dtype.char
     if groups == 1 and rows and (length > LONG or (length > CHUNK and rows < FEW)):
@@ -43,7 +43,7 @@ def normalise_rows(
         tasks, per_task = _tasks(rows, length)
         _FORWARD[kind](tasks, x, weight, bias, y, mean, inverse, rows, length, groups, per_task, int(centred), eps)
     else:
-        mean.fill(np.nan if centred else 0)  # of nothing
+        mean.fill(np.nan if centred else 0)  # empty rows
         inverse.fill(np.nan)
     return y, mean, inverse
 

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""Kernels that normalise rows: a row is read from memory once, and is in the cache when it is read again.
+"""Kernels that normalise rows: a row is read from memory once, and from the cache after that.
 
-Those of long rows do some neighbouring columns of all rows, given what is known of each row as a whole.
+Those for long rows compute some adjacent columns of all rows, given the statistics of each row.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _gradient(
 
 
 def _written(function: Callable[..., Any], far: bool) -> Callable[..., None]:
-    """z = function(g, x, weight, ...) at the places i to end; weight and bias from w on.
+    """z = function(g, x, weight, ...) for elements i to end; weight and bias from w on.
 
     ``far``: prefetches the next row, ``length`` elements further on.
     """
@@ -158,7 +158,7 @@ def forward(
 ) -> None:  # fmt: skip
     """y = (x - mean) * inverse * weight + bias with inverse = 1 / sqrt(variance + eps), of each row.
 
-    Without ``centred`` the mean is 0. Row r takes row r % groups of weight and bias.
+    Without ``centred`` the mean is 0. Row r uses row r % groups of weight and bias.
     """
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length

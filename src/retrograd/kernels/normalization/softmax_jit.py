@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Kernels of softmax and its logarithm over one axis of a dense array, seen as (outer, length, inner).
 
-``rows``: the axis is innermost. ``columns``: neighbouring columns side by side, row after row of a block of them; what
-belongs to a column (maximum, sum) waits in a small buffer. A block is narrow enough to stay in the cache.
+``rows``: the axis is innermost. ``columns``: a block of adjacent columns, row by row; the maximum and sum of each
+column are in a small buffer. A block is narrow enough to stay in the cache.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Optimisers' updates: parameters and states are changed in place; one launch does all tensors of a call.
+"""Optimisers' updates: parameters and states are changed in place; one launch updates all tensors of a call.
 
-``keep`` is a dict of the caller or None: what was found out about the arrays is left there for the next call. Whoever
-gives a dict that is not empty says that parameters and states are the arrays of the call that filled it, the very
-objects; gradients may be others, of the same shapes.
+``keep`` is a dict of the caller, or None, that caches what is known about the arrays for the next call. A dict that is
+not empty asserts that parameters and states are the same objects as in the call that filled it; gradients may differ,
+with the same shapes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Arrays = Sequence[np.ndarray]
 
 _NORM = kernel("optimizer.optimizer.norm")
 _KERNELS = {formula: kernel(f"optimizer.optimizer.{name}") for name, formula in UPDATES.items()}
-_COLUMNS, _NUMBERS = 7, 10  # of the table, and of a kernel, whose update takes the first ones (optimizer_jit.py)
-_LARGE, _LONG = 1 << 20, 4 * CHUNK  # from so many elements on, a task has so many: fewer ends of streams from memory
+_COLUMNS, _NUMBERS = 7, 10  # of the table, and of a kernel; an update uses the first of them (optimizer_jit.py)
+_LARGE, _LONG = 1 << 20, 4 * CHUNK  # with _LARGE elements or more, a task has _LONG: fewer interrupted memory streams
 
 
 def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] | None = None, **numbers: float) -> None:
@@ -56,15 +56,15 @@ def norm_of_all(arrays: Arrays, *, largest: bool) -> float:
 
 
 class _Table:
-    """The table of a step: for each tensor its arrays (parameter, gradient, buffers), where it begins, its elements.
+    """The table of a step: for each tensor its arrays (parameter, gradient, buffers), its first element and its size.
 
-    A kernel wants the arrays of a tensor dense and in one memory order. Those that are not are replaced by copies, and
-    ``copies`` says which of them the step changes. Only a table without copies is good for another step.
+    A kernel needs the arrays of a tensor dense and in one memory order. Others are replaced by copies; ``copies`` lists
+    those that the step changes. Only a table without copies can be reused.
     """
 
     def __init__(self, columns: tuple[Arrays, ...]) -> None:
         entries: list[int] = []
-        # the table holds addresses of objects only; not even these of gradients, which come anew in every step
+        # the table holds only addresses of objects, and none of gradients, which are new in every step
         self._alive: list[np.ndarray] = [array for column in (*columns[:1], *columns[2:]) for array in column]
         self.copies: list[tuple[np.ndarray, np.ndarray]] = []
         self.reads_in_place = True
@@ -90,7 +90,7 @@ class _Table:
         self.words = np.array(entries, np.int64)
 
     def takes(self, gradients: Arrays) -> bool:
-        """Put these gradients into the table, unless one of them lies in another order."""
+        """Put these gradients into the table, unless one of them has another memory order."""
         if [gradient.strides for gradient in gradients] != self._strides:
             return False
         self.words[1::_COLUMNS] = list(map(id, gradients))
@@ -98,7 +98,7 @@ class _Table:
 
     def _dense(self, model: np.ndarray, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         self.reads_in_place = False
-        # one object may stand in several places: then so does its copy
+        # one object may occur several times: then so does its copy
         made = {id(arrays[0]): model}
         for array in arrays[1:]:
             if id(array) not in made:

@@ -1,13 +1,13 @@
 # mypy: ignore-errors
 """Optimisers' updates over all tensors of a group at once: one launch, whatever the number of tensors.
 
-The elements of all tensors are counted through, and a task is ``per_task`` of them. Each tensor has a row in a table,
-of ``COLUMNS`` integers: the objects of its arrays (parameter, gradient, three states), where its elements begin in the
-count, and how many they are. Its arrays have one memory order, which is why that order does not matter. Where an update
-has fewer arrays, the parameter stands in their place and is not looked at.
+The elements of all tensors are numbered consecutively, and a task is ``per_task`` of them. Each tensor has a row of
+``COLUMNS`` integers in a table: the objects of its arrays (parameter, gradient, three states), the number of its first
+element, and its size. Its arrays share one memory order, so the order does not matter. Where an update has fewer
+arrays, the parameter stands in for them and is not read.
 
 ``_step`` walks the tensors with an update of formulas/optimizers.py; ``_CHANGES`` loads its operands and stores its
-results. What it computes from numbers alone leaves the loops when it is compiled.
+results. The compiler hoists computations on numbers alone out of the loops.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from ..machine.simd import (
 from ..memory.arrays import CHUNK
 from ..pointwise.pointwise_jit import register
 
-COLUMNS, FIRST, COUNT = 7, 5, 6  # of the table; the places of its last two
-_ahead = ahead_by(1024)  # several streams at once: nearer than for one (3 to 5 % of a step)
+COLUMNS, FIRST, COUNT = 7, 5, 6  # of the table; the indices of its last two
+_ahead = ahead_by(1024)  # several streams: a shorter distance than for one (3 to 5 % of a step)
 
 
 @helper
@@ -48,7 +48,7 @@ def _elements(model: Any, table: Any, slot: int) -> Any:
 
 @helper
 def _row_of(table: Any, tensors: int, element: int) -> int:
-    """The tensor that holds ``element`` of the count: the last one that begins there or before."""
+    """The tensor that holds ``element``: the last one that begins at or before it."""
     low, high = 0, tensors
     while high - low > 1:
         middle = (low + high) // 2
@@ -114,8 +114,8 @@ def _load(pointer: Any, i: int, n: int) -> Any:
     return load_first(pointer, i, n)
 
 
-# An update of one array, of a parameter and its gradient, and with one to three states: elements i to i + n of the
-# arrays, n being at most a register.
+# An update of one array, of a parameter and its gradient, and with one to three states: elements i to i + n, where n is
+# at most a register.
 
 
 def _alone(update: Callable[..., Any]) -> Callable[..., None]:
@@ -201,7 +201,7 @@ def norm(task: int, worker: int, model: Array, table: Table, tensors: int, parti
 
 
 def __getattr__(name: str) -> Callable[..., None]:
-    """The kernel of an update. (No name of this file may be that of one.)"""
+    """The kernel of an update. (No other name of this file may be an update's.)"""
     if name not in UPDATES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _step(UPDATES[name])

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""The two loop texts of element-wise kernels, and how a function of one element becomes a kernel.
+"""The two loops of element-wise kernels, and how a function of one element becomes a kernel.
 
-A task is ``CHUNK`` neighbouring elements, or some rows of a broadcast result. How many operands, results and numbers
-there are is known when the text is compiled: ``x`` and ``y`` are tuples of pointers, ``numbers`` is one of numbers.
+A task is ``CHUNK`` contiguous elements, or some rows of a broadcast result. The number of operands, results and numbers
+is known at compile time: ``x`` and ``y`` are tuples of pointers, ``numbers`` is a tuple of numbers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..memory.arrays import CHUNK
 
 Body = Callable[..., None]
 
-# Both texts begin with a few elements: the registers behind them are stored at multiples of their size (NumPy's arrays
-# are aligned to 16 bytes only), and end with what is left.
+# Both loops begin with a few elements, so that the registers after them are stored aligned (NumPy's arrays are aligned
+# only to 16 bytes), and end with the remainder.
 
 
 def dense(function: Callable[..., Any], operands: int, numbers: int = 0) -> Body:
@@ -59,7 +59,7 @@ def dense(function: Callable[..., Any], operands: int, numbers: int = 0) -> Body
                 store_each_first(y, i, function(*load_each_first(x, i, m, numbers)), m, numbers)
                 i += m
             few = last
-            # four registers at once: the CPU overlaps their long chains of operations
+            # four registers at once: the CPU overlaps their long dependency chains
             while i + 4 * one <= last:
                 second, third, fourth = i + one, i + 2 * one, i + 3 * one
                 a, b = load_each(x, i, numbers), load_each(x, second, numbers)
@@ -80,9 +80,9 @@ def rows(
 ) -> Body:
     """y[o, m, i] = function(x[o, m, i]..., numbers...): y dense with n elements, each x with any steps along o and m.
 
-    The step of an operand along i is 0 or 1. The last row may be shorter than ``inner``. Of several results those that
-    are not wanted are not written; which are, stands behind the numbers, as in what the function takes. ``sources`` and
-    ``targets``: "Array" or "Truth", for each operand and result.
+    The step of an operand along i is 0 or 1. The last row may be shorter than ``inner``. Of several results only those
+    wanted are written; flags for them follow the numbers, as in the function's arguments. ``sources`` and ``targets``:
+    "Array" or "Truth", for each operand and result.
     """
 
     def body(task, worker, x, y, n, inner, middle, rows_per_task, outer_steps, middle_steps, steps, numbers):

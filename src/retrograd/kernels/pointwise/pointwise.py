@@ -10,7 +10,7 @@ from ...formulas import FUSED, POINTWISE, form
 from ..machine.launch import kernel
 from .maps import broadcast, same_or_broadcast, same_shape
 
-# of those that broadcast, these run so often that operands of one shape have a kernel of their own
+# kernels that broadcast and run so often that operands of one shape have a separate kernel
 OFTEN = ("add", "addcdiv", "addcmul", "div", "lerp", "lerp_number", "mul", "sub")
 
 

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Formulas on registers: what each primitive means there, and the loop that runs a formula over memory."""
+"""Formulas on registers: the primitives, and the loop that runs a formula over memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _pow(x: Any, y: Any) -> Any:
     return powers.pow(x, simd.full_like(x, y))  # y may be a number
 
 
-# x - q y is exact for the integer q towards 0 of x / y, and for its neighbour, which rounding may have given instead
+# x - q y is exact for q = trunc(x / y), and for the integer next to it, which rounding may have given instead
 _many = math.number(2.0**23, 2.0**52)
 _any_fmod = simd.by_lane("fmod")
 
@@ -88,7 +88,7 @@ _known: set[Callable[..., Any]] = set(PRIMITIVES.values())
 
 
 def register(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """Let kernels call a formula, and what it calls."""
+    """Let kernels call a formula and the formulas it calls."""
     if formula not in _known:
         _known.add(formula)
         for name in formula.__code__.co_names:
@@ -115,7 +115,7 @@ def loop(formula: Callable[..., Any], in_rows: bool) -> Body:
 
 
 def _of_wanted(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A formula of several results that also takes which of them are wanted, and computes those if they are apart."""
+    """A formula of several results that also takes flags of those wanted, and computes only these if separate."""
     one, parts = form(formula), getattr(formula, "parts", ())
     flags = [f"want_{place}" for place in range(one.results)]
     texts = [f"_{place}({', '.join(sum(form(part)[:2], ()))})" for place, part in enumerate(parts)]
@@ -127,7 +127,7 @@ def _of_wanted(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Body:
-    """The kernel of a formula or primitive, or of several gradients. (No name of this file may be that of one.)"""
+    """The kernel of a formula or primitive, or of several gradients. (No other name of this file may be one's.)"""
     own = name.removesuffix("_broadcast")
     formula = FUSED.get(own) or POINTWISE.get(own)
     if formula is None:

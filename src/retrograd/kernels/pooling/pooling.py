@@ -1,7 +1,7 @@
 """Maximum and mean over windows in one to three dimensions, over channels-last memory.
 
-A pooling in one or two dimensions is one in three with extents of 1. What a kernel must know of the geometry is a
-record, made once per shape.
+Pooling in one or two dimensions is pooling in three with extents of 1. Kernels read the geometry from a record, made
+once per shape.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ POOL = record(
 )  # fmt: skip
 
 _WORK = 2 * CHUNK  # elements that a task reads
-_FEW_TAPS, _MANY_CHANNELS = 16, 16  # where it pays to compare indices with the places of their window
+_FEW_TAPS, _MANY_CHANNELS = 16, 16  # where comparing indices with the taps of their window pays
 _FEWEST_CHANNELS = 64  # per block: a task should read and write long pieces of memory
 
 
 class _Plan(NamedTuple):
-    """What a launch over windows takes."""
+    """The arguments of a launch over windows."""
 
     words: np.ndarray
     tasks: int
@@ -64,7 +64,7 @@ class _Plan(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """What a launch over chosen places takes."""
+    """The arguments of a launch over chosen positions."""
 
     tasks: int
     outputs: int  # positions of one image that the windows chose
@@ -142,7 +142,7 @@ def adaptive_avg_pool_grad(g: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def _plan(window: Window | AdaptiveWindow, shape: Shape, gradient: bool, count_include_pad: bool) -> _Plan:
-    """The plan of a pass from x to y, or (``gradient``) from g to gx; ``shape`` is that of the array that is read."""
+    """The plan of a pass from x to y, or (``gradient``) from g to gx; ``shape`` is that of the array read."""
     (batch, channels), axes = shape[:2], three_axes(window)
     memory = (batch, *(window.input if gradient else window.output), channels)
     if 0 in memory:
@@ -186,7 +186,7 @@ def _whole(axis: Axis) -> bool:
 
 
 def _blocks(channels: int, others: int, work: int) -> tuple[int, int]:
-    """Channels per block, and blocks: one where there are ``others`` enough to share among threads, else more."""
+    """Channels per block, and blocks: one if ``others`` suffice for all threads, else more."""
     wanted = 1 if others >= 8 else max(1, min(work // _WORK, channels // _FEWEST_CHANNELS))
     if wanted == 1:
         return channels, 1
@@ -196,7 +196,7 @@ def _blocks(channels: int, others: int, work: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _places(shape: Shape, input: Shape) -> _Places:
-    """A launch over the places of outputs of this shape: by image, and by blocks of channels where images are few."""
+    """A launch over outputs of this shape: by image, and by blocks of channels if images are few."""
     (batch, channels), outputs, inputs = shape[:2], prod(shape[2:]), prod(input)
     if 0 in shape or inputs == 0:
         return _Places(0, outputs, inputs, channels, channels, 1)

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""What one task of a pooling does. The plan that it reads is made in pooling.py.
+"""One task of pooling. Its plan is made in pooling.py.
 
-A list in scratch memory says where the taps of an output stand: pairs (step in elements, place in the input), both
-counted from tap 0. Neighbouring outputs whose windows lie inside of the input share one list.
+A list in scratch memory holds the taps of an output: pairs (step in elements, index in the input), both relative to tap
+0. Adjacent outputs whose windows lie inside the input share one list.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Body = Callable[..., None]
 
 @helper
 def _begin(plan, axis, out):  # type: ignore[no-untyped-def]
-    """Where tap 0 of an output stands."""
+    """The position of tap 0 of an output."""
     if plan[POOL.stride + axis] == 0:
         return out * plan[POOL.input + axis] // plan[POOL.output + axis]
     return out * plan[POOL.stride + axis] - plan[POOL.low + axis]
@@ -43,7 +43,7 @@ def _begin(plan, axis, out):  # type: ignore[no-untyped-def]
 
 @helper
 def _inside(plan, axis, out):  # type: ignore[no-untyped-def]
-    """The first tap of an output inside of the input, and the one after the last."""
+    """The first tap of an output inside the input, and one past the last."""
     taps, spread, extent = plan[POOL.kernel + axis], plan[POOL.dilation + axis], plan[POOL.input + axis]
     at = _begin(plan, axis, out)
     if plan[POOL.stride + axis] == 0:
@@ -58,9 +58,9 @@ def _inside(plan, axis, out):  # type: ignore[no-untyped-def]
 
 @helper
 def _list_taps(plan, scratch, begin, out_d, out_h, out_w):  # type: ignore[no-untyped-def]
-    """List the taps inside of the input of one output.
+    """List the taps of one output that are inside the input.
 
-    Returns where tap 0 stands along W, the end of the list, and the number of outputs along W that can use it.
+    Returns the position of tap 0 along W, the end of the list, and the number of outputs along W that can use it.
     """
     first_d, last_d = _inside(plan, 0, out_d)
     first_h, last_h = _inside(plan, 1, out_h)
@@ -84,7 +84,7 @@ def _list_taps(plan, scratch, begin, out_d, out_h, out_w):  # type: ignore[no-un
 
 @helper
 def _part_of_task(plan, task):  # type: ignore[no-untyped-def]
-    """The rows and the channels of a task: the first, and the one after the last."""
+    """The rows and the channels of a task: the first, and one past the last."""
     row = task // plan[POOL.blocks] * plan[POOL.rows_per_task]
     c = task % plan[POOL.blocks] * plan[POOL.block]
     return row, min(plan[POOL.rows], row + plan[POOL.rows_per_task]), c, min(plan[POOL.channels], c + plan[POOL.block])
@@ -92,7 +92,7 @@ def _part_of_task(plan, task):  # type: ignore[no-untyped-def]
 
 @helper
 def _start_of_row(plan, row):  # type: ignore[no-untyped-def]
-    """n, d and h of the outputs of a row, and where their tap 0 stands along D and H."""
+    """n, d and h of the outputs of a row, and the position of their tap 0 along D and H."""
     rest = row // plan[POOL.output + 1]
     n = rest // plan[POOL.output]
     d, h = rest - n * plan[POOL.output], row - rest * plan[POOL.output + 1]
@@ -101,7 +101,7 @@ def _start_of_row(plan, row):  # type: ignore[no-untyped-def]
 
 @helper
 def _clear(gx, begin, pixels, channels, first, last):  # type: ignore[no-untyped-def]
-    """Set the channels from ``first`` to ``last`` of some neighbouring pixels to 0."""
+    """Set the channels from ``first`` to ``last`` of some adjacent pixels to 0."""
     zero = full(gx, 0.0)
     if last - first == channels:
         end = begin + pixels * channels
@@ -117,9 +117,9 @@ def _clear(gx, begin, pixels, channels, first, last):  # type: ignore[no-untyped
 
 @helper
 def _clear_ahead(gx, plan, n, at_d, at_h, all_rows, fresh, first, last):  # type: ignore[no-untyped-def]
-    """Set rows of gx to 0 up to the last one that windows at (at_d, at_h) reach; ``fresh`` rows are, and will be.
+    """Set rows of gx to 0 up to the last one that windows at (at_d, at_h) reach; the first ``fresh`` rows already are.
 
-    No need where every input is written just once.
+    Unnecessary if every input is written exactly once.
     """
     if plan[POOL.whole] * plan[POOL.apart] == 1:
         return 0
@@ -137,9 +137,9 @@ def _over_windows(
 ) -> Callable[..., bool]:
     """A function: all outputs of some rows, and one block of channels.
 
-    block(a, b, indices, plan, scratch, begin, end, at, to, place, n) does some channels of one output: tap 0 is at
-    a[at] or, with ``gradient``, at b[at], and has this place; the output is at ``to``, the taps are scratch[begin:end].
-    If it returns False, so does the function, at once. With ``gradient`` b is set to 0 first.
+    block(a, b, indices, plan, scratch, begin, end, at, to, place, n) computes some channels of one output: tap 0 is at
+    a[at] or, with ``gradient``, at b[at], and has the index ``place``; the output is at ``to``, the taps are
+    scratch[begin:end]. If it returns False, so does the function, at once. With ``gradient`` b is set to 0 first.
     """
     of_whole, of_part, registers = block(whole), block(PART), whole.registers
 
@@ -190,7 +190,7 @@ def _largest(access: Access) -> Callable[..., bool]:
     @helper
     def block(x, y, indices, plan, scratch, begin, end, at, to, place, n):  # type: ignore[no-untyped-def]
         best = load(x, at + scratch[begin], n)
-        found = full_like(bits_of(best), scratch[begin + 1])  # counted from tap 0, so that 32 bits do for any input
+        found = full_like(bits_of(best), scratch[begin + 1])  # relative to tap 0, so that 32 bits suffice for any input
         for tap in range(begin + 2, end, 2):
             value = load(x, at + scratch[tap], n)
             better = exceeds(value, best)
@@ -203,7 +203,7 @@ def _largest(access: Access) -> Callable[..., bool]:
 
 
 def _chosen(access: Access) -> Callable[..., bool]:
-    """Every tap is g where it is the chosen one, else 0; False if an index lies outside of its window."""
+    """Every tap is g if it was chosen, else 0; False if an index is outside of its window."""
     load, store = access.load, access.store
 
     @helper
@@ -257,7 +257,7 @@ _grad_to_windows, _shares_to_windows = _over_windows(_chosen, True, ONE), _over_
 def max_pool(
     task: int, worker: int, x: Array, y: Array, indices: Table, plan: Table, scratch: Table, scratch_words: int
 ) -> None:
-    """y[o] = max over r of x[i], and its place, for some rows of outputs and one block of channels."""
+    """y[o] = max over r of x[i], and its index, for some rows of outputs and one block of channels."""
     _max_of_windows(task, worker, x, y, indices, plan, scratch, scratch_words)
 
 
@@ -266,7 +266,7 @@ def max_pool_grad(
 ) -> None:
     """gx = 0, then gx[indices[o]] += g[o] in the order of o, for one image and one block of channels.
 
-    Where windows do not overlap, taps are compared with the index, unless one lies outside of its window.
+    If windows do not overlap, taps are compared with the index, unless one is outside of its window.
     """
     if plan[POOL.compare] == 1 and _grad_to_windows(task, worker, g, gx, indices, plan, scratch, scratch_words):
         return

@@ -1,4 +1,4 @@
-"""Random zeros. The number of an element is its place in C order, whatever the order in memory."""
+"""Dropout. The number of an element is its index in C order, whatever the memory order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dropout(x: np.ndarray, p: float, key: int, stream: int) -> tuple[np.ndarray,
     if not x.size:
         return np.empty_like(x), np.empty_like(x, np.bool_)
     steps = _steps(x.shape, x.strides)
-    if not steps:  # axes in an order that three steps cannot say
+    if not steps:  # three steps cannot describe this order of axes
         x = np.ascontiguousarray(x)
         steps = _steps(x.shape, x.strides)
     y, kept = np.empty_like(x), np.empty_like(x, np.bool_)
@@ -36,7 +36,7 @@ def dropout_grad(g: np.ndarray, kept: np.ndarray, p: float) -> np.ndarray:
 
 
 def _scale(p: float) -> float:
-    """What the elements that are kept are multiplied with."""
+    """The factor of the elements that are kept."""
     return 1.0 / (1.0 - p) if p < 1.0 else 0.0
 
 

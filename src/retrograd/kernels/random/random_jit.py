@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Random numbers by position: each is computed from its number in the sequence alone, so tasks need no order.
+"""Counter-based random numbers: each depends only on its number in the sequence, so tasks need no order.
 
 Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011 (Philox-2x32 with ten rounds).
 """
@@ -32,7 +32,7 @@ _MULTIPLIER, _KEY_STEP, _WORD = 0xD256D193, 0x9E3779B9, 0xFFFFFFFF
 
 @helper
 def philox(number: Any, stream: int, key: int) -> Any:
-    """The first of the two 32-bit words that Philox-2x32-10 makes of the counters (number, stream)."""
+    """The first of the two 32-bit words of Philox-2x32-10 for the counter (number, stream)."""
     low, high = number & _WORD, (shift_right(number, 32) & _WORD) ^ stream
     for _ in range(10):
         product = low * _MULTIPLIER

@@ -1,9 +1,9 @@
 """A layer of a recurrent network in all its directions: one launch for all steps, forward and backward.
 
 Forward: x W_ih^T and the biases for all steps; then the chain of steps, each of which adds h' W_hh^T to a panel of
-gates and computes its units while they are in the first cache. Backward (``gradient.py``): the same chain from its
-end, which leaves the gradients of all pre-activations; then the gradients of x and of the weights as products over all
-steps. ``plan.py`` has the order in memory, and how the work is cut.
+gates and computes its units while they are in L1. Backward (``gradient.py``): the same chain in reverse, which gives
+the gradients of all pre-activations; then the gradients of x and of the weights as products over all steps. ``plan.py``
+defines the memory layout and the cutting of the work.
 """
 
 from __future__ import annotations

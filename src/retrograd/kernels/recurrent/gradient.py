@@ -1,4 +1,4 @@
-"""The gradients of a recurrent layer: the chain of steps from its end, then products over all steps.
+"""The gradients of a recurrent layer: the chain of steps in reverse, then products over all steps.
 
 See ``forward.py``.
 """
@@ -102,7 +102,7 @@ def _weight_grads(
     w_hr = np.empty((D, P, H), dtype) if spec.projection else None
     words, tasks, memory = weight_plan(spec, T, N, dtype, lengths is not None)
     some, count = words, T * N
-    if lengths is not None:  # beyond the end of a sequence x may be anything
+    if lengths is not None:  # after the end of a sequence x may be anything
         some = np.flatnonzero(np.arange(T)[:, None] < lengths)
         count = some.size
     _WEIGHT_GRADS[dtype](
@@ -125,7 +125,7 @@ def _weight_grads(
 
 
 def _matrices(count: int, rows: int, columns: int, dtype: str) -> np.ndarray:
-    """Fresh matrices, aligned to cache lines unless they are large: the system gives these whole pages."""
+    """Fresh matrices, aligned to cache lines unless large: the system allocates these in whole pages."""
     size = count * rows * columns
     memory = aligned(size, dtype) if size < _LARGE else np.empty(size, dtype)
     return memory.reshape(count, rows, columns)

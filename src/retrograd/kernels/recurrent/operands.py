@@ -1,4 +1,4 @@
-"""What the forward and the backward pass of a recurrent layer hand to their kernels; see ``forward.py``."""
+"""The operands that the forward and the backward pass of a recurrent layer prepare; see ``forward.py``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NO_INTEGERS = np.zeros(8, np.int64)
 
 
 class Saved(NamedTuple):
-    """What the backward pass of these kernels reads."""
+    """The saved tensors of the backward pass."""
 
-    gates: np.ndarray | None  # [direction][panel][t][n][slot][unit]; a plain RNN needs h alone
+    gates: np.ndarray | None  # [direction][panel][t][n][slot][unit]; a plain RNN needs only h
     h: np.ndarray  # (D, T+1, N, P)
     c: np.ndarray | None  # (D, T+1, N, padded units)
     u: np.ndarray | None  # (D, T, N, padded units): the input of a projection
@@ -32,9 +32,9 @@ def pack_columns(
     matrices: Sequence[np.ndarray], to: Packed, packed: np.ndarray, words: np.ndarray, biases: Sequence[Any] = (),
     init: np.ndarray | None = None, kind: int = 0, slots: int = 0,
 ) -> None:  # fmt: skip
-    """A matrix of each direction for products with its transpose; with ``init`` also the row that these begin with.
+    """Pack a matrix of each direction for products with its transpose; with ``init`` also their initial row.
 
-    ``biases``: of each direction a pair; ``kind``: of the compiled kernel; ``slots``: of a panel of ``init``.
+    ``biases``: a pair for each direction; ``kind``: of the compiled kernel; ``slots``: of a panel of ``init``.
     """
     dtype = packed.dtype.char
     row = 0 if init is None else init.size // len(matrices)
@@ -47,7 +47,7 @@ def pack_columns(
 
 
 def pack_rows(matrices: Sequence[np.ndarray], to: Packed, packed: np.ndarray, words: np.ndarray) -> None:
-    """A matrix of each direction for products with itself."""
+    """Pack a matrix of each direction for products with itself."""
     dtype = packed.dtype.char
     for d, matrix in enumerate(matrices):
         _PACK_ROWS[dtype](to.tasks, matrix, packed[d * to.step :] if d else packed, *to.arguments, words)
@@ -72,10 +72,10 @@ def padded_peepholes(weights: Sequence[Weights], spec: Recurrence, plan: Plan, d
 
 @lru_cache(maxsize=64)
 def all_steps(steps: int, rows: int) -> np.ndarray:
-    """Lengths of sequences that end with the last step; read only."""
+    """Lengths of full sequences; read-only."""
     return np.full(rows, steps, np.int64)
 
 
 def shared_state(plan: Plan) -> np.ndarray:
-    """What the tasks of a chain have claimed and done, for one call."""
+    """The blocks that the tasks of a chain have claimed and finished, for one call."""
     return np.zeros(plan.state, np.int64) if plan.columns > 1 else _NO_INTEGERS

@@ -1,10 +1,10 @@
-"""The plans of a recurrent layer's kernels: parameter records, which hold numbers of int64 by name.
+"""The plans of a recurrent layer's kernels: parameter records, which hold int64 numbers by name.
 
-All that is there once for each gate (pre-activations, gates, their gradients) lies in the order
-[direction][panel][t][n][slot][unit]: a panel is ``units_per_panel`` neighbouring hidden units, the last one filled up
-with zeros, and a slot is a gate: i, f, g, o of an LSTM (f, g, o where they are coupled), n, r, z and
-m = W_hn h' + b_hn of a GRU. So a row of a panel is written by one micro-kernel, W_ih adds to the first slots of a GRU
-and W_hh to the last ones, and what a step reads lies together. Cells, too, are filled up: [direction][t][n][unit].
+Values per gate (pre-activations, gates, their gradients) have the layout [direction][panel][t][n][slot][unit]: a panel
+is ``units_per_panel`` adjacent hidden units, the last one padded with zeros, and a slot is a gate: i, f, g, o of an
+LSTM (f, g, o if coupled), n, r, z and m = W_hn h' + b_hn of a GRU. So one micro-kernel writes a row of a panel, W_ih
+adds to the first slots of a GRU and W_hh to the last ones, and the values that a step reads are contiguous. Cells are
+padded, too: [direction][t][n][unit].
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PRODUCT = record(  # of rows and a panel of B with all its columns, which are cu
     tallest=1,  # rows of a tile
     width=1, sub_panels=1,  # bytes of a row of a sub-panel, and how many there are
     tail=1, full_tail=1,  # columns of the last vector of the last sub-panel, and of the others
-    near=1,  # whether there are few rows, each found by its address
-    group=1,  # entries of the sum that all rows go through before the next ones
+    near=1,  # whether rows are few, each found by its address
+    group=1,  # entries of the sum that all rows process before the next ones
     micro=32, last_micro=32,  # by the rows of a tile; the second for the last sub-panel
 )  # fmt: skip
 LAYER = record(
     steps=1, rows=1, units=1, output=1, directions=1, mode=1,
-    projected=1, peephole=1, coupled=1,  # whether it is
+    projected=1, peephole=1, coupled=1,  # flags of the layer
     clip=1,  # of the cell state: 0 none, 1 the range, 2 and NaN becomes the upper end
     units_per_panel=1, panels=1, slots=1, row=1,  # row: elements of a row of a panel, all its slots
     padded=1, output_padded=1,  # units of all panels; the width of the gradient of h, in whole registers
@@ -53,20 +53,20 @@ WEIGHT = record(  # the gradient of a weight matrix: sums over the rows of all s
     a_direction=1, a_panel=1, a_step=1, a_begin=1,  # elements from one to the next; where they begin
     a_panels=1, a_units=1,  # a_units: of a panel
     gates=1, units=1,  # of the matrix; a slot of a panel for each gate
-    a_gates=4,  # which gate of the matrix each slot is
+    a_gates=4,  # the gate of the matrix of each slot
     columns=1, b_direction=1, b_step=1,
     b_begin=2,  # of each direction
     all_rows=1, chunk=1,  # rows of all steps; rows that are copied at a time
-    copied=1,  # sub-panels of b that are copied together
-    groups=1, tasks=1,  # of panels; of this matrix: those of the next one follow
+    copied=1,  # sub-panels of b copied together
+    groups=1, tasks=1,  # of panels; of this matrix, followed by those of the next
     dense=PRODUCT.words,  # its rows are the units of the slots
 )  # fmt: skip
 
 MOST_ENTRIES, _ENTRIES_BYTES = 16, 64 << 10
-_FEW = 4  # rows, up to which the operands are in the first cache and nothing is asked for ahead
+_FEW = 4  # rows up to which the operands are in L1 and are not prefetched
 _COPY_BYTES = 512 << 10
-_CHUNK, _LEAST_PANELS = 512, 8  # rows; what a copy is to be worth
-_SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half a second-level cache
+_CHUNK, _LEAST_PANELS = 512, 8  # rows; panels for which a copy pays
+_SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half of L2
 _LEAST_WORK = 60_000  # multiply-adds of a column block in a step
 _LEAST_ROWS, _ROWS_OF_BLOCK = 6, 12  # of a block; fewer than a block's only to have two of them
 _ROWS_OF_PIECE, _BYTES_OF_PIECE = 192, 384 << 10
@@ -82,23 +82,23 @@ class Packed(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a layer runs."""
+    """The plan of a layer."""
 
     words: np.ndarray  # of LAYER
     tasks: int  # of the chain of steps
     state: int  # words that its tasks share
-    from_x_tasks: tuple[int, int, int]  # tasks, rows of a piece, groups of panels: of the product with x
-    to_x_tasks: tuple[int, int]  # tasks, rows of a piece: of the gradient of x
+    from_x_tasks: tuple[int, int, int]  # of the product with x: tasks, rows of a piece, groups of panels
+    to_x_tasks: tuple[int, int]  # of the gradient of x: tasks, rows of a piece
     slots: int
     panels: int
     units_per_panel: int
     padded: int
     output_padded: int
     scratch: int  # words of scratch for each thread
-    x: Packed  # for products with x, with h, and with what is projected
+    x: Packed  # for products with x, with h, and with the input of the projection
     h: Packed
     output: Packed
-    from_gates: Packed  # for the gradients of h, of what is projected, and of x
+    from_gates: Packed  # for the gradients of h, of the input of the projection, and of x
     from_output: Packed
     to_x: Packed
     columns: int  # column blocks of a step
@@ -120,13 +120,13 @@ def lanes_of(dtype: str) -> int:
 
 
 def _vectors(total: int, rows: int) -> int:
-    """Vectors of a sub-panel of ``total`` of them, for so many rows."""
+    """Vectors of a sub-panel, of ``total`` in the panel, for ``rows`` rows."""
     widest = 8 if rows <= 2 and registers() == 32 else 4 if registers() == 32 else 2
     return min(widest, total)
 
 
 def _product(dtype: str, counts: set[int], rows: int, columns: int, depth: int) -> _Product:
-    """Rows times a panel of ``columns``: all ``counts`` of them that there will be, of ``rows`` in a step."""
+    """The product of rows and a panel of ``columns``, for all ``counts`` of rows; a step has ``rows``."""
     width = _vectors(ceil(columns / lanes_of(dtype)), rows) * lanes_of(dtype)
     form, tallest = "line", tile(dtype, "line", width).rows
     if max(counts) <= _FEW:
@@ -180,7 +180,7 @@ def _blocks(spec: Recurrence, rows: int, dtype: str, panels: int) -> tuple[int, 
 
 @lru_cache(maxsize=1024)
 def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: bool = False) -> Plan:
-    """``ragged``: sequences end before the last step, so that there may be fewer rows than a block or piece has."""
+    """``ragged``: sequences end before the last step, so that a block or piece may have fewer rows."""
     lanes = lanes_of(dtype)
     D, H, P, inputs, gates = spec.directions, spec.hidden, spec.output, spec.input, spec.gates
     mode, projected, total = MODES[spec.mode], spec.projection > 0, steps * rows
@@ -219,7 +219,7 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
         D, from_output.padded * P, 1,
         (H, P, P, *whole, from_output.width, from_output.sub_panels, P * from_output.width),
     )  # fmt: skip
-    x_step = panels * width * to_x.width  # the panels of all directions are one long sum
+    x_step = panels * width * to_x.width  # one sum over the panels of all directions
     of_gx = Packed(
         D * to_x.padded * panels * width, x_step, panels, (inputs, H, *of_x, to_x.width, to_x.sub_panels, D * x_step)
     )
@@ -246,7 +246,7 @@ def _packed(directions: int, step: int, tasks: int, arguments: tuple[int, ...]) 
 
 
 def _registers_of_units(slots: int, rows: int, total: int) -> int:
-    """Registers of hidden units in a panel: what fills the width of a micro-kernel."""
+    """Registers of hidden units in a panel, to fill the width of a micro-kernel."""
     wanted = max(1, _vectors(64, rows) // slots)
     return min(wanted, 1 << (total - 1).bit_length())
 
@@ -254,7 +254,7 @@ def _registers_of_units(slots: int, rows: int, total: int) -> int:
 class WeightPlan(NamedTuple):
     words: np.ndarray  # of WEIGHT, for each matrix
     tasks: int
-    memory: int  # elements for each thread: a block of b, a row for results that are not kept, if ragged a block of a
+    memory: int  # elements per thread: a block of b, a row for discarded results and, if ragged, a block of a
 
 
 @lru_cache(maxsize=1024)

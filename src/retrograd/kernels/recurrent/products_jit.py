@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Products of a recurrent layer: rows times a packed panel, the input's share of the gates, gradients of the weights.
 
-See forward.py; the records that these read are declared in plan.py.
+See forward.py; the records are declared in plan.py.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def rows_product(
     tiles = (rows + tallest - 1) // tallest
     least, extra = rows // tiles, rows % tiles
     table_at, rows_at = address(table), address(offset(table, ROW_SLOTS * most))
-    for begin in range(0, entries, most):  # so much of b stays in the second-level cache for all rows
+    for begin in range(0, entries, most):  # this part of b stays in L2 for all rows
         some = min(most, entries - begin)
         adding = accumulate if begin == 0 else 1
         for sub in range(first, last):
@@ -107,8 +107,8 @@ def pack_columns(
 ) -> None:  # fmt: skip
     """A panel of W (gates*units, depth) for products from the right: [sub-panel][k][width], columns by slot and unit.
 
-    ``biases``: 1 also the row ``init`` that the pre-activations begin with, b + b_too; 2 that of a GRU, whose m begins
-    with a bias of its own.
+    ``biases``: 1 also fills ``init``, the initial row of the pre-activations, b + b_too; 2 that of a GRU, whose m has a
+    separate bias.
     """
     L = lanes(packed)
     subs = (slots * per_panel + width - 1) // width
@@ -133,7 +133,7 @@ def pack_rows(
 ) -> None:  # fmt: skip
     """A panel's rows of W (gates*units, columns) for products from the left: [sub-panel][slot and unit][width].
 
-    ``sub_step``: elements from one sub-panel to the next (there are those of other panels and directions between).
+    ``sub_step``: elements from one sub-panel to the next (those of other panels and directions lie between).
     """
     L = lanes(packed)
     zero = full(packed, 0.0)
@@ -165,7 +165,7 @@ def active_end(lengths, t, n0, n1):
 
 @helper
 def _run_of_rows(lengths, rows, row, end):
-    """The end, at most ``end``, of the active rows of neighbouring steps that begin with ``row``."""
+    """The end, at most ``end``, of the run of active rows over consecutive steps that begins with ``row``."""
     t = row // rows
     stop = t * rows + active_end(lengths, t, 0, rows)
     while stop == (t + 1) * rows and stop < end:
@@ -178,7 +178,7 @@ def from_x(
     task: int, worker: int, x: Array, w: Array, init: Array, a: Array, plan: Table, inputs: int, packed: int,
     piece: int, groups: int, lengths: Table, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
-    """Begin the pre-activations, ``a = init + x @ W_ih^T``, for a piece of all rows and a group of panels."""
+    """Start the pre-activations, ``a = init + x @ W_ih^T``, for a piece of all rows and a group of panels."""
     L = lanes(a)
     size = address(offset(x, 1)) - address(x)
     table = offset(scratch, worker * scratch_words)
@@ -212,7 +212,7 @@ def to_x(
     task: int, worker: int, da: Array, w: Array, gx: Array, zero: Array, plan: Table, inputs: int, piece: int,
     lengths: Table, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
-    """``gx = da @ W_ih`` for a piece of all rows: the panels of all directions are one long sum."""
+    """``gx = da @ W_ih`` for a piece of all rows: one sum over the panels of all directions."""
     L = lanes(gx)
     size = address(offset(gx, 1)) - address(gx)
     total, step = plan[LAYER.steps] * plan[LAYER.rows], plan[LAYER.slots] * plan[LAYER.units_per_panel]
@@ -238,7 +238,7 @@ def weight_grads(
 ) -> None:  # fmt: skip
     """Gradients of the weight matrices; a task is a group of panels of one of them.
 
-    ``rows``: the ``count`` active rows of all steps; not read if all are active.
+    ``rows``: the ``count`` active rows of all steps; unused if all are active.
     """
     table, block = offset(scratch, worker * scratch_words), offset(memory, worker * memory_count)
     of_h = offset(plan, WEIGHT.words)
@@ -255,10 +255,10 @@ def weight_grads(
 def _weight_grad(task, a, b, gw, zero, plan, rows, depth, table, block):
     """``gw[gate, unit] = sum over the rows of all steps of a[row, slot, unit] b[row]`` for a group of panels.
 
-    The rows come in chunks, one after the other, whatever the groups are: so the bits depend on the shape alone. Some
-    columns of a chunk of b are copied first, since its rows may lie as far apart as the sets of a cache repeat; then
-    each panel of a is multiplied by all of them, while the second-level cache holds it and the copy. If some rows are
-    left out, the others are copied from a, too.
+    The rows are processed in chunks, in order, whatever the groups: so the bits depend on the shape alone. Some columns
+    of a chunk of b are copied first, since the distance of its rows may cause cache conflicts; then each panel of a is
+    multiplied by all of them, while L2 holds it and the copy. If some rows are inactive, the others are copied from a,
+    too.
     """
     L = lanes(a)
     size = address(offset(gw, 1)) - address(gw)
@@ -271,11 +271,11 @@ def _weight_grad(task, a, b, gw, zero, plan, rows, depth, table, block):
     tall, tallest, width = slots * per_panel, plan[at + PRODUCT.tallest], plan[at + PRODUCT.width] // size
     tiles = (tall + tallest - 1) // tallest
     least, extra = tall // tiles, tall % tiles
-    unused = address(offset(block, most * chunk * width))  # where results for padding units go
+    unused = address(offset(block, most * chunk * width))  # for the results of padding units
     copy_of_a = offset(block, (most * chunk + subs) * width)
     rows_at = address(offset(table, 2))
     some_left_out, a_step = depth < plan[WEIGHT.all_rows], plan[WEIGHT.a_step]
-    between = tall if some_left_out else a_step  # from row to row of what is multiplied
+    between = tall if some_left_out else a_step  # from row to row of the operand
     for first in range(0, depth, chunk):
         some = min(chunk, depth - first)
         for sub_0 in range(0, subs, most):
@@ -320,7 +320,7 @@ def _weight_grad(task, a, b, gw, zero, plan, rows, depth, table, block):
 
 @helper
 def _sum_over_rows(da, at, step, count):
-    """The sum of a register over ``count`` rows, in float64, of two rows at a time."""
+    """The sum of a register over ``count`` rows, in float64, two rows at a time."""
     even, odd = double(full(da, 0.0)), double(full(da, 0.0))
     for row in range(0, count - 1, 2):
         even = even + double(load(da, at + row * step))
@@ -359,7 +359,7 @@ def peephole_grad(task: int, worker: int, da: Array, c: Array, gp: Array, plan: 
     total, d, p = plan[LAYER.steps] * rows, task // panels, task % panels
     reverse = plan[LAYER.reverse + d]
     cells = d * (plan[LAYER.steps] + 1)
-    for row_of in range(slots - 1):  # i and f see the cell before, o the new one; coupled gates have no i
+    for row_of in range(slots - 1):  # i and f use the previous cell state, o the new one; coupled gates have no i
         slot = row_of if row_of < slots - 2 else slots - 1
         later = 1 - reverse if slot == slots - 1 else reverse
         for unit in range(p * per_panel, min(units, (p + 1) * per_panel), L):

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """The chain of steps of a recurrent layer, forward and backward: one launch for all steps; see forward.py.
 
-A chain is a block of rows in one direction. Where its steps are long, its hidden units are cut into column blocks, and
-the threads meet after each step: the first thread to come claims a block, and a step ends when all its blocks are
-done. So one thread alone may run all tasks, one after the other: it finds claimed what another task has done.
+A chain is a block of rows in one direction. If its steps are long, its hidden units are cut into column blocks, and the
+threads synchronise after each step: the first thread to arrive claims a block, and a step ends when all its blocks are
+done. So a single thread can run all tasks in sequence: it finds claimed what an earlier task has done.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _yield = types.ExternalFunction("sched_yield", types.int32())
 
 @helper
 def _claim(state, block, number):
-    """Whether this thread gets to do the block in the phase of this number."""
-    place = CACHE_LINE * (block + 1)  # the first line counts the blocks that are done
+    """Whether this thread claims the block in the phase of this number."""
+    place = CACHE_LINE * (block + 1)  # the first line counts finished blocks
     return get(state, place) == number and exchange_if(state, place, number, number + 1)
 
 
@@ -44,8 +44,8 @@ def forward(
 ) -> None:  # fmt: skip
     """All steps of a chain. ``a`` holds x W_ih^T and the biases and becomes the gates.
 
-    The rings: how many steps of h, c and u = o * tanh(c) are kept. ``own_y``: y has its own memory, not that of h; with
-    lengths it must.
+    The rings: steps of h, c and u = o * tanh(c) that are kept. ``own_y``: y does not share the memory of h; required
+    with lengths.
     """
     size = address(offset(a, 1)) - address(a)
     table = offset(scratch, worker * scratch_words)
@@ -129,11 +129,11 @@ def backward(
     lengths: Table, plan: Table, low: float, high: float, to_start: int, scratch: Table, scratch_words: int,
     state: Table,
 ) -> None:  # fmt: skip
-    """All steps of a chain, backwards: ``da`` becomes the gradient of the pre-activations.
+    """All steps of a chain, in reverse: ``da`` becomes the gradient of the pre-activations.
 
-    ``gh`` and ``gc`` begin with the gradients of the last states and, if ``to_start``, end with those of the first
-    ones; ``g_out`` becomes the gradient of a projected h at every step. Denormal numbers, which a gradient that fades
-    over many steps becomes, count as 0: they would take ten times as long.
+    ``gh`` and ``gc`` start as the gradients of the last states and, if ``to_start``, end as those of the first ones;
+    ``g_out`` becomes the gradient of a projected h at every step. Denormals, to which gradients decay over many steps,
+    are flushed to 0: they would take ten times as long.
     """
     before_denormals = without_denormals()
     size = address(offset(a, 1)) - address(a)
@@ -211,7 +211,7 @@ def backward(
                             g, g_at, g_step = gh, gh_0 + unit, wide
                             if projected == 1:
                                 g, g_at, g_step = gu, gc_0 + unit, padded
-                            next_q = steps * N * step  # the next panel, of the last one the first at the next step
+                            next_q = steps * N * step  # the next panel; for the last one, the first at the next step
                             if unit + U >= high_unit:
                                 next_q = (low_unit - unit) // U * next_q + (step if reverse == 1 else -step) * N
                             of_rows.lstm_grad(

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """The units of a panel at one step, for the rows of a block, forward and backward; see forward.py.
 
-``q``: where the slots of the first row begin; ``before`` and ``after``: its states of the step before and of this one;
-``count``: the units of the panel without padding; ``first``: where the peepholes of its first unit are. Rows whose
-sequence has ended, or in a reverse direction not yet begun, are skipped: ``keep_ended`` and ``clear_ended`` are for
+``q``: start of the slots of the first row; ``before`` and ``after``: its states of the previous step and of this one;
+``count``: the units of the panel without padding; ``first``: index of the peepholes of its first unit. Rows whose
+sequence has ended, or in the reverse direction not yet begun, are skipped; ``keep_ended`` and ``clear_ended`` handle
 them.
 """
 
@@ -48,7 +48,7 @@ def _put(x, at, value, count):
 
 @helper
 def lstm(plan, a, q, c, before, after, out, out_at, out_step, count, peepholes, first, low, high, lengths, t, n0, n1):
-    """Gates and cell states of all rows, then their outputs: the processor overlaps the work of several rows."""
+    """Gates and cell states of all rows, then their outputs: the CPU overlaps the work of several rows."""
     L, U, padded, step = lanes(a), plan[LAYER.units_per_panel], plan[LAYER.padded], plan[LAYER.row]
     coupled, clip, peephole = plan[LAYER.coupled], plan[LAYER.clip], plan[LAYER.peephole]
     o_slot = step - U
@@ -122,7 +122,7 @@ def rnn(plan, a, q, h, after, count, lengths, t, n0, n1):
 
 @helper
 def keep_ended(x, before, after, step, count, lengths, t, n0, n1):
-    """Keep the state of the rows that are skipped."""
+    """Keep the state of skipped rows."""
     old, new = before, after
     for n in range(n0, n1):
         if t >= lengths[n]:
@@ -133,7 +133,7 @@ def keep_ended(x, before, after, step, count, lengths, t, n0, n1):
 
 @helper
 def clear_ended(x, at, step, count, lengths, t, n0, n1):
-    """Write 0 to the rows that are skipped; count: whole registers."""
+    """Write 0 to skipped rows; count: whole registers."""
     zero, begin = full(x, 0.0), at
     for n in range(n0, n1):
         if t >= lengths[n]:
@@ -144,7 +144,7 @@ def clear_ended(x, at, step, count, lengths, t, n0, n1):
 
 @helper
 def write_output(y, y_at, y_step, h, at, step, count, lengths, t, n0, n1):
-    """y is h, and 0 in the rows that are skipped."""
+    """y is h, and 0 in skipped rows."""
     zero = full(y, 0.0)
     source, target = at, y_at
     for n in range(n0, n1):
@@ -164,8 +164,8 @@ def lstm_grad(
     plan, a, da, q, next_q, c, before, after, gh, gh_at, gh_step, gc, gc_at, peepholes, first, low, high, leave_0,
     lengths, t, n0, n1,
 ):  # fmt: skip
-    """``leave_0``: 1 leaves zeros in gh, to which the step before adds its own. The rows at ``q + next_q``, which come
-    next and are not in the cache, are prefetched."""
+    """``leave_0``: 1 leaves zeros in gh, to which the previous step adds its gradient. The rows at ``q + next_q``,
+    which are next and not in the cache, are prefetched."""
     L, U, padded, step = lanes(a), plan[LAYER.units_per_panel], plan[LAYER.padded], plan[LAYER.row]
     coupled, clip, peephole = plan[LAYER.coupled], plan[LAYER.clip], plan[LAYER.peephole]
     o_slot = step - U
@@ -241,7 +241,7 @@ def rnn_grad(plan, da, q, h, after, gh, gh_at, gh_step, count, lengths, t, n0, n
 
 @helper
 def clear_padding(da, q, step, units, count):
-    """Write 0 to the padding units of a row: an infinite x times their weights, 0, is NaN."""
+    """Write 0 to the padding units of a row: an infinite x times their zero weights is NaN."""
     L = lanes(da)
     zero = full(da, 0.0)
     for slot in range(q, q + step, units):
@@ -266,7 +266,7 @@ def add_rows(target, at, step, source, begin, source_step, count, lengths, t, n0
 
 @helper
 def take_projected(g_out, at, gh, gh_at, step, count, lengths, t, n0, n1):
-    """Move the gradient of a projected h to g_out and leave zeros; g_out is 0 in the rows that are skipped."""
+    """Move the gradient of a projected h to g_out and leave zeros; g_out is 0 in skipped rows."""
     zero = full(gh, 0.0)
     to, of = at, gh_at
     for n in range(n0, n1):

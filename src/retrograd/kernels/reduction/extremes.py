@@ -1,4 +1,4 @@
-"""The largest or smallest number along an axis and where it is."""
+"""The largest or smallest number along an axis and its index."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Kernels that find where the largest or smallest number along one axis of a dense array is, given that number."""
+"""Kernels that find the index of the largest or smallest number along one axis of a dense array, given that number."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..memory.axes_jit import columns_of
 def place_in_rows(
     task: int, worker: int, x: Array, values: Array, indices: Table, rows: int, length: int, per_task: int
 ) -> None:
-    """The first place of values[row] in each row."""
+    """The first index of values[row] in each row."""
     four = 4 * lanes(x)
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin, value = row * length, values[row]
@@ -66,7 +66,7 @@ _four, _part = _block(WIDE), _block(PART)
 def place_in_columns(
     task: int, worker: int, x: Array, values: Array, indices: Table, length: int, inner: int, width: int
 ) -> None:
-    """The first place of values[o, i] in x[o, :, i]; a task is ``width`` columns of one o."""
+    """The first index of values[o, i] in x[o, :, i]; a task is ``width`` columns of one o."""
     o, i, end = columns_of(task, inner, width)
     first, result = o * length * inner, o * inner
     while i + 4 * lanes(x) <= end:

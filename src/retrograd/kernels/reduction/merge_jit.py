@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Pieces put together: a mean and the sum of squares about it, or two sums, of the same of pieces (``moments_jit.py``).
+"""Merging pieces: a mean and the sum of squares about it, or two sums, from those of pieces (``moments_jit.py``).
 
-Each result has ``parts`` pieces in steps of p_step, and this ``repeats`` times in steps of repeat_step. ``count``
-neighbouring results are merged at once; their first numbers start at ``at``, the others at at + second.
+Each result has ``parts`` pieces in steps of p_step, ``repeats`` times in steps of repeat_step. ``count`` adjacent
+results are merged at once; their first numbers start at ``at``, the second ones at at + second.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def merge_moments(
     pieces: Array, at: int, count: int, second: int, length: int, parts: int, piece: int, p_step: int, repeats: int,
     repeat_step: int, factor: float,
 ) -> Any:  # fmt: skip
-    """The mean, and in float64 the sum of squares about it times ``factor``, from the same of pieces.
+    """The mean, and in float64 the sum of squares about it times ``factor``, from those of pieces.
 
-    A piece has ``piece`` of ``length`` numbers, the last part what is left of them.
+    A piece has ``piece`` of ``length`` numbers, the last part the remainder.
 
     Source: T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
     1979.
@@ -49,7 +49,7 @@ def merge_moments(
 def merge_sums(
     pieces: Array, at: int, count: int, second: int, parts: int, p_step: int, repeats: int, repeat_step: int
 ) -> Any:
-    """Both sums in float64 from those of pieces."""
+    """Both sums, in float64, from those of pieces."""
     added = double(full_like(load_first(pieces, at, count), 0.0))
     dot = added
     for p in range(parts):

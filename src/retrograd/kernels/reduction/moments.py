@@ -1,7 +1,7 @@
 """Mean and variance, and the logarithm of a sum of exponentials: one pass over memory, in pieces.
 
-Each piece is summed about its own mean or maximum and the pieces are put together in float64: nothing cancels or
-overflows, whatever the numbers. There are few pieces, and they depend on the shape alone.
+Each piece is summed about its own mean or maximum and the pieces are merged in float64, without cancellation or
+overflow. There are few pieces, and they depend on the shape alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["logsumexp", "moments"]
 MOMENTS, SUMS = rows_and_columns("reduction.moments.moments"), rows_and_columns("reduction.moments.sums")
 _LOGSUMEXP = rows_and_columns("reduction.moments.logsumexp")
 _MERGE = kernel("reduction.merge.merge")
-MERGED = 64  # results whose pieces one task puts together
+MERGED = 64  # results whose pieces one task merges
 
 
 class _Plan(NamedTuple):
@@ -31,8 +31,8 @@ class _Plan(NamedTuple):
     tasks: int
     numbers: tuple[int, ...]
     pieces: Shape  # the extents of the groups outside, pieces, 2 numbers, inner
-    merged: tuple[int, ...]  # axes of the pieces, after the choice of one of the 2 numbers, that are put together
-    order: tuple[int, ...]  # of all axes of the pieces: those that are put together, parts, 2 numbers, the others
+    merged: tuple[int, ...]  # axes of the pieces, after selecting one of the 2 numbers, that are merged
+    order: tuple[int, ...]  # of all axes of the pieces: the merged ones, parts, 2 numbers, the others
     length: int  # of a whole row or column
     piece: int  # and of a piece of it; the last one may be shorter
     elements: int  # of each result
@@ -98,7 +98,7 @@ def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...]) -> _Pl
     if groups and not groups[-1][0]:
         inner = groups.pop()[1]
     length = groups.pop()[1] if groups else 1
-    if inner > 1 and length == 1:  # nothing is reduced: rows of one number
+    if inner > 1 and length == 1:  # no reduction: rows of one number
         groups, inner = [(False, inner)], 1
     outer = prod(extent for _, extent in groups)
     rows = inner == 1

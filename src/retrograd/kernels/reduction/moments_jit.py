@@ -1,11 +1,11 @@
 # mypy: ignore-errors
-"""Kernels that make two numbers of all along one axis of a dense array, seen as (outer, length, inner), in one pass
-over memory: a second look at each piece finds it in the cache.
+"""Kernels that reduce one axis of a dense array, seen as (outer, length, inner), to two numbers, in one pass over
+memory: the second pass over each piece finds it in the cache.
 
 ``moments``: the mean, and the sum of squares about it. ``logsumexp``: the maximum, and the sum of exp(x - maximum).
-``sums``: of g, and of g * (x - mean). Pieces, (outer, parts, 2, inner), are put together by merge_jit.py.
-A few terms are added as they are, and their sum in float64 to the others: where many terms are equal, as after a ReLU,
-the roundings of a long sum are equal, too, and would add up.
+``sums``: of g, and of g * (x - mean). Pieces, (outer, parts, 2, inner), are merged by merge_jit.py.
+A few terms are added directly, and their sum to the others in float64: where many terms are equal, as after a ReLU, the
+rounding errors of a long sum are equal, too, and would add up.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from .reduction_jit import add, itself
 
 Body = Callable[..., None]
 _ahead, _fetch = wide_ahead(ahead), ahead_by(0)
-TOGETHER = 8  # terms that are added in a row before their sum joins the others in float64
-ROWS_AHEAD = 8  # that are asked for while a row of two arrays is read: a page ahead is too near where rows are long
+TOGETHER = 8  # terms added before their sum is added to the others in float64
+ROWS_AHEAD = 8  # prefetched while a row of two arrays is read: a page ahead is too close if rows are long
 _INFINITY = float("inf")
 
 
 @helper
 def finite(value: Any) -> Any:
-    """``value``, and 0 where it is infinite or NaN: the centre that sums are taken about."""
+    """``value``, and 0 where it is infinite or NaN: the centre of the sums."""
     return select(value - value == 0.0, value, 0.0)
 
 
-# What the two looks at a piece do. ``about``: its first number; ``term``: of a number in the first look; ``join``: of
-# two terms, and, once they are ``wide``, of those of some numbers and all before, which begin with ``start``;
-# ``gather``: the whole first look in a row; ``centre``: of what was joined from ``count`` numbers; ``collect``: a term
-# of the second look, which are summed (in a row: their sum); ``first`` and ``second``: the results.
+# The two passes over a piece. ``about``: its first number; ``term``: of a number in the first pass; ``join``: combines
+# two terms, and, once they are ``wide``, those of some numbers with all before, starting from ``start``; ``gather``:
+# the whole first pass over a row; ``centre``: from the joined ``count`` numbers; ``collect``: a term of the second
+# pass, which are summed (in a row: their sum); ``first`` and ``second``: the results.
 
 
 @helper
@@ -110,14 +110,14 @@ def _exponential_first(top: Any, centre: Any) -> Any:
 
 @helper
 def _exponential_second(top: Any, s: Any) -> Any:
-    return select(top < _INFINITY, s, top)  # infinity or NaN: the sum is, too
+    return select(top < _INFINITY, s, top)  # inf or NaN: so is the sum
 
 
 sum_of_four, _largest_of_four = folded(add), folded(maximum)
 
 
 def summed(term: Callable[[Any, Any], Any], first_look: bool = False) -> Callable[..., Any]:
-    """total(x, begin, end, about): the sum of term(v, about) over the numbers v of x between two places, a float64."""
+    """total(x, begin, end, about): the sum of term(v, about) over the numbers v of x[begin:end], a float64."""
 
     @helper
     def total_of(x: Array, begin: int, end: int, about: Any) -> float:
@@ -144,7 +144,7 @@ def summed(term: Callable[[Any, Any], Any], first_look: bool = False) -> Callabl
 
 @helper
 def _largest_of(x: Array, begin: int, end: int, about: Any) -> float:
-    """The largest number of x between two places."""
+    """The largest number of x[begin:end]."""
     one, four = lanes(x), 4 * lanes(x)
     a = full_like(about, -_INFINITY)
     tops = four_times(a)

@@ -1,8 +1,8 @@
 """Sums, products, maxima and minima along axes, whatever the memory order of the array.
 
-A dense array is seen as groups of neighbouring axes, in the order of memory, that are reduced or kept. The innermost
-reduced group goes first: over rows if it is the innermost of all, else over columns. Rows and columns are cut into
-pieces by shape, so that neither bits nor accuracy depend on threads: errors grow as if sums were added in a tree.
+A dense array is seen as groups of adjacent axes, in memory order, that are reduced or kept. The innermost reduced group
+goes first: over rows if it is the innermost of all, else over columns. Rows and columns are cut into pieces by shape,
+so that neither bits nor accuracy depend on threads: errors grow as in a tree of sums.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _nonempty(name: str, x: np.ndarray, axes: tuple[int, ...]) -> None:
 def _reduce(
     first: Pair, rest: Pair, start: float, x: np.ndarray, axes: tuple[int, ...], keepdims: bool, mean: bool = False
 ) -> np.ndarray:
-    """``first`` over the innermost group and ``rest`` over the others; ``start`` where there is nothing to combine.
+    """``first`` over the innermost group and ``rest`` over the others; ``start`` for no elements.
 
     mean: divide by the number of elements.
     """
@@ -99,7 +99,7 @@ def _reduce(
             pair[0 if rows else 1][dtype.char](tasks, x, target, *numbers)
             x, pair = target, rest
     else:
-        y.fill(start)  # there are no elements
+        y.fill(start)  # no elements
     return y.transpose(back) if back else y
 
 
@@ -131,5 +131,5 @@ def _plan(shape: Shape, strides: Shape, size: int, axes: tuple[int, ...], keepdi
     passes = [one._replace(numbers=(*one.numbers, 1.0)) for one in passes]  # the factor
     if passes:
         factor = 1.0 / product(shape[axis] for axis in axes) if mean else 1.0
-        passes[-1] = passes[-1]._replace(results=-1, numbers=(*passes[-1].numbers[:-1], factor))  # the result itself
+        passes[-1] = passes[-1]._replace(results=-1, numbers=(*passes[-1].numbers[:-1], factor))  # the final result
     return _Plan(seen.memory, seen.back, tuple(passes))

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Kernels that combine the numbers along one axis of a dense array, seen as (outer, length, inner), to one number.
 
-One text for rows (the axis is innermost) and one for columns; the function of each number (``take``) and of
-two results (``combine``) is chosen when compiled. (``take`` may give float64: the result is rounded at the end.)
+One loop for rows (the axis is innermost) and one for columns; the function of each number (``take``) and of two results
+(``combine``) is chosen at compile time. (``take`` may give float64: the result is rounded at the end.)
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from ..memory.axes_jit import columns_of
 
 Body = Callable[..., None]
 _near = wide_ahead(ahead_by(1024))
-_kept = buffer(16 * 16)  # as many registers as one has lanes, at most
-_BLOCK = 32  # numbers that are combined in a row before their result moves to a result of results
-_EIGHTS = 16  # as many down columns: of results of eight rows
+_kept = buffer(16 * 16)  # at most as many registers as one has lanes
+_BLOCK = 32  # numbers combined before their result is combined with those of other blocks
+_EIGHTS = 16  # the same for columns, in results of eight rows
 
 
 @helper
@@ -70,8 +70,7 @@ def _square(x: Any) -> Any:
 def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start: float, of_each: Any) -> Body:
     """y[r, p] = factor * all of x[r, p * CHUNK : (p + 1) * CHUNK]: a long row has several pieces.
 
-    ``start`` changes nothing when it is combined; ``of_each`` combines the lanes of each of as many registers as one
-    has lanes.
+    ``start`` is the neutral element; ``of_each`` combines the lanes of each of as many registers as one has lanes.
     """
     fold = folded(combine)
 
@@ -85,7 +84,7 @@ def _rows(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], start:
         for result in range(task * per_task, min(rows * pieces, (task + 1) * per_task)):
             i = row * length + piece * CHUNK
             end = row * length + min(length, (piece + 1) * CHUNK)
-            # four registers combine a block, whose result joins that of blocks; the lanes come last
+            # four registers combine a block, whose result joins the earlier blocks; the lanes are combined last
             blocks = take(full(x, start))
             while i + four <= end:
                 last = min(end, i + _BLOCK * four)
@@ -138,7 +137,7 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
 
         @helper
         def columns(x: Array, k: int, rest: int, inner: int, n: int, y: Array, i: int, factor: float) -> None:
-            # eight rows are combined, then some of these results, then theirs
+            # eight rows are combined, then some of these results, then the results of those
             nothing = take(full_like(load_or(x, k, n, start), start))
             everything, few = nothing, nothing
             while rest >= 8:
@@ -186,7 +185,7 @@ _INFINITY = float("inf")
 sum_rows, sum_columns = _rows(itself, add, 0.0, totals), _columns(itself, add, 0.0)
 square_rows, square_columns = _rows(_square, add, 0.0, totals), _columns(_square, add, 0.0)
 absolute_rows, absolute_columns = _rows(absolute, add, 0.0, totals), _columns(absolute, add, 0.0)
-# (in float64: the roundings of products of two factors near 1 lie to one side)
+# (in float64: the rounding errors of products of factors near 1 are biased)
 prod_rows, prod_columns = _rows(double, mul, 1.0, products), _columns(double, mul, 1.0)
 amax_rows, amax_columns = _rows(itself, maximum, -_INFINITY, largest_of_each), _columns(itself, maximum, -_INFINITY)
 amin_rows, amin_columns = _rows(itself, minimum, _INFINITY, smallest_of_each), _columns(itself, minimum, _INFINITY)

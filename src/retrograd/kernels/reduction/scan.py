@@ -1,4 +1,4 @@
-"""Sums and products of all numbers up to each place along an axis."""
+"""Cumulative sums and products along an axis."""
 
 from __future__ import annotations
 

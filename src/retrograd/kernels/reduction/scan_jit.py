@@ -1,9 +1,8 @@
 # mypy: ignore-errors
 """Kernels that combine each number with all before it along one axis of a dense array, seen as (outer, length, inner).
 
-What is carried along is in float64: each result is as exact as its type can be, however long the axis is.
-``reverse``: with all after it instead. ``linear``: y[i] = x[i] + factor[i] * y[i - 1], which the gradients of products
-are made of.
+The carry is in float64: each result is as accurate as its type allows, however long the axis. ``reverse``: from the
+end. ``linear``: y[i] = x[i] + factor[i] * y[i - 1], used by the gradients of products.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Body = Callable[..., None]
 
 
 def _rows(combine: Callable[[Any, Any], Any], before: Any, after: Any, start: float) -> Body:
-    """A register at a time: its lanes among themselves, then with what came before the register."""
+    """A register at a time: a scan of its lanes, then the carry is combined."""
 
     def block(access: Access) -> Callable[..., Any]:
         load_or, store = access.load_or, access.store
@@ -68,7 +67,7 @@ def _rows(combine: Callable[[Any, Any], Any], before: Any, after: Any, start: fl
 
 @helper
 def _start(o: int, length: int, inner: int, reverse: int) -> Any:
-    """Where the axis begins, and its step."""
+    """The start of the axis, and its step."""
     if reverse:
         return (o * length + length - 1) * inner, -inner
     return o * length * inner, inner

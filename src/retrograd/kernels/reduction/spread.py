@@ -1,6 +1,6 @@
-"""Arrays with the numbers of a reduction beside them, one pass over memory: gradients of reductions, normalisation.
+"""Arrays combined with the results of a reduction, in one pass over memory: gradients of reductions, normalisation.
 
-The small operands have x's number of axes and extent 1 along those that were reduced.
+The small operands have x's number of axes and extent 1 along the reduced ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["logsumexp_grad", "moments_grad", "signed", "spread", "ties"]
 NORMALISE, NORMALISE_GRAD = kernel("reduction.spread.normalise"), kernel("reduction.spread.normalise_grad")
 _TIES, _LOGSUMEXP_GRAD = kernel("reduction.spread.ties"), kernel("reduction.spread.logsumexp_grad")
 _SIGNED, _SPREAD = kernel("reduction.spread.signed"), kernel("reduction.spread.spread")
-_SHORT, _LONG, _MANY = 64, 256, 8192  # as in elementwise.py: short rows are repeated
+_SHORT, _LONG, _MANY = 64, 256, 8192  # as in maps.py: short rows are repeated
 
 
 class _Plan(NamedTuple):
@@ -65,7 +65,7 @@ def normalise(x: np.ndarray, mean: np.ndarray, factor: np.ndarray, shift: np.nda
 
 
 def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *small: np.ndarray) -> np.ndarray:
-    """What a kernel makes of large g and x and up to four small operands."""
+    """A kernel of large g and x and up to four small operands."""
     same, x = g is x, dense(x)
     z = np.empty_like(x)
     if not x.size:
@@ -79,14 +79,14 @@ def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *small: np.ndarray) 
     rows = [np.ascontiguousarray(array.transpose(order)) for array in small]
     if repeat > 1:
         rows = [np.concatenate((row.reshape(-1),) * repeat) for row in rows]
-    rows += rows[:1] * (4 - len(rows))  # those that the kernel does not take
+    rows += rows[:1] * (4 - len(rows))  # unused operands
     function[x.dtype.char](tasks, x if same else like(g, x), x, *rows, z, *numbers)
     return z
 
 
 @lru_cache(maxsize=4096)
 def _plan(shape: Shape, strides: Shape, small: Shape) -> _Plan | None:
-    """How a dense x of this shape is seen as (outer, middle, inner); None if that takes more axes."""
+    """A dense x of this shape seen as (outer, middle, inner); None if it needs more axes."""
     order = memory_axes(shape, strides)
     groups: Groups = []
     for axis in order:

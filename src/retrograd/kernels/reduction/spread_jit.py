@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Kernels of arrays with the numbers of a reduction beside them: what a reduction's gradient or a normalisation is.
+"""Kernels that combine arrays with the results of a reduction: gradients of reductions, normalisation.
 
 g and x are dense and seen as (outer, middle, inner); a, b, c and d belong to some of these axes and have step 0 along
-the others. There is one text, compiled for each function: what a function does not use is not read.
+the others. One loop is compiled for each function: operands that it does not use are not read.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _row(function: Callable[..., Any], large: int, moving: bool) -> Callable[...
         g: Array, x: Array, a: Array, b: Array, c: Array, d: Array, z: Array, k: int, last: int, q: int
     ) -> None:
         v_a, v_b, v_c, v_d = full(z, a[q]), full(z, b[q]), full(z, c[q]), full(z, d[q])
-        if large == 0:  # a register in two cache lines takes longer to go
+        if large == 0:  # stores across two cache lines are slower
             few = min(last - k, until_aligned(z, k))
             if few > 0:
                 part(g, x, a, b, c, d, z, k, q, few)
@@ -81,7 +81,7 @@ def _over_rows(function: Callable[..., Any], large: int = 1) -> Body:
         inner: int, middle: int, rows_per_task: int, outer_step: int, middle_step: int, inner_step: int,
     ) -> None:  # fmt: skip
         rows = (n + inner - 1) // inner
-        # from the end: what the pass before read last is still in the cache
+        # from the end: what the previous pass read last is still in the cache
         row = ((rows - 1) // rows_per_task - task) * rows_per_task
         last_row = min(rows, row + rows_per_task)
         o = row // middle

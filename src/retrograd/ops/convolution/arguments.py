@@ -203,7 +203,7 @@ def _rest(size: Sizes, output: Sizes, kernel: Sizes, stride: Sizes, dilation: Si
 
 
 def check_word(padding: str, extra: Sizes) -> None:
-    """ValueError if there is an output_padding beside a padding word other than "valid"."""
+    """ValueError if there is an output_padding with a padding word other than "valid"."""
     if any(extra):
         raise ValueError(
             f"output_padding={extra} and padding={padding!r} contradict each other: the word means O = I*stride; "
@@ -259,7 +259,7 @@ def as_bytes(name: str, workspace: Any) -> int:
     if isinstance(workspace, bool) or not isinstance(workspace, int | float | np.number):
         raise TypeError(f"{name}: workspace={workspace!r} must be a number of MB, or None for no limit")
     if not 0 <= workspace < float("inf"):
-        raise ValueError(f"{name}: workspace={workspace!r} must be at least 0 MB; None is no limit")
+        raise ValueError(f"{name}: workspace={workspace!r} must be at least 0 MB; None means no limit")
     return int(workspace * 2**20)
 
 

@@ -15,8 +15,8 @@ every size; the operators pass it on to each other. The gradient of a bias is th
 
 x (N, Ci, *I), w (Co, Ci//groups, *R), g and y (N, Co, *O), O = (I + padding - dilation*(R-1) - 1)//stride + 1
 
-Other padding than with zeros is an operator of its own: x is extended, then convolved without padding (Conv), or
-convolved and cropped (ConvInputGrad). Integers are convolved exactly, modulo 2**64, and have no gradient.
+Padding other than zeros is a separate operator: x is extended, then convolved without padding (Conv), or convolved and
+cropped (ConvInputGrad). Integers are convolved exactly, modulo 2**64, and have no gradient.
 
 Source: V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016 (the sizes).
 """

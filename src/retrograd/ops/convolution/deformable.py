@@ -204,12 +204,12 @@ def deform_conv2d(
     (ones) -> (N, Co, *O); or input, offset and mask without their batch axis. R = RH*RW taps,
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
 
-    The shapes imply the groups and the deformable groups D, of Ci/D neighbouring channels with offsets of their own.
+    The shapes imply the groups and the deformable groups D: Ci/D adjacent channels share their offsets.
     The channels of offset are (D, R, 2): for every tap, rows down and columns to the right.
 
     padding: an int, one per axis, a pair (low, high) per axis, or a word ("valid", "same", ...), see ``conv2d``.
-    workspace: MB (of 1024*1024 bytes) for the columns; None: as many as stay in the cache. At least those of one output
-        are held (textbook kernels: always one tap of one image). The result does not depend on it.
+    workspace: MB (of 1024*1024 bytes) for the columns; None: as many as fit in the cache. At least those of one output
+        are stored (textbook kernels: always one tap of one image). The result does not depend on it.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ; a size is not an integer.

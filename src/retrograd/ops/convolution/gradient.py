@@ -1,4 +1,4 @@
-"""The gradients of convolution and transposed convolution as functions of their own, with checked arguments.
+"""The gradients of convolution and transposed convolution as separate functions with checked arguments.
 
     value                    gradient to the input       to the weight             to the bias
     conv(x, w)               conv_input_grad(g, w)       conv_weight_grad(x, g)    sum of g over n, o
@@ -121,7 +121,7 @@ def _window(call: Call, xs: tuple[int, ...], ws: tuple[int, ...], g: Tensor) -> 
     lead = xs[: -ndim - 1]
     output = (*lead, ws[1] * window.groups, *window.input) if call.transposed else (*lead, ws[0], *window.output)
     if g.array.shape != output:
-        longer = "; output_padding says which of several sizes was made" if call.transposed else ""
+        longer = "; output_padding selects one of several sizes" if call.transposed else ""
         raise ValueError(
             f"{name}: grad_output.shape={g.array.shape}, needs {output}, the shape of the output of an input {xs} with "
             f"a weight {ws}{longer}"

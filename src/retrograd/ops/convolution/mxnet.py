@@ -64,7 +64,7 @@ def _target_padding(size: Sizes, target: Sizes, kernel: Sizes, stride: Sizes, di
 
 
 def check_alone(ndim: int, padding: Padding, extra: Sizes, output_size: Sequence[int] | None = None) -> None:
-    """ValueError if another argument decides the extents of the output beside target_shape."""
+    """ValueError if target_shape is given with another argument that decides the extents of the output."""
     others = {"output_size": output_size is not None, "output_padding or adj": any(extra)}
     others["padding"] = isinstance(padding, str) or any(map(any, as_pairs(padding, ndim)))
     for other, given in others.items():
@@ -78,5 +78,5 @@ def one_name(output_padding: int | Sequence[int], adj: int | Sequence[int] | Non
     if adj is None:
         return extra
     if any(extra):
-        raise ValueError(f"adj={adj} and output_padding={output_padding} are two names of one number; give one")
+        raise ValueError(f"adj={adj} and output_padding={output_padding} are two names of one argument; give one")
     return as_tuple(adj, ndim, "adj", 0)

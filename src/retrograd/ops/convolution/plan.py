@@ -73,7 +73,7 @@ class ConvPass:
     form: of the direct algorithm for few channels: "narrow", "planar" or "fold"; of "pointwise": "line" where all
         positions are one long line; otherwise empty
     multiplications: without those of transforms
-    memory: most bytes of temporary arrays, without tables of a few kilobytes; None if unknown
+    memory: peak bytes of temporary arrays, without tables of a few kilobytes; None if unknown
     costs: (algorithm, cost) of all that can compute it, in multiply-adds of whole vectors
     """
 

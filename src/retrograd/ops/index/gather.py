@@ -1,4 +1,4 @@
-"""gather, and scatter in all its forms: elements read from, and written to, an index in every line along an axis."""
+"""gather and scatter in all its forms: elements read or written by index along an axis."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Scatter(Function):
 
 
 _LIMITS = np.iinfo(np.int64)
-# for each kind of number the neutral elements of (min, max)
+# the neutral elements of (min, max) for each kind of number
 _LOWEST: dict[str, tuple[Any, Any]] = {
     "f": (np.inf, -np.inf), "i": (_LIMITS.max, _LIMITS.min), "b": (True, False)
 }  # fmt: skip
@@ -185,15 +185,15 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """A copy of input with its elements reduced together with the values that ``src`` has for them; see ``scatter``.
+    """A copy of input, each element reduced with the values that ``src`` has for it; see ``scatter``.
 
     reduce: "sum", "prod", "mean", "amax" or "amin"; ties share the gradient
-    include_self: whether input's element takes part; if not, it remains only where ``src`` has no value
+    include_self: whether to include input's element; if not, it remains only where ``src`` has no value
 
     Raises:
         TypeError: ``index`` is not an int64 Tensor, or ``src`` is not of input's type.
         IndexError: input has no such axis, or an index is not in [0, extent).
-        ValueError: the shapes do not fit, or ``reduce`` is none of these.
+        ValueError: the shapes do not fit, or ``reduce`` is unknown.
     """
     require_tensor("scatter_reduce", input)
     include_self = as_flag("scatter_reduce", "include_self", include_self)
@@ -263,7 +263,7 @@ def _corner(x: np.ndarray, shape: tuple[int, ...], position: int) -> np.ndarray:
 
 
 def _line(x: Tensor) -> Tensor:
-    """x, if 0-d as a line of one element."""
+    """x, or a line of one element if x is 0-d."""
     return x if x.array.ndim else reshape(x, 1)
 
 

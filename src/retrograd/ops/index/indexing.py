@@ -1,7 +1,7 @@
 """``x[index]`` and its assignment. Basic indices give a view; arrays, lists and masks select elements.
 
 An index is split once: first its ints, slices and Nones give a view, then its arrays select from that. (This is
-PyTorch's rule; NumPy does both in one step, which differs where an int stands beside arrays.)
+PyTorch's rule; NumPy does both in one step, which differs when ints and arrays are mixed.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GetItem(View):
     def forward(ctx: Any, x: Tensor, index: Basic) -> Tensor:
         ctx.input_shape, ctx.index = x.array.shape, index
         part = x.array[index]
-        return wrap(part if type(part) is np.ndarray else x.array[(*index, ...)])  # a view of a single element, too
+        return wrap(part if type(part) is np.ndarray else x.array[(*index, ...)])  # a view even of a single element
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -328,7 +328,7 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
     if not arrays:
         return Places(tuple(basic), (), ())
     try:
-        together = [np.ascontiguousarray(a) for a in np.broadcast_arrays(*arrays)]  # NumPy goes by memory order
+        together = [np.ascontiguousarray(a) for a in np.broadcast_arrays(*arrays)]  # NumPy follows memory order
     except ValueError:
         raise IndexError(
             f"{name}: the index arrays of shapes {', '.join(str(a.shape) for a in arrays)} do not broadcast together"

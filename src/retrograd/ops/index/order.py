@@ -85,7 +85,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
     """(values, indices) of the k largest (or smallest) elements of each line along ``dim``, in order.
 
-    sorted: accepted for PyTorch's sake; the result is sorted in either case.
+    sorted: accepted for compatibility with PyTorch; the result is always sorted.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -216,8 +216,8 @@ def unique(
     """The distinct elements of input, or distinct slices along ``dim``, sorted; no gradient. NaN differ.
 
     return_inverse: also the index of each element of input among them; return_counts: also their counts. The result is
-        then a tuple (output, inverse, counts) of those asked for
-    sorted: accepted for PyTorch's sake; the result is sorted in either case
+        then a tuple of output and those requested, in the order (output, inverse, counts)
+    sorted: accepted for compatibility with PyTorch; the result is always sorted
 
     Raises: as ``sort``.
     """
@@ -327,7 +327,7 @@ def _quantiles(x: Tensor, parts: Tensor, along: int, interpolation: str) -> Tens
     last = x.array.shape[along] - 1
     wide = (-1, *(1,) * (x.array.ndim - along - 1))
     order = _order(x.array, along, False, False)
-    # a NaN comes last in order, and is the result
+    # NaN is sorted last, and is the result
     rank = parts.array.reshape(wide).astype(np.float64) * last
     rank = np.where(np.isnan(x.array).any(along, keepdims=True), last, rank)
     if interpolation == "nearest":

@@ -1,6 +1,6 @@
 """Rows selected from a batch of sequences, and put back: the operators of packing and padding.
 
-No row is selected twice, so each is the gradient of the other, without any sum.
+No row is selected twice, so each is the gradient of the other, and no sum is needed.
 """
 
 from __future__ import annotations

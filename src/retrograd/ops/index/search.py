@@ -23,7 +23,7 @@ def searchsorted(
     """The index of each element of input in its sorted sequence: before equal elements, or after them if ``right``.
 
     sorted_sequence (*, L), increasing or sorted by the indices ``sorter`` (*, L); input (*, K) -> (*, K) int64, no
-    gradient. A sequence (L,) is for input of any shape, or a number. side: "left" or "right", instead of ``right``.
+    gradient. With a sequence (L,) input has any shape, or is a number. side: "left" or "right", instead of ``right``.
     out_int32: must be False; Tensors do not hold int32.
 
     Raises:

@@ -22,14 +22,14 @@ WeightedBinaryCrossEntropyWithLogits = element_loss("weighted_binary_cross_entro
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
-    """-target log(input) - (1 - target) log(1 - input), averaged ("mean"), summed ("sum") or as it is ("none").
+    """-target log(input) - (1 - target) log(1 - input), averaged ("mean"), summed ("sum") or unreduced ("none").
 
-    input: probabilities, in [0, 1]; target of the same shape, usually in [0, 1]; it may require a gradient, too.
-    weight: factors of the losses, broadcast to them. Logarithms are cut off at -100. From logits,
+    input: probabilities in [0, 1]; target of the same shape, usually in [0, 1]; it may require a gradient, too.
+    weight: factors of the losses, broadcast. Logarithms are clamped to at least -100. For logits,
     ``binary_cross_entropy_with_logits`` is more accurate.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes differ, input is outside of [0, 1], the weight requires a gradient or does not
             broadcast, or the reduction is unknown.
     """
@@ -38,14 +38,14 @@ def binary_cross_entropy(
     same_shape(name, input, target)
     weight = constant(name, "weight", weight, input)
     y = BinaryCrossEntropy.apply("none" if weight is not None else reduction, (), input, target)
-    # a logarithm below 0 makes the loss NaN: no pass over the input is needed to find out that all is well
+    # the logarithm of a negative number makes the loss NaN, so valid input is not read a second time
     if np.isnan(kernels.sum(y.array, tuple(range(y.array.ndim)), False)):
         wrong = np.argwhere(~((input.array >= 0) & (input.array <= 1)))
         if len(wrong):
             place = tuple(map(int, wrong[0]))
             raise ValueError(
                 f"{name}: input[{', '.join(map(str, place))}] = {input.array[place]} must lie in [0, 1]; "
-                f"for logits there is binary_cross_entropy_with_logits"
+                f"for logits use binary_cross_entropy_with_logits"
             )
     return y if weight is None else weighted(name, y, weight, reduction)
 
@@ -61,10 +61,10 @@ def binary_cross_entropy_with_logits(
     """-w target log(sigmoid(input)) - (1 - target) log(1 - sigmoid(input)), computed without overflow.
 
     input: any numbers; target of the same shape, usually in [0, 1]; it may require a gradient, too. weight: factors of
-    the losses; pos_weight: w, factors of their first part; both are broadcast. Averaged, summed or as it is.
+    the losses; pos_weight: w, factors of their first term; both are broadcast. Averaged, summed or unreduced.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes differ, a weight requires a gradient or does not broadcast, or the reduction is unknown.
     """
     name = "binary_cross_entropy_with_logits"
@@ -72,27 +72,27 @@ def binary_cross_entropy_with_logits(
     same_shape(name, input, target)
     weight = constant(name, "weight", weight, input)
     pos_weight = constant(name, "pos_weight", pos_weight, input)
-    how = "none" if weight is not None else reduction
+    kernel_reduction = "none" if weight is not None else reduction
     if pos_weight is None:
-        y = BinaryCrossEntropyWithLogits.apply(how, (), input, target)
+        y = BinaryCrossEntropyWithLogits.apply(kernel_reduction, (), input, target)
     else:
         shape = input.array.shape
         if broadcast_shape(name, shape, pos_weight.array.shape) != shape:
             raise ValueError(f"{name}: pos_weight.shape={pos_weight.array.shape} does not broadcast to {shape}")
-        y = WeightedBinaryCrossEntropyWithLogits.apply(how, (), input, target, expand(pos_weight, shape))
+        y = WeightedBinaryCrossEntropyWithLogits.apply(kernel_reduction, (), input, target, expand(pos_weight, shape))
     return y if weight is None else weighted(name, y, weight, reduction)
 
 
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
-    """The mean over classes (the last axis) of the binary cross entropy of logits: each class is a yes or no.
+    """The mean over classes (the last axis) of the binary cross entropy of logits: one binary decision per class.
 
-    input, target (..., C), the target also in int64; weight: factors of the classes, broadcast; all of them may require
-    gradients. The result (...) is averaged, summed or as it is.
+    input, target (..., C), the target also in int64; weight: factors of the classes, broadcast; all three may require
+    gradients. The result (...) is averaged, summed or unreduced.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
     name = "multilabel_soft_margin_loss"

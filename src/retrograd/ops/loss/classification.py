@@ -20,22 +20,22 @@ from .elements import check_reduction, reduce, refuse_gradient
 
 __all__ = ["cross_entropy", "nll_loss"]
 
-IGNORE_INDEX = -100  # PyTorch's default: no class
+IGNORE_INDEX = -100  # PyTorch's default
 
 
 class Labels(NamedTuple):
-    """Class labels at each place, and what a loss makes of them."""
+    """Class labels at each position, and the weights that a loss derives from them."""
 
     name: str  # of the loss
-    shape: tuple[int, ...]  # of its input, as it was given
+    shape: tuple[int, ...]  # of its input as passed by the caller
     classes: np.ndarray  # (N, *D) int64
     weight: np.ndarray | None  # of each class
     ignored: int
 
     def factor(self, sums: np.ndarray, reduction: str) -> float | None:
-        """What the losses' sum is multiplied with; None where there is no sum.
+        """The factor of the sum of the losses; None if they are not summed.
 
-        sums: the kernel's; their third number says whether labels are to be refused
+        sums: from the kernel; the third is not 0 if a label is invalid
         """
         _, weights, wrong = sums.tolist()
         if wrong:
@@ -46,14 +46,14 @@ class Labels(NamedTuple):
         return None if reduction == "none" else 1.0
 
     def shares(self, factor: float | None, classes: int, dtype: Any) -> np.ndarray:
-        """The weight of each place, 0 where it does not count, times the factor."""
+        """The weight of each position, 0 where it is ignored, times the factor."""
         counts = (self.classes >= 0) & (self.classes < classes) & (self.classes != self.ignored)
         each = 1.0 if self.weight is None else self.weight[np.where(counts, self.classes, 0)]
         return np.asarray(np.where(counts, each * (1.0 if factor is None else factor), 0.0), dtype)
 
 
 class CrossEntropy(Function):
-    """w[label] (-(1 - e) log p[label] - e mean(log p)) at each place, p = softmax(x) over axis 1 and e the smoothing
+    """w[label] (-(1 - e) log p[label] - e mean(log p)) at each position, p = softmax(x) over axis 1, e the smoothing
 
     x (N, C, *D) -> (N, *D), or their sum or mean, which divides by the sum of the weights.
     """
@@ -75,9 +75,9 @@ class CrossEntropy(Function):
 
 
 class CrossEntropyGrad(Function):
-    """factor g w[label] (p - (1 - e) [class == label] - e / C), and 0 at places that do not count
+    """factor g w[label] (p - (1 - e) [class == label] - e / C), and 0 at ignored positions
 
-    tops, logs: the maximum of x and log sum exp(x - maximum), as arrays: they make p, and no gradient flows through.
+    tops, logs: the maximum of x and log sum exp(x - maximum), arrays from which p is computed, without gradient.
     """
 
     @staticmethod
@@ -103,7 +103,7 @@ class CrossEntropyGrad(Function):
         v = v * wrap(shares[:, None])
         p = softmax(x, 1)
         gg = sum(v * (p - wrap(goal)), 1 if ctx.factor is None else None) if want_g else None
-        # what does not count is 0, also where g is NaN
+        # ignored positions are 0, even where g is NaN
         each_g = _with_classes(where(wrap(shares != 0), g, 0.0)) if ctx.factor is None else g
         gx = each_g * p * (v - sum(v * p, 1, True)) if want_x else None
         return gg, gx, None, None, None, None, None
@@ -111,7 +111,7 @@ class CrossEntropyGrad(Function):
 
 class NegativeLogLikelihood(Function):
     """-w[label] x[n, label, d], label = labels[n, d]; x (N, C, *D) -> (N, *D), or their sum or mean, which divides by
-    the sum of the weights; a sum is multiplied with ``factor``
+    the sum of the weights; a sum is multiplied by ``factor``
     """
 
     piecewise_linear = True
@@ -132,7 +132,7 @@ class NegativeLogLikelihood(Function):
 
 
 class NegativeLogLikelihoodGrad(Function):
-    """-factor g w[label] put where the labels are, into zeros like x: the transpose of NegativeLogLikelihood"""
+    """-factor g w[label] at the labels, 0 elsewhere, in x's shape: the transpose of NegativeLogLikelihood"""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, x: np.ndarray, labels: Labels, factor: float | None) -> Tensor:
@@ -158,17 +158,17 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The cross entropy of softmax(x) over axis 1 against class indices or class probabilities; x is the input.
+    """The cross entropy of softmax(input) over axis 1 against class indices or class probabilities.
 
-    x (N, C, *D) or (C,); target int64 (N, *D) or (), or like x with probabilities.
-    Per element: -weight[t] * log(softmax(x))[t]; with label smoothing e, each target is a mixture of (1-e) of the class
-    and e of the uniform distribution. "mean" divides by the sum of the weights of the targets, or by the number of
-    elements where targets are probabilities; targets equal to ``ignore_index`` count nowhere.
+    input (N, C, *D) or (C,); target int64 (N, *D) or (), or probabilities in input's shape.
+    Per element: -weight[t] * log(softmax(input))[t]; label smoothing e mixes each target, times 1 - e, with e times the
+    uniform distribution. "mean" divides by the sum of the weights of the targets, or by the number of elements if
+    targets are probabilities; targets equal to ``ignore_index`` are ignored.
 
     Raises:
-        TypeError: x or weight are not of one floating-point type, or the target is of a wrong one.
+        TypeError: input and weight are not of one floating-point type, or target has a wrong type.
         ValueError: the shapes do not fit, the reduction is unknown, or label_smoothing is not in [0, 1].
-        IndexError: a label is no class, named with its place.
+        IndexError: a label is not a class; the message names its position.
     """
     name = "cross_entropy"
     require_float(name, input)
@@ -188,14 +188,14 @@ def nll_loss(
     ignore_index: int = IGNORE_INDEX,
     reduction: str = "mean",
 ) -> Tensor:
-    """The negative log-likelihood -weight[t] * x[t] for log-probabilities x: the input (N, C, *D) or (C,).
+    """The negative log-likelihood -weight[t] * input[t] of log-probabilities.
 
-    target int64 (N, *D) or (); weights, ``ignore_index`` and "mean" as in ``cross_entropy``.
+    input (N, C, *D) or (C,), target int64 (N, *D) or (); weight, ``ignore_index`` and "mean" as in ``cross_entropy``.
 
     Raises:
-        TypeError: x or weight are not of one floating-point type, or the target is not int64.
+        TypeError: input and weight are not of one floating-point type, or target is not int64.
         ValueError: the shapes do not fit, the weight requires a gradient, or the reduction is unknown.
-        IndexError: a label is no class, named with its place.
+        IndexError: a label is not a class; the message names its position.
     """
     require_float("nll_loss", input)
     return _against_labels("nll_loss", NegativeLogLikelihood, input, target, weight, ignore_index, reduction, None)
@@ -220,7 +220,7 @@ def _against_labels(
     array = None if per_class is None else per_class.array
     labels = Labels(name, shape, classes, array, ignore_index)
     options = () if smoothing is None else (float(smoothing),)
-    if smoothing and array is not None:  # then each class counts with its own weight
+    if smoothing and array is not None:  # then the uniform part weights each class, too
         losses, weights = _smoothed(x, labels, smoothing)
         if reduction == "mean":
             return sum(losses) / wrap(np.asarray(weights.sum()))
@@ -231,13 +231,13 @@ def _against_labels(
 
 
 def _smoothed(x: Tensor, labels: Labels, smoothing: float) -> tuple[Tensor, np.ndarray]:
-    """(1 - e) w[label] (-log p[label]) - e / C sum over classes of w log p at each place, and the weights w[label]."""
+    """(1 - e) w[label] (-log p[label]) - e / C sum over classes of w log p at each position, and the w[label]."""
     count, dtype = x.array.shape[1], x.array.dtype
     assert labels.weight is not None
     losses = CrossEntropy.apply(x, labels, 0.0, "none")
     spread = sum(log_softmax(x, 1) * _along_classes(wrap(labels.weight), x), 1)
     counts = labels._replace(weight=None).shares(None, count, dtype) > 0
-    spread = where(wrap(counts), spread, 0.0)  # and if none counts, the gradient is still 0
+    spread = where(wrap(counts), spread, 0.0)  # 0 gradient at ignored positions, also if all are
     return losses * (1.0 - smoothing) - spread * (smoothing / count), labels.shares(None, count, dtype)
 
 
@@ -250,11 +250,11 @@ def _against_probabilities(
     label_smoothing: float,
 ) -> Tensor:
     name, shape = "cross_entropy", x.array.shape
-    require_same(name, "x", x, "target", target)
+    require_same(name, "input", x, "target", target)
     if target.array.shape != shape or not shape:
         raise ValueError(
-            f"{name}: target of probabilities has shape {target.array.shape}, x has {shape}; they must be equal "
-            f"(class indices are int64)"
+            f"{name}: target.shape={target.array.shape}, input.shape={shape}; probabilities need equal shapes, "
+            f"class indices int64"
         )
     if ignore_index != IGNORE_INDEX:
         raise ValueError(f"{name}: ignore_index={ignore_index} is for class indices, target holds probabilities")
@@ -279,14 +279,14 @@ def _with_classes(g: Tensor) -> Tensor:
 
 
 def _along_classes(per_class: Tensor, x: Tensor) -> Tensor:
-    """per_class (C,) as it broadcasts to x (N, C, *D) or (C,)"""
+    """per_class (C,) in a shape that broadcasts to x (N, C, *D) or (C,)"""
     return Reshape.apply(per_class, (-1,) + (1,) * (x.array.ndim - 2)) if x.array.ndim > 2 else per_class
 
 
 def _class_weights(name: str, weight: Tensor | None, x: Tensor, differentiable: bool) -> Tensor | None:
     if weight is None:
         return None
-    require_same(name, "x", x, "weight", weight)
+    require_same(name, "input", x, "weight", weight)
     classes = x.array.shape[min(1, x.array.ndim - 1)]
     if weight.array.shape != (classes,):
         raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs ({classes},), one per class")
@@ -294,21 +294,21 @@ def _class_weights(name: str, weight: Tensor | None, x: Tensor, differentiable: 
 
 
 def check_labels(name: str, x: Tensor, target: Any) -> None:
-    """Refuse a target that is not int64 of x's shape without the axis of classes.
+    """Refuse a target that is not int64 in x's shape without the class axis.
 
     Raises:
-        TypeError: it is no Tensor of int64.
+        TypeError: it is not a Tensor of int64.
         ValueError: its shape does not fit.
     """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}: target is {type(target).__name__}, needs a Tensor of int64 class indices")
     if target.array.dtype != int64:
-        raise TypeError(f"{name}: target is {target.array.dtype}, x is {x.array.dtype}; class indices must be int64")
+        raise TypeError(f"{name}: target is {target.array.dtype}; class indices must be int64")
     shape = x.array.shape
     if not shape or target.array.shape != (shape[:1] + shape[2:] if len(shape) > 1 else ()):
         raise ValueError(
-            f"{name}: x.shape={shape}, target.shape={target.array.shape}; "
-            f"x (N, C, *D) needs target (N, *D), x (C,) needs ()"
+            f"{name}: input.shape={shape}, target.shape={target.array.shape}; "
+            f"input (N, C, *D) needs target (N, *D), input (C,) needs ()"
         )
 
 
@@ -316,9 +316,9 @@ def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes
     """Refuse labels that are neither a class nor ``ignored``; ``shape`` is that of the loss's input.
 
     Raises:
-        IndexError: a label is no class; names the first one and its place.
+        IndexError: a label is not a class; the message names the first one and its position.
     """
-    # a negative label is a huge one when its bits are read without a sign: one comparison for both ends
+    # as unsigned numbers, negative labels are huge: one comparison checks both ends
     if not labels.size or np.maximum.reduce(labels.view(np.uint64), axis=None) < classes:
         return
     outside = (labels < 0) | (labels >= classes)
@@ -326,9 +326,9 @@ def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes
     if len(wrong):
         place = tuple(map(int, wrong[0]))
         where = f"target[{', '.join(map(str, place))}]" if place else "target"
-        way_out = "" if ignored is None else f"; one that shall not count must be {_IGNORED[name]}{ignored}"
+        way_out = "" if ignored is None else f"; one to ignore must be {_IGNORED[name]}{ignored}"
         raise IndexError(
-            f"{name}: {where} = {labels[place]} is no class: x.shape={shape} has classes 0 to {classes - 1} "
+            f"{name}: {where} = {labels[place]} is not a class: input.shape={shape} has classes 0 to {classes - 1} "
             f"({len(wrong)} such labels{way_out})"
         )
 

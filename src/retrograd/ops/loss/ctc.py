@@ -24,10 +24,10 @@ Lengths = Tensor | Sequence[int]
 
 
 class CTC(Function):
-    """-log of the sum, over all paths that read as the target, of the products of their probabilities; for each sample
+    """-log of the sum of the probabilities of all paths that collapse to the target; for each sample
 
-    The gradient is PyTorch's: exp(log_probs) - (probability of a label at a time, given the target). It holds for
-    log-probabilities that come from ``log_softmax``: through it, it is the derivative.
+    The gradient is PyTorch's: exp(log_probs) - (probability of a label at a time, given the target). It is the
+    derivative only through the ``log_softmax`` that log_probs must come from.
     """
 
     @staticmethod
@@ -53,19 +53,19 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """-log of the probability that a path, its repetitions and then its blanks left out, is the target.
+    """-log of the probability of all paths that give the target once repetitions, then blanks, are removed.
 
     log_probs (T, N, C), or (T, C) for one sample: log-probabilities, as of ``log_softmax``. targets int64: (N, S), each
-    row used up to its length, or (sum of target_lengths,), one target behind the other; no label is ``blank``.
-    input_lengths, target_lengths: N of them, in a Tensor or a sequence. A target that no path can give (too long for
-    its input) has the loss inf and gradients of NaN, or 0 and 0 with ``zero_infinity``. reduction: "mean" divides each
+    row used up to its length, or (sum of target_lengths,), concatenated; no label may be ``blank``.
+    input_lengths, target_lengths: N ints in a Tensor or a sequence. A target that no path can give (too long for its
+    input) has loss inf and NaN gradients, or 0 and 0 with ``zero_infinity``. reduction: "mean" divides each
     loss by its target's length (at least 1) and averages; "sum"; "none" (N,). There is no second derivative.
     Source: Graves, Fernandez, Gomez and Schmidhuber 2006.
 
     Raises:
-        TypeError: log_probs is no floating-point Tensor, or targets or lengths are no integers.
-        ValueError: shapes or lengths do not fit, ``blank`` is no class, or the reduction is unknown.
-        IndexError: a target is no class.
+        TypeError: log_probs is not a floating-point Tensor, or targets or lengths are not integers.
+        ValueError: shapes or lengths do not fit, ``blank`` is not a class, or the reduction is unknown.
+        IndexError: a target is not a class.
     """
     name = "ctc_loss"
     check_reduction(name, reduction)
@@ -76,11 +76,11 @@ def ctc_loss(
     x = log_probs if len(shape) == 3 else Reshape.apply(log_probs, (shape[0], 1, shape[1]))
     T, N, C = x.array.shape
     if not 0 <= blank < C:
-        raise ValueError(f"{name}: blank={blank} is no class: log_probs.shape={shape} has classes 0 to {C - 1}")
+        raise ValueError(f"{name}: blank={blank} is not a class: log_probs.shape={shape} has classes 0 to {C - 1}")
     inputs = _lengths(name, "input_lengths", input_lengths, N)
     lengths = _lengths(name, "target_lengths", target_lengths, N)
     if inputs.size and inputs.max() > T:
-        raise ValueError(f"{name}: input_lengths has {inputs.max()}, but log_probs.shape={shape} has {T} times")
+        raise ValueError(f"{name}: input_lengths has {inputs.max()}, but log_probs.shape={shape} has {T} steps")
     rows = _rows(name, targets, lengths, len(shape) == 2)
     used = np.arange(rows.shape[1]) < lengths[:, None]
     wrong = np.argwhere(used & ((rows < 0) | (rows >= C)))
@@ -118,10 +118,10 @@ def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndar
                 f"the greatest of target_lengths"
             )
         return labels[:, :longest]
-    total = sum(lengths.tolist())  # a sum of NumPy's may overflow
+    total = sum(lengths.tolist())  # NumPy's sum could overflow
     if labels.ndim != 1 or len(labels) != total:
         raise ValueError(
-            f"{name}: targets.shape={labels.shape}, needs (N, S) or ({total},), as many as target_lengths say"
+            f"{name}: targets.shape={labels.shape}, needs (N, S) or ({total},), the sum of target_lengths"
         )
     rows = np.zeros((len(lengths), longest), np.int64)
     rows[np.arange(longest) < lengths[:, None]] = labels

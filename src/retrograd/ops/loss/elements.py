@@ -57,7 +57,7 @@ def element_loss(name: str) -> type[Function]:
 
 
 def _each(g: Tensor, factor: float | None, x: Tensor) -> Tensor:
-    """The upstream gradient of each element of x: g, or that of the sum times the factor."""
+    """The upstream gradient of each element of x: g, or the sum's g times the factor."""
     return g if factor is None else expand(g * factor, x.array.shape)
 
 
@@ -67,10 +67,10 @@ def choice(x: np.ndarray, mask: Any, yes: float, no: float) -> Tensor:
 
 
 def check_reduction(name: str, reduction: str, *more: str) -> None:
-    """Refuse what is no reduction.
+    """Refuse an unknown reduction.
 
     Raises:
-        ValueError: the reduction is none of "mean", "sum", "none", or of ``more``.
+        ValueError: the reduction is not "mean", "sum", "none" or one of ``more``.
     """
     if reduction not in _REDUCTIONS and reduction not in more:
         allowed = ", ".join(map(repr, (*more, "mean", "sum")))
@@ -81,7 +81,7 @@ def reduce(name: str, losses: Tensor, reduction: str) -> Tensor:
     """The mean or sum of the losses, or all of them.
 
     Raises:
-        ValueError: the reduction is none of "mean", "sum", "none".
+        ValueError: the reduction is not "mean", "sum" or "none".
     """
     if reduction == "mean":
         return mean(losses)
@@ -95,7 +95,7 @@ def matched(name: str, input: Tensor, target: Tensor, *, warn: bool = False, sta
     """Both operands in one floating-point type and shape: broadcast to each other, with a warning if ``warn``.
 
     Raises:
-        TypeError: an operand is no Tensor, or neither is floating-point.
+        TypeError: an operand is not a Tensor, or neither is floating-point.
         ValueError: the shapes do not broadcast.
     """
     if not are_floats(input, target):
@@ -117,7 +117,7 @@ def of_one_shape(
     if warn:
         warnings.warn(
             f"{name}: input.shape={input.array.shape} and target.shape={target.array.shape} differ and are broadcast; "
-            f"reshape one if this is not meant",
+            f"reshape one if this is not intended",
             stacklevel=stacklevel,
         )
     return expand(input, shape), expand(target, shape)
@@ -127,7 +127,7 @@ def same_shape(name: str, input: Tensor, target: Tensor) -> None:
     """Refuse operands that are not of one floating-point type and one shape.
 
     Raises:
-        TypeError: they are no floating-point Tensors of one type.
+        TypeError: they are not floating-point Tensors of one type.
         ValueError: the shapes differ.
     """
     for label, value in (("input", input), ("target", target)):
@@ -141,10 +141,10 @@ def same_shape(name: str, input: Tensor, target: Tensor) -> None:
 
 
 def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor | None:
-    """``value`` of x's type, which must not ask for a gradient: the loss gives it none.
+    """``value`` in x's type; it must not require a gradient, which the loss does not compute.
 
     Raises:
-        TypeError: it is no floating-point Tensor of x's type.
+        TypeError: it is not a floating-point Tensor of x's type.
         ValueError: it requires a gradient.
     """
     if value is not None:
@@ -154,21 +154,21 @@ def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor |
 
 
 def refuse_gradient(name: str, label: str, value: Tensor) -> Tensor:
-    """``value``, which must not ask for a gradient: the loss gives it none.
+    """``value``; it must not require a gradient, which the loss does not compute.
 
     Raises:
         ValueError: it requires a gradient.
     """
     if value.requires_grad:
-        raise ValueError(f"{name}: {label} requires a gradient, which this loss does not give; use {label}.detach()")
+        raise ValueError(f"{name}: {label} requires a gradient, which this loss does not compute; use {label}.detach()")
     return value
 
 
 def signs(name: str, target: Any, x: Tensor) -> Tensor:
-    """A target of 1 and -1 in x's type; integers and truth values are welcome.
+    """A target of 1 and -1 in x's type; integers and truth values are accepted.
 
     Raises:
-        TypeError: it is no Tensor, or floating-point of another type.
+        TypeError: it is not a Tensor, or floating-point of another type.
     """
     if isinstance(target, Tensor) and target.array.dtype.kind != "f":
         return cast(target, x.array.dtype)

@@ -27,14 +27,14 @@ Gaussian = element_loss("gaussian")
 
 
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target (log(target) - input): how far probabilities are from those whose logarithms are the input.
+    """target (log(target) - input): the divergence of target from the distribution whose logarithm is input.
 
     target: probabilities, or with ``log_target`` their logarithms. Shapes are broadcast. reduction: "batchmean" (the
-    sum over the first extent: the divergence as it is defined), "mean" (over all elements, with a warning), "sum",
+    sum divided by the batch size: the divergence as defined), "mean" (over all elements, with a warning), "sum",
     "none". Both may require gradients.
 
     Raises:
-        TypeError: an operand is no floating-point Tensor.
+        TypeError: an operand is not a floating-point Tensor.
         ValueError: the shapes do not broadcast, or the reduction is unknown.
     """
     name = "kl_div"
@@ -66,13 +66,13 @@ def poisson_nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """The negative log-likelihood of counts: exp(input) - target input, or with the rate itself as the input
-    (``log_input=False``) input - target log(input + eps); averaged, summed or as it is.
+    (``log_input=False``) input - target log(input + eps); averaged, summed or unreduced.
 
     full: add Stirling's approximation of log(target!), target log(target) - target + log(2 pi target) / 2, where
     target > 1. Shapes are broadcast. Both may require gradients.
 
     Raises:
-        TypeError: an operand is no Tensor.
+        TypeError: an operand is not a Tensor.
         ValueError: the shapes do not broadcast, or the reduction is unknown.
     """
     name = "poisson_nll_loss"
@@ -85,7 +85,7 @@ def poisson_nll_loss(
     if not full:
         return loss
     large = t.array > 1
-    # what is not counted is computed of 1, so that no logarithm of 0 is in the way of the gradient
+    # masked elements become 1: log(0) would spoil the gradient
     n = t * choice(t.array, large, 1, 0) + choice(t.array, large, 0, 1)
     stirling = n * log(n) - n + log(n * (2 * pi)) * 0.5
     return loss + reduce(name, stirling * choice(t.array, large, 1, 0), reduction)
@@ -99,14 +99,14 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """(log(v) + (input - target)^2 / v) / 2 with v = max(var, eps), averaged, summed or as it is.
+    """(log(v) + (input - target)^2 / v) / 2 with v = max(var, eps), averaged, summed or unreduced.
 
     var: variances, at least 0: a number, or a Tensor of input's shape, without its last axis, or with one extent of 1.
-    The gradient passes ``eps`` as if nothing had been cut off. full: add log(2 pi) / 2. All may require gradients.
+    The gradient ignores the clamp to ``eps``. full: add log(2 pi) / 2. All may require gradients.
     Source: Nix and Weigend 1994.
 
     Raises:
-        TypeError: an operand is no Tensor, var holds integers, or no operand is floating-point.
+        TypeError: an operand is not a Tensor, var holds integers, or no operand is floating-point.
         ValueError: the shapes do not fit, a variance is negative, or the reduction is unknown.
     """
     name = "gaussian_nll_loss"

@@ -1,4 +1,4 @@
-"""Losses of classes that want a margin between the right ones and the others, and the soft margin of signs."""
+"""Margin losses of classification: multi-class, multi-label, and the soft margin of signs."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class MultiMargin(Function):
         x, labels = ctx.saved_tensors
         rows, classes = x.array.shape
         each = Reshape.apply(g, (rows, 1))
-        slopes = kernels.multi_margin_loss_slopes(x.array, labels, ctx.margin)  # of p = 1: it changes in steps only
+        slopes = kernels.multi_margin_loss_slopes(x.array, labels, ctx.margin)  # of p = 1: piecewise constant
         if ctx.p == 1:
             return each * wrap(slopes), None, None, None
-        # h[n, c] goes to c and is taken from the label
+        # h[n, c] is added at c and subtracted at the label
         own = np.zeros(x.array.shape, np.bool_)
         own[np.arange(rows), labels] = True
         z = x - sum(where(wrap(own), x, 0.0), 1, True) + ctx.margin
@@ -69,10 +69,10 @@ class MultilabelMargin(Function):
 
 
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target input)) for targets of 1 and -1, averaged, summed or as it is; computed without overflow.
+    """log(1 + exp(-target input)) for targets of 1 and -1, averaged, summed or unreduced; computed without overflow.
 
     Raises:
-        TypeError: input is no floating-point Tensor, or the target floating-point of another type.
+        TypeError: input is not a floating-point Tensor, or target is floating-point of another type.
         ValueError: the target requires a gradient, the shapes do not broadcast, or the reduction is unknown.
     """
     name = "soft_margin_loss"
@@ -97,10 +97,10 @@ def multi_margin_loss(
     it is.
 
     Raises:
-        TypeError: input or weight are not of one floating-point type, or the target is not int64.
+        TypeError: input and weight are not of one floating-point type, or target is not int64.
         ValueError: p is neither 1 nor 2, the shapes do not fit, the weight requires a gradient, or the reduction is
             unknown.
-        IndexError: a label is no class.
+        IndexError: a label is not a class.
     """
     name = "multi_margin_loss"
     check_reduction(name, reduction)
@@ -110,7 +110,7 @@ def multi_margin_loss(
     if input.array.ndim > 2:
         raise ValueError(f"{name}: input.shape={input.array.shape} must be (N, C) or (C,)")
     rows = input if input.array.ndim == 2 else Reshape.apply(input, (1, input.array.size))
-    # a row may have its axis or not
+    # the target of a single row may be () or (1,)
     whole = rows if isinstance(target, Tensor) and target.array.shape == (1,) else input
     check_labels(name, whole if whole.array.ndim else Reshape.apply(input, (1,)), target)
     classes, labels = rows.array.shape[1], private(target.array)
@@ -129,12 +129,12 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     """sum over targets j and other classes i of max(0, 1 - input[j] + input[i]) / C in each row.
 
     input (N, C), (C,) or (); target of the same shape, int64: a row's classes, ended by -1 where there are
-    fewer than C. Averaged over rows, summed or as it is.
+    fewer than C. Averaged over rows, summed or unreduced.
 
     Raises:
-        TypeError: input is no floating-point Tensor, or the target is not int64.
+        TypeError: input is not a floating-point Tensor, or the target is not int64.
         ValueError: the shapes differ or have more than two axes, or the reduction is unknown.
-        IndexError: a target is no class and not -1.
+        IndexError: a target is neither a class nor -1.
     """
     name = "multilabel_margin_loss"
     check_reduction(name, reduction)

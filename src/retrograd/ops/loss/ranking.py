@@ -1,4 +1,4 @@
-"""Losses of distances and similarities: which of two is larger, which pairs belong together, triplets."""
+"""Losses of distances and similarities: ranking, pairs, triplets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..dtype import (
     whole,
 )
 from ..pointwise.piecewise import clamp, minimum, where
-from ..product.distance import differing, pairwise_distance, row_cosine
+from ..product.distance import as_float_pair, pairwise_distance, row_cosine
 from ..shape.broadcasting import broadcast_shape, expand
 from .elements import check_reduction, choice, element_loss, matched, reduce, refuse_gradient, signs
 
@@ -40,14 +40,14 @@ Ranking = element_loss("ranking")
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
-    """input where the target is 1, max(0, margin - input) where it is -1; averaged, summed or as it is.
+    """input where the target is 1, max(0, margin - input) where it is -1; averaged, summed or unreduced.
 
-    input: distances; target: 1 for what belongs together, -1 for what does not, int64, bool or of input's type; it
-    gets no gradient. Shapes are broadcast. Integers have integers as losses, for which the margin loses its fraction.
+    input: distances; target: 1 for similar pairs, -1 for dissimilar ones, int64, bool or of input's type, without
+    gradient. Shapes are broadcast. Integer input gives integer losses; the margin is truncated.
 
     Raises:
-        TypeError: input is no Tensor of numbers, the target floating-point of another type, or the mean of integers is
-            asked for.
+        TypeError: input is not a Tensor of numbers, target is floating-point of another type, or reduction="mean" with
+            integers.
         ValueError: the target requires a gradient, the shapes do not broadcast, or the reduction is unknown.
     """
     name = "hinge_embedding_loss"
@@ -62,18 +62,18 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, margin - target (input1 - input2)): 1 says that input1 shall be larger, -1 that input2 shall.
+    """max(0, margin - target (input1 - input2)): target 1 ranks input1 higher, -1 input2.
 
     The three have the same number of axes and are broadcast. The inputs may hold integers; target: int64 or of the
-    inputs' type. Averaged, summed or as it is.
+    inputs' type. Averaged, summed or unreduced.
 
     Raises:
-        TypeError: an operand is no Tensor of numbers, or the target floating-point of another type than the inputs.
+        TypeError: an operand is not a Tensor of numbers, or target is floating-point of another type than the inputs.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
     name = "margin_ranking_loss"
     check_reduction(name, reduction)
-    x1, x2 = (input1, input2) if are_floats(input1, input2) else differing(name, input1=input1, input2=input2)
+    x1, x2 = (input1, input2) if are_floats(input1, input2) else as_float_pair(name, input1=input1, input2=input2)
     require_number(name, target, "target")
     t = signs(name, target, x1)
     if not input1.array.ndim == input2.array.ndim == t.array.ndim:
@@ -91,10 +91,10 @@ def cosine_embedding_loss(
     """1 - cos(input1, input2) where the target is 1, max(0, cos(input1, input2) - margin) where it is -1.
 
     input1, input2 (N, D), target (N,); or (D,), (D,) and (). target: int64 or of the inputs' type, without gradient;
-    another value gives 0. Averaged, summed or as it is.
+    another value gives 0. Averaged, summed or unreduced.
 
     Raises:
-        TypeError: an operand is no Tensor, or the target floating-point of another type than the inputs.
+        TypeError: an operand is not a Tensor, or target is floating-point of another type than the inputs.
         ValueError: the shapes do not fit, the target requires a gradient, or the reduction is unknown.
     """
     name = "cosine_embedding_loss"
@@ -113,7 +113,7 @@ def cosine_embedding_loss(
     x1, x2 = (expand(x, shape).reshape(rows) for x in (x1, x2))
     cosine = row_cosine(x1, x2, _NEVER_ZERO).reshape(shape[:-1])
     broadcast_shape(name, cosine.array.shape, t.shape)
-    # a straight line in each piece; the slope at cosine == margin is 1, as PyTorch's
+    # piecewise linear; the slope at cosine == margin is 1, as in PyTorch
     alike, apart = t == 1, (t == -1) & (cosine.array >= margin)
     slope, start = choice(x1.array, alike, -1, apart), choice(x1.array, alike, 1, apart * -margin)
     return reduce(name, cosine * slope + start, reduction)
@@ -132,11 +132,11 @@ def triplet_margin_loss(
 ) -> Tensor:
     """max(0, margin + d(anchor, positive) - d(anchor, negative)), d the ``pairwise_distance`` along the last axis.
 
-    The three (N, D) or (D,), broadcast. p, eps: those of the distance. swap: where the positive is nearer to the
-    negative than the anchor is, that distance counts (Balntas et al. 2016). Averaged, summed or as it is.
+    The three (N, D) or (D,), broadcast. p, eps: of the distance. swap: where the positive is nearer to the
+    negative than the anchor is, use that distance (Balntas et al. 2016). Averaged, summed or unreduced.
 
     Raises:
-        TypeError: an operand is no Tensor of numbers.
+        TypeError: an operand is not a Tensor of numbers.
         ValueError: the margin is not above 0, the shapes do not fit, or the reduction is unknown.
     """
 

@@ -1,4 +1,4 @@
-"""Losses of numbers: squared and absolute error, and what lies between them."""
+"""Squared and absolute error, and losses between the two."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Huber = element_loss("huber")
 
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """(input - target)^2, averaged ("mean"), summed ("sum") or as it is ("none").
+    """(input - target)^2, averaged ("mean"), summed ("sum") or unreduced ("none").
 
     input, target: of one shape; others are broadcast, with a warning; one of them may hold integers. weight: of
     input's shape, factors of the losses; "mean" then divides by their sum. All three may require gradients.
 
     Raises:
-        TypeError: an operand is no Tensor, or neither input nor target is floating-point.
+        TypeError: an operand is not a Tensor, or neither input nor target is floating-point.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
     return _distance("mse_loss", SquaredError, (), input, target, reduction, weight)
 
 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """|input - target|, averaged, summed or as it is; its slope is 0 where they are equal. Otherwise as ``mse_loss``.
+    """|input - target|, averaged, summed or unreduced; its slope is 0 where they are equal. Otherwise as ``mse_loss``.
 
-    The losses of integers are integers, which have no mean. Truth values have no difference.
+    The losses of integers are integers, which have no mean. Truth values cannot be subtracted.
 
     Raises:
-        TypeError: an operand is no Tensor of numbers, or the mean of integers is asked for.
+        TypeError: an operand is not a Tensor of numbers, or reduction="mean" with integers.
         ValueError: the shapes do not fit, or the reduction is unknown.
     """
     require_number("l1_loss", input)
@@ -49,12 +49,12 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """0.5 z^2 / beta where z = |input - target| < beta, else z - 0.5 beta; averaged, summed or as it is.
+    """0.5 z^2 / beta where z = |input - target| < beta, else z - 0.5 beta; averaged, summed or unreduced.
 
     beta: at least 0; with 0 it is ``l1_loss``. Shapes as in ``mse_loss``. Source: Girshick, Fast R-CNN, 2015.
 
     Raises:
-        TypeError: an operand is no Tensor, or neither is floating-point.
+        TypeError: an operand is not a Tensor, or neither is floating-point.
         ValueError: beta is negative, the shapes do not fit, or the reduction is unknown.
     """
     if not beta >= 0:
@@ -66,13 +66,13 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """0.5 z^2 where z = |input - target| < delta, else delta (z - 0.5 delta); averaged, summed or as it is.
+    """0.5 z^2 where z = |input - target| < delta, else delta (z - 0.5 delta); averaged, summed or unreduced.
 
     delta: above 0. Shapes as in ``mse_loss``; with a weight, "mean" divides by the number of elements. The target may
     be of any type; the loss has that of input. Source: Huber 1964.
 
     Raises:
-        TypeError: an operand is no Tensor, or input is not floating-point.
+        TypeError: an operand is not a Tensor, or input is not floating-point.
         ValueError: delta is not above 0, the shapes do not fit, or the reduction is unknown.
     """
     if not delta > 0:

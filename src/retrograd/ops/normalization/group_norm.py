@@ -1,4 +1,4 @@
-"""Normalisation of each sample by itself: layer, root-mean-square, group and instance norm; and by neighbours."""
+"""Normalisation of each sample: layer, root-mean-square, group, instance and local response norm."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class GroupNorm(Norm):
 
 
 class Unit(Function):
-    """y = x / size with size = max(norm, eps), the 2-norm over ``axes``; both are results.
+    """y = x / size with size = max(norm, eps), the 2-norm over ``axes``; returns both.
 
     gx = (g - y * sum(g * y)) / size + gsize * y, and g / eps where the norm is below eps.
     """
@@ -154,7 +154,7 @@ def group_norm(
             f"group_norm: num_groups={num_groups!r} must be an int that divides the {shape[1]} channels of "
             f"input.shape={shape}"
         )
-    if math.prod(shape) == num_groups:  # PyTorch lets others pass, whose groups of one element become their bias
+    if math.prod(shape) == num_groups:  # as PyTorch, which accepts groups of one element in larger inputs
         raise ValueError(
             f"group_norm: each of {num_groups} groups of input.shape={shape} has 1 element to take statistics over, "
             f"needs more than 1"
@@ -203,8 +203,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"local_response_norm: input.shape={shape} needs at least 3 axes (batch, channels, positions)")
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ValueError(f"local_response_norm: size={size!r} must be an int of at least 1")
-    # a sum over neighbouring channels is a product with a band matrix
-    distance = np.arange(shape[1]) - np.arange(shape[1])[:, np.newaxis]  # from the channel summed to that of the sum
+    # a sum over adjacent channels is a product with a band matrix
+    distance = np.arange(shape[1]) - np.arange(shape[1])[:, np.newaxis]  # [channel summed, output channel]
     near = (distance <= size // 2) & (-distance <= (size - 1) // 2)
     last = (0, *range(2, len(shape)), 1)
     x = Permute.apply(input, last)

@@ -24,9 +24,9 @@ Wanted = tuple[bool, bool, bool]  # the gradients to x, weight and bias
 class Norm(Function):
     """y = (x - mean) / sqrt(variance + eps) * weight + bias; arguments x, weight, bias and others.
 
-    forward saves x, weight and two arrays of statistics. ctx.view says how x is seen with four axes, of which weight
-    and bias have the middle two, and ctx.over which of the axes the statistics are taken over. ``fused`` calls the
-    kernel of the gradient. Without ctx.centred the mean is 0.
+    forward saves x, weight and two arrays of statistics. ctx.view is x's shape as four axes, the middle two those of
+    weight and bias; ctx.over are the axes of the statistics. ``fused`` calls the kernel of the gradient. Without
+    ctx.centred the mean is 0.
     """
 
     @classmethod
@@ -54,7 +54,7 @@ def norm_grad(
     centred: bool = True,
     wanted: Wanted = (True, True, True),
 ) -> Gradients:
-    """The gradient to x, weight and bias in operators, which the fused ones of the kernels equal.
+    """The gradient to x, weight and bias composed of operators; the fused kernels must equal it.
 
     With z = (x - mean) / sqrt(variance + eps) and h = g * weight:
     gx = (h - mean(h) - z * mean(h * z)) / sqrt(variance + eps),  gw = sum(g * z),  gb = sum(g)
@@ -84,14 +84,14 @@ def per_channel(name: str, x: Tensor, weight: Tensor | None, bias: Tensor | None
 
 
 def or_constant(given: Tensor | None, x: Tensor, shape: tuple[int, ...], number: float) -> Tensor:
-    """What was given, or this number in each place of a Tensor of x's type."""
+    """``given``, or a Tensor of x's type filled with ``number``."""
     if given is None:
         return wrap(np.full(shape, number, x.array.dtype) if number else np.zeros(shape, x.array.dtype))
     return given
 
 
 def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
-    """Refuse what is neither None nor one number per channel of x (N, C, ...), in x's type.
+    """Refuse operands that are neither None nor (C,) in the type of x (N, C, ...).
 
     Raises:
         TypeError: the types differ.
@@ -100,8 +100,9 @@ def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
     shape = x.array.shape
     for label, value in given.items():
         if value is not None:
-            require_same(name, "x", x, label, value)
+            require_same(name, "input", x, label, value)
             if value.array.shape != shape[1:2]:
                 raise ValueError(
-                    f"{name}: {label}.shape={value.array.shape}, needs ({shape[1]},), one per channel; x.shape={shape}"
+                    f"{name}: {label}.shape={value.array.shape}, needs ({shape[1]},), one per channel; "
+                    f"input.shape={shape}"
                 )

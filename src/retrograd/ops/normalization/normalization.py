@@ -1,4 +1,4 @@
-"""Batch and instance normalisation over axis 1: by the input's own statistics, or by running ones."""
+"""Batch and instance normalisation of channels, by the statistics of the input or running ones."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class ChannelAffine(Function):
 
 
 class FixedScale(Function):
-    """What ``ChannelAffine`` takes to normalise by given statistics, all (C,):
+    """Scale and shift with which ``ChannelAffine`` normalises by given statistics, all (C,):
 
     scale = weight / sqrt(variance + eps), shift = bias - mean * scale
 
-    Forward is NumPy's: so few numbers are not worth four more kernels to compile.
+    Forward uses NumPy: so few numbers do not justify compiling four more kernels.
     """
 
     @staticmethod
@@ -75,7 +75,7 @@ class FixedScale(Function):
         with np.errstate(all="ignore"):  # as the kernels
             scale = weight.array / np.sqrt(variance.array + eps)
             shift = bias.array - mean.array * scale
-        # running statistics may move before the sweep
+        # running statistics may change before the backward sweep
         statistics = (s if s.requires_grad else s.array.copy() for s in (mean, variance))
         ctx.save_for_backward(weight, *statistics)
         ctx.eps = eps
@@ -122,13 +122,13 @@ def batch_norm(
 ) -> Tensor:
     """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel; input (N, C, *I), all others (C,)
 
-    In training, or without running statistics, mean and (biased) variance are those of x, and running statistics that
-    are given move towards them in place: r = (1 - momentum)*r + momentum*(mean or unbiased variance).
+    In training, or without running statistics, mean and (biased) variance are those of input, and running statistics
+    are updated in place: r = (1 - momentum)*r + momentum*(mean or unbiased variance).
 
     Raises:
         TypeError: the types differ or are not floating point.
-        ValueError: the shapes do not fit, a channel has one element to take statistics
-            over, or eps is negative, or 0 with the statistics of input.
+        ValueError: the shapes do not fit, a channel has only one element, or eps is negative, or 0 with the statistics
+            of input.
     """
     if training is not True and training is not False:
         training = as_flag("batch_norm", "training", training)
@@ -146,7 +146,7 @@ def batch_norm(
     if count == 1:
         raise ValueError(
             f"batch_norm: each channel has {count} elements to take statistics over, needs more than 1; "
-            f"x.shape={shape}; use a larger batch, or eval mode"
+            f"input.shape={shape}; use a larger batch, or eval mode"
         )
     statistics: list[np.ndarray] = []
     y: Tensor = BatchNorm.apply(input, weight, bias, eps, statistics)
@@ -168,14 +168,13 @@ def instance_norm(
 ) -> Tensor:
     """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; input (N, C, *I), others (C,)
 
-    Mean and (biased) variance are those of x, unless ``use_input_stats`` is False: then the running ones. Otherwise
-    running statistics that are given move in place towards the means over the batch, as in ``batch_norm``.
+    Mean and (biased) variance are those of input, or the running ones if ``use_input_stats`` is False. Otherwise
+    running statistics are updated in place with the means over the batch, as in ``batch_norm``.
     Source: D. Ulyanov, A. Vedaldi, V. Lempitsky, "Instance Normalization", 2016 (arXiv:1607.08022).
 
     Raises:
         TypeError: the types differ or are not floating point.
-        ValueError: the shapes do not fit, a channel has one position to take statistics over, or the
-            running statistics that are asked for are missing.
+        ValueError: the shapes do not fit, a channel has one position, or the running statistics to use are missing.
     """
     running = _running("instance_norm", input, running_mean, running_var)
     weight, bias = per_channel("instance_norm", input, weight=weight, bias=bias)
@@ -190,7 +189,7 @@ def instance_norm(
     if count == 1:
         raise ValueError(
             f"instance_norm: each channel has {count} positions to take statistics over, needs more than 1; "
-            f"x.shape={shape}"
+            f"input.shape={shape}"
         )
     statistics: list[np.ndarray] = []
     y: Tensor = GroupNorm.apply(input, weight, bias, eps, shape[1], statistics)
@@ -206,7 +205,7 @@ def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None)
     require_float(name, x)
     shape = x.array.shape
     if len(shape) < 2:
-        raise ValueError(f"{name}: x has {len(shape)} axes, needs at least 2 (batch, channels); x.shape={shape}")
+        raise ValueError(f"{name}: input.shape={shape} needs at least 2 axes (batch, channels)")
     if mean is None and variance is None:
         return None
     if mean is None or variance is None:
@@ -219,7 +218,7 @@ def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None)
 def _follow(
     running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
 ) -> None:
-    """Move the running statistics; the variance is that of ``count`` elements, biased."""
+    """Update the running statistics; ``variance`` is the biased one of ``count`` elements."""
     running_mean, running_var = running
     running_mean.array += momentum * (mean - running_mean.array)
     running_var.array += momentum * (variance * (count / (count - 1)) - running_var.array)

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm along one axis; their fused gradients are operators of their own."""
+"""Softmax and its logarithm along one axis; their fused gradients are separate operators."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ class LogSoftmaxGrad(Function):
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
 
-    dtype: input is converted to this type first, if it is given.
+    dtype: if given, convert input to this type first.
 
     Raises:
-        TypeError: input is not a floating-point Tensor, or is converted to none.
+        TypeError: input is not floating-point after the conversion.
         IndexError: input has no axis ``dim``.
     """
     input = _converted("softmax", input, dtype)
@@ -103,7 +103,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """input - log(sum(exp(input))) along axis ``dim``, computed without overflow.
 
-    dtype: input is converted to this type first, if it is given.
+    dtype: if given, convert input to this type first.
 
     Raises: as ``softmax``.
     """

@@ -1,4 +1,4 @@
-"""Activations that are smooth, or are made of an exponential; their formulas are in ``formulas/activation.py``."""
+"""Smooth and exponential activations; their formulas are in ``formulas/activation.py``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """input * sigmoid(input), also called swish.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     if inplace is not False and as_flag("silu", "inplace", inplace):
         return in_place(silu)(input)
@@ -52,7 +52,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     Source: D. Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     if inplace is not False and as_flag("mish", "inplace", inplace):
         return in_place(mish)(input)
@@ -62,10 +62,10 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """input * P(X <= input) for a normal X: input * (1 + erf(input / sqrt(2))) / 2.
 
-    approximate: "tanh" takes input * (1 + tanh(sqrt(2 / pi) * (input + 0.044715 * input**3))) / 2 instead.
+    approximate: "tanh" computes input * (1 + tanh(sqrt(2 / pi) * (input + 0.044715 * input**3))) / 2 instead.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: ``approximate`` is neither "none" nor "tanh".
 
     Source: D. Hendrycks and K. Gimpel, "Gaussian Error Linear Units", 2016.
@@ -79,7 +79,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     """log(1 + exp(beta * input)) / beta, and input itself where beta * input > threshold.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     require_float("softplus", input)
     return Softplus.apply(input, float(beta), float(threshold))
@@ -89,7 +89,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(input)), computed without overflow.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     return unary_float(LogSigmoid, "logsigmoid", input)
 
@@ -98,7 +98,7 @@ def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|).
 
     Raises:
-        TypeError: input is no Tensor of numbers.
+        TypeError: input is not a Tensor of numbers.
     """
     require_number("softsign", input)
     return unary(Softsign, "softsign", input)
@@ -108,7 +108,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input).
 
     Raises:
-        TypeError: input is no Tensor of numbers.
+        TypeError: input is not a Tensor of numbers.
     """
     require_number("tanhshrink", input)
     return unary(Tanhshrink, "tanhshrink", input)
@@ -120,7 +120,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     Source: D. Clevert et al., "Fast and Accurate Deep Network Learning by Exponential Linear Units", 2015.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     if inplace is not False and as_flag("elu", "inplace", inplace):
         return in_place(elu)(input, alpha)
@@ -132,7 +132,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """scale * elu(input, alpha) with the fixed alpha = 1.6733 and scale = 1.0507.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
 
     Source: G. Klambauer et al., "Self-Normalizing Neural Networks", 2017.
     """
@@ -146,7 +146,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """input where it is above 0, alpha * (exp(input / alpha) - 1) elsewhere.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: alpha is 0.
 
     Source: J. Barron, "Continuously Differentiable Exponential Linear Units", 2017.

@@ -87,7 +87,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     equal_nan: NaN is close to NaN.
 
     Raises:
-        TypeError: an operand is no Tensor, or their types differ.
+        TypeError: an operand is not a Tensor, or their types differ.
         ValueError: the shapes do not broadcast, or rtol or atol is negative or NaN.
     """
     x, y = _pair("isclose", input, other)
@@ -110,7 +110,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape and the same elements; NaN is equal to nothing.
 
     Raises:
-        TypeError: an operand is no Tensor.
+        TypeError: an operand is not a Tensor.
     """
     for label, value in (("input", input), ("other", other)):
         if not isinstance(value, Tensor):
@@ -129,7 +129,7 @@ def logical_or(input: Tensor, other: Tensor) -> Tensor:
 
 
 def logical_xor(input: Tensor, other: Tensor) -> Tensor:
-    """Where one is not 0 and the other is; shapes broadcast."""
+    """Where exactly one is not 0; shapes broadcast."""
     return wrap(np.asarray(np.logical_xor(*_pair("logical_xor", input, other))))
 
 
@@ -149,19 +149,19 @@ def bitwise_or(input: Tensor | int, other: Tensor | int) -> Tensor:
 
 
 def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
-    """The bits that one of them has and the other has not, of integers or truth values; shapes broadcast."""
+    """The bits that exactly one of them has, of integers or truth values; shapes broadcast."""
     return _bitwise("bitwise_xor", np.bitwise_xor, input, other)
 
 
 def bitwise_not(input: Tensor) -> Tensor:
-    """The bits that input has not: not x for truth values, -x - 1 for integers.
+    """The inverted bits: not x for truth values, -x - 1 for integers.
 
     Raises:
         TypeError: input is floating-point.
     """
     if not isinstance(input, Tensor) or input.array.dtype.kind == "f":
-        what = input.array.dtype if isinstance(input, Tensor) else type(input).__name__
-        raise TypeError(f"bitwise_not: input is {what}, needs a Tensor of int64 or bool")
+        kind = input.array.dtype if isinstance(input, Tensor) else type(input).__name__
+        raise TypeError(f"bitwise_not: input is {kind}, needs a Tensor of int64 or bool")
     return wrap(np.asarray(np.invert(input.array)))
 
 
@@ -199,6 +199,6 @@ def _pair(name: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
 def _bitwise(name: str, operator: Callable[..., Any], x: Any, y: Any) -> Tensor:
     a, b = promote(name, x, y)
     if a.array.dtype.kind == "f":
-        raise TypeError(f"{name}: input and other meet in {a.array.dtype}, needs int64 or bool")
+        raise TypeError(f"{name}: input and other promote to {a.array.dtype}, needs int64 or bool")
     broadcast_shape(name, a.array.shape, b.array.shape)
     return wrap(np.asarray(operator(a.array, b.array)))

@@ -15,7 +15,7 @@ from ..dtype import (
     as_real,
     cast,
     is_number,
-    meeting,
+    promoted_type,
     require_factor,
     require_number,
     require_same,
@@ -62,24 +62,24 @@ def add(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Te
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand is neither a Tensor nor a number, or alpha is no integer among integers.
+        TypeError: an operand is neither a Tensor nor a number, or alpha is a float and the operands are integers.
     """
     return binary(Add, "add", input, other if alpha == 1 else _scaled(Add, "add", input, other, alpha))
 
 
 def sub(input: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
-    """input - alpha * other; as ``add``, but that truth values have no difference.
+    """input - alpha * other; as ``add``, but not for truth values.
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand holds truth values, or is neither a Tensor nor a number, or alpha is no integer among
-            integers.
+        TypeError: an operand holds truth values, or is neither a Tensor nor a number, or alpha is a float and the
+            operands are integers.
     """
     return binary(Sub, "sub", input, other if alpha == 1 else _scaled(Sub, "sub", input, other, alpha))
 
 
 def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Tensor:
-    """alpha * y in the type in which x and y meet."""
+    """alpha * y in the promoted type of x and y."""
     x, y = promoted(operator, name, x, y)
     require_factor(name, "alpha", alpha, x.array.dtype)
     kind = x.array.dtype.kind
@@ -98,12 +98,12 @@ def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 
 def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
-    """input / other; as ``add``, and integers divide to float32.
+    """input / other; as ``add``, but integers give float32.
 
     rounding_mode: None; "trunc" rounds the quotient towards 0, "floor" downwards, and the gradient is 0 then.
 
     Raises:
-        ValueError: ``rounding_mode`` is none of these.
+        ValueError: ``rounding_mode`` is unknown.
     """
     if rounding_mode is None:
         return binary(Div, "div", input, other)
@@ -128,11 +128,11 @@ def positive(input: Tensor) -> Tensor:
     """input itself.
 
     Raises:
-        TypeError: input is no Tensor, or holds truth values.
+        TypeError: input is not a Tensor, or holds truth values.
     """
     if not isinstance(input, Tensor) or input.array.dtype.kind == "b":
-        what = "bool" if isinstance(input, Tensor) else type(input).__name__
-        raise TypeError(f"positive: input is {what}, needs a Tensor of numbers")
+        kind = "bool" if isinstance(input, Tensor) else type(input).__name__
+        raise TypeError(f"positive: input is {kind}, needs a Tensor of numbers")
     return input
 
 
@@ -141,7 +141,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand is no floating-point Tensor of input's type, or the weight is no number either.
+        TypeError: an operand is not a floating-point Tensor of input's type, and weight not a number either.
     """
     require_same("lerp", "input", input, "end", end)
     if is_number(weight):
@@ -157,11 +157,11 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """input + value * tensor1 * tensor2; three operands are broadcast, and their types promote.
 
-    For integers the value loses its fraction.
+    For integers the value is truncated.
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand is no Tensor, or all hold truth values.
+        TypeError: an operand is not a Tensor, or all hold truth values.
     """
     x, y, z = _three("addcmul", input, tensor1, tensor2)
     if x.array.dtype.kind == "f":
@@ -175,7 +175,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand is no Tensor, or neither tensor1 nor tensor2 is floating-point.
+        TypeError: an operand is not a Tensor, or neither tensor1 nor tensor2 is floating-point.
     """
     x, y, z = _three("addcdiv", input, tensor1, tensor2)
     if tensor1.array.dtype.kind != "f" and tensor2.array.dtype.kind != "f":
@@ -187,7 +187,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
 
 
 def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
-    """The operands in one type, once they are known to broadcast."""
+    """The operands in one type, after checking that they broadcast."""
     if not (are_floats(x, y) and are_floats(x, z)):
         for label, operand in (("input", x), ("tensor1", y), ("tensor2", z)):
             require_tensor(name, operand, label)
@@ -195,7 +195,7 @@ def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
         broadcast_shape(name, broadcast_shape(name, x.array.shape, y.array.shape), z.array.shape)
     if x.array.dtype is y.array.dtype is z.array.dtype:
         return x, y, z
-    dtype = meeting(x.array, y.array, z.array)
+    dtype = promoted_type(x.array, y.array, z.array)
     return cast(x, dtype), cast(y, dtype), cast(z, dtype)
 
 

@@ -27,7 +27,7 @@ class Formula:
     """An operator made by `formula`; call it with Tensors.
 
     function: its Function.
-    source: the text that is compiled, of the operator and of its gradient; it can be pasted and edited.
+    source: the compiled text of the operator and its gradient, which can be pasted and edited.
     """
 
     function: type[Function]
@@ -61,7 +61,7 @@ class Formula:
         return f"<formula {self._name}{inspect.signature(self._written)}>"
 
     def __reduce__(self) -> str:
-        return self._written.__qualname__  # pickled by its name, as functions are; a copy is itself
+        return self._written.__qualname__  # pickled by name, as functions are; a copy is the same object
 
     @property
     def source(self) -> str:
@@ -73,7 +73,7 @@ class Formula:
     def gradient(self, written: FunctionType) -> FunctionType:
         """Declare the gradient: a function of g, the gradient of the result, and of the formula's own parameters.
 
-        With two operands it returns two gradients. Formulas that were made before keep the gradient before.
+        With two operands it returns two gradients. Formulas made earlier keep the earlier gradient.
 
         Raises:
             ValueError: it cannot be compiled, or has other parameters; with file, line and reason.
@@ -113,7 +113,7 @@ class Formula:
             raise FormulaError(f"{at}: it has no name; write it with def")
         for name, parameter in inspect.signature(self._written).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise FormulaError(f"{at}: *{name} stands for any number of parameters; name each")
+                raise FormulaError(f"{at}: *{name} is any number of parameters; name each")
             if name in NAMES:
                 raise FormulaError(f"{at}: the parameter {name} hides the function of this name; choose another name")
             if parameter.annotation in (float, "float"):
@@ -124,11 +124,11 @@ class Formula:
                 raise FormulaError(f"{at}: {name} is {parameter.annotation}; numbers are annotated as float")
             elif numbers:
                 raise FormulaError(
-                    f"{at}: the operand {name} stands behind a number; operands come first, numbers, which are "
-                    "annotated as float, behind them"
+                    f"{at}: the operand {name} follows a number; operands come first, then the numbers, which are "
+                    "annotated as float"
                 )
             elif parameter.kind is parameter.KEYWORD_ONLY or parameter.default is not parameter.empty:
-                raise FormulaError(f"{at}: {name} has a default or no place: annotate it as float if it is a number")
+                raise FormulaError(f"{at}: {name} has a default or is keyword-only; annotate numbers as float")
             else:
                 operands.append(name)
         if not 1 <= len(operands) <= _MOST_OPERANDS or len(numbers) > _MOST_NUMBERS:
@@ -144,7 +144,7 @@ class Formula:
         return as_real(self._name, label, value)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Operands and numbers in their order."""
+        """Operands and numbers in order."""
         try:
             bound = inspect.signature(self._written).bind(*args, **kwargs)
         except TypeError as error:
@@ -160,7 +160,7 @@ class Formula:
         )
 
     def _checked(self, args: tuple[Any, ...]) -> Any:
-        """The result for whatever the operands are."""
+        """The result for operands of any kind: Tensors, arrays or symbols."""
         if any(isinstance(value, Symbol) for value in args):
             return self._within(args)
         count = len(self._operands)
@@ -171,7 +171,7 @@ class Formula:
         return self.function.apply(*tensors, *args[count:])
 
     def _within(self, args: tuple[Any, ...]) -> Symbol:
-        """The formula as a part of another one."""
+        """The formula as part of another one."""
         trace: Trace = next(value.trace for value in args if isinstance(value, Symbol))
         count = len(self._operands)
         symbols = [trace.full(value) for value in args[:count]] + [trace.symbol(value) for value in args[count:]]
@@ -186,7 +186,7 @@ class Formula:
         return self._one(self._written, run(self._name, self._written, arguments, meanings()), arguments)
 
     def _one(self, written: FunctionType, result: Any, arguments: list[Symbol]) -> Symbol:
-        """What a function returned, if it is one value."""
+        """The result of a function, which must be one value."""
         if isinstance(result, Symbol) and result.kind == "truth":
             reason = "it returns a condition; return numbers, as rg.where(x > 0, 1.0, 0.0) does"
         elif isinstance(result, Symbol) or is_number(result):
@@ -210,13 +210,13 @@ class Formula:
         return [self._one(written, result, [g]) for result in results]
 
     def _derived(self) -> tuple[Trace, list[Symbol]]:
-        """The gradient that follows from the formula, of each operand."""
+        """The gradient to each operand, derived from the formula."""
         trace = Trace([self._g, *self._operands], self._numbers)
         g, *operands = trace.operands
         return trace, derive(trace, self._on(trace.parameters[1:]), g, operands)
 
     def _take(self, trace: Trace, gradients: list[Symbol]) -> None:
-        """Let the backward compute these gradients."""
+        """Make these gradients the backward."""
         kind = "as it is compiled" if self._declared else "derived"
         comment = f"gradient of {self._name}, {kind}; what it calls is in {Symbol.__module__.rpartition('.')[0]}"
         name = f"{self._name}_grad"
@@ -236,23 +236,23 @@ class Formula:
         self._make([], None, None)
         self.function.backward = staticmethod(refuse)  # type: ignore[method-assign]
 
-    def _make(self, parts: list[Any], fused: Any, shown: Any) -> None:
-        """The Function; ``shown`` is the text that backward_source shows."""
+    def _make(self, parts: list[Any], fused: Any, source: Any) -> None:
+        """Make the Function; backward_source shows ``source``."""
         members: dict[str, Any] = {"__doc__": self.__doc__, "__module__": self._written.__module__}
         self.function = make(self._name, self._value, parts, fused, **members)
-        self.function.backward.__wrapped__ = shown  # type: ignore[attr-defined]
+        self.function.backward.__wrapped__ = source  # type: ignore[attr-defined]
 
 
 def formula(function: Callable[..., Any]) -> Formula:
     """Make a function of single elements an operator: one kernel for its result and one for its gradient.
 
-    The function takes one or two operands, which may be any Tensors of float32 or float64 that broadcast, and behind
-    them up to three numbers, annotated as float. It is written in arithmetic, comparisons, ``rg.where``, operators such
-    as ``rg.exp`` and other formulas. It is run once, now, to see what it computes: constants have the value that they
-    have now. The gradient is derived, unless it is declared with ``gradient``, which may be any function.
+    The function takes one or two operands, any Tensors of float32 or float64 that broadcast, followed by up to three
+    numbers, annotated as float. It is written in arithmetic, comparisons, ``rg.where``, operators such as ``rg.exp``
+    and other formulas. It is traced once, at decoration: constants keep the value they have then. The gradient is
+    derived, unless it is declared with ``gradient``, as any function of this kind.
 
     Raises:
-        TypeError: no function.
+        TypeError: ``function`` is not a function.
         ValueError: it cannot be compiled; with file, line and reason.
 
     >>> import retrograd as rg

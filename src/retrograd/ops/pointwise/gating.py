@@ -1,4 +1,4 @@
-"""The gated linear unit, and choices: softmin and the Gumbel softmax."""
+"""The gated linear unit, softmin and the Gumbel softmax."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b), where a and b are the halves of input along axis ``dim``.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
         IndexError: input has no axis ``dim``.
         ValueError: its extent is odd.
 
@@ -67,18 +67,18 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     require_float("glu", input)
     place = axis("glu", "dim", dim, input.array.ndim)
     if input.array.shape[place] % 2:
-        raise ValueError(f"glu: dim={dim} of input.shape={input.array.shape} has an odd extent, which has no halves")
+        raise ValueError(f"glu: dim={dim} of input.shape={input.array.shape} has an odd extent, which cannot be halved")
     return Glu.apply(input, place)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """softmax((logits + noise) / tau) along axis ``dim``, with noise from the Gumbel distribution: a soft choice.
+    """softmax((logits + noise) / tau) along axis ``dim``, with Gumbel noise: a soft sample.
 
-    hard: the value is 1 for the largest and 0 for the others, the gradient is that of the soft choice.
-    eps: has no effect, in PyTorch either.
+    hard: the value is 1 for the largest and 0 for the others, with the gradient of the soft sample.
+    eps: has no effect, as in PyTorch.
 
     Raises:
-        TypeError: logits is no floating-point Tensor.
+        TypeError: logits is not a floating-point Tensor.
         IndexError: logits has no axis ``dim``.
         ValueError: tau is not positive.
 
@@ -104,7 +104,7 @@ def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """softmax(-input) along axis ``dim``; ``dtype`` as in ``softmax``.
 
     Raises:
-        TypeError: input is no floating-point Tensor and becomes none, or holds truth values.
+        TypeError: input is not floating-point after the conversion, or holds truth values.
         IndexError: input has no axis ``dim``.
     """
     if dtype is None:

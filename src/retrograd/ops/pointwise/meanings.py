@@ -1,4 +1,4 @@
-"""What public operators mean in a formula of the user, which runs on symbols."""
+"""Public operators inside users' formulas, where they act on symbols."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
 def _of_table(name: str, kernel: str = "") -> Callable[..., Any]:
-    """A formula of the list on symbols, with the gradients that the list declares for ``name``."""
+    """A formula of the table on symbols, with the gradients that the table declares for ``name``."""
     value, rule = FORMULAS[kernel or name], rule_of(name, kernel)
     one = form(value)
 
@@ -50,9 +50,9 @@ def _of_table(name: str, kernel: str = "") -> Callable[..., Any]:
 
 @cache
 def meanings() -> Meanings:
-    """What public operators mean in formulas."""
+    """The public operators on symbols."""
     of = {name: _of_table(name) for name in FORMULAS if not name.endswith("_grad")}
-    of |= PRIMITIVES  # the same function where both have a name
+    of |= PRIMITIVES  # the same function under either name
     known: dict[Callable[..., Any], Callable[..., Any]] = {
         formula: _of_table(name) for name, formula in FORMULAS.items() if not name.endswith("_grad")
     }

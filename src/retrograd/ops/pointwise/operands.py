@@ -29,7 +29,7 @@ class Binary(Function):
 
 
 class Constant(Function):
-    """y, which depends on x only in steps, such as a count of its elements: the gradient to x is 0"""
+    """y, piecewise constant in x, such as a count of elements: the gradient to x is 0"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: np.ndarray) -> Tensor:
@@ -45,7 +45,7 @@ def unary(operator: type[Function], name: str, x: Tensor) -> Tensor:
     """The operator of a Tensor; integers and truth values become float32.
 
     Raises:
-        TypeError: x is no Tensor.
+        TypeError: x is not a Tensor.
     """
     if isinstance(x, Tensor) and x.array.dtype.kind == "f":
         return operator.apply(x)
@@ -56,7 +56,7 @@ def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
     """The operator of a floating-point Tensor.
 
     Raises:
-        TypeError: x is none.
+        TypeError: x is not a floating-point Tensor.
     """
     if not (isinstance(x, Tensor) and x.array.dtype.kind == "f"):
         require_float(name, x)
@@ -67,7 +67,7 @@ def unary_exact(operator: type[Function], name: str, exact: Callable[..., Any], 
     """The operator of a floating-point Tensor; ``exact`` computes it for integers, which carry no gradient.
 
     Raises:
-        TypeError: x is no Tensor, or holds truth values.
+        TypeError: x is not a Tensor, or holds truth values.
     """
     if isinstance(x, Tensor):
         kind = x.array.dtype.kind
@@ -82,8 +82,8 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     """The operator of two Tensors, or of a Tensor and a number: shapes broadcast, types promote.
 
     Raises:
-        ValueError: the shapes do not broadcast, or a number is beyond the type.
-        TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not take.
+        ValueError: the shapes do not broadcast, or a number does not fit the type.
+        TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not support.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
@@ -102,11 +102,11 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
 
 
 def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Both operands as Tensors of one type, which the operator takes; see ``promote``.
+    """Both operands as Tensors of one type that the operator supports; see ``promote``.
 
     Raises:
-        TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not take.
-        ValueError: a number is beyond the type.
+        TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not support.
+        ValueError: a number does not fit the type.
     """
     if not operator.truths:
         for label, value in (("input", x), ("other", y)):
@@ -118,6 +118,6 @@ def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor,
     x, y = promote(name, x, y)
     if not operator.integers and x.array.dtype.kind != "f":
         raise TypeError(
-            f"{name}: input and other meet in {x.array.dtype}, needs float32 or float64; convert one with .float()"
+            f"{name}: input and other promote to {x.array.dtype}, needs float32 or float64; convert one with .float()"
         )
     return x, y

@@ -1,4 +1,4 @@
-"""Choice and limits: where, the larger and the smaller one, clamp, relu."""
+"""where, maximum and minimum, clamp, relu."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_element, as_real, cast, is_number, meeting, promote, require_float, require_tensor, with_number
+from ..dtype import (
+    as_element,
+    as_real,
+    cast,
+    is_number,
+    promote,
+    promoted_type,
+    require_float,
+    require_tensor,
+    with_number,
+)
 from ..index.indexing import nonzero
 from ..kernel_set import kernels
 from ..private import private
@@ -41,7 +51,7 @@ NanToNum = pointwise("nan_to_num")
 
 
 class ClampTensors(Function):
-    """min(max(x, low), high) of three tensors; a limit has the gradient where it is the result and x is not"""
+    """min(max(x, low), high) of three tensors; a limit gets the gradient where it is the result and x is not"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -51,10 +61,10 @@ class ClampTensors(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         want, (x, low, high) = ctx.needs_input_grad, ctx.saved_tensors
-        taken = ((x >= low) & (x <= high), (low < high) & (x < low), (x > high) | (low > high))
+        masks = ((x >= low) & (x <= high), (low < high) & (x < low), (x > high) | (low > high))
         return tuple(
             sum_to(where(wrap(np.asarray(mask)), g, 0.0), operand.shape) if wanted else None
-            for wanted, mask, operand in zip(want, taken, (x, low, high), strict=True)
+            for wanted, mask, operand in zip(want, masks, (x, low, high), strict=True)
         )
 
 
@@ -77,22 +87,22 @@ class Where(Function):
 
 maximum = operator_of_two(
     "maximum",
-    "The larger one, element by element; NaN wins; where both are equal each has half the gradient.",
+    "The larger of the two, element by element; NaN wins; ties share the gradient evenly.",
     exact=np.maximum,
 )
 minimum = operator_of_two(
     "minimum",
-    "The smaller one, element by element; NaN wins; where both are equal each has half the gradient.",
+    "The smaller of the two, element by element; NaN wins; ties share the gradient evenly.",
     exact=np.minimum,
 )
 fmax = operator_of_two(
     "fmax",
-    "The larger one, of NaN and a number the number; where both are equal input has the gradient.",
+    "The larger of the two, element by element; numbers win over NaN; of ties, input gets the gradient.",
     exact=np.fmax,
 )
 fmin = operator_of_two(
     "fmin",
-    "The smaller one, of NaN and a number the number; where both are equal input has the gradient.",
+    "The smaller of the two, element by element; numbers win over NaN; of ties, input gets the gradient.",
     exact=np.fmin,
 )
 
@@ -106,15 +116,15 @@ def relu(input: Tensor) -> Tensor:
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """min(max(input, min), max): two limits, one may be missing; numbers, or tensors that broadcast with input.
+    """min(max(input, min), max); a limit is None, a number, or a tensor that broadcasts with input.
 
     Where min exceeds max, the result is max. The gradient goes to input from min to max, limits included; outside it
-    goes to the limit, if that is a tensor. NaN stays.
+    goes to the limit, if it is a tensor. NaN stays NaN.
 
     Raises:
         ValueError: both limits are missing, or shapes do not broadcast.
-        TypeError: input is no Tensor, a limit is neither a number nor a Tensor, or all hold truth values and there is
-            not one Tensor as the limit.
+        TypeError: input is not a Tensor, a limit is neither a number nor a Tensor, or all hold truth values, unless the
+            only limit is a Tensor.
     """
     if min is None and max is None:
         raise ValueError("clamp: min and max are both missing; give at least one of them")
@@ -127,7 +137,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
-    """The limits, or the operands' types, are mixed: everything becomes a tensor of one type."""
+    """``clamp`` for mixed limits or types: everything becomes a tensor of one type."""
     require_tensor("clamp", x)
     for label, limit in (("min", low), ("max", high)):
         if not (limit is None or is_number(limit) or isinstance(limit, Tensor)):
@@ -135,7 +145,7 @@ def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
     tensors = [limit for limit in (low, high) if isinstance(limit, Tensor)]
     for limit in tensors:
         broadcast_shape("clamp", x.array.shape, limit.array.shape)
-    dtype = meeting(x.array, *[limit.array for limit in tensors])
+    dtype = promoted_type(x.array, *[limit.array for limit in tensors])
     for limit in (low, high):
         dtype = with_number(dtype, limit) if is_number(limit) else dtype
     if dtype.kind == "b" and (len(tensors) != 1 or not (low is None or high is None)):
@@ -171,14 +181,14 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     With the condition alone: where it is neither 0 nor False, ``nonzero(condition, as_tuple=True)``.
 
     Raises:
-        TypeError: condition is no Tensor of truth values, or input and other are neither Tensors nor numbers.
+        TypeError: condition is not a Tensor of truth values, or input and other are neither Tensors nor numbers.
         ValueError: the shapes do not broadcast.
     """
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     if not isinstance(condition, Tensor) or condition.array.dtype.kind != "b":
-        what = condition.array.dtype if isinstance(condition, Tensor) else type(condition).__name__
-        raise TypeError(f"where: condition is {what}, needs a Tensor of bool; make one with a comparison or .bool()")
+        kind = condition.array.dtype if isinstance(condition, Tensor) else type(condition).__name__
+        raise TypeError(f"where: condition is {kind}, needs a Tensor of bool; make one with a comparison or .bool()")
     if is_number(input) and is_number(other):
         dtype = with_number(with_number(np.dtype(bool), input), other)
         input = wrap(as_element("where", "input", input, dtype))
@@ -192,9 +202,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 def nan_to_num(
     input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """input with numbers in the places of NaN and infinities; None: 0, and the largest and smallest number of its type.
+    """input with NaN and infinities replaced; None: by 0, and by the largest and smallest number of its type.
 
-    The gradient is 0 there.
+    Replaced elements get gradient 0.
     """
     if isinstance(input, Tensor) and input.array.dtype.kind != "f":
         return wrap(input.array.copy())

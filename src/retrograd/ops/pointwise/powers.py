@@ -30,7 +30,7 @@ PowOfNumber = pointwise("power_of_number", title="PowOfNumber")
 PowTensors = pointwise("pow", title="PowTensors", exact=np.power)
 hypot = operator_of_two(
     "hypot",
-    """sqrt(input**2 + other**2), without overflow between; as ``add``, but one operand must be floating-point.
+    """sqrt(input**2 + other**2) without intermediate overflow; as ``add``, but one operand must be floating-point.
 
     Raises:
         ValueError: the shapes do not broadcast.
@@ -49,8 +49,8 @@ def square(input: Tensor) -> Tensor:
 def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """input**exponent; one of them may be a number. The gradient to input is 0 where the exponent is 0.
 
-    Integers have integer powers; 0**0 is 1; the root of a negative number is NaN. Where an exponent in a Tensor of
-    integers is negative, 1 and -1 have powers of 1 and -1, and all other integers 0.
+    Powers of integers are integers; 0**0 is 1; roots of negative numbers are NaN. A negative exponent in a Tensor of
+    integers gives powers 1 or -1 of 1 and -1, and 0 of all other integers.
 
     Raises:
         TypeError: an operand is neither a Tensor nor a number, or both hold truth values.
@@ -72,7 +72,7 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
 
 
 def _integer_powers(x: Tensor, y: Tensor) -> Tensor:
-    """x**y, cut to integers: where y < 0, what is left of 1 / x**-y; 0 there is 0, too."""
+    """x**y truncated to integers, where y < 0 too: 1 / x**-y, truncated, and 0 for x = 0."""
     powers = binary(PowTensors, "pow", x, wrap(np.maximum(y.array, 0))).array
     odd = np.where(y.array & 1, x.array, 1)  # of 1 and -1
     return wrap(np.where(y.array < 0, np.where(np.abs(x.array) == 1, odd, 0), powers))

@@ -1,4 +1,4 @@
-"""Activations of straight pieces: relu and its kin, and those with hard limits."""
+"""Piecewise linear activations: relu and its variants, and hard limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(input, 0)
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     if inplace is not False and as_flag("relu", "inplace", inplace):
         return in_place(piecewise.relu)(input)
@@ -59,17 +59,17 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(input, 0), 6); the gradient at 0 and at 6 is 0.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     return hardtanh(input, 0.0, 6.0, inplace is not False and as_flag("relu6", "inplace", inplace))
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """min(max(input, min_val), max_val); the gradient at the limits is 0. For integers the limits lose their fractions.
+    """min(max(input, min_val), max_val); the gradient at the limits is 0. For integers the limits are truncated.
 
     Raises:
-        TypeError: input is no Tensor of numbers.
-        ValueError: min_val exceeds max_val, or input holds integers and a limit is beyond them.
+        TypeError: input is not a Tensor of numbers.
+        ValueError: min_val exceeds max_val, or input holds integers and a limit does not fit int64.
     """
     if inplace is not False and as_flag("hardtanh", "inplace", inplace):
         return in_place(hardtanh)(input, min_val, max_val)
@@ -86,7 +86,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(input + 3, 0), 6) / 6.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     if inplace is not False and as_flag("hardsigmoid", "inplace", inplace):
         return in_place(hardsigmoid)(input)
@@ -99,7 +99,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     Source: A. Howard et al., "Searching for MobileNetV3", 2019.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     if inplace is not False and as_flag("hardswish", "inplace", inplace):
         return in_place(hardswish)(input)
@@ -110,7 +110,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input where |input| > lambd, 0 elsewhere.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     require_float("hardshrink", input)
     return Hardshrink.apply(input, float(lambd))
@@ -120,7 +120,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input - lambd above lambd, input + lambd below -lambd, 0 between.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: lambd is negative.
     """
     require_float("softshrink", input)
@@ -130,11 +130,11 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """input where it is above ``threshold``, ``value`` elsewhere; for integers both numbers lose their fractions.
+    """input where it is above ``threshold``, ``value`` elsewhere; for integers both numbers are truncated.
 
     Raises:
-        TypeError: input is no Tensor of numbers.
-        ValueError: input holds integers and a number is beyond them.
+        TypeError: input is not a Tensor of numbers.
+        ValueError: input holds integers and a number does not fit int64.
     """
     if inplace is not False and as_flag("threshold", "inplace", inplace):
         return in_place(_threshold)(input, threshold, value)
@@ -149,7 +149,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     """input where it is above 0, negative_slope * input elsewhere.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
     """
     if inplace is not False and as_flag("leaky_relu", "inplace", inplace):
         return in_place(leaky_relu)(input, negative_slope)
@@ -160,10 +160,10 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input where it is above 0, weight * input elsewhere.
 
-    weight: () or (1,), or (C,) for an input (N, C, ...) whose axis 1 it belongs to.
+    weight: () or (1,), or (C,) for an input (N, C, ...).
 
     Raises:
-        TypeError: an operand is no floating-point Tensor, or their types differ.
+        TypeError: an operand is not a floating-point Tensor, or their types differ.
         ValueError: weight has another shape.
 
     Source: K. He et al., "Delving Deep into Rectifiers", 2015.
@@ -191,7 +191,7 @@ def rrelu(
     When not training, this number is the mean of lower and upper.
 
     Raises:
-        TypeError: input is no floating-point Tensor.
+        TypeError: input is not a floating-point Tensor.
         ValueError: lower exceeds upper.
 
     Source: B. Xu et al., "Empirical Evaluation of Rectified Activations in Convolution Network", 2015.

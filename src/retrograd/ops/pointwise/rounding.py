@@ -1,4 +1,4 @@
-"""Absolute value, sign, rounding, and the division with a remainder."""
+"""Absolute value, sign, rounding, and division with remainder."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FloorDivide = pointwise("floor_divide", exact=np.floor_divide)
 
 
 def _towards_0(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    down = np.floor_divide(x, y)  # towards 0 it is one more where that was negative and not exact
+    down = np.floor_divide(x, y)  # one too low where the quotient is negative and inexact
     return np.asarray(down + ((down < 0) & (down * y != x)))
 
 
@@ -80,12 +80,12 @@ def trunc(input: Tensor) -> Tensor:
 
 
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """input rounded to ``decimals`` places behind the point (before it, if negative), halves to the even digit.
+    """input rounded to ``decimals`` decimal places (negative: left of the point), halves to the even digit.
 
     The gradient is 0.
 
     Raises:
-        TypeError: input is neither floating-point nor int64, or an int64 with decimals.
+        TypeError: input is neither floating-point nor int64, or decimals are given for int64.
     """
     if isinstance(input, Tensor) and input.array.dtype.kind == "i" and not decimals:
         return wrap(input.array.copy())
@@ -137,7 +137,7 @@ def _divided(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     if x.array.dtype.kind == "b":
         raise TypeError(f"{name}: input and other are bool, needs numbers; convert one with .long()")
     if x.array.dtype.kind == "i" and not y.array.all():
-        raise ZeroDivisionError(f"{name}: other contains 0, which divides no integer; convert input with input.float()")
+        raise ZeroDivisionError(f"{name}: other contains 0, integers have no inf; convert input with input.float()")
     return binary(operator, name, x, y)
 
 

@@ -27,14 +27,14 @@ __all__ = [
 
 exp = operator("exp", "e**input")
 exp2 = operator("exp2", "2**input")
-expm1 = operator("expm1", "e**input - 1, accurate for small input, too")
+expm1 = operator("expm1", "e**input - 1, accurate for small input")
 log = operator("log", "The natural logarithm of input: -inf at 0, NaN below.", (0.5, 2.0))
 log2 = operator("log2", "The logarithm of input to the base 2: -inf at 0, NaN below.", (0.5, 2.0))
 log10 = operator("log10", "The logarithm of input to the base 10: -inf at 0, NaN below.", (0.5, 2.0))
-log1p = operator("log1p", "log(1 + input), accurate for small input, too", (0.5, 2.0))
+log1p = operator("log1p", "log(1 + input), accurate for small input", (0.5, 2.0))
 sigmoid = operator("sigmoid", "1 / (1 + exp(-input))")
 erf = operator("erf", "The error function of input, from -1 to 1.")
-erfc = operator("erfc", "1 - erf(input), accurate for large input, too")
+erfc = operator("erfc", "1 - erf(input), accurate for large input")
 
 Logit = pointwise("logit")
 logaddexp = operator_of_two(
@@ -60,7 +60,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     Without eps: -inf at 0, inf at 1, NaN outside.
 
     Raises:
-        TypeError: input is no Tensor.
+        TypeError: input is not a Tensor.
     """
     input = as_float("logit", input)
     low, high = (-math.inf, math.inf) if eps is None else (float(eps), 1.0 - eps)

@@ -132,7 +132,7 @@ def _neighbours(at: Tensor, extent: int, mode: str, padding: str, align: bool) -
 
 
 def _whole(places: np.ndarray, extent: int) -> np.ndarray:
-    """Points as int64; those far outside, and NaN, are moved just outside."""
+    """Points as int64; NaN and points far outside are moved just outside."""
     return np.clip(np.nan_to_num(places, nan=-1), -1, extent).astype(np.int64)
 
 

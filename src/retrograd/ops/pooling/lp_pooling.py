@@ -41,13 +41,13 @@ class Root(Function):
 def lp_pool_nd(
     name: str, ndim: int, x: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None, ceil_mode: bool
 ) -> Tensor:
-    """``nn.functional.lp_pool2d`` for ``ndim`` axes; with integers and an integer p, the means are integers, too."""
+    """``nn.functional.lp_pool2d`` for ``ndim`` axes; for integers and an integer p, the means are integers."""
     require_tensor(name, x)
     if not is_number(norm_type):
         raise TypeError(f"{name}: norm_type is {type(norm_type).__name__}, needs a number")
     p = float(norm_type)
     if p == 0 or math.isnan(p):
-        raise ValueError(f"{name}: norm_type={norm_type} has no norm; give the exponent p of (sum of x**p)**(1/p)")
+        raise ValueError(f"{name}: norm_type={norm_type} must not be 0; give the exponent p of (sum of x**p)**(1/p)")
     if math.isinf(p):
         size = relu(x) + relu(-x)  # |x|
         if p > 0:

@@ -118,7 +118,7 @@ def interpolate(
     if count > 1 and None not in matrices[-2:]:
         y = SparseProducts.apply(y, *matrices[-2:], count)
         matrices[-2:] = None, None
-    for k in reversed(range(count)):  # the last axis has the fewest neighbours in memory: while the array is small
+    for k in reversed(range(count)):  # the last axis has the shortest runs in memory: do it while the array is small
         if matrices[k] is not None:
             y = SparseProduct.apply(y, matrices[k], 2 + k)
     return y if y is not input else y.clone()
@@ -225,7 +225,7 @@ def _dense(indices: np.ndarray, weights: np.ndarray, extent: int) -> Matrix | No
 def _rows(
     first: np.ndarray, counts: np.ndarray, weights: Callable[[np.ndarray, np.ndarray], np.ndarray], extent: int
 ) -> Matrix:
-    """A matrix from neighbouring entries in each row, with ``weights`` of row and column."""
+    """A matrix from adjacent entries in each row, with ``weights`` of row and column."""
     starts = np.concatenate([[0], np.cumsum(counts)])
     rows = np.repeat(np.arange(first.size), counts)
     columns = np.arange(rows.size) - starts[rows] + first[rows]

@@ -20,15 +20,15 @@ from .pooling import MaxPoolGather, spatial
 
 
 class MaxUnpool(Function):
-    """Zeros (N, C, *O) with x (N, C, *I) at the flat indices into *O; of several at one index the last one counts.
+    """Zeros (N, C, *O) with x (N, C, *I) at flat indices into *O; if an index repeats, the last element counts.
 
-    Each of them gets g at this index as its gradient, as in PyTorch.
+    Each of them gets the gradient g at this index, as in PyTorch.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, size: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(indices)
-        ctx.window = AdaptiveWindow(size, x.array.shape[2:])  # only for its sizes
+        ctx.window = AdaptiveWindow(size, x.array.shape[2:])  # carries only the sizes
         return wrap(kernels.max_unpool(x.array, indices, size))
 
     @staticmethod
@@ -52,7 +52,7 @@ def max_unpool_nd(
     places = private(indices.array)
     if places.size and (int(places.min()) < 0 or int(places.max()) >= prod(size)):
         raise ValueError(
-            f"{name}: indices lie between {places.min()} and {places.max()}, the output {size} has places 0 to "
+            f"{name}: indices lie between {places.min()} and {places.max()}, the output {size} has indices 0 to "
             f"{prod(size) - 1}; give the output_size that was pooled"
         )
     if len(shape) == ndim + 2:

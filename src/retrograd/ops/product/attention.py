@@ -135,7 +135,7 @@ def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
-    """softmax(scale query keyT + mask) value: every query gets a mean of the values, weighted by the keys.
+    """softmax(scale query keyT + mask) value: for each query, a mean of the values weighted by the keys.
 
     query (..., L, E), key (..., S, E), value (..., S, Ev) -> (..., L, Ev); leading axes broadcast.
 
@@ -144,7 +144,7 @@ def scaled_dot_product_attention(
     dropout_p: probability of dropping each weight, not only in training: pass 0.0 in evaluation.
     is_causal: query i attends to keys 0 to i.
     scale: 1/sqrt(E) by default.
-    enable_gqa: axis -3 holds heads; G neighbouring heads of query share one of key and value.
+    enable_gqa: axis -3 holds heads; G adjacent query heads share one head of key and value.
 
     Raises:
         TypeError: query, key, value or a mask of numbers differ in type or are not floating point.
@@ -236,7 +236,7 @@ def _leading(
     if q[-1] != k[-1]:
         raise ValueError(f"{name}: query has {q[-1]} features in its last axis, key has {k[-1]}; {shapes}")
     if k[-2] != v[-2]:
-        raise ValueError(f"{name}: key has {k[-2]} rows in its last axis but one, value has {v[-2]}; {shapes}")
+        raise ValueError(f"{name}: key has {k[-2]} rows in its second to last axis, value has {v[-2]}; {shapes}")
     leads = [q[:-2], k[:-2], v[:-2]]
     if grouped:
         if k[-3] != v[-3] or not k[-3] or q[-3] % k[-3]:
@@ -248,5 +248,5 @@ def _leading(
     try:
         return np.broadcast_shapes(*leads)
     except ValueError:
-        way_out = "" if grouped else "; heads that are shared need enable_gqa=True"
+        way_out = "" if grouped else "; sharing heads needs enable_gqa=True"
         raise ValueError(f"{name}: the leading axes do not broadcast{way_out}; {shapes}") from None

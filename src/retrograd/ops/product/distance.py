@@ -144,7 +144,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     """
     name = "pairwise_distance"
     if not are_floats(x1, x2):
-        x1, x2 = differing(name, x1=x1, x2=x2)
+        x1, x2 = as_float_pair(name, x1=x1, x2=x2)
     keepdim = as_flag(name, "keepdim", keepdim)
     if p != p:
         raise ValueError(f"{name}: p={p} must be a number, inf or -inf")
@@ -158,10 +158,10 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return y.reshape((*y.shape, 1)) if keepdim else y
 
 
-def differing(name: str, **operands: Any) -> tuple[Tensor, ...]:
+def as_float_pair(name: str, **operands: Any) -> tuple[Tensor, ...]:
     """Two operands, by their names in the caller, promoted to a floating-point type.
 
-    Integers become their exact difference, and 0. TypeError unless they are Tensors of numbers.
+    Two integer operands become their exact difference and 0. TypeError unless both are Tensors of numbers.
     """
     for label, value in operands.items():
         require_number(name, value, label)
@@ -195,6 +195,6 @@ def _unit(x: Tensor, along: int, eps: float) -> Tensor:
     length = np.sqrt(square.array)
     if not (length < eps).any():
         return x / sqrt(square)
-    # at length 0, the derivative of the root is that at 1
+    # at length 0, use the derivative of the root at 1
     root = sqrt(square + wrap(np.asarray(square.array == 0, x.array.dtype)))
     return x / (root + wrap(np.asarray(np.maximum(length, eps) - root.array, x.array.dtype)))

@@ -27,13 +27,13 @@ _LETTERS = string.ascii_letters
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sum of products over the letters that are not in the output: "bij,bjk->bik" is a batched matrix product.
 
-    equation: a word of letters per operand, one per axis, then "->" and the letters of the result. Without "->" the
+    equation: for each operand a word with a letter per axis, then "->" and the letters of the result. Without "->" the
     result has the letters that occur once, in alphabetical order. "..." stands for any further axes, which are
-    broadcast and, without "->", come first in the result. A letter that occurs twice in a word takes a diagonal.
+    broadcast and, without "->", come first in the result. A letter repeated within a word takes the diagonal.
 
     Raises:
-        TypeError: an operand is not a Tensor, two that are multiplied and summed differ in type or are bool, or lists
-            of ints are given instead of letters, which is not supported.
+        TypeError: an operand is not a Tensor, two that are contracted differ in type or are bool, or lists of ints are
+            given instead of letters, which is not supported.
         ValueError: the equation is wrong or does not fit the operands.
     """
     if not isinstance(equation, str):
@@ -75,7 +75,7 @@ def _product(x: Tensor, word_x: str, y: Tensor, word_y: str, needed: set[str]) -
 
 
 class _Plan(NamedTuple):
-    """How two operands become factors (order of the axes, then shape), and the product the result."""
+    """The axis order and shape of each factor of the product, and of its result."""
 
     left: tuple[tuple[int, ...], tuple[int, ...]]
     right: tuple[tuple[int, ...], tuple[int, ...]]
@@ -88,7 +88,7 @@ class _Plan(NamedTuple):
 def _grouped(
     word_x: str, word_y: str, needed: frozenset[str], shape_x: tuple[int, ...], shape_y: tuple[int, ...]
 ) -> _Plan:
-    """Letters grouped into batch, rows, inner and columns; each letter of the batch keeps its own axis."""
+    """Letters grouped into batch, rows, inner and columns; batch letters keep separate axes."""
     extents = dict(zip(word_x + word_y, shape_x + shape_y, strict=True))
     batch = [c for c in word_x if c in word_y and c in needed]
     inner = [c for c in word_x if c in word_y and c not in needed]
@@ -125,7 +125,7 @@ def _plain(x: Tensor, word: str, extents: dict[str, int]) -> tuple[Tensor, str]:
 
 
 def _summed(x: Tensor, word: str, needed: set[str]) -> tuple[Tensor, str]:
-    """x summed over the letters that nothing else needs."""
+    """x summed over the letters not needed elsewhere."""
     over = tuple(i for i, c in enumerate(word) if c not in needed)
     return (x.sum(over), "".join(c for c in word if c in needed)) if over else (x, word)
 
@@ -165,7 +165,7 @@ def _parse(equation: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str
     unused = [c for c in _LETTERS if c not in text]
     most = max((count for count, word in zip(further, words, strict=True) if "..." in word), default=0)
     if most > len(unused):
-        raise wrong("too many axes for the letters there are")
+        raise wrong("too many axes for the available letters")
     dots = "".join(unused[:most])
     words = [word.replace("...", dots[most - count :]) for word, count in zip(words, further, strict=True)]
     if not arrow:

@@ -19,11 +19,11 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
 
     x1 (..., P, M), x2 (..., R, M) -> (..., P, R); the gradient at distance 0 is 0
     p: at least 0; float("inf") for the largest difference, 0 for the number of nonzero ones
-    compute_mode: one of PyTorch's three words; each of them sums differences here, which is exact
+    compute_mode: one of PyTorch's three; all of them sum differences here, which is accurate
 
     Raises:
         TypeError: the types differ or are not floating point.
-        ValueError: an operand has less than two axes, M differs, the leading axes do not broadcast, p is below 0, or
+        ValueError: an operand has fewer than two axes, M differs, the leading axes do not broadcast, p is below 0, or
             compute_mode is unknown.
     """
     require_same("cdist", "x1", x1, "x2", x2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.tensor import Tensor
-from ..dtype import cast, is_number, meeting, require_factor, require_same, require_tensor, whole
+from ..dtype import cast, is_number, promoted_type, require_factor, require_same, require_tensor, whole
 from ..reduce.reduction import sum
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import Permute, axis, reshape, unsqueeze
@@ -48,7 +48,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
     Raises:
         TypeError: the types differ or are bool.
-        ValueError: an operand has not three axes, or B or K differ.
+        ValueError: an operand does not have three axes, or B or K differ.
     """
     _fit("bmm", "BMK BKN", input=input, mat2=mat2)
     return MatMul.apply(input, mat2)
@@ -59,7 +59,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
     Raises:
         TypeError: the types differ or are bool.
-        ValueError: the operands are no matrix and vector, or K differs.
+        ValueError: the operands are not a matrix and a vector, or K differs.
     """
     _fit("mv", "MK K", input=input, vec=vec)
     return matmul(input, vec)
@@ -162,14 +162,14 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     With beta 0 input is ignored. Types promote.
 
     Raises:
-        TypeError: an operand is not a Tensor, or a factor is not a number, or not an integer although the operands are.
+        TypeError: an operand is not a Tensor, or a factor is not a number, or a float and the operands are integers.
         ValueError: the shapes do not fit.
     """
     _require_axes("addr", "M N", vec1=vec1, vec2=vec2)
     require_tensor("addr", input)
     product = unsqueeze(vec1, 1) * vec2
     _require_fitting("addr", input, product)
-    dtype = meeting(input.array, product.array)
+    dtype = promoted_type(input.array, product.array)
     for label, value in (("beta", beta), ("alpha", alpha)):
         require_factor("addr", label, value, dtype)
     if dtype.kind == "b":
@@ -195,8 +195,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         over = tuple(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in dims)
     else:
         count = operator.index(dims)
-        if not 0 <= count <= min(len(sa), len(sb)):
-            raise ValueError(f"tensordot: dims={count} must be from 0 to the axes of both: a.shape={sa}, b.shape={sb}")
+        most = min(len(sa), len(sb))
+        if not 0 <= count <= most:
+            raise ValueError(f"tensordot: dims={count} must be from 0 to {most}: a.shape={sa}, b.shape={sb}")
         over = tuple(range(len(sa) - count, len(sa))), tuple(range(count))
     if len(over) != 2 or len(over[0]) != len(over[1]):
         raise ValueError(f"tensordot: dims={dims} must be an int or two lists with equally many axes")
@@ -223,7 +224,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The vector products of vectors of three elements along ``dim`` (the first axis of extent 3 if None).
+    """The cross products of vectors of three elements along ``dim`` (the first axis of extent 3 if None).
 
     Raises:
         TypeError: an operand is not a Tensor.

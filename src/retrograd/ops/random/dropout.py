@@ -1,7 +1,7 @@
 """Dropout in all its forms: random zeros in the forward pass, the same ones in derivatives of any order.
 
 Two random words and an element's index in C order decide whether it is dropped, so strides and threads do not matter.
-The mask is kept, a byte per element: drawing it again would take longer. ``inplace=True`` writes the result into the
+The mask is saved, a byte per element: drawing it again would take longer. ``inplace=True`` writes the result into the
 memory of the input, which is returned.
 """
 
@@ -113,7 +113,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
     Raises:
         TypeError: input is not a floating-point Tensor.
-        ValueError: p is not in [0, 1], or input has less than 2 axes.
+        ValueError: p is not in [0, 1], or input has fewer than 2 axes.
     """
     if not _applies("feature_alpha_dropout", input, p, training, inplace):
         return input

@@ -1,6 +1,6 @@
 """Generators of random numbers, and the default one.
 
-It starts from a fixed seed: a program that sets none draws the same numbers in every run.
+It starts from a fixed seed: without manual_seed, every run draws the same numbers.
 """
 
 from __future__ import annotations

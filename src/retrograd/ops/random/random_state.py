@@ -16,7 +16,7 @@ _LARGEST = {"state": 2**128 - 1, "inc": 2**128 - 1, "pos": 624, "buffer_pos": 4,
 
 
 def set_state_of(generator: np.random.BitGenerator, state: Any) -> None:
-    """Set the state of a NumPy generator; ValueError, and no change, if it is not a valid one."""
+    """Set the state of a NumPy generator; ValueError, without any change, if it is invalid."""
     checked = _checked("state", state, generator.state)
     inner = checked.get("state")
     if isinstance(inner, dict):

@@ -123,16 +123,16 @@ def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Normal random numbers; ``mean`` and ``std`` are Tensors, which are broadcast, or numbers together with ``size``.
+    """Normal random numbers; ``mean`` and ``std`` are Tensors, which broadcast, or numbers with ``size``.
 
     Raises:
-        ValueError: a standard deviation is negative, or ``size`` is missing or given beside a Tensor.
+        ValueError: a standard deviation is negative, or ``size`` is missing or given with a Tensor.
         TypeError: the type is not a floating-point type.
     """
     source = chosen("normal", generator)
     tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
     if bool(tensors) == (size is not None):
-        raise ValueError("normal: give size together with numbers, and without it a Tensor as mean or std")
+        raise ValueError("normal: give size with numbers, or a Tensor as mean or std without size")
     m, s = (t.array if isinstance(t, Tensor) else np.asarray(float(t)) for t in (mean, std))
     if (s < 0).any():
         raise ValueError(f"normal: std={s.min()} must be at least 0")
@@ -172,7 +172,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 
 
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
-    """Indices drawn with the weights in each row of input; int64, input (M, N) or (N,) -> (M, K) or (K,)
+    """Indices drawn by the weights in each row of input; int64, input (M, N) or (N,) -> (M, K) or (K,)
 
     num_samples: K. replacement: an index may be drawn several times.
 
@@ -194,7 +194,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         ends = np.cumsum(weights, 1)
         drawn = source.random((len(weights), num_samples)) * ends[:, -1:]
         places = np.array([np.searchsorted(e, d, side="right") for e, d in zip(ends, drawn, strict=True)])
-        # rounding must not lead beyond the last weight above 0
+        # rounding must not go past the last weight above 0
         last = weights.shape[1] - 1 - (weights[:, ::-1] > 0).argmax(1)
         places = np.minimum(places, last[:, np.newaxis])
     else:

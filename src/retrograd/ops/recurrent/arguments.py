@@ -87,7 +87,7 @@ def check_layer(
             if weight is None and shape is None:
                 continue
             if not isinstance(weight, Tensor) or weight.array.shape != shape or weight.array.dtype is not dtype:
-                _check_weights(name, x, given, shapes, spec)  # the slow check, which says what is wrong
+                _check_weights(name, x, given, shapes, spec)  # the slow check, with the message
 
 
 def _check_weights(name: str, x: Tensor, given: Weights, shapes: Weights, spec: Recurrence) -> None:
@@ -103,7 +103,7 @@ def _check_weights(name: str, x: Tensor, given: Weights, shapes: Weights, spec: 
 
 
 class Rest(list[int]):
-    """The lengths that remain in a piece of long sequences: one that has ended has 0 and keeps its state."""
+    """Lengths within a piece of long sequences: a sequence that has ended has 0 and keeps its state."""
 
 
 def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarray:
@@ -116,7 +116,7 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
     least = 0 if isinstance(lengths, Rest) else 1
     array = np.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
     if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"{name}: lengths are {array.dtype}, they must be ints; convert them with .long()")
+        raise TypeError(f"{name}: lengths is {array.dtype}, needs ints; convert them with .long()")
     if array.shape != (batch,):
         raise ValueError(f"{name}: lengths.shape={array.shape}, needs ({batch},): one length for each sequence")
     wrong = np.flatnonzero((array < least) | (array > steps))
@@ -129,7 +129,7 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
 
 
 def checked_interval(name: str, checkpoint: Any, steps: int) -> int:
-    """The number of steps between two states that are kept.
+    """The number of steps between two saved states.
 
     Raises:
         ValueError: it is neither "auto" nor an int of at least 1.

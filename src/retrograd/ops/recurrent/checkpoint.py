@@ -1,8 +1,8 @@
-"""A recurrent layer that keeps its states at the ends of segments, and recomputes a segment for its gradient.
+"""A recurrent layer that saves its states at the ends of segments, and recomputes each segment for its gradient.
 
-Of T steps in segments of k, T/k states are kept, and one segment with all that backward needs: with k = sqrt(T) both
+Of T steps in segments of k, T/k states are saved, and everything backward needs of one segment: with k = sqrt(T) both
 grow like sqrt(T). The fused kernels compute a segment or, where they lack an option, operators; the masks of zoneout
-and dropout are kept, so that the second run repeats the first.
+and dropout are saved, so that the second run repeats the first.
 
 Source: T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174; A. Gruslys et al.,
 "Memory-Efficient Backpropagation Through Time", 2016, arXiv:1606.03401.
@@ -31,7 +31,7 @@ Array = np.ndarray | None
 
 
 class _Segment(NamedTuple):
-    """Some steps of one direction, as both of its runs need them: x (k, N, I), h (1, N, O), c (1, N, H)."""
+    """Some steps of one direction, for both of its runs: x (k, N, I), h (1, N, O), c (1, N, H)."""
 
     x: np.ndarray
     h: Array
@@ -60,8 +60,8 @@ class _Segment(NamedTuple):
         if fused:
             arguments = (x, h, c, [weights], lengths, spec)
             *_, saved = kernels.recurrent(*arguments, True, cells)
-            asked = (of_x, True, spec.cells, any(of_weights))
-            *found, pieces = kernels.recurrent_grad(*upstream, *arguments, saved, asked, True)
+            needed = (of_x, True, spec.cells, any(of_weights))
+            *found, pieces = kernels.recurrent_grad(*upstream, *arguments, saved, needed, True)
             return *found, pieces and pieces[0]
         leaves: list[Any] = [wrapped(a) for a in (x, h, c, None, None, None, *flattened([weights], spec))]
         wanted = [of_x, h is not None, c is not None, False, False, False, *flattened([of_weights], spec)]
@@ -81,7 +81,7 @@ class _Segment(NamedTuple):
 
 
 class CheckpointedLayer(Function):
-    """A recurrent layer that keeps only the states at the beginning of every segment of ``every`` steps."""
+    """A recurrent layer that saves only the states at the start of each segment of ``every`` steps."""
 
     @staticmethod
     def forward(
@@ -120,8 +120,8 @@ class CheckpointedLayer(Function):
         wanted, of_weights = ctx.needs_input_grad[:3], ctx.needs_input_grad[9:]
         upstream = named(upstream, spec, cells)
         if is_grad_enabled():
-            asked = (*wanted, False, False, False, *of_weights)
-            found = composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, asked, masks)
+            needed = (*wanted, False, False, False, *of_weights)
+            found = composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, needed, masks)
             return *found[:6], None, None, None, *found[6:]
         gy, ghn, gcn, gcells = map(array, upstream)
         gx = np.zeros_like(x.array) if wanted[0] else None

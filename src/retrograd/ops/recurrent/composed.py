@@ -1,7 +1,7 @@
 """A recurrent layer in operators, step by step: every option, and derivatives of every order.
 
-The fused kernels must equal it; it runs in their place where a gradient is itself differentiated, and for layer
-normalisation, zoneout, recurrent dropout and the GRU whose reset gate stands before the product.
+The fused kernels must equal it; it replaces them for second derivatives, and for layer normalisation, zoneout,
+recurrent dropout and the GRU with the reset gate before the product.
 
 Source: J. Ba et al., "Layer Normalization", 2016, arXiv:1607.06450; D. Krueger et al., "Zoneout: Regularizing RNNs by
 Randomly Preserving Hidden Activations", 2016, arXiv:1606.01305; Y. Gal, Z. Ghahramani, "A Theoretically Grounded
@@ -34,7 +34,7 @@ __all__ = ["Masks", "composed", "draw_masks", "in_evaluation"]
 
 
 class Masks(NamedTuple):
-    """The masks that a layer drew for one sequence of calls; None for those that it does not have."""
+    """The masks that a layer drew for one sequence of calls; None if it does not have them."""
 
     recurrent: Tensor | None = None  # (D, N, O): 0 where h' is dropped before W_hh, 1/(1 - p) elsewhere
     cell: Tensor | None = None  # (D, T, N, H) bool: where the cell state keeps its value
@@ -53,7 +53,7 @@ def draw_masks(x: Tensor, spec: Recurrence, recurrent: Tensor | None = None) -> 
         if not chance:
             return None
         found = np.empty(math.prod(shape), bool)
-        for begin in range(0, found.size, 1 << 16):  # in pieces: a number takes eight times the memory of its bool
+        for begin in range(0, found.size, 1 << 16):  # in pieces: a float takes eight times the memory of a bool
             piece = found[begin : begin + (1 << 16)]
             np.less(default_generator.random(piece.size), chance, out=piece)
         return found.reshape(shape)
@@ -119,7 +119,7 @@ def _direction(
     d: int, x: Tensor, h: Tensor, c: Tensor, w: Weights, spec: Recurrence, ended: Sequence[Tensor | None],
     masks: Masks | None,
 ) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:  # fmt: skip
-    """h and c of all steps in the order of time, and the last ones."""
+    """h and c of all steps in order of time, and the last ones."""
     sums = [Unbind.apply(product(x), 0) for product in _products(w.w_ih, w.b_ih, w.norm_ih, spec)]
     products = _products(w.w_hh, w.b_hh, w.norm_hh, spec)
     recurrent = None if masks is None or masks.recurrent is None else masks.recurrent[d]
@@ -164,7 +164,7 @@ def _gru(ax: Sequence[Tensor], products: Sequence[_Product], dropped: Tensor, h:
 
 
 def _zoned(before: Tensor, now: Tensor, p: float, mask: Tensor | None, d: int, t: int) -> Tensor:
-    """The old state where zoneout keeps it, the new one elsewhere; without a mask, the expectation."""
+    """The old state where zoneout keeps it, else the new one; without a mask, the expectation."""
     if mask is not None:
         return where(wrap(mask.array[d, t]), before, now)
     return now + p * (before - now) if p else now

@@ -1,4 +1,4 @@
-"""The fused recurrent layer, one kernel for all its steps, and its gradient: fused too, or composed of operators.
+"""The fused recurrent layer, one kernel for all its steps, and its gradient, fused or composed of operators.
 
 ``textbook/recurrent.py`` has all steps, forward and backward, in NumPy.
 """
@@ -32,7 +32,7 @@ class RecurrentLayer(Function):
     x (T, N, I), h0 (D, N, O) and c0 (D, N, H) or None -> y (T, N, D*O), hn (D, N, O), of an LSTM cn (D, N, H) and with
     ``cells`` its cell states (T, N, D*H)
 
-    The gradients flow through time whichever of them are wanted: also to x or h0 with frozen weights.
+    Gradients flow through time also with frozen weights, to x or h0.
     """
 
     @staticmethod
@@ -45,7 +45,7 @@ class RecurrentLayer(Function):
             x.array, array(h0), array(c0), weight_arrays(flat, spec), lengths, spec, save, cells
         )
         if save:
-            # y may be a view of what the kernels keep: a change of it in place must be noticed
+            # y may be a view of what the kernels save: a change in place must be noticed
             kept = outputs[0] if outputs[0].base is not None else None
             ctx.save_for_backward(x, h0, c0, boxed(saved), kept, *flat)
             ctx.options = (lengths, spec, cells)
@@ -63,7 +63,7 @@ class RecurrentLayer(Function):
         gy, ghn, gcn, gcells = map(array, upstream)
         of_weights, forward = any(wanted[6:]), saved[0]
         if last := not is_graph_kept():
-            ctx.free()  # now, since the sweep may fail before it does, and the kernel overwrites what was saved
+            ctx.free()  # the kernel overwrites what was saved, and the sweep may fail before it frees it
         gx, gh0, gc0, found = kernels.recurrent_grad(
             gy, ghn, gcn, gcells, x.array, array(h0), array(c0), weight_arrays(flat, spec), lengths, spec, forward,
             (wanted[0], wanted[1], wanted[2], of_weights), last,
@@ -80,12 +80,12 @@ def composed_grad(
     spec: Recurrence, lengths: np.ndarray | None, cells: bool, wanted: Sequence[bool], masks: Masks | None = None,
     create_graph: bool = True,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """The gradients of a layer by running the composed layer again, which are differentiable themselves.
+    """The gradients of a layer by running the composed layer again; they are differentiable.
 
     upstream: to y, hn, cn and the cell states. wanted: for x, h0, c0, three that are not Tensors, and ``flat``.
 
-    The layer runs on aliases of the arguments, so that where one depends on another (an initial state made from x) each
-    gets its own gradient only.
+    The layer runs on aliases of the arguments, so that if one depends on another (an initial state made from x), each
+    gets only its direct gradient.
     """
     arguments = [x, h0, c0, None, None, None, *flat]
     own: list[Any] = [t if t is None else Reshape.apply(t, t.array.shape) for t in arguments]
@@ -103,7 +103,7 @@ def composed_grad(
 
 
 def boxed(saved: Any) -> np.ndarray:
-    """What a kernel set saves, as an array of one object: freed as soon as the sweep has used it."""
+    """What a kernel set saves, as an array of one object: freed once the sweep has used it."""
     box = np.empty(1, object)
     box[0] = saved
     return box
@@ -124,13 +124,13 @@ def _places(spec: Recurrence) -> tuple[int, ...]:
 
 
 def flattened(weights: Sequence[Weights], spec: Recurrence) -> list[Any]:
-    """The weights of all directions in a row, without None: fewer arguments make a shorter call."""
+    """The weights of all directions in one list, without None: fewer arguments make a faster call."""
     places = _places(spec)
     return [direction[place] for direction in weights for place in places]
 
 
 def regrouped(flat: Sequence[Any], spec: Recurrence) -> list[Weights]:
-    """The Weights of each direction that were ``flattened``."""
+    """The Weights of each direction: the inverse of ``flattened``."""
     places, weights = _places(spec), []
     count = len(places)
     if places[-1] == count - 1:  # the first fields: the others are None

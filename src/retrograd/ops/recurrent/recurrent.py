@@ -1,4 +1,4 @@
-"""A recurrent layer: fused in one kernel for all its steps where that is possible, composed of operators elsewhere.
+"""A recurrent layer: one fused kernel for all its steps where possible, else composed of operators.
 
 ``formulas/gates.py`` has the equations.
 """
@@ -32,12 +32,12 @@ def recurrent_layer(
 
     lengths: the steps of each sequence, 1 to T: (N,) ints. Beyond them x may be anything and y is 0; hn and cn are the
         states after the last step of each sequence, where the reverse direction begins.
-    masks: those of zoneout and recurrent dropout, from ``draw_masks``; without them both take their expectation.
-    checkpoint: keep the states at every k-th step only, and recompute the steps between in backward; "auto" takes the
-        square root of T, so that memory grows with it, too. None keeps everything. The outputs have the same bits; the
-        gradients to the weights are added in another order.
+    masks: of zoneout and recurrent dropout, from ``draw_masks``; without them both take their expectation.
+    checkpoint: save the states at every k-th step only, and recompute the steps between in backward; "auto" takes the
+        square root of T, so that memory grows like it. None saves everything. The outputs have the same bits; the
+        gradients to the weights are summed in another order.
     algorithm: "fused" kernels, "composed" of operators, or "auto".
-    name: of the caller, for messages.
+    name: the caller's, for messages.
 
     Raises:
         TypeError: types differ or are not floating point.

@@ -1,4 +1,4 @@
-"""The largest and smallest elements, and where they are. NaN is larger and smaller than all numbers."""
+"""The largest and smallest elements and their indices. NaN counts as the largest and as the smallest."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
 
 class Extremes(NamedTuple):
-    """What ``max(x, dim)`` and ``min(x, dim)`` give: the elements and where along the axis they first occur (int64)."""
+    """The result of ``max(x, dim)`` and ``min(x, dim)``: the elements and their first indices (int64)."""
 
     values: Tensor
     indices: Tensor
 
 
 class MinMax(NamedTuple):
-    """What ``aminmax`` gives."""
+    """The result of ``aminmax``."""
 
     min: Tensor
     max: Tensor
@@ -54,7 +54,7 @@ class Amax(Function):
 
 
 class ExtremeAlong(Function):
-    """The largest (smallest) element along ``axis`` and where it first occurs; the gradient goes to that place."""
+    """The largest (smallest) element along ``axis`` and its first index, which gets the gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
@@ -149,9 +149,9 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _other(name: str, dim: Any, keepdim: bool, other: Any) -> Tensor:
-    """The second operand of the larger or smaller of two, wherever it was given."""
+    """The second operand of maximum or minimum, given as ``dim`` or ``other``."""
     if as_flag(name, "keepdim", keepdim) or (dim is not None and other is not None):
-        raise TypeError(f"{name}: of two tensors takes neither dim nor keepdim; reduce the result in a second call")
+        raise TypeError(f"{name}: two tensors do not allow dim or keepdim; reduce the result in a second call")
     operand = dim if other is None else other
     require_tensor(name, operand, "other")
     return operand
@@ -211,7 +211,7 @@ def _first_of_all(x: np.ndarray, smallest: bool) -> int:
     if x.flags.c_contiguous:
         return int(find(x.reshape(-1), 0)[1])
     order = memory_order(x)
-    memory = x.transpose(order)  # its places in another order: of several extremes, C order decides
+    memory = x.transpose(order)  # in memory order; among ties C order decides
     line = memory.reshape(-1)
     value, first = find(line, 0)
     rest = line[int(first) :]

@@ -25,7 +25,7 @@ class Svd(Function):
     """x (..., M, N) = u diag(s) v^T: u (..., M, K), s (..., K) from the largest down, v (..., N, K), K = min(M, N).
 
     Source: J. Townsend, "Differentiating the Singular Value Decomposition", 2016. Where singular values are equal, and
-    so their vectors undecided, the gradient of u and v is not finite.
+    their vectors not unique, the gradient of u and v is not finite.
     """
 
     @staticmethod
@@ -40,7 +40,7 @@ class Svd(Function):
         u, s, v = saved = ctx.saved_tensors
         given = zip(gradients, saved, strict=True)
         gu, gs, gv = (wrap(np.zeros_like(y.array)) if g is None else g for g, y in given)
-        if gradients[0] is None and gradients[2] is None:  # those of u and v may not exist
+        if gradients[0] is None and gradients[2] is None:  # the gradients through u and v may not exist
             return (u * gs.unsqueeze(-2)) @ _transposed(v)
         count = s.array.shape[-1]
         row, column = s.unsqueeze(-2), s.unsqueeze(-1)
@@ -48,7 +48,7 @@ class Svd(Function):
         of_u, of_v = _transposed(u) @ gu, _transposed(v) @ gv
         middle = (of_u - _transposed(of_u)) / apart * row + (of_v - _transposed(of_v)) / apart * column
         gx = (u * gs.unsqueeze(-2) + u @ middle) @ _transposed(v)
-        if u.array.shape[-2] > count:  # what gu has outside of the space of u
+        if u.array.shape[-2] > count:  # the part of gu orthogonal to u
             gx = gx + (gu - u @ of_u) / row @ _transposed(v)
         if v.array.shape[-2] > count:
             gx = gx + u @ _transposed((gv - v @ of_v) / row)
@@ -60,8 +60,8 @@ def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dt
 
     Raises:
         TypeError: x is not a floating-point Tensor.
-        ValueError: ``order`` is none of ORDERS, ``dim`` does not name two axes, or a smallest value is asked for where
-            there is none.
+        ValueError: ``order`` is not in ORDERS, ``dim`` does not name two axes, or a smallest value of no elements is
+            needed.
         IndexError: x has no such axis.
     """
     require_float(name, x)

@@ -1,4 +1,4 @@
-"""Norms of vectors and, of matrices, that of Frobenius."""
+"""Norms of vectors, and the Frobenius norm of matrices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Norm1(Function):
 
 
 class Signed(Function):
-    """g times the sign of x, g having extent 1 along ``axes``: linear in g; x only says where."""
+    """g times the sign of x, g having extent 1 along ``axes``: linear in g; x only gives the signs."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, x: np.ndarray, axes: tuple[int, ...]) -> Tensor:
@@ -88,7 +88,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, 
     if p is None or p == "fro":
         p = 2.0
     elif p == "nuc":
-        from .matrix_norms import matrix_norm_of  # which takes Norm2 from here
+        from .matrix_norms import matrix_norm_of  # imports Norm2 from here
 
         return matrix_norm_of("norm", input, p, tuple(range(input.array.ndim)) if dim is None else dim, keepdim, dtype)
     elif p != 2 and not is_number(p):
@@ -119,9 +119,9 @@ def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, 
     size = abs(x)
     if math.isinf(order):
         return Amax.apply(size, over, keepdim, order < 0)
-    # powers of 0 have no derivative: those of 1 stand in for them, and count for nothing
+    # powers of 0 have no derivative: replace 0 by 1, without counting it
     at_zero = wrap(np.asarray(x.array == 0, x.array.dtype))
-    if order < 0:  # with a 0 among them the norm is 0
+    if order < 0:  # if an element is 0, the norm is 0
         no_zero = wrap(np.asarray((x.array != 0).all(axis=over, keepdims=keepdim), x.array.dtype))
         return pow(Sum.apply(pow(size + at_zero, order), over, keepdim), 1 / order) * no_zero
     total = Sum.apply(pow(size + at_zero, order) - at_zero, over, keepdim)

@@ -1,4 +1,4 @@
-"""Sum, mean, product and what else adds up all elements or those along some axes."""
+"""Sum, mean, product and similar reductions over all or some axes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .scan import prefix_products
 
 __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "prod", "sum"]
 
-_ALL = [tuple(range(ndim)) for ndim in range(65)]  # by the number of axes, of which NumPy allows 64
+_ALL = [tuple(range(ndim)) for ndim in range(65)]  # by the number of axes; NumPy allows 64
 Dim = int | tuple[int, ...] | list[int] | None
 
 
@@ -38,7 +38,7 @@ class Mean(Function):
 
 
 class Prod(Function):
-    """Product over ``axes`` (sorted, non-negative); its gradient is right where elements are 0, too."""
+    """Product over ``axes`` (sorted, non-negative); the gradient is correct also at zeros."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -51,9 +51,9 @@ class Prod(Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x, y), axes = ctx.saved_tensors, ctx.axes
         shape = x.array.shape
-        if y.array.all() and np.isfinite(y.array).all():  # nothing is 0, and nothing was rounded to it
+        if y.array.all() and np.isfinite(y.array).all():  # no zeros, no underflow
             return Reshape.apply(g * y, kept_shape(shape, axes)) / x, None, None
-        # the others are all before it and all after it, on one line
+        # for each element: the product of all before it and all after it, on one line
         kept = tuple(i for i in range(len(shape)) if i not in axes)
         order = (*kept, *axes)
         lines = Reshape.apply(Permute.apply(x, order), (*(shape[i] for i in kept), math.prod([shape[i] for i in axes])))
@@ -122,13 +122,13 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     return wrap(np.asarray(input.array.prod(axis=over, keepdims=keepdim, dtype=_wide(input, dtype))))
 
 
-def _wide(x: Tensor, asked: Any) -> Any:
-    """The type that integers are reduced in; bool, where it is asked for: such a sum is any, such a product all."""
-    return np.bool_ if asked is not None and x.array.dtype.kind == "b" else np.int64
+def _wide(x: Tensor, dtype: Any) -> Any:
+    """The type to reduce integers in; bool if ``dtype`` is bool: then a sum is any, a product all."""
+    return np.bool_ if dtype is not None and x.array.dtype.kind == "b" else np.int64
 
 
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """As ``sum``, with NaN counted as 0; it gets no gradient.
+    """As ``sum``, with NaN counted as 0, without gradient.
 
     Raises: as ``sum``.
     """
@@ -149,7 +149,7 @@ def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any
 
 
 def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
-    """How many elements over ``dim`` (all axes if None) are not 0; NaN is not. int64, no gradient.
+    """The number of nonzero elements over ``dim`` (all axes if None), NaN included. int64, no gradient.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -181,7 +181,7 @@ def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 def operands(
     name: str, x: Tensor, dim: Dim, keepdim: bool = False, dtype: Any = None, floating: bool = False
 ) -> tuple[Tensor, tuple[int, ...], bool]:
-    """What a reduction takes, checked: x, converted if there is a ``dtype``, the axes, and whether they are kept.
+    """The checked arguments of a reduction: x, converted to ``dtype`` if given, the axes, and whether to keep them.
 
     Raises:
         TypeError: x is not a Tensor, or not ``floating`` point, or ``dtype`` is not an element type.
@@ -200,7 +200,7 @@ def operands(
 
 
 def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
-    """``dim`` as sorted, non-negative axes; None and () mean all, and a number has one, 0 or -1, as in PyTorch.
+    """``dim`` as sorted, non-negative axes; None and () mean all; a 0-d tensor accepts 0 and -1, as in PyTorch.
 
     Raises:
         TypeError: an entry is not an int.

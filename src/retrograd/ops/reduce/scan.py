@@ -1,4 +1,4 @@
-"""Along one axis, each element together with all before it: sums, products, maxima, and differences of neighbours."""
+"""Scans along one axis: cumulative sums, products and maxima; differences of neighbours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
-from ..dtype import as_dtype, cast, meeting, require_float, require_tensor
+from ..dtype import as_dtype, cast, promoted_type, require_float, require_tensor
 from ..index.gather import Scatter
 from ..index.indexing import GetItem, PadSlice
 from ..kernel_set import kernels
@@ -21,7 +21,7 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class CumulativeMaximum(NamedTuple):
-    """What ``cummax`` and ``cummin`` give: the extreme so far and where it last occurred (int64)."""
+    """The result of ``cummax`` and ``cummin``: the extreme so far and its last index (int64)."""
 
     values: Tensor
     indices: Tensor
@@ -52,7 +52,7 @@ class CumProd(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """y[i] = x[i] y[i - 1]: what arrives at y[i], through all after it, times y[i - 1]. x may be 0."""
+        """y[i] = x[i] y[i - 1]: the gradient reaching y[i], with all later ones, times y[i - 1]. x may be 0."""
         (x, y), along = ctx.saved_tensors, ctx.axis
         arriving = LinearScan.apply(g, shifted(x, along, -1, 0.0), along, True)
         return arriving * shifted(y, along, 1, 1.0), None
@@ -89,8 +89,8 @@ class LogCumSumExp(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """gx[i] = sum over j >= i of g[j] exp(x[i] - y[j]), y being what x has added up to: in place of the sum of
-        g[j] exp(-y[j]), which overflows, a[i] = gx[i] / exp(x[i] - y[i]) = g[i] + exp(y[i] - y[i + 1]) a[i + 1]."""
+        """gx[i] = sum over j >= i of g[j] exp(x[i] - y[j]), y the result. The sum of g[j] exp(-y[j]) would overflow, so
+        scan a[i] = gx[i] / exp(x[i] - y[i]) = g[i] + exp(y[i] - y[i + 1]) a[i + 1] instead."""
         (x, y), along = ctx.saved_tensors, ctx.axis
         # exp(y[i] - y[i + 1]); the last one is exp(-inf) = 0
         ratio = (y - shifted(y, along, -1, np.inf)).exp()
@@ -98,7 +98,7 @@ class LogCumSumExp(Function):
 
 
 class CumExtreme(Function):
-    """The largest (smallest) of x[0] ... x[i] along ``axis`` and where it last occurred."""
+    """The largest (smallest) of x[0] ... x[i] along ``axis`` and its last index."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
@@ -120,7 +120,7 @@ class CumExtreme(Function):
 
 
 class Shift(Function):
-    """x moved by ``step`` places along ``axis``; ``fill`` comes in, what leaves is lost."""
+    """x shifted by ``step`` positions along ``axis``, filled up with ``fill``."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, step: int, fill: float) -> Tensor:
@@ -138,7 +138,7 @@ class Shift(Function):
 
 
 def shifted(x: Tensor, axis: int, step: int, fill: float) -> Tensor:
-    """x moved by one place to the back (``step`` 1) or front (-1) along ``axis``."""
+    """x shifted by one position to the back (``step`` 1) or front (-1) along ``axis``."""
     return Shift.apply(x, axis, step, fill)
 
 
@@ -168,7 +168,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is right where elements are 0, too.
+    """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is correct also at zeros.
 
     dtype: convert input first.
 
@@ -196,9 +196,9 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 
 def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
-    """(values, indices): the largest of input[0] ... input[i] along axis ``dim``, and where it last occurred.
+    """(values, indices): the largest of input[0] ... input[i] along axis ``dim``, and its last index.
 
-    A NaN is the largest of all. The gradient goes to the index.
+    NaN counts as the largest. The gradient goes to the index.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -218,8 +218,8 @@ def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """input[i + 1] - input[i] along axis ``dim``, ``n`` times over; prepend and append are put around input first,
-    if n is not 0.
+    """input[i + 1] - input[i] along axis ``dim``, ``n`` times over; prepend and append are joined to input first,
+    unless n is 0.
 
     Types promote.
 
@@ -251,13 +251,13 @@ def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None
     given = {label: part for label, part in named.items() if part is not None}
     for label, part in given.items():
         require_tensor("diff", part, label)
-    dtype = meeting(*[part.array for part in given.values()])
+    dtype = promoted_type(*[part.array for part in given.values()])
     x, parts = cast(x, dtype), []
     for label, part in given.items():
         shape, own = list(part.array.shape), list(x.array.shape)
         if len(shape) != len(own) or shape[:along] + shape[along + 1 :] != own[:along] + own[along + 1 :]:
             raise ValueError(
-                f"diff: {label}.shape={part.array.shape} must equal input.shape={x.array.shape} but for axis {along}"
+                f"diff: {label}.shape={part.array.shape} must equal input.shape={x.array.shape} except in axis {along}"
             )
         parts.append(cast(part, dtype))
     if len(parts) == 1:

@@ -64,7 +64,7 @@ class VarMean(Function):
 
 
 class AboutMean(Function):
-    """factor (x - mean), the mean of x over ``axes``, along which factor has extent 1."""
+    """factor (x - mean), with the mean of x over ``axes``; factor has extent 1 there."""
 
     @staticmethod
     def forward(ctx: Any, factor: Tensor, x: Tensor, axes: tuple[int, ...], mean: np.ndarray | None) -> Tensor:
@@ -116,7 +116,7 @@ class LogSumExpGrad(Function):
 
 
 def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
-    """x / y, and 0 where y is 0, whatever x is there; the same of its derivatives."""
+    """x / y, and 0 where y is 0, whatever x is; so are its derivatives."""
     zero = y.array == 0
     if not zero.any():
         return x / y
@@ -214,7 +214,7 @@ def _arguments(
     if keepdim is not False:
         keepdim = as_flag(name, "keepdim", keepdim)
     if unbiased is not None and correction is not None:
-        raise ValueError(f"{name}: unbiased={unbiased} and correction={correction} say the same; give one of them")
+        raise ValueError(f"{name}: unbiased={unbiased} and correction={correction} are alternatives; give one of them")
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     elif not is_number(correction):

@@ -1,1 +1,1 @@
-"""Operators that move elements and compute nothing: shapes, joins, padding, windows, broadcasting."""
+"""Operators that only move elements: shapes, joins, padding, windows, broadcasting."""

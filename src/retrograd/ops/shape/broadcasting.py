@@ -1,4 +1,4 @@
-"""Sum and expand: each is the other's transpose, and together they are the gradient of broadcasting."""
+"""Sum and expand, each the transpose of the other; they give the gradient of broadcasting."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def expand_axes(
     g: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool, factor: float = 1.0
 ) -> Tensor:
     """``factor`` times g, the result of a reduction over ``axes``, broadcast to ``shape`` again."""
-    if not is_grad_enabled():  # the same in one step
+    if not is_grad_enabled():  # the same result in one step
         small = g.array if factor == 1.0 else kernels.scale(g.array, factor)
         return wrap(_repeated(small if keepdims else small.reshape(kept_shape(shape, axes)), shape))
     g = g if factor == 1.0 else g * factor

@@ -65,7 +65,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 
     Raises:
         TypeError: ``diagonal`` is not an int.
-        ValueError: input has less than two axes.
+        ValueError: input has fewer than two axes.
     """
     require_tensor("tril", input)
     return Triangle.apply(input, _diagonal("tril", input, diagonal), True)
@@ -125,7 +125,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
     Raises:
         TypeError: ``diagonal`` is not an int.
-        ValueError: input is neither.
+        ValueError: input is neither a matrix nor a vector.
     """
     require_tensor("diag", input)
     if input.array.ndim == 1:
@@ -167,5 +167,5 @@ def _diagonal(name: str, x: Tensor, diagonal: Any) -> int:
     """The offset of a diagonal of x (..., M, N)."""
     shape = x.array.shape
     if len(shape) < 2:
-        raise ValueError(f"{name}: input.shape={shape} has less than 2 axes")
+        raise ValueError(f"{name}: input.shape={shape} has fewer than 2 axes")
     return nearest_offset(name, "diagonal", diagonal, shape[-2], shape[-1])

@@ -12,7 +12,7 @@ import numpy as np
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
-from ..dtype import cast, meeting
+from ..dtype import cast, promoted_type
 from ..kernel_set import kernels
 from .broadcasting import broadcast_shape, expand
 from .shape import Reshape, axis, empty_as, reshape
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-_LARGE = 4096  # elements per tensor: NumPy is faster at joining smaller ones
+_LARGE = 4096  # elements per tensor: NumPy joins smaller ones faster
 
 
 class Cat(Function):
@@ -98,7 +98,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     Raises:
         TypeError: ``tensors`` is not a sequence of Tensors.
         IndexError: there is no such axis.
-        ValueError: there is no tensor, or the extents differ.
+        ValueError: ``tensors`` is empty, or the extents differ.
     """
     return _cat("cat", tensors, dim)
 
@@ -119,7 +119,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     Raises:
         TypeError: ``tensors`` is not a sequence of Tensors.
         IndexError: the result has no such axis.
-        ValueError: there is no tensor, or the shapes differ.
+        ValueError: ``tensors`` is empty, or the shapes differ.
     """
     many = _tensors("stack", tensors)
     shape = many[0].array.shape
@@ -161,13 +161,13 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """For vectors of lengths A, B, ...: as many Tensors (A, B, ...), the i-th being vector i along axis i, repeated.
+    """For vectors of lengths A, B, ...: one Tensor (A, B, ...) each, the i-th with vector i along axis i, repeated.
 
     indexing: "ij", or "xy", which swaps the first two axes of the results.
 
     Raises:
         TypeError: an argument is not a Tensor.
-        ValueError: one has several axes, or ``indexing`` is neither.
+        ValueError: one has several axes, or ``indexing`` is unknown.
     """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
@@ -192,7 +192,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
     Raises:
         TypeError: an argument is not a Tensor.
-        ValueError: one has not exactly one axis.
+        ValueError: one does not have exactly one axis.
     """
     many = _tensors("cartesian_prod", tensors)
     for i, t in enumerate(many):
@@ -243,7 +243,7 @@ def _cat(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
 def _of_one_type(many: list[Tensor]) -> list[Tensor]:
     if len({t.array.dtype for t in many}) == 1:
         return many
-    dtype = meeting(*[t.array for t in many])
+    dtype = promoted_type(*[t.array for t in many])
     return [cast(t, dtype) for t in many]
 
 

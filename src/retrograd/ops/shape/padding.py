@@ -30,7 +30,7 @@ class Pad(Function):
         ctx.index = index
         y = np.empty_like(x.array, shape=shape)  # in x's memory order
         number = np.asarray(value).astype(y.dtype)
-        for axis, place in enumerate(index):  # fill both sides, within the middle of the axes before it
+        for axis, place in enumerate(index):  # fill both sides, within the middle of the previous axes
             start, stop, _ = place.indices(shape[axis])
             for outside in (slice(0, start), slice(stop, None)):
                 kernels.copy(y[(*index[:axis], outside)], number)
@@ -55,7 +55,7 @@ class Extend(Function):
         pieces = _pieces(*ctx.geometry)
         middles = [places[0][0] for places in pieces]
         kernels.copy(y[tuple(middles)], x.array)
-        for axis, (_, *ends) in enumerate(pieces):  # all of the axes before, the middles of those after
+        for axis, (_, *ends) in enumerate(pieces):  # all of the previous axes, the middle of later ones
             before, after = (slice(None),) * axis, middles[axis + 1 :]
             filled = y[(*before, *middles[axis:])]
             for place, source in ends:
@@ -115,7 +115,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
     Raises:
         TypeError: input is not a Tensor, or ``pad`` does not consist of ints.
-        ValueError: ``pad`` has an odd length or too many entries, the mode is none of these or does not fit the axes,
+        ValueError: ``pad`` has an odd length or too many entries, the mode is unknown or does not fit the axes,
             ``value`` is given for another mode, or an axis is too short.
     """
     require_tensor("pad", input)
@@ -181,4 +181,4 @@ def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
             )
     if mode == "circular" and not any(map(any, pairs)):
         return unshared(x, given)
-    return Extend.apply(x, pairs, mode)  # of an empty x, too: it has a second derivative, 0
+    return Extend.apply(x, pairs, mode)  # also of an empty x, whose second derivative is 0

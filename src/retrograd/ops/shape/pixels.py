@@ -16,7 +16,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
     Raises:
         TypeError: input is not a Tensor.
-        ValueError: input has less than 3 axes, or its channels are not a multiple of r*r.
+        ValueError: input has fewer than 3 axes, or its channels are not a multiple of r*r.
     """
     require_tensor("pixel_shuffle", input)
     shape, r = input.array.shape, upscale_factor
@@ -36,7 +36,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
     Raises:
         TypeError: input is not a Tensor.
-        ValueError: input has less than 3 axes, or its height or width is not a multiple of r.
+        ValueError: input has fewer than 3 axes, or its height or width is not a multiple of r.
     """
     require_tensor("pixel_unshuffle", input)
     shape, r = input.array.shape, downscale_factor
@@ -58,7 +58,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
     Raises:
         TypeError: input is not a Tensor.
-        ValueError: input has less than 3 axes, or its channels are not a multiple of ``groups``.
+        ValueError: input has fewer than 3 axes, or its channels are not a multiple of ``groups``.
     """
     require_tensor("channel_shuffle", input)
     shape = input.array.shape

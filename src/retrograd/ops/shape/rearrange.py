@@ -91,11 +91,11 @@ def fliplr(input: Tensor) -> Tensor:
     """input (M, N, ...) with its columns reversed.
 
     Raises:
-        ValueError: input has less than two axes.
+        ValueError: input has fewer than two axes.
     """
     require_tensor("fliplr", input)
     if input.array.ndim < 2:
-        raise ValueError(f"fliplr: input.shape={input.array.shape} has less than 2 axes")
+        raise ValueError(f"fliplr: input.shape={input.array.shape} has fewer than 2 axes")
     return Flip.apply(input, (1,))
 
 
@@ -201,8 +201,8 @@ def repeat_interleave(
     Raises:
         TypeError: ``repeats`` is neither an int nor an int64 Tensor.
         IndexError: input has no such axis.
-        ValueError: a number is negative, there are not as many as slices, they are too many for any memory, or
-            ``output_size`` is another.
+        ValueError: a number is negative, their count is not that of the slices, they are too large for any memory, or
+            ``output_size`` differs.
     """
     require_tensor("repeat_interleave", input)
     if dim is None:

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 
-TOO_LONG = 2**60  # elements: more than an array of 8-byte elements can have; NumPy does not check it everywhere
+TOO_LONG = 2**60  # elements: more than an array of 8-byte elements can have; NumPy does not always check
 _LARGE = 65536  # elements
 
 
@@ -197,7 +197,7 @@ def clone(input: Tensor) -> Tensor:
 def contiguous(input: Tensor) -> Tensor:
     """input itself if it is C-contiguous, else a copy that is.
 
-    No operator needs this: they take any strides, and images are channels-last in memory for speed.
+    No operator needs this: all accept any strides, and images are channels-last in memory for speed.
     """
     require_tensor("contiguous", input)
     return input if input.array.flags.c_contiguous else Clone.apply(input, "C")
@@ -298,7 +298,7 @@ def t(input: Tensor) -> Tensor:
     if input.array.ndim > 2:
         raise ValueError(
             f"t: input has {input.array.ndim} axes, at most 2 are allowed; input.shape={input.array.shape}; "
-            f"transpose(input, -2, -1) swaps the last two of more"
+            f"transpose(input, -2, -1) swaps the last two axes"
         )
     return transpose(input, 0, 1) if input.array.ndim == 2 else input
 
@@ -318,7 +318,7 @@ def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = None) -> np.ndarray:
     """A new array with the memory order of axes that x has (of its ``axes``, if given).
 
-    An axis with stride 0 goes just outside the next one.
+    An axis with stride 0 is placed just outside the next one.
     """
     strides = x.strides if axes is None else [x.strides[a] for a in axes]
     order = sorted((a for a, stride in enumerate(strides) if stride), key=lambda a: -abs(strides[a]))
@@ -331,7 +331,7 @@ def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = N
 
 @lru_cache(maxsize=4096)
 def _can_view(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether an array with these strides can be viewed in the shape ``target`` of as many elements."""
+    """Whether an array with these strides can be viewed in the shape ``target`` with the same number of elements."""
     old = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]
     new = [extent for extent in target if extent != 1]
     i = j = 0
@@ -354,7 +354,7 @@ def sizes(name: str, label: str, given: tuple[Any, ...], named: Any = None) -> t
     """The ints of a call f(2, 3), f((2, 3)) or, by name, f(label=(2, 3)); TypeError for others, or if given twice."""
     if named is not None:
         if given:
-            raise TypeError(f"{name}: {label}={named!r} is given by position, too: {given}; give it once")
+            raise TypeError(f"{name}: {label}={named!r} is also given by position: {given}; give it once")
         given = (named,)
     if len(given) == 1 and isinstance(given[0], (tuple, list)):
         given = tuple(given[0])

@@ -12,7 +12,7 @@ from .shape import axis
 
 __all__ = ["chunk", "split", "tensor_split", "unbind"]
 
-_MOST_PIECES = 2**20  # empty ones: a typo must not fill the memory
+_MOST_PIECES = 2**20  # if empty: a typo must not exhaust memory
 
 
 def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ...], dim: int = 0) -> tuple[Tensor, ...]:
@@ -28,7 +28,7 @@ def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ..
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """input split along ``dim`` into at most ``chunks`` pieces of equal extent, the last one perhaps smaller: views.
+    """input split along ``dim`` into at most ``chunks`` pieces of equal extent (the last one may be smaller): views.
 
     Raises:
         IndexError: input has no such axis.

@@ -23,7 +23,7 @@ Ints = tuple[int, ...]
 
 
 class Windows(View):
-    """All windows over ``axes``, which become their positions; the axes within a window come last.
+    """All windows over ``axes``: these axes become window positions, and the axes within a window come last.
 
     x (..., I, ...) -> y (..., O, ..., *R) with y[..., o, ..., r] = x[..., o*step + r*dilation, ...]: a read-only view.
     """
@@ -34,7 +34,7 @@ class Windows(View):
         shape, strides = list(x.array.shape), list(x.array.strides)
         for a, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
             shape[a] = (x.array.shape[a] - dilation * (size - 1) - 1) // step + 1
-            strides[a] = x.array.strides[a] * (step if shape[a] > 1 else 1)  # a single window: any step
+            strides[a] = x.array.strides[a] * (step if shape[a] > 1 else 1)  # one window: any step
         shape += sizes
         spread = zip(axes, sizes, dilations, strict=True)
         strides += [x.array.strides[a] * (dilation if size > 1 else 1) for a, size, dilation in spread]

@@ -76,7 +76,7 @@ def cost(
     singa      conv_weight_grad          11,616           221,184                1
     """
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"cost: algorithm={algorithm!r} is none of {', '.join(ALGORITHMS)}")
+        raise ValueError(f"cost: algorithm={algorithm!r} must be one of {', '.join(ALGORITHMS)}")
     if any(count % window.groups for count in channels):
         raise ValueError(f"cost: channels={channels} must be multiples of groups={window.groups}")
     return ALGORITHMS[algorithm].DEMAND.cost(window, workspace, batch, channels, dtype)

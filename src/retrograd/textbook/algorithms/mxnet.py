@@ -5,7 +5,7 @@ columns and Co*O for its output or gradient, and a chunk has as many samples as 
 
     nstep = max(min(workspace // (C*R*O + Co*O), N), 1)
 
-A chunk is unfolded into a matrix of columns, temp_col, beside temp_dst, the output or its gradient with the channels
+A chunk is unfolded into a matrix of columns, temp_col, next to temp_dst, the output or its gradient with the channels
 first. The gradient to the input overwrites temp_col by W^T temp_dst.
 
 Without a limit, MXNet's default of 1024 MB is taken. Unlike MXNet's, the limit holds: if one sample exceeds it,

@@ -105,13 +105,13 @@ def _flipped(taps: np.ndarray, window: Window) -> np.ndarray:
 
 
 def _columns_of_input(x: np.ndarray, window: Window, units: tuple[Box, ...], work: Workspace) -> list[np.ndarray]:
-    """What the outputs of the units read of the padded x (N, Ci, *I): for each unit (N, G, C*R, U)."""
+    """The inputs in the padded x (N, Ci, *I) of the outputs of the units: for each unit (N, G, C*R, U)."""
     before = [lo for lo, _ in window.padding]
     return _columns(x, window, units, window.stride, (1,) * window.ndim, before, work)
 
 
 def _columns_of_gradient(g: np.ndarray, window: Window, units: tuple[Box, ...], work: Workspace) -> list[np.ndarray]:
-    """What the inputs of the units read of the dilated, padded g (N, Co, *O): for each unit (N, G, K*R, U)."""
+    """The elements of the dilated, padded g (N, Co, *O) for the inputs of the units: for each unit (N, G, K*R, U)."""
     before = [d * (r - 1) - lo for r, d, (lo, _) in zip(window.kernel, window.dilation, window.padding, strict=True)]
     return _columns(g, window, units, (1,) * window.ndim, window.stride, before, work)
 

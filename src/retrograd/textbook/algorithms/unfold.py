@@ -5,7 +5,7 @@ im2col is linear and only copies, so its transpose, col2im, only adds:
 
     <im2col(x), D> = <x, col2im(D)>   for all x, D
 
-A unit is a box of at most 256 neighbouring positions of one sample, which depends on the sizes only. Every matrix
+A unit is a box of at most 256 adjacent positions of one sample, which depends on the sizes only. Every matrix
 product is of one unit: a BLAS chooses its loops by shape and memory layout, so the same columns can differ in the last
 bit between a product of 100 columns and one of 600. A workspace limit decides how many units are unfolded together, not
 what a unit is, and units are summed in order; so the bits do not depend on the limit.

@@ -102,8 +102,8 @@ class Demand:
     ) -> Plan:  # fmt: skip
         """The largest chunk that ``limit`` bytes allow; ``copied`` elements are needed besides.
 
-        ValueError if any of the three kernels cannot stay within the limit: one that the forward pass accepts must do
-        for the gradients, too.
+        ValueError if any of the three kernels cannot stay within the limit: one that suffices for the forward pass must
+        suffice for the gradients, too.
         """
         needs = [need._replace(fixed=need.fixed + copied) for need in self.needs(window, channels)]
         fixed, sample, unit = needs[KERNELS.index(kernel)]

@@ -1,11 +1,11 @@
 """SIMD values for Numba: a machine vector is a value, so that a kernel reads like arithmetic.
 
-``load(p, i)`` takes as many elements from ``p[i]`` on as one register holds; ``+ - * /``, comparisons, ``select``,
-``fma`` and the functions below work lane by lane; scalars are broadcast. The width follows the CPU
-(``target.vector_bytes``) and the element type follows the pointer, so one text serves float32 and float64 on any CPU.
-This package imports Numba: only code that is about to compile a kernel imports it.
+``load(p, i)`` loads a register of elements from ``p[i]`` on; ``+ - * /``, comparisons, ``select``, ``fma`` and the
+functions below work lane by lane; scalars are broadcast. The width follows the CPU (``target.vector_bytes``) and the
+element type the pointer, so one source serves float32 and float64 on any CPU. This package imports Numba, so it is
+imported only to compile a kernel.
 
-``vector.py`` says what such a value is, ``codegen.py`` holds the LLVM instructions that the other files share.
+``vector.py`` defines the types, ``codegen.py`` holds the LLVM instructions that the other files share.
 """
 
 from .across_lanes import (

@@ -1,4 +1,4 @@
-"""What passes between lanes: a register or a mask to one value, and the transpose of a square of registers."""
+"""Operations across lanes: a register or a mask to one value, and the transpose of a square of registers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _tree(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> An
     def reduce(typing: Any, x: Any) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
             value, count = args[0], args[0].type.count
-            while count > 1:  # halves onto each other: a fixed order
+            while count > 1:  # combine halves: a fixed order
                 count //= 2
                 low = ir.Constant(ir.VectorType(I32, count), list(range(count)))
                 high = ir.Constant(ir.VectorType(I32, count), list(range(count, 2 * count)))
@@ -40,7 +40,7 @@ largest, smallest = _tree(larger), _tree(smaller)
 
 
 def _trees(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Any:
-    """``_tree`` of as many registers as one has lanes, one after the other: lane i comes from the i-th one."""
+    """``_tree`` of as many consecutive registers as one has lanes: lane i is the result of the i-th."""
 
     @intrinsic
     def reduce(typing: Any, pointer: Any) -> Any:
@@ -52,7 +52,7 @@ def _trees(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> A
             for i in range(vector.count):
                 values.append(builder.load(vector_pointer(builder, args[0], I64(i * vector.count), vector)))
                 values[-1].align = vector_align(vector)
-            part = vector.count  # lanes of what is left of each register
+            part = vector.count  # lanes left of each register
             while part > 1:  # two registers become one: the low half of each part onto the high one
                 low = [k for k in range(2 * vector.count) if k % part < part // 2]
                 masks = [ir.Constant(ir.VectorType(I32, vector.count), [k + m for k in low]) for m in (0, part // 2)]
@@ -74,7 +74,7 @@ largest_of_each, smallest_of_each = _trees(larger), _trees(smaller)
 
 
 def _prefix(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value], start: float, step: int) -> Any:
-    """Each lane combined with all before it (step 1) or after it (-1); ``start`` changes nothing."""
+    """Each lane combined with all before it (step 1) or after it (-1); ``start`` is the neutral element."""
 
     @intrinsic
     def scan(typing: Any, x: Any) -> Any:
@@ -140,7 +140,7 @@ def all_lanes(typing: Any, mask: Any) -> Any:
 
 
 def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of vectors: ever smaller off-diagonal blocks are swapped between two rows."""
+    """The columns of a square of vectors, by swapping ever smaller off-diagonal blocks between two rows."""
     rows, count = list(rows), len(rows)
     width = count // 2
     while width:

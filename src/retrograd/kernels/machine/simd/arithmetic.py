@@ -15,7 +15,7 @@ from numba.extending import intrinsic, lower_builtin
 from .codegen import as_vector, declare, larger, smaller, suffix
 from .vector import I32, Mask, Vector
 
-# a*b+c may become one fused operation; nothing else may be reordered, so that NaN, inf and every bit stay put
+# a*b+c may be fused; nothing else is relaxed, so that NaN, inf and every bit are preserved
 CONTRACT = ("contract",)
 
 
@@ -107,7 +107,7 @@ def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
 def quotient(typing: Any, x: Any, y: Any) -> Any:
     """``x / y`` within one unit in the last place, for y from 2^-100 to 2^100 and x not larger.
 
-    AVX-512 has an estimate of 1 / y, right to 14 bits, which one step doubles: a fifth of the time of a division.
+    AVX-512 estimates 1 / y to 14 bits, which one Newton step doubles: a fifth of the time of a division.
     """
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
@@ -189,11 +189,11 @@ def _by_lane(builder: ir.IRBuilder, name: str, args: Any) -> ir.Value:
 
 @intrinsic
 def maximum(typing: Any, x: Any, y: Any) -> Any:
-    """The larger one of each lane; NaN wins."""
+    """The larger one in each lane; NaN wins."""
     return x(x, x), lambda context, builder, signature, args: larger(builder, *args)
 
 
 @intrinsic
 def minimum(typing: Any, x: Any, y: Any) -> Any:
-    """The smaller one of each lane; NaN wins."""
+    """The smaller one in each lane; NaN wins."""
     return x(x, x), lambda context, builder, signature, args: smaller(builder, *args)

@@ -1,4 +1,4 @@
-"""Other types of the same lanes: the bits of floating-point numbers as integers, shifts, and float64 for sums."""
+"""Conversions of lanes: the bits of floating-point numbers as integers, shifts, and float64 for sums."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _conversion(method: str, result_of: Callable[[Vector], Vector]) -> Any:
 
 bits_of = _conversion("bitcast", integer_of)  # same bits
 float_from_bits = _conversion("bitcast", _float_of)  # same bits
-widen = _conversion("sext", lambda x: Vector(types.int64, x.lanes))  # 64 bits in each lane, maybe several registers
+widen = _conversion("sext", lambda x: Vector(types.int64, x.lanes))  # 64 bits per lane, maybe several registers
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""LLVM instructions that the operations on SIMD values and the micro-kernel are made of."""
+"""LLVM instructions shared by the operations on SIMD values and the micro-kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def declare(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: list[i
 
 
 def suffix(vector: ir.VectorType) -> str:
-    """How LLVM spells a vector type in the name of an intrinsic: v16f32."""
+    """LLVM's name of a vector type in intrinsics: v16f32."""
     element = {"float": "f32", "double": "f64", "i8": "i8", "i32": "i32", "i64": "i64"}[str(vector.element)]
     return f"v{vector.count}{element}"
 
@@ -47,8 +47,8 @@ def smaller(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def _further(builder: ir.IRBuilder, symbol: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    # One instruction of x86, which gives a where one of the two is NaN; then b where that is NaN. Where a is what was
-    # found so far, the second comparison does not wait for it.
+    # One x86 instruction, which gives a if either is NaN; then b where b is NaN. If a is the extreme so far, the second
+    # comparison does not wait for it.
     further = builder.select(builder.fcmp_ordered(symbol, b, a), b, a)
     return builder.select(builder.fcmp_unordered("uno", b, b), b, further)
 
@@ -57,18 +57,18 @@ def first_lanes(builder: ir.IRBuilder, count: ir.Value, lanes: int) -> ir.Value:
     """A mask of the first ``count`` lanes (an i64; a count outside 0..lanes saturates)."""
     few = builder.select(builder.icmp_signed("<", count, I64(lanes)), count, I64(lanes))
     few = builder.select(builder.icmp_signed(">", few, I64(0)), few, I64(0))
-    bits = builder.not_(builder.shl(I64(-1), few))  # in scalar registers: the vector ports have more to do
+    bits = builder.not_(builder.shl(I64(-1), few))  # in scalar registers: the vector ports are busier
     word = ir.IntType(lanes)
     return builder.bitcast(builder.trunc(bits, word), ir.VectorType(ir.IntType(1), lanes))
 
 
 def vector_pointer(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, vector: ir.VectorType) -> ir.Value:
-    """Where a ``vector`` in memory begins: at ``pointer[index]``."""
+    """Pointer to the ``vector`` at ``pointer[index]``."""
     return builder.bitcast(builder.gep(pointer, [index]), vector.as_pointer())
 
 
 def vector_align(vector: ir.VectorType) -> int:
-    """Arrays are aligned to their elements, no further."""
+    """Arrays are aligned only to their elements."""
     return {"i8": 1, "float": 4, "i32": 4}.get(str(vector.element), 8)
 
 

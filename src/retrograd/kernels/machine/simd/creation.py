@@ -1,4 +1,4 @@
-"""Registers that come from no memory: a number in every lane, or 0, 1, 2, ..."""
+"""Registers not loaded from memory: a number in every lane, or 0, 1, 2, ..."""
 
 from __future__ import annotations
 

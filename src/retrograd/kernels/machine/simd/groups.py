@@ -1,7 +1,7 @@
-"""Several arrays at once: a tuple of pointers, of each of which one register is loaded or stored.
+"""Several arrays at once: one register is loaded from, or stored to, each of a tuple of pointers.
 
-A pointer to elements gives a vector, one to truth values a mask, so one text of a loop serves any number of operands
-and results. What is loaded is a tuple with the loop's numbers at its end: the arguments of a function.
+A pointer to elements gives a vector, one to truth values a mask, so one loop serves any number of operands and results.
+A load returns a tuple that ends with the loop's numbers: the arguments of a function.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _AHEAD = 4096  # bytes, as in memory.py
 
 
 def _lanes(pointers: Any) -> int:
-    """Of one register: truth values come as many at a time."""
+    """Of one register; as many truth values are loaded at a time."""
     return next(vector_of(pointer.dtype).lanes for pointer in pointers if pointer.dtype != types.uint8)
 
 
 def _in_memory(pointers: Any) -> list[ir.VectorType]:
-    """What lies in memory behind each pointer."""
+    """The type in memory at each pointer."""
     truths = ir.VectorType(_BYTE, _lanes(pointers))
     return [truths if each.dtype == types.uint8 else llvm_vector(vector_of(each.dtype)) for each in pointers]
 
@@ -60,7 +60,7 @@ def _as_register(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 
 def _ask(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, kind: ir.VectorType) -> None:
-    """Ask for the cache line that will be needed soon; truth values are few bytes."""
+    """Prefetch the cache line needed soon; truth values are few bytes."""
     if kind.element == _BYTE:
         return
     place = builder.bitcast(builder.gep(pointer, [index]), _BYTE.as_pointer())
@@ -78,7 +78,7 @@ def lanes_of(typing: Any, pointers: Any) -> Any:
 
 @intrinsic
 def load_each(typing: Any, pointers: Any, index: Any, numbers: Any) -> Any:
-    """A register from ``index`` on of each pointer, and the numbers. Asks for the cache lines that follow."""
+    """A register from ``index`` on of each pointer, and the numbers. Prefetches the cache lines that follow."""
     result = types.Tuple((*_registers(pointers), *numbers))
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
@@ -106,7 +106,7 @@ def load_each_first(typing: Any, pointers: Any, index: Any, count: Any, numbers:
 
 @intrinsic
 def repeat_each(typing: Any, pointers: Any, places: Any) -> Any:
-    """The element at its place of each pointer, in every lane."""
+    """For each pointer the element at its index, in every lane."""
     result = types.Tuple(_registers(pointers))
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
@@ -121,7 +121,7 @@ def repeat_each(typing: Any, pointers: Any, places: Any) -> Any:
 
 
 def _load_steps(first: bool) -> Any:
-    """What ``load_steps`` and ``load_steps_first`` have in common."""
+    """Shared by ``load_steps`` and ``load_steps_first``."""
 
     def compile_for(pointers: Any, still: Any, numbers: Any) -> Any:
         result = types.Tuple((*still, *numbers))
@@ -152,7 +152,7 @@ def _load_steps(first: bool) -> Any:
 
 @intrinsic
 def load_steps(typing: Any, pointers: Any, places: Any, steps: Any, offset: Any, still: Any, numbers: Any) -> Any:
-    """Of each pointer whose step is 1 the register ``offset`` elements behind its place, else what ``still`` holds."""
+    """For each pointer with step 1 the register ``offset`` elements after its index, else its value in ``still``."""
     result, generate = _load_steps(False)(pointers, still, numbers)
     return result(pointers, places, steps, types.int64, still, numbers), generate
 
@@ -207,10 +207,10 @@ def _store(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, value: ir.
 
 @intrinsic
 def store_each(typing: Any, pointers: Any, index: Any, values: Any, numbers: Any) -> Any:
-    """Write a register, or each of a tuple, to ``index`` of its pointer; of several those whose flag, at the end of the
-    numbers, is set.
+    """Write a register, or each of a tuple, to ``index`` of its pointer; of several only those whose flag, at the end
+    of the numbers, is set.
 
-    Asks for the cache lines that follow.
+    Prefetches the cache lines that follow.
     """
     return types.void(pointers, types.int64, values, numbers), _store_each(False, pointers, values)
 
@@ -225,7 +225,7 @@ def store_each_first(typing: Any, pointers: Any, index: Any, values: Any, count:
 def until_first_aligned(typing: Any, pointers: Any, index: Any) -> Any:
     """How many elements lie between ``index`` of the first pointer and the next multiple of a register's size.
 
-    None, if they are truth values.
+    0 for truth values.
     """
     element = pointers[0].dtype
 

@@ -1,4 +1,4 @@
-"""A few registers dealt out lane by lane to neighbouring memory, and back: few channels of neighbouring positions.
+"""Interleave a few registers lane by lane into contiguous memory, and back: few channels of adjacent positions.
 
 Two stages of shuffles: pairs of channels first, whose registers then serve several results.
 """
@@ -20,7 +20,7 @@ Register = tuple[ir.Value, list[Place]]
 
 
 def _collect(builder: ir.IRBuilder, sources: list[Register], wanted: list[Place]) -> Register:
-    """A register of the elements ``wanted``, each of which is in one of ``sources``."""
+    """A register of the elements ``wanted``, all found in ``sources``."""
     holds = [(value, {place: lane for lane, place in enumerate(places)}) for value, places in sources]
     used = [(value, held) for value, held in holds if any(place in held for place in wanted)]
     result, have = used[0]
@@ -58,7 +58,7 @@ def _together(count: int, lanes: int) -> list[list[Place]]:
 def _for_every_count(
     builder: ir.IRBuilder, channels: ir.Value, most: int, emit: Callable[[int], None]
 ) -> None:  # fmt: skip
-    """Run the code that ``emit`` writes for as many channels as there are: 2 to ``most``."""
+    """Run the code that ``emit`` generates for the number of channels: 2 to ``most``."""
     end = builder.append_basic_block("end")
     choice = builder.switch(channels, end)
     for count in range(2, most + 1):
@@ -76,7 +76,7 @@ def _rows(builder: ir.IRBuilder, plane: ir.Value, step: ir.Value, count: int, ve
 def _dense(
     builder: ir.IRBuilder, memory: ir.Value, positions: ir.Value, count: int, vector: ir.VectorType
 ) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Where the registers of ``count`` channels side by side stand, and the mask of what each of them holds."""
+    """The addresses of the registers of ``count`` interleaved channels, and the mask of the elements of each."""
     elements = builder.mul(positions, I64(count))
     for begin in range(0, count * vector.count, vector.count):
         place = vector_pointer(builder, memory, I64(begin), vector)
@@ -110,7 +110,7 @@ def interleave_first(typing: Any, source: Any, step: Any, target: Any, channels:
 
 @intrinsic
 def deinterleave_first(typing: Any, source: Any, target: Any, step: Any, channels: Any, positions: Any) -> Any:
-    """``target[c*step + p] = source[p*channels + c]``: the way back of ``interleave_first``."""
+    """``target[c*step + p] = source[p*channels + c]``: the inverse of ``interleave_first``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         vector = llvm_vector(vector_of(source.dtype))

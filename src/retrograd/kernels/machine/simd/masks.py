@@ -1,4 +1,4 @@
-"""Truth values lane by lane: more comparisons, what joins two masks, and the choice that a mask makes."""
+"""Truth values lane by lane: more comparisons, and, or, not, and select."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def within(typing: Any, x: Any, count: Any) -> Any:
 
 @intrinsic
 def exceeds(typing: Any, x: Any, y: Any) -> Any:
-    """Lanes where ``x`` is above ``y``, or NaN while ``y`` is not: what a running maximum ``y`` is replaced by."""
+    """Lanes where ``x`` is above ``y``, or NaN while ``y`` is not: where it replaces a running maximum ``y``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         a, b = args

@@ -1,4 +1,4 @@
-"""Memory: registers loaded and stored, whole or in part, pointers, and the cache lines to ask for."""
+"""Memory: loads and stores of whole or partial registers, pointers, and prefetching."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def load_first_or(typing: Any, pointer: Any, index: Any, count: Any, other: Any)
 
 @intrinsic
 def load_integers(typing: Any, pointer: Any, index: Any, count: Any, other: Any, like: Any) -> Any:
-    """As ``load_first_or`` of int64 elements, cut to the width of ``like``'s elements: one for each of its lanes."""
+    """As ``load_first_or`` of int64 elements, truncated to the width of ``like``'s elements, one for each lane."""
     result = integer_of(like)
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
@@ -160,7 +160,7 @@ def buffer(count: int) -> Any:
     def allocate(typing: Any, pointer: Any) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
             memory = cgutils.alloca_once(builder, ELEMENT[pointer.dtype], size=count)
-            memory.align = vector_bytes()  # a register in two cache lines takes longer to come and go
+            memory.align = vector_bytes()  # loads and stores across two cache lines are slower
             return memory
 
         return pointer(pointer), generate
@@ -200,8 +200,8 @@ def pointer_like(typing: Any, pointer: Any, address: Any) -> Any:
 
 
 def ahead_by(distance: int, write: bool = False) -> Any:
-    """A function: ``function(p, i)`` asks for the cache line ``distance`` bytes after ``p[i]``, to ``write`` to it or
-    to read it."""
+    """A function: ``function(p, i)`` prefetches the cache line ``distance`` bytes after ``p[i]``, for reading or, with
+    ``write``, for writing."""
 
     @intrinsic
     def ask(typing: Any, pointer: Any, index: Any) -> Any:
@@ -217,4 +217,4 @@ def ahead_by(distance: int, write: bool = False) -> Any:
     return ask
 
 
-ahead = ahead_by(4096)  # a page of memory: the CPU itself does not look beyond the one it reads
+ahead = ahead_by(4096)  # a page of memory: the hardware prefetcher stops at page ends

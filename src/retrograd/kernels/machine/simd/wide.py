@@ -1,7 +1,7 @@
-"""Four registers as one value: LLVM splits what is done with it, and the CPU overlaps the four chains of operations.
+"""Four registers as one value: LLVM splits the operations, and the CPU overlaps the four dependency chains.
 
-A loop body that takes an ``Access`` is written once and compiled twice: for whole blocks of four registers, and for
-what is left, a register at a time.
+A loop body that takes an ``Access`` is written once and compiled twice: for whole blocks of four registers, and for the
+remainder, a register at a time.
 """
 
 from __future__ import annotations
@@ -89,18 +89,18 @@ def wide_ahead(ask: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
 
 
 class Access(NamedTuple):
-    """How a block is read and written. ``n``: how many of its elements are there; the others are 0, or ``other``."""
+    """How a block is read and written. ``n``: its number of elements; the others are 0, or ``other``."""
 
     registers: int
     load: Callable[[Any, int, int], Any]  # (pointer, index, n)
     load_or: Callable[[Any, int, int, float], Any]  # (pointer, index, n, other)
     store: Callable[[Any, int, Any, int], None]  # (pointer, index, value, n)
     store_integers: Callable[[Any, int, Any, int], None]  # as ``store``, to int64
-    ahead: Callable[[Any], Any]  # of a function like ``simd.ahead``, which it makes one for the whole block
+    ahead: Callable[[Any], Any]  # from a function like ``simd.ahead``, makes one for the whole block
 
 
 def _whole(registers: int, read: Callable[[Any, int], Any], ahead: Callable[[Any], Any]) -> Access:
-    """Access to a block all of whose elements are there."""
+    """Access to a full block."""
 
     @helper
     def load(pointer: Any, index: int, n: int) -> Any:
