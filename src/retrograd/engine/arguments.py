@@ -8,12 +8,14 @@ import numpy as np
 
 
 def as_flag(name: str, argument: str, value: Any) -> bool:
-    """A truth value, Python's or NumPy's; a text, a number or None is none: "False" would count as True.
+    """A truth value, Python's or NumPy's. Texts, numbers and None are refused: "False" would count as True.
 
     Raises:
-        TypeError: value is no truth value.
+        TypeError: value is not a truth value.
     """
-    if isinstance(value, (bool, np.bool_)):
+    if value is True or value is False:  # nearly always
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, np.bool_):
         return bool(value)
     raise TypeError(f"{name}: {argument}={value!r} must be True or False, not {type(value).__name__}")
 

@@ -87,6 +87,7 @@ class Backward:
         taken = [name for part in parts for name in form(part).operands[1:]]
         self.saved = form(fused).operands[1:] if fused else tuple(sorted({*taken}))
         self._jobs: dict[tuple[bool, ...], list[_Job]] = {}
+        self._two = fused is not None and form(fused).results == len(self.saved) == 2 and not numbers
 
     def __call__(
         self,
@@ -97,30 +98,43 @@ class Backward:
         wanted: tuple[bool, ...],
     ) -> tuple[Tensor | None, ...]:
         """Those that are wanted, in the shapes of their operands; no ``shapes`` if all have that of g."""
-        found: list[Tensor | None] = [g if want else None for want in wanted]
         if recording():
+            found: list[Any] = [g if want else None for want in wanted]
             for formula, operands, own, _, (place,) in self._parts(wanted):
                 found[place] = formula(g, *[saved[each] for each in operands], *[numbers[each] for each in own])
+        elif self._two and wanted == (True, True):  # the same as below, in the most frequent case
+            x, y = saved
+            x_grad, y_grad = kernel(self.fused)(g.array, x.array, y.array, True, True)
+            if not shapes:
+                return wrap(x_grad), wrap(y_grad)
+            found = [wrap(x_grad), wrap(y_grad)]
         else:
-            jobs = self._jobs.get(wanted)
-            if jobs is None:
-                jobs = self._jobs[wanted] = self._planned(wanted)
-            for formula, operands, own, flags, places in jobs:
-                arrays: list[Any] = [saved[each].array if each >= 0 else g.array for each in operands]
-                if own:
-                    arrays += [numbers[each] for each in own]
-                results = kernel(formula)(g.array, *arrays, *flags)
-                if not flags:
-                    found[places[0]] = wrap(results)
-                else:
-                    for place, result in enumerate(results):
-                        if result is not None:
-                            found[places[place]] = wrap(result)
+            found = self._run_jobs(g, saved, numbers, wanted)
         for place, shape in enumerate(shapes):
             gradient = found[place]
             if gradient is not None and gradient.array.shape != shape:
                 found[place] = sum_to(gradient, shape)
         return (*found,)
+
+    def _run_jobs(
+        self, g: Tensor, saved: Sequence[Tensor], numbers: Sequence[float], wanted: tuple[bool, ...]
+    ) -> list[Tensor | None]:
+        found: list[Tensor | None] = [g if want else None for want in wanted]
+        jobs = self._jobs.get(wanted)
+        if jobs is None:
+            jobs = self._jobs[wanted] = self._planned(wanted)
+        for formula, operands, own, flags, places in jobs:
+            arrays: list[Any] = [saved[each].array if each >= 0 else g.array for each in operands]
+            if own:
+                arrays += [numbers[each] for each in own]
+            results = kernel(formula)(g.array, *arrays, *flags)
+            if not flags:
+                found[places[0]] = wrap(results)
+            else:
+                for place, result in enumerate(results):
+                    if result is not None:
+                        found[places[place]] = wrap(result)
+        return found
 
     def _parts(self, wanted: tuple[bool, ...]) -> list[_Job]:
         """Each operand's gradient on its own."""
@@ -177,14 +191,14 @@ def make(
     operands, numbers, *_ = form(value)
     count, gradients = len(operands), Backward(parts, fused, numbers)
     saved = [operands.index(each) if each in operands else -1 for each in gradients.saved]  # -1: the result
-    both_at_once = fused is not None and form(fused).results == 2
-    takes_numbers = bool(parts) and form(parts[0]).numbers == numbers
+    takes_numbers = bool(numbers and parts) and form(parts[0]).numbers == numbers
 
     def forward_of_one(ctx: Any, x: Tensor, *values: float) -> Tensor:
         y = wrap(kernel(value)(x.array, *values))
         if saved:
             ctx.save_for_backward(x if saved[0] >= 0 else y)
-        ctx.numbers = values
+        if takes_numbers:
+            ctx.numbers = values
         return y
 
     def backward_of_one(ctx: Any, g: Tensor) -> Any:
@@ -199,14 +213,7 @@ def make(
         return wrap(kernel(value)(a, b))
 
     def backward_of_two(ctx: Any, g: Tensor) -> Any:
-        wanted, tensors, shapes = ctx.needs_input_grad, ctx.saved_tensors, getattr(ctx, "shapes", ())
-        if wanted != (True, True) or not both_at_once or recording():
-            return gradients(g, tensors, (), shapes, wanted)
-        x, y = tensors  # the same as ``gradients``, in the most frequent case
-        x_grad, y_grad = kernel(fused)(g.array, x.array, y.array, True, True)
-        if shapes:
-            return sum_to(wrap(x_grad), shapes[0]), sum_to(wrap(y_grad), shapes[1])
-        return wrap(x_grad), wrap(y_grad)
+        return gradients(g, ctx.saved_tensors, (), getattr(ctx, "shapes", ()), ctx.needs_input_grad)
 
     def forward(ctx: Any, *values: Any) -> Tensor:
         arrays = [tensor.array for tensor in values[:count]]
