@@ -68,10 +68,10 @@ def test_refused_data(data: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("data", "dtype", "text"),
     [
-        (2**63, None, "data holds 9223372036854775808, which is no int64; pass dtype=float32 or float64"),
-        (2**63, np.int64, "data holds 9223372036854775808, which is no int64"),
-        ([[1], [-(2**70)]], None, "data holds -1180591620717411303424, which is no int64"),
-        ([1, 10**400], np.int64, "data holds <int of 1329 bits>, which is no int64"),
+        (2**63, None, "data holds 9223372036854775808, which int64 cannot hold; pass dtype=float32 or float64"),
+        (2**63, np.int64, "data holds 9223372036854775808, which int64 cannot hold"),
+        ([[1], [-(2**70)]], None, "data holds -1180591620717411303424, which int64 cannot hold"),
+        ([1, 10**400], np.int64, "data holds <int of 1329 bits>, which int64 cannot hold"),
         ([10**5000], np.float64, "data holds <int of 16610 bits>, which is larger than any float64; use float"),
     ],
 )

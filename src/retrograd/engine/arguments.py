@@ -14,7 +14,7 @@ def as_flag(name: str, argument: str, value: Any) -> bool:
         TypeError: value is not a truth value.
     """
     if value is True or value is False:  # nearly always
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, np.bool_):
         return bool(value)
     raise TypeError(f"{name}: {argument}={value!r} must be True or False, not {type(value).__name__}")
