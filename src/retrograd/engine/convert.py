@@ -60,7 +60,9 @@ def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarr
     if not beyond or not all(isinstance(item, int | float) for item in items):
         return array
     if wanted is None or wanted.kind == "i":
-        raise ValueError(f"Tensor: data holds {shown(beyond[0])}, which int64 cannot hold; pass dtype=float32 or float64")
+        raise ValueError(
+            f"Tensor: data holds {shown(beyond[0])}, which int64 cannot hold; pass dtype=float32 or float64"
+        )
     try:
         return np.asarray(array, wanted)
     except OverflowError:
