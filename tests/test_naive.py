@@ -288,7 +288,7 @@ def test_batch_norm_gradient() -> None:
     x, g = rng.normal(size=(2, 3, 2, 2)), rng.normal(size=(2, 3, 2, 2))
     weight, bias = rng.normal(size=3), rng.normal(size=3)
     _, mean, variance = naive.batch_norm(x, weight, bias, 0.1)
-    gx, gweight, gbias = naive.batch_norm_grad(g, x, weight, mean, variance, 0.1)
+    gx, gweight, gbias = naive.batch_norm_grad(g, x, weight, mean, 1 / np.sqrt(variance + 0.1))
     np.testing.assert_allclose(gx, difference(lambda v: naive.batch_norm(v, weight, bias, 0.1)[0], x, g), atol=1e-8)
     np.testing.assert_allclose(
         gweight, difference(lambda v: naive.batch_norm(x, v, bias, 0.1)[0], weight, g), atol=1e-8
