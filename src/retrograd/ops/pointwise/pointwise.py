@@ -87,6 +87,7 @@ class Backward:
         taken = [name for part in parts for name in form(part).operands[1:]]
         self.saved = form(fused).operands[1:] if fused else tuple(sorted({*taken}))
         self._jobs: dict[tuple[bool, ...], list[_Job]] = {}
+        self._through = all(part is same_grad for part in parts)
         self._two = fused is not None and form(fused).results == len(self.saved) == 2 and not numbers
 
     def __call__(
@@ -98,8 +99,10 @@ class Backward:
         wanted: tuple[bool, ...],
     ) -> tuple[Tensor | None, ...]:
         """Those that are wanted, in the shapes of their operands; no ``shapes`` if all have that of g."""
-        if recording():
+        if self._through:
             found: list[Any] = [g if want else None for want in wanted]
+        elif recording():
+            found = [g if want else None for want in wanted]
             for formula, operands, own, _, (place,) in self._parts(wanted):
                 found[place] = formula(g, *[saved[each] for each in operands], *[numbers[each] for each in own])
         elif self._two and wanted == (True, True):  # the same as below, in the most frequent case
