@@ -9,7 +9,8 @@ from typing import Any
 
 from ..entries import Check, check_table, count, number
 from ._scheduler import FunctionScheduler, GradualScheduler, require_count
-from .optimizer import Optimizer, require_number
+from .optimizer import Optimizer
+from .options import require_number
 
 Function = Callable[[int], float]
 _LINEAR = {"start_factor": number(above=0, high=1), "end_factor": number(0, 1), "total_iters": count(1)}

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..entries import Check, choice, count, items, number, optional, table
 from ._scheduler import LRScheduler, attributes, momenta, per_group, require_count, require_optimizer, set_momentum
-from .optimizer import Optimizer, require_flag, require_number
+from .optimizer import Optimizer
+from .options import require_flag, require_number
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):

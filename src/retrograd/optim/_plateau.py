@@ -8,7 +8,8 @@ from typing import Any
 
 from ..entries import Check, choice, count, items, number, optional
 from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
-from .optimizer import Optimizer, require_number
+from .optimizer import Optimizer
+from .options import require_number
 
 
 class ReduceLROnPlateau(LRScheduler):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..entries import Check, check_table, count, flag, items, names, number, optional, text
-from .optimizer import Group, Optimizer, require_number
+from .optimizer import Group, Optimizer
+from .options import require_number
 
 __all__ = ["LRScheduler"]
 

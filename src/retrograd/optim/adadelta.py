@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..formulas.optimizers import adadelta
-from .optimizer import Optimizer, options
+from .optimizer import Optimizer
+from .options import options
 
 __all__ = ["Adadelta"]
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from ..formulas.optimizers import adagrad
-from .optimizer import Group, Optimizer, options
+from .optimizer import Group, Optimizer
+from .options import options
 
 __all__ = ["Adagrad"]
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..formulas.optimizers import adam, amsgrad
-from .optimizer import Group, Optimizer, Update, options
+from .optimizer import Group, Optimizer, Update
+from .options import options
 
 __all__ = ["Adam", "AdamW"]
 

@@ -15,7 +15,8 @@ from ..ops.kernel_set import kernels
 from ._line_search import Point, strong_wolfe
 from ._scheduler import require_count
 from .batch import array_of
-from .optimizer import Group, Optimizer, State, array_like, checked_number, require_number
+from .optimizer import Group, Optimizer, State, array_like, checked_number
+from .options import require_number
 
 __all__ = ["LBFGS"]
 

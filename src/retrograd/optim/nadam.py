@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..formulas.optimizers import nadam, nadam_momentum
-from .optimizer import Group, Optimizer, State, options
+from .optimizer import Group, Optimizer, State
+from .options import options
 
 __all__ = ["NAdam"]
 

@@ -7,7 +7,8 @@ from math import sqrt
 from typing import Any
 
 from ..formulas.optimizers import radam
-from .optimizer import Group, Optimizer, options
+from .optimizer import Group, Optimizer
+from .options import options
 
 __all__ = ["RAdam"]
 

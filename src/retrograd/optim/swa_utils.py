@@ -18,7 +18,8 @@ from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..ops.kernel_set import kernels
 from ._scheduler import LRScheduler, per_group, require_count, require_optimizer
-from .optimizer import Optimizer, require_number
+from .optimizer import Optimizer
+from .options import require_number
 
 __all__ = [
     "SWALR",
