@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Self
 
 import numpy as np
 import pytest
@@ -175,6 +176,25 @@ def test_train_and_eval_reach_every_module() -> None:
     assert all(module.training for module in net.modules())
     with pytest.raises(ValueError, match="mode=1 is not a bool"):
         net.train(1)  # type: ignore[arg-type]
+
+
+def test_a_child_with_a_train_of_its_own_has_it_called() -> None:
+    class Frozen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.drop = nn.BatchNorm1d(3), nn.Dropout()
+
+        def train(self, mode: bool = True) -> Self:
+            super().train(mode)
+            self.norm.eval()
+            return self
+
+    net = nn.Sequential(nn.Linear(3, 3), nn.Sequential(Frozen()))
+    frozen = net[1][0]
+    for mode in (True, False, True):
+        net.train(mode)
+        assert [m.training for m in (net, net[1], frozen, frozen.drop, net[0])] == [mode] * 5
+        assert not frozen.norm.training
 
 
 def test_apply_visits_children_first() -> None:

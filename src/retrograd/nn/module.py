@@ -218,13 +218,24 @@ class Module(Tree, Hooked, Lookup):
     def train(self, mode: bool = True) -> Self:
         """Set training mode (dropout drops, batch norm uses the batch's statistics) for this module and its children.
 
+        A child with a ``train`` of its own has that called, so that it can keep parts of itself in eval mode.
+
         Raises:
             ValueError: mode is not a bool.
         """
         if not isinstance(mode, bool):
             raise ValueError(f"train: mode={mode!r} is not a bool; use train(True), or eval() for train(False)")
-        for module in self.modules():
+        left = list(self.modules())[:1]  # all are looked at: a module that contains itself is refused
+        seen = {id(self)}
+        while left:
+            module = left.pop()
             module.training = mode
+            for child in module.children():
+                if type(child).train is not Module.train:
+                    child.train(mode)
+                elif id(child) not in seen:
+                    seen.add(id(child))
+                    left.append(child)
         return self
 
     def eval(self) -> Self:
