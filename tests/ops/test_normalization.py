@@ -139,7 +139,7 @@ def test_a_variance_of_zero_warns_of_nothing() -> None:
         ),
         (lambda x, c: F.batch_norm(x, c, None), ValueError, "batch_norm: running_var is missing; give both"),
         (lambda x, c: F.batch_norm(x, c, c.float()), TypeError, "batch_norm: input is float64, running_var is float32"),
-        (lambda x, c: F.batch_norm(x[:1], c, c, training=True), ValueError, "each channel has 1 elements to take"),
+        (lambda x, c: F.batch_norm(x[:1], c, c, training=True), ValueError, "each channel has 1 element to take"),
         (lambda x, c: F.batch_norm(c, c, c), ValueError, "batch_norm: input.shape=(2,) needs at least 2 axes"),
         (lambda x, c: F.batch_norm(x.long(), c, c), TypeError, "batch_norm: input is int64"),
     ],

@@ -145,7 +145,7 @@ def batch_norm(
         return ChannelAffine.apply(input, weight, bias)
     if count == 1:
         raise ValueError(
-            f"batch_norm: each channel has {count} elements to take statistics over, needs more than 1; "
+            f"batch_norm: each channel has 1 element to take statistics over, needs more than 1; "
             f"input.shape={shape}; use a larger batch, or eval mode"
         )
     statistics: list[np.ndarray] = []
@@ -188,7 +188,7 @@ def instance_norm(
         return ChannelAffine.apply(input, weight, bias)
     if count == 1:
         raise ValueError(
-            f"instance_norm: each channel has {count} positions to take statistics over, needs more than 1; "
+            f"instance_norm: each channel has 1 position to take statistics over, needs more than 1; "
             f"input.shape={shape}"
         )
     statistics: list[np.ndarray] = []
