@@ -67,7 +67,7 @@ OPERATORS = [
         X, W, B,
         oracle=instance, rounding=ROUNDING, large=(IMAGES, normal(24), normal(24)),
         errors=[
-            Refusal(ValueError, "each channel has 1 positions", X[:, :, :1, :1], W, B),
+            Refusal(ValueError, "each channel has 1 position", X[:, :, :1, :1], W, B),
             Refusal(ValueError, "instance_norm: weight.shape=(3,), needs (4,)", X, W[:3], B),
         ],
     ),

@@ -147,7 +147,7 @@ def test_a_call_that_fails_leaves_the_statistics_alone() -> None:
     layer = nn.BatchNorm2d(3)
     before = {key: tensor.array.copy() for key, tensor in layer.state_dict().items()}
     bad = [
-        (np.zeros((1, 3, 1, 1), np.float32), ValueError, "1 elements to take statistics over"),
+        (np.zeros((1, 3, 1, 1), np.float32), ValueError, "1 element to take statistics over"),
         (np.zeros((2, 4, 3, 3), np.float32), ValueError, r"running_mean.shape=\(3,\), needs \(4,\)"),
         (np.zeros((2, 3), np.float32), ValueError, r"input has shape \(2, 3\), needs 4 axes"),
         (np.zeros((2, 3, 2, 2)), TypeError, "float64"),
