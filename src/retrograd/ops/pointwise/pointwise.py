@@ -31,13 +31,18 @@ def apply_primitive(name: str, operands: tuple[Any, ...]) -> Tensor:
     return on_tensors[name](*operands)
 
 
+_loaded = kernels.__dict__  # the kernels of the active set that were called before
+
+
 def kernel(formula: Any) -> Callable[..., Any]:
     """The kernel of a formula, of the list or a user's, in the active set."""
-    name = formula.kernel
-    found: Callable[..., Any] | None = kernels.__dict__.get(name)
-    if found is None:
-        found = kernels.formula_kernel(formula) if hasattr(formula, "digest") else getattr(kernels, name)
-        kernels.__dict__[name] = found  # until another set is active
+    return _loaded.get(formula.kernel) or _load(formula)
+
+
+def _load(formula: Any) -> Callable[..., Any]:
+    found: Callable[..., Any]
+    found = kernels.formula_kernel(formula) if hasattr(formula, "digest") else getattr(kernels, formula.kernel)
+    _loaded[formula.kernel] = found
     return found
 
 
@@ -88,6 +93,7 @@ class Backward:
         self.saved = form(fused).operands[1:] if fused else tuple(sorted({*taken}))
         self._jobs: dict[tuple[bool, ...], list[_Job]] = {}
         self._through = all(part is same_grad for part in parts)
+        self._name: str = getattr(fused, "kernel", "")
         self._two = fused is not None and form(fused).results == len(self.saved) == 2 and not numbers
 
     def __call__(
@@ -107,7 +113,8 @@ class Backward:
                 found[place] = formula(g, *[saved[each] for each in operands], *[numbers[each] for each in own])
         elif self._two and wanted == (True, True):  # the same as below, in the most frequent case
             x, y = saved
-            x_grad, y_grad = kernel(self.fused)(g.array, x.array, y.array, True, True)
+            run_both = _loaded.get(self._name) or _load(self.fused)
+            x_grad, y_grad = run_both(g.array, x.array, y.array, True, True)
             if not shapes:
                 return wrap(x_grad), wrap(y_grad)
             found = [wrap(x_grad), wrap(y_grad)]
@@ -191,13 +198,13 @@ def make(
     **members: Any,
 ) -> type[Function]:
     """The Function of a formula and of its gradients, see ``Backward``."""
-    operands, numbers, *_ = form(value)
+    name, (operands, numbers, *_) = value.kernel, form(value)
     count, gradients = len(operands), Backward(parts, fused, numbers)
     saved = [operands.index(each) if each in operands else -1 for each in gradients.saved]  # -1: the result
     takes_numbers = bool(numbers and parts) and form(parts[0]).numbers == numbers
 
     def forward_of_one(ctx: Any, x: Tensor, *values: float) -> Tensor:
-        y = wrap(kernel(value)(x.array, *values))
+        y = wrap((_loaded.get(name) or _load(value))(x.array, *values))
         if saved:
             ctx.save_for_backward(x if saved[0] >= 0 else y)
         if takes_numbers:
@@ -213,7 +220,7 @@ def make(
             ctx.save_for_backward(x, y)
         if a.shape != b.shape:
             ctx.shapes = a.shape, b.shape
-        return wrap(kernel(value)(a, b))
+        return wrap((_loaded.get(name) or _load(value))(a, b))
 
     def backward_of_two(ctx: Any, g: Tensor) -> Any:
         return gradients(g, ctx.saved_tensors, (), getattr(ctx, "shapes", ()), ctx.needs_input_grad)
