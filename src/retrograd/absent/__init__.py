@@ -78,7 +78,7 @@ def _error(owner: str, namespace: str, name: str) -> AttributeError:
 
     reason = REASONS.get(namespace, {}).get(name) or _elsewhere(namespace, name)
     text = f"{reason}; see {PAGE}" if reason else f"it is one of the names of PyTorch that are not here; see {PAGE}"
-    # without the object, behind which Python would propose a name that is spelled alike
+    # without the object, for which Python would suggest names of similar spelling
     return AttributeError(f"{owner} has no {name}: {text}", name=name)
 
 

@@ -24,12 +24,12 @@ from ..machine.simd import (
     lanes,
     last_lane,
     load_first,
+    products_after,
     products_before,
-    products_behind,
     rounded,
     store_first,
+    sums_after,
     sums_before,
-    sums_behind,
 )
 from ..memory.axes_jit import columns_of
 from .reduction_jit import add, mul
@@ -104,8 +104,8 @@ def _columns(combine: Callable[[Any, Any], Any], start: float) -> Body:
     return body
 
 
-cumsum_rows, cumsum_columns = _rows(add, sums_before, sums_behind, 0.0), _columns(add, 0.0)
-cumprod_rows = _rows(mul, products_before, products_behind, 1.0)
+cumsum_rows, cumsum_columns = _rows(add, sums_before, sums_after, 0.0), _columns(add, 0.0)
+cumprod_rows = _rows(mul, products_before, products_after, 1.0)
 cumprod_columns = _columns(mul, 1.0)
 
 

@@ -96,9 +96,9 @@ def _prefix(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value], sta
 
 
 sums_before = _prefix(lambda builder, a, b: builder.fadd(a, b), 0.0, 1)
-sums_behind = _prefix(lambda builder, a, b: builder.fadd(a, b), 0.0, -1)
+sums_after = _prefix(lambda builder, a, b: builder.fadd(a, b), 0.0, -1)
 products_before = _prefix(lambda builder, a, b: builder.fmul(a, b), 1.0, 1)
-products_behind = _prefix(lambda builder, a, b: builder.fmul(a, b), 1.0, -1)
+products_after = _prefix(lambda builder, a, b: builder.fmul(a, b), 1.0, -1)
 
 
 def _one_lane(place: Callable[[int], int]) -> Any:
