@@ -31,7 +31,7 @@ def element_loss_grad(
     numbers: tuple[float, ...],
     factor: float | None,
 ) -> np.ndarray:
-    """The gradient of the loss ``name`` to its operand ``of``, unless that is ``minus_first``: -1 times that to the first.
+    """The gradient of the loss ``name`` to its operand ``of``; not for ``minus_first``, which is -1 times the first one.
 
     g has the shape of the operands if ``factor`` is None; else it is 0-d and multiplied by ``factor``.
     """
