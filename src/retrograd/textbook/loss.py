@@ -31,7 +31,9 @@ def element_loss_grad(
     numbers: tuple[float, ...],
     factor: float | None,
 ) -> np.ndarray:
-    """The gradient of the loss ``name`` to its operand ``of``; not for ``minus_first``, which is -1 times the first one.
+    """The gradient of the loss ``name`` to its operand ``of``.
+
+    Not for one that is ``minus_first``: it is -1 times the gradient to the first operand.
 
     g has the shape of the operands if ``factor`` is None; else it is 0-d and multiplied by ``factor``.
     """
