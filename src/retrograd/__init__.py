@@ -21,6 +21,7 @@ from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
     from . import data, interop, linalg, nn, optim, testing, train, utils
+    from .engine.rule import override_backward, register_backward_rule
     from .engine.source import backward_source
     from .kernels.machine.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
@@ -48,7 +49,9 @@ __all__ = [
     "nn",
     "no_grad",
     "optim",
+    "override_backward",
     "per_sample_gradients",
+    "register_backward_rule",
     "set_grad_enabled",
     "set_num_threads",
     "summary",
@@ -68,6 +71,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     if name == "backward_source":
         return autograd.backward_source
+    if name in ("override_backward", "register_backward_rule"):
+        return getattr(importlib.import_module(".engine.rule", __name__), name)
     if name == "formula":
         return importlib.import_module(".ops.pointwise.formula", __name__).formula
     if name == "summary":

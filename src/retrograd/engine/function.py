@@ -74,6 +74,7 @@ class Function:
         )
 
     piecewise_linear = False
+    moves = False  # it only moves, copies or converts elements: an operator may use it besides its own Function
 
     _depth = 1  # callers of apply that are known to be inside this package
     _foreign = True  # defined outside this package
@@ -141,6 +142,8 @@ class Function:
         if saved:
             place = mode.site
             node.place = user_place(cls._depth) if place is None else place
+        if mode.rules is not None:
+            mode.rules.mark(node, args)
         if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
             return _record_outputs(node, edges, output, args)
         for arg in args:

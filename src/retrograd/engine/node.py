@@ -42,6 +42,7 @@ class Node:
     hooks: Hooks = ()
     dirty: tuple[Tensor, ...] = ()
     materialize: bool = True
+    region: Any = None  # the call whose backward is a rule, see region.py
 
     function: type[Function]
     needs_input_grad: tuple[bool, ...]  # one per argument of forward
@@ -126,6 +127,11 @@ class Node:
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """Per argument (node, output index): where its gradient goes; (None, 0) for leaves and constants."""
         return tuple([(e[0], e[1]) if type(e) is tuple else (None, 0) for e in self.edges])
+
+    @property
+    def rule(self) -> str | None:
+        """The name of the rule that replaces the backward of the call that this node is part of."""
+        return None if self.region is None else self.region.rule.name
 
     def name(self) -> str:
         """The name of the function with `Backward` appended."""

@@ -13,7 +13,7 @@ from .tensor import Tensor
 
 
 def backward_source(tensor_or_function: Any) -> str:
-    """The source text of the backward that will run.
+    """The source text of the backward that will run, or of the rule that replaces it.
 
     Args:
         tensor_or_function: a result of an operation, its `grad_fn`, a Function, or a Function's `apply`.
@@ -35,6 +35,8 @@ def backward_source(tensor_or_function: Any) -> str:
             )
         target = target.grad_fn
     if isinstance(target, Node):
+        if target.region is not None:
+            return _text(target.region.rule.function, f"the rule {target.region.rule.name}")
         target = target.function
     if inspect.ismethod(target) and isinstance(target.__self__, type):
         target = target.__self__
@@ -48,10 +50,13 @@ def backward_source(tensor_or_function: Any) -> str:
     # an operator that is made of formulas has one gradient, or one to each operand
     owner = next(each for each in target.__mro__ if "backward" in vars(each))  # a subclass may have its own backward
     formulas = [text for text in vars(owner).get("formulas", ()) if "_grad" in text.__name__]
+    texts = [_text(each, f"{target.__qualname__}.backward") for each in formulas or [inspect.unwrap(target.backward)]]
+    return "\n\n".join(re.sub(r"\A@(formula|like\(.*\))\n", "", text) for text in texts)
+
+
+def _text(function: Any, name: str) -> str:
     try:
-        texts = [textwrap.dedent(inspect.getsource(text)) for text in formulas or [inspect.unwrap(target.backward)]]
-        return "\n\n".join(re.sub(r"\A@(formula|like\(.*\))\n", "", text) for text in texts)
+        written = inspect.isroutine(function) or hasattr(function, "__wrapped__")
+        return textwrap.dedent(inspect.getsource(function if written else type(function)))
     except (OSError, TypeError) as error:
-        raise OSError(
-            f"backward_source: Python has no source text of {target.__qualname__}.backward: {error}"
-        ) from None
+        raise OSError(f"backward_source: Python has no source text of {name}: {error}") from None

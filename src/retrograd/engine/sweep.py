@@ -7,7 +7,7 @@ one thread at a time may sweep a graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 from heapq import heappop, heappush
 from typing import Any
 
@@ -21,11 +21,10 @@ from .grad_mode import enable_grad, no_grad, thread
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
 from .refusals import as_tuple, check_count, check_upstream, refuse_gradient
+from .region import Region, outermost
+from .ruled import Arrived, Inner, Paths, Sweeps, run_rule
 from .tensor import Tensor, alias, wrap
 from .zero_slope import ZERO, join, spread_zeros
-
-# order of a node on a path to an input -> the needs_input_grad it gets; None: it ends the path
-Paths = Mapping[int, tuple[bool, ...] | None]
 
 
 def backward(
@@ -61,7 +60,7 @@ def backward(
     previous = mode.delivery
     mode.delivery = previous or object()
     try:
-        entries, _ = _sweep(roots, upstream, keep, create_graph)
+        entries, _ = _sweep([root._edge or root for root in roots], upstream, keep, create_graph)
         del upstream
         deliver(entries, create_graph)
         if registered.leaves:
@@ -108,7 +107,9 @@ def grad(
                 "it"
             )
     upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
-    entries, captured = _sweep(roots, upstream, keep, create_graph, wanted)
+    capture = {(t._edge[0].order, t._edge[1]) for t in wanted if t._edge is not None}
+    starts: list[Any] = [root._edge or root for root in roots]
+    entries, captured = _sweep(starts, upstream, keep, create_graph, _find_paths(roots, wanted), capture)
     arrays = [g.array for g in upstream]
     del upstream
     delivered = {id(entry[0]): entry for entry in entries}
@@ -144,23 +145,35 @@ def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
 # ---- the sweep ---------------------------------------------------------------------------------------------
 
 
+def _sweep_region(inner: Inner, grads: Sequence[Tensor]) -> list[Tensor | None]:
+    """The gradients that arrive at the ends of a sweep of one region; None where none does."""
+    region, roots, ends, paths, create_graph = inner
+    capture = {(edge[0].order, edge[1]) for edge in ends if type(edge) is tuple}
+    entries, captured = _sweep(roots, [*grads], True, create_graph, paths, capture, region)
+    delivered = {id(entry[0]): entry for entry in entries}
+    found = [captured.get((e[0].order, e[1])) if type(e) is tuple else delivered.get(id(e)) for e in ends]
+    return [None if entry is None else entry[1] for entry in found]
+
+
+_SWEEPS = Sweeps(_sweep_region, grad)
+
+
 def _sweep(
-    roots: tuple[Tensor, ...],
-    upstream: list[Tensor],
+    edges: Any,
+    upstream: list[Any],
     keep: bool,
     create_graph: bool,
-    wanted: tuple[Tensor, ...] | None = None,
+    paths: Paths | None = None,
+    capture: Set[tuple[int, int]] = frozenset(),
+    inside: Region | None = None,
 ) -> tuple[list[Entry], dict[tuple[int, int], Entry]]:
-    """Run the nodes; with `wanted`, only those that lead there.
+    """Run the nodes that `edges` lead to; with `paths`, only those in it.
 
     Returns [tensor, gradient, ...] of every leaf and of every result that retains its gradient, and the same
-    of the `wanted` results by (order of the node, output).
+    of the results in `capture`, by (order of the node, output).
+
+    inside: the region whose true backward this sweep is; hooks have run, or will run, in the sweep of the whole graph.
     """
-    paths: Paths | None = None
-    capture: set[tuple[int, int]] = set()
-    if wanted is not None:
-        paths = _find_paths(roots, wanted)
-        capture = {(t._edge[0].order, t._edge[1]) for t in wanted if t._edge is not None}
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
     pending: dict[int, list[Any]] = {}  # order -> [node, gradient of output 0, of output 1, ...]
@@ -172,13 +185,15 @@ def _sweep(
     data: Any
     entry: Any
     gradient: Any
-    edges: Any = [root._edge or root for root in roots]
     grads: Any = upstream
     mode = thread.mode
-    previous = mode.enabled, mode.watch, mode.sweeping, mode.keeping
+    previous = mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping
     inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
+    quiet: Set[int] = frozenset()  # nodes whose hooks the sweep of the whole graph runs
+    if inside is not None and paths is not None:
+        quiet = {edge[0].order for edge in edges} | {order for order, needs in paths.items() if needs is None}
     # No call between this line and the next: Python may raise KeyboardInterrupt after one.
-    mode.enabled, mode.watch, mode.sweeping, mode.keeping = create_graph, None, not create_graph, keep
+    mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping = create_graph, None, None, not create_graph, keep
     try:
         while True:
             # Pass the gradients on. Extra ones have been checked to be None, missing ones not to be needed.
@@ -233,8 +248,33 @@ def _sweep(
             node = entry[0]
             edges = node.edges
             try:
-                if paths is not None:
-                    if node.hooks:
+                if paths is None and node.outputs is None:
+                    if node.function._foreign:
+                        grads = _run_foreign(node, entry[1:])
+                    else:
+                        grads = node.function.backward(node, entry[1])
+                elif (
+                    node.region is not inside
+                    and (region := outermost(node, inside)) is not None
+                    and (paths is None or paths[order] is not None)
+                ):
+                    arrived: list[Arrived] = []
+                    for each in _take(region, inside, entry, pending, heap):
+                        node = each[0]
+                        if node.hooks and node.order not in quiet:
+                            run_hooks(node, each)
+                        for output, gradient in enumerate(each[1:]):
+                            if gradient is not None:
+                                arrived.append(Arrived(node, output, gradient))
+                                if (node.order, output) in capture:
+                                    captured[node.order, output] = [None, gradient, False]
+                        retained += _retained(node, each)
+                    edges, grads = run_rule(region, arrived, keep, create_graph, _SWEEPS)
+                    if inspect is not None:
+                        inspect(node, entry, grads)
+                    continue
+                elif paths is not None:
+                    if node.hooks and order not in quiet:
                         run_hooks(node, entry)
                     for output in range(len(entry) - 1):
                         if (order, output) in capture and entry[output + 1] is not None:
@@ -246,18 +286,9 @@ def _sweep(
                         continue
                     grads = _run_narrowed(node, entry, needs)
                     edges = [edge if need else None for edge, need in zip(edges, needs, strict=True)]
-                elif node.outputs is None:
-                    if node.function._foreign:
-                        grads = _run_foreign(node, entry[1:])
-                    else:
-                        grads = node.function.backward(node, entry[1])
                 else:
-                    if node.hooks:
-                        run_hooks(node, entry)
-                    for output, keeper in node.retained:
-                        result = keeper()
-                        if result is not None and entry[output + 1] is not None:
-                            retained.append([result, entry[output + 1], False])
+                    run_hooks(node, entry)
+                    retained += _retained(node, entry)
                     grads = _run(node, entry)
                 if inspect is not None:
                     inspect(node, entry, grads)
@@ -274,11 +305,33 @@ def _sweep(
                 node.saved = FREED
         if zeros:
             spread_zeros(zeros, paths, leaves, captured, capture)
-        if registered.leaves:
+        if registered.leaves and inside is None:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled, mode.watch, mode.sweeping, mode.keeping = previous
+        mode.enabled, mode.watch, mode.rules, mode.sweeping, mode.keeping = previous
     return [*leaves.values(), *retained], captured
+
+
+def _take(
+    region: Region, inside: Region | None, entry: list[Any], pending: dict[int, list[Any]], heap: list[int]
+) -> list[list[Any]]:
+    """The entries of the nodes of a region that have received gradients, oldest first; they no longer wait."""
+    of_region = [
+        order
+        for order, (other, *_) in pending.items()
+        if other.region is not inside and outermost(other, inside) is region
+    ]
+    if not of_region:
+        return [entry]
+    entries = [entry, *[pending.pop(order) for order in of_region]]
+    heap[:] = sorted(pending)  # a sorted list is a heap
+    return sorted(entries, key=lambda each: -each[0].order)
+
+
+def _retained(node: Node, entry: list[Any]) -> list[Entry]:
+    """The results of a node that retain their gradients."""
+    alive = [(keeper(), entry[output + 1]) for output, keeper in node.retained]
+    return [[result, gradient, False] for result, gradient in alive if result is not None and gradient is not None]
 
 
 def _run_narrowed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:

@@ -30,6 +30,8 @@ class View(Function):
     elements. An output that does not share the memory is an ordinary result.
     """
 
+    moves = True
+
     @classmethod
     def apply(cls, *args: Any) -> Any:
         output = _apply(cls, *args)

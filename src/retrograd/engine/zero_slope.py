@@ -8,7 +8,7 @@ sweep, tensors below it that have no gradient get zeros.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def spread_zeros(
     paths: Mapping[int, tuple[bool, ...] | None] | None,
     leaves: dict[int, Entry],
     captured: dict[tuple[int, int], Entry],
-    capture: set[tuple[int, int]],
+    capture: Set[tuple[int, int]],
 ) -> None:
     """Give zeros to the tensors at and below `edges` that have no gradient; the other arguments are the sweep's."""
     stack = [*edges]

@@ -40,6 +40,7 @@ def _function(names: str, text: Callable[Concatenate[str, int, P], R], ndim: int
     signature = inspect.signature(text)
     _, _, *parameters = signature.parameters.values()
     made: Any = call
+    made.__code__ = made.__code__.replace(co_name=name)  # code of its own, by which a rule finds its calls
     made.__signature__ = signature.replace(parameters=parameters)
     made.__annotations__ = {key: kind for key, kind in text.__annotations__.items() if key not in ("name", "ndim")}
     made.__name__ = made.__qualname__ = name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from ..engine.family import UNTRACKED
@@ -15,6 +16,7 @@ from ..engine.grad_mode import is_grad_enabled, thread
 from ..engine.hooks import HookDict, RemovableHandle
 from ..engine.line import inside
 from ..engine.tensor import Tensor, alias, wrap
+from .ruled import Ruled, call_with_rule
 
 __all__: list[str] = []
 
@@ -22,10 +24,10 @@ Hook = Callable[..., Any]
 _KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
 
-class Hooked:
+class Hooked(Ruled):
     """The hook methods of Module, as in PyTorch."""
 
-    _is_plain = True  # no hooks, and forward is this package's own: Module.__call__ takes the fast path
+    _is_plain = True  # no hooks and no rule, and forward is this package's own: Module.__call__ takes the fast path
     _hooks: dict[str, HookDict]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -91,8 +93,10 @@ class Hooked:
         return RemovableHandle(hooks[kind], (hook, *options), prepend)
 
     def _call_specially(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call forward of a module that has hooks or a user-defined forward."""
+        """Call forward of a module that has hooks, a rule, or a user-defined forward."""
         forward: Callable[..., Any] = self.forward  # type: ignore[attr-defined]
+        if "_backward_rule" in self.__dict__:
+            forward = partial(call_with_rule, self, forward)
         mode = thread.mode
         site = mode.site
         mode.site = None  # the lines in this forward are the user's

@@ -50,6 +50,8 @@ class Tree:
     if TYPE_CHECKING:
         _child_names: dict[str, None]
 
+        def _arguments(self) -> str: ...
+
     def _members(self) -> Iterator[tuple[str, Module]]:
         """(name, child) for every direct child; one with two names appears twice."""
         return ((name, child) for name in self._child_names if (child := self.__dict__[name]) is not None)
@@ -141,7 +143,7 @@ class Tree:
 
     def describe(self) -> str:
         """One line for messages: ``Conv2d(16, 32, kernel_size=(3, 3), stride=(1, 1))``, without children."""
-        arguments = self.extra_repr()
+        arguments = self._arguments()
         if "\n" in arguments or (self._child_names and not arguments):
             return type(self).__name__
         return f"{type(self).__name__}({arguments})"
@@ -165,7 +167,7 @@ class Tree:
                 text = label + ("" if module is _END else repr(module))
                 lines.append(margin + text.replace("\n", "\n" + margin))
                 continue
-            arguments = module.extra_repr()
+            arguments = module._arguments()
             entries = module._entries(number)
             start = f"{margin}{label}{type(module).__name__}("
             if not entries and "\n" not in arguments:
@@ -196,7 +198,7 @@ def _numbered(root: Module) -> dict[int, int]:
         if left and id(module) not in numbers:
             if module is root or _has_tree_repr(module):
                 below = tuple((name, numbers[id(module.__dict__[name])]) for name in module._child_names)
-                key: Any = type(module).__name__, module.extra_repr(), below
+                key: Any = type(module).__name__, module._arguments(), below
             else:
                 key = repr(module)
             numbers[id(module)] = number_of.setdefault(key, len(number_of))

@@ -25,6 +25,8 @@ _CATEGORY = {"b": 0, "i": 1, "f": 2}
 class Cast(Function):
     """x in another floating-point type."""
 
+    moves = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         ctx.input_dtype = x.array.dtype

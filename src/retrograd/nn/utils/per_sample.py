@@ -21,7 +21,9 @@ from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ..module import Module
 from ..parameter import Parameter
+from ..ruled import has_rule
 from .per_sample_recurrent import is_recurrent, separated, tensors_in
+from .per_sample_ruled import check_alone, is_ruled, one_by_one, own_parameters
 from .per_sample_rules import Call, Prepare, Rule, register_per_sample_rule, rule_of
 
 __all__ = ["per_sample_gradients", "register_per_sample_rule"]
@@ -58,7 +60,8 @@ def per_sample_gradients(
     Samples must stay separate: axis 0 of each layer's input is the batch (for a recurrent layer, its batch axis),
     nothing in the model mixes rows, and a parameter is used only by the forward of its own layer.
     Layers with a rule are Linear, convolutions, normalisations (BatchNorm in eval mode only), Embedding, and recurrent
-    layers and cells; add others with ``register_per_sample_rule``.
+    layers and cells; add others with ``register_per_sample_rule``. A layer with a backward rule, and every layer within
+    `override_backward`, is run again for each sample on its own.
 
     Args:
         losses: a function that runs the module and returns the loss of each sample, a Tensor of shape (N,).
@@ -96,10 +99,14 @@ class _Watch:
 
     def start(self) -> None:
         """Start watching calls."""
+        inside: set[int] = set()  # the modules within one that has a backward rule
         for path, layer in self.module.named_modules():
-            if not own_parameters(layer):
+            if id(layer) in inside or not own_parameters(layer):
                 continue
             rule = rule_of(layer)
+            if has_rule(layer) and not is_recurrent(layer):
+                inside.update(map(id, layer.modules()))
+                rule = one_by_one, check_alone
             if rule is not None:
                 self._handles.append(layer.register_forward_hook(partial(self._called, path, rule), with_kwargs=True))
             elif self.every:
@@ -150,7 +157,9 @@ class _Watch:
             if y.requires_grad:
                 # An alias: the model may change the output in place afterwards.
                 call = Call(layer, args[0], _result(y.array, y._edge), args=args, kwargs=kwargs, place=place)
-                self._watched_output(path, rule, call)
+                call.rules = thread.mode.rules
+                ruled = is_ruled(layer) and not is_recurrent(layer)
+                self._watched_output(path, (one_by_one, check_alone) if ruled else rule, call)
         return output
 
     def _watched_output(self, path: str, rule: tuple[Rule, Prepare | None], call: Call) -> None:
@@ -196,11 +205,6 @@ def _result(data: np.ndarray, edge: Any) -> Tensor:
     y = wrap(data)
     y._edge, y._requires_grad = edge, True
     return y
-
-
-def own_parameters(layer: Module) -> dict[str, Parameter]:
-    """The layer's own parameters that require a gradient."""
-    return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad and p.grad_req != "null"}
 
 
 # ---- returned gradients --------------------------------------------------------------------------------------

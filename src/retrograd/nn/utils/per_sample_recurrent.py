@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.grad_mode import enable_grad
 from ...engine.sweep import grad
 from ...engine.tensor import Tensor, wrap
 from ...ops.shape.shape import Reshape
 from ..module import Module
+from .per_sample_ruled import again
 from .per_sample_rules import Call, register_named_rule
 from .truncation import like
 
@@ -97,10 +97,9 @@ def _rule(call: Call, g: Tensor) -> dict[str, Tensor]:
     rows = {name: np.zeros((count, *p.array.shape), p.array.dtype) for name, p in wanted.items()}
     for n in range(count):
         extra = {} if counts is None else {"lengths": counts[n : n + 1]}
-        with enable_grad():
-            result = layer.forward(_alone(call.x, n, call.axes[0]), _alone(hx, n, _state_axis(layer)), **extra)
-            y = tensors_in(result)[call.place]
-            pieces = grad(y, list(wanted.values()), _alone(g, n, call.axes[1]), allow_unused=True)
+        result = again(call, _alone(call.x, n, call.axes[0]), _alone(hx, n, _state_axis(layer)), **extra)
+        y = tensors_in(result)[call.place]
+        pieces = grad(y, list(wanted.values()), _alone(g, n, call.axes[1]), allow_unused=True)
         for name, piece in zip(wanted, pieces, strict=True):
             if piece is not None:
                 rows[name][n] = piece.array

@@ -27,7 +27,7 @@ from ...ops.convolution.gradient import bias_gradient, per_sample_conv_weight_gr
 from ...ops.product.matmul import matmul
 from ..module import Module
 
-__all__ = ["Call", "Prepare", "Rule", "register_named_rule", "register_per_sample_rule", "rule_of"]
+__all__ = ["Call", "Prepare", "Rule", "mixes_samples", "register_named_rule", "register_per_sample_rule", "rule_of"]
 
 
 @dataclass
@@ -46,6 +46,7 @@ class Call:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     place: int = 0
+    rules: Any = None  # that replace backwards, as they were when the layer was called
     axes: tuple[int, int] = (0, 0)
 
 
@@ -138,14 +139,17 @@ def _operator_of(layer: Any, last: Any) -> Any:
     raise ValueError(f"per_sample_gradients: the activation of {layer.describe()} does not depend on the convolution")
 
 
+def mixes_samples(layer: Any) -> bool:
+    """Whether the layer normalises over the batch."""
+    if not hasattr(layer, "running_mean") or "Instance" in type(layer).__name__:
+        return False
+    return bool(layer.training or layer.running_mean is None)
+
+
 def _prepare_norm(call: Call) -> Any:
     """The normalised input: the layer's output with weight 1 and bias 0."""
     layer = call.layer
-    if (
-        hasattr(layer, "running_mean")
-        and "Instance" not in type(layer).__name__
-        and (layer.training or layer.running_mean is None)
-    ):
+    if mixes_samples(layer):
         raise ValueError(
             f"per_sample_gradients: {layer.describe()} normalises over the batch, which mixes the samples; "
             "call eval() on it, or use GroupNorm"

@@ -43,6 +43,8 @@ class GetItem(View):
 class PadSlice(Function):
     """Zeros of ``shape`` with g at ``[index]``: the transpose of GetItem."""
 
+    moves = True
+
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], index: Basic) -> Tensor:
         ctx.index = index

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.rule import computed_by
 from ...engine.tensor import Tensor, wrap
 from ..dtype import (
     as_element,
@@ -110,6 +111,7 @@ fmin = operator_of_two(
 _positive_part = partial(np.maximum, 0)
 
 
+@computed_by(Relu)
 def relu(input: Tensor) -> Tensor:
     """max(input, 0)"""
     return unary_exact(Relu, "relu", _positive_part, input)

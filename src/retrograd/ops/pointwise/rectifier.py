@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...engine.rule import computed_by
 from ...engine.tensor import Tensor, wrap
 from ..dtype import as_flag, require_float, require_number, require_same, whole
 from ..inplace import in_place
@@ -39,6 +40,7 @@ LeakyRelu = pointwise("leaky_relu", straight=True)
 Prelu = pointwise("prelu", straight=True)
 
 
+@computed_by(piecewise.Relu)
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(input, 0)
 

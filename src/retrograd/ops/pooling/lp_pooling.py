@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ..convolution.arguments import Extent
 from ..dtype import as_float, is_number, require_tensor
@@ -38,6 +39,7 @@ class Root(Function):
         return g * Scale.apply(y / divisor, 1.0 / ctx.p), None
 
 
+@runs_operators_by_name
 def lp_pool_nd(
     name: str, ndim: int, x: Tensor, norm_type: float, kernel_size: Extent, stride: Extent | None, ceil_mode: bool
 ) -> Tensor:

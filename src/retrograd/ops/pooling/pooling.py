@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.rule import runs_operators_by_name
 from ...engine.tensor import Tensor, wrap
 from ...geometry import AdaptiveWindow, Window, as_pairs, as_tuple, meets, pool_window
 from ..convolution.arguments import Extent, check_axes, freeze
@@ -127,6 +128,7 @@ def with_batch(function: type[Function], ndim: int, x: Tensor, *options: Any) ->
     return (y, wrap(indices[0].array[0])) if indices else y
 
 
+@runs_operators_by_name
 def max_pool_nd(
     name: str,
     ndim: int,
@@ -148,6 +150,7 @@ def max_pool_nd(
     return with_batch(MaxPool, ndim, x, window, return_indices)
 
 
+@runs_operators_by_name
 def avg_pool_nd(
     name: str,
     ndim: int,

@@ -25,6 +25,8 @@ Pairs = tuple[tuple[int, int], ...]  # (before, after) for each axis
 class Pad(Function):
     """An array of ``shape`` filled with ``value``, and x at ``index``."""
 
+    moves = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...], index: tuple[slice, ...], value: Any) -> Tensor:
         ctx.index = index
@@ -47,6 +49,8 @@ class Extend(Function):
     """x extended by (before, after) slices of itself along each axis, see ``_pieces``."""
 
     piecewise_linear = True
+
+    moves = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pairs: Pairs, mode: str) -> Tensor:

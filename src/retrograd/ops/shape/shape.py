@@ -76,6 +76,8 @@ class Permute(View):
 class Clone(Function):
     """A copy of x: order "K" with x's strides, "C" with the last axis fastest."""
 
+    moves = True
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: Any) -> Tensor:
         y = np.empty_like(x.array, order=order)
