@@ -46,6 +46,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ops": ({"engine", "entries", "formulas", "absent"} | _SHAPES, {"numpy"}),
     "nn": (_OPERATORS | {"absent", "formulas"}, {"numpy"}),
     "optim": (_OPERATORS | {"entries", "absent", "formulas"}, {"numpy"}),
+    "lowbit": (_OPERATORS | {"nn"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine", "absent"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "linalg": ({"engine", "ops"}, set()),  # likewise
@@ -56,7 +57,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
-    "__init__": (_TOOLS | _LAYERS | _OPERATORS | {"utils", "autograd", "linalg", "testing", "absent"}, {"numpy"}),
+    "__init__": (
+        _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "utils", "autograd", "linalg", "testing", "absent"}, {"numpy"}
+    ),
 }
 
 # file -> what it alone of its room may import

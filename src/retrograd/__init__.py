@@ -20,7 +20,7 @@ from .ops import *
 from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
-    from . import data, interop, linalg, nn, optim, testing, train, utils
+    from . import data, interop, linalg, lowbit, nn, optim, testing, train, utils
     from .engine.rule import override_backward, register_backward_rule
     from .engine.source import backward_source
     from .kernels.machine.launch import get_num_threads, set_num_threads
@@ -46,6 +46,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "linalg",
+    "lowbit",
     "nn",
     "no_grad",
     "optim",
@@ -62,7 +63,7 @@ __all__ = [
 __all__ = sorted([*__all__, *ops.__all__])
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
-_SUBPACKAGES = frozenset(("data", "interop", "linalg", "nn", "optim", "testing", "train", "utils"))
+_SUBPACKAGES = frozenset(("data", "interop", "linalg", "lowbit", "nn", "optim", "testing", "train", "utils"))
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 
 

@@ -112,11 +112,14 @@ class _Conv(_Convolution):
     operator = "conv{n}d"
 
     def forward(self, input: Tensor) -> Tensor:
-        y = conv_nd(
-            self.operator, self.ndim, input, self.weight, self.bias, self.stride, self.padding, self.dilation,
-            self.groups, self.padding_mode, self.algorithm, self.workspace,
-        )  # fmt: skip
+        y = self._convolved(input, self.weight, self.bias)
         return y if self.activation is None else self._activated(y)
+
+    def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+        return conv_nd(
+            self.operator, self.ndim, x, w, b, self.stride, self.padding, self.dilation, self.groups,
+            self.padding_mode, self.algorithm, self.workspace,
+        )  # fmt: skip
 
 
 class _ConvTranspose(_Convolution):
@@ -163,13 +166,17 @@ class _ConvTranspose(_Convolution):
         Raises:
             ValueError: output_size is not possible; the message lists the sizes that are.
         """
-        output_padding = self.output_padding if output_size is None else 0
-        y = conv_transpose_nd(
-            self.operator, self.ndim, input, self.weight, self.bias, self.stride, self.padding, output_padding,
-            self.groups, self.dilation, self.padding_mode, output_size, None, self.target_shape, self.algorithm,
-            self.workspace,
-        )  # fmt: skip
+        y = self._convolved(input, self.weight, self.bias, output_size)
         return y if self.activation is None else self._activated(y)
+
+    def _convolved(
+        self, x: Tensor, w: Tensor, b: Tensor | None, output_size: Sequence[int] | None = None
+    ) -> Tensor:
+        output_padding = self.output_padding if output_size is None else 0
+        return conv_transpose_nd(
+            self.operator, self.ndim, x, w, b, self.stride, self.padding, output_padding, self.groups, self.dilation,
+            self.padding_mode, output_size, None, self.target_shape, self.algorithm, self.workspace,
+        )  # fmt: skip
 
 
 # fmt: off

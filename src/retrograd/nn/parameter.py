@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,15 +17,16 @@ class Parameter(Tensor):
 
     data: array or Tensor of any shape, float32 or float64, kept without a copy; its memory order is kept too.
     ``grad_req`` says what a backward pass does with ``grad``: "add" (the default) adds to it, "write"
-    replaces it, "null" neither computes nor touches it. ``grad_sample`` is the gradient of each sample, (N, \\*shape),
+    replaces it, "null" neither computes nor touches it. ``limits`` is None, or two numbers (low, high) to which every
+    optimiser clips the values after each of its steps. ``grad_sample`` is the gradient of each sample, (N, \\*shape),
     computed inside ``per_sample_gradients``; otherwise None.
 
     Raises:
         TypeError: data is not a floating-point array, or is missing.
-        ValueError: data is read-only, or grad_req is set to anything else.
+        ValueError: data is read-only, grad_req is set to anything else, or limits are no two numbers low <= high.
     """
 
-    __slots__ = ("_grad_sample",)  # missing until it is set
+    __slots__ = ("_grad_sample", "_limits")  # missing until they are set
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         if data is None:
@@ -39,6 +40,24 @@ class Parameter(Tensor):
         if not self.array.flags.writeable:
             raise ValueError("Parameter: data is read-only memory, which no optimiser can update; pass data.copy()")
         self.requires_grad = requires_grad
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """(low, high): an optimiser clips the values to them after each of its steps; None: it does not.
+
+        Setting it raises:
+            ValueError: it is neither None nor two numbers low <= high.
+        """
+        return getattr(self, "_limits", None)
+
+    @limits.setter
+    def limits(self, value: tuple[float, float] | None) -> None:
+        if value is not None:
+            pair = isinstance(value, (tuple, list)) and len(value) == 2
+            if not pair or not all(isinstance(end, (int, float)) for end in value) or not value[0] <= value[1]:
+                raise ValueError(f"limits={value!r} must be two numbers, (low, high) with low <= high, or None")
+            value = float(value[0]), float(value[1])
+        self._limits: tuple[float, float] | None = value
 
     @property
     def grad_sample(self) -> Tensor | None:
@@ -64,10 +83,16 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        result = super().__deepcopy__(memo)
+        result.limits = self.limits
+        return result
+
     def __reduce__(self) -> tuple[Any, ...]:
         # NumPy pickles arrays of other memory orders in C order, so the order is pickled separately.
         axes = _memory_axes(self.array)
-        return _rebuild, (type(self), self.array.transpose(axes), axes, self.requires_grad, self.grad_req)
+        options = self.requires_grad, self.grad_req, self.limits
+        return _rebuild, (type(self), self.array.transpose(axes), axes, *options)
 
 
 def _memory_axes(array: np.ndarray) -> tuple[int, ...]:
@@ -76,10 +101,11 @@ def _memory_axes(array: np.ndarray) -> tuple[int, ...]:
 
 
 def _rebuild(
-    kind: type[Parameter], memory: np.ndarray, axes: tuple[int, ...], requires_grad: bool, grad_req: str
-) -> Parameter:
+    kind: type[Parameter], memory: np.ndarray, axes: tuple[int, ...], requires_grad: bool, grad_req: str,
+    limits: tuple[float, float] | None = None,
+) -> Parameter:  # fmt: skip
     parameter = kind(memory.transpose(np.argsort(axes)), requires_grad)
-    parameter.grad_req = grad_req
+    parameter.grad_req, parameter.limits = grad_req, limits
     return parameter
 
 

@@ -14,6 +14,7 @@ from ..engine.tensor import Tensor
 from ..ops.recurrent.arguments import checked_interval, runs_fused
 from ..ops.shape.join import cat
 from ..ops.shape.shape import reshape
+from ..recurrence import Weights
 from .arguments import check_ints
 from .layer import changed
 from .module import Module
@@ -150,6 +151,10 @@ class RNNBase(Module):
             for names in directions:
                 init_weights(self, names, spec, self.forget_bias)
 
+    def _weights(self, names: Weights) -> Weights:
+        """The weights of one direction of a layer as forward uses them."""
+        return weights_of(self, names)
+
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The parameters of each layer and direction."""
@@ -171,7 +176,7 @@ class RNNBase(Module):
         name = type(self).__name__
         layout, x, ends = time_first(name, input, self.input_size, self.batch_first, lengths)
         h0, c0 = self._states(hx, x.array.shape[1], layout.alone)
-        weights = [[weights_of(self, names) for names in directions] for directions in self._names]
+        weights = [[self._weights(names) for names in directions] for directions in self._names]
         masks = None
         if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and start_sequence(self):
             masks = masks_of(self, {})

@@ -86,6 +86,10 @@ class RNNCellBase(Module):
             stored["recurrent"] = masks.recurrent
         return masks
 
+    def _weights(self, names: Weights) -> Weights:
+        """The weights as a step uses them."""
+        return weights_of(self, names)
+
     def _step(self, input: Tensor, states: list[Tensor | None]) -> tuple[Tensor, Tensor | None]:
         """h and c for input (N, I) or (I,), without the axes of time and direction."""
         name, spec = type(self).__name__, self.spec
@@ -107,7 +111,7 @@ class RNNCellBase(Module):
                     raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {wanted}; input.shape={shape}")
                 state = reshape(state, 1, batch, width)
             reshaped.append(state)
-        weights = weights_of(self, self._names)
+        weights = self._weights(self._names)
         steps = reshape(input, 1, batch, shape[-1])
         _, h, c, _ = recurrent_layer(
             steps, reshaped[0], reshaped[1] if spec.cells else None, [weights], spec,

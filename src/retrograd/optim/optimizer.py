@@ -16,6 +16,7 @@ from ..entries import number as number_of
 from ..formulas import UPDATES, form
 from ..ops.kernel_set import kernels
 from .batch import Batch, array_of
+from .limits import within_limits
 from .options import CHECKS, as_number
 
 __all__ = ["Optimizer"]
@@ -73,6 +74,8 @@ class Optimizer:
             self.add_param_group(group)
 
     def __init_subclass__(cls) -> None:
+        if "step" in cls.__dict__:
+            cls.step = within_limits(cls.step)  # type: ignore[method-assign]
         for formula in cls.formulas:
             if formula not in UPDATES.values():
                 raise TypeError(f"{cls.__name__}: {formula!r} has no kernel; override step instead of setting formulas")
@@ -129,8 +132,9 @@ class Optimizer:
                     if getattr(parameter, "grad_sample", None) is not None:
                         parameter.grad_sample = None
 
+    @within_limits
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient, except those whose grad_req is "null".
+        """Update every parameter that has a gradient, except those whose grad_req is "null"; then keep its ``limits``.
 
         closure: recomputes the loss (zero_grad, forward, backward); its result is returned.
 

@@ -1,0 +1,169 @@
+"""LowBit: what layers with quantised weights and inputs have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.tensor import Tensor
+from ..nn.module import Module
+from ..nn.parameter import Parameter, empty_weight
+from .quantizer import Axes, Quantizer
+
+__all__ = ["LowBit"]
+
+_OWN = "activation"  # begins the names of what the quantiser of the input keeps
+
+
+class LowBit(Module):
+    """Base of the low-bit layers. The float weights stay parameters under their names; forward quantises them.
+
+    weight_quantizer, activation_quantizer: of the weights and of the input; None: they stay float.
+    """
+
+    weight_quantizer: Quantizer | None
+    activation_quantizer: Quantizer | None
+    _quantized_names: tuple[str, ...]  # of weights
+    _own_names: dict[str, tuple[str, ...]]  # by the quantised tensor: of what its quantiser keeps
+    _replaced: dict[str, tuple[int, ...]]  # shapes of the weights that are no parameters any more
+
+    def _quantize(self, weight: Any, activation: Any, names: Sequence[str]) -> None:
+        """Take the quantisers, those of the weights for the parameters ``names``, at the end of the constructor."""
+        kind = type(self).__name__
+        _check(kind, "weight", weight, "for_weights")
+        _check(kind, "activation", activation, "for_activations")
+        self.weight_quantizer, self.activation_quantizer = weight, activation
+        self._quantized_names = tuple(names)
+        self._own_names, self._replaced = {}, {}
+        if activation is not None:
+            dtype = next((p.array.dtype for p in self.parameters(recurse=False)), np.dtype(np.float32))
+            self._keep(_OWN, activation.own_of_activation(dtype))
+        if weight is None:
+            return
+        for name in names:
+            parameter: Parameter = self.__dict__[name]
+            parameter.limits = weight.limits
+            self._keep(name, weight.own_of_weight(parameter.array))
+            if weight.replaces_weight:
+                self._replaced[name] = parameter.array.shape
+                delattr(self, name)
+
+    def _keep(self, name: str, own: dict[str, Tensor]) -> None:
+        self._own_names[name] = tuple(own)
+        for key, tensor in own.items():
+            if isinstance(tensor, Parameter):
+                self.register_parameter(f"{name}_{key}", tensor)
+            else:
+                self.register_buffer(f"{name}_{key}", tensor)
+
+    def _filters(self, weight: Tensor) -> tuple[Tensor, Axes]:
+        """The weight, perhaps with its groups apart, and the axes over which a filter extends."""
+        return weight, tuple(range(1, weight.array.ndim))
+
+    def _own(self, name: str) -> dict[str, Tensor]:
+        """What a quantiser keeps for the tensor ``name``."""
+        return {key: self.__dict__[f"{name}_{key}"] for key in self._own_names[name]}
+
+    def quantized(self, name: str = "weight") -> Tensor:
+        """The weight ``name`` as forward uses it: quantised, and recorded."""
+        weight, quantizer = self.__dict__.get(name), self.weight_quantizer
+        if quantizer is None or name not in self._quantized_names:
+            kept: Tensor = getattr(self, name)
+            return kept
+        if weight is None:
+            return quantizer.weight(None, (), self._own(name), self.training)
+        view, axes = self._filters(weight)
+        result = quantizer.weight(view, axes, self._own(name), self.training)
+        return result if view is weight else result.reshape(weight.array.shape)
+
+    def _input(self, x: Any, box: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor | None]:
+        """The input quantised, and the factor of the output.
+
+        Raises:
+            TypeError: x does not hold floating-point numbers.
+            RuntimeError: the quantiser needs to see inputs first.
+        """
+        quantizer = self.activation_quantizer
+        if quantizer is None:
+            return x, None
+        if not isinstance(x, Tensor) or x.array.dtype.kind != "f":
+            kind = x.array.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise TypeError(f"{type(self).__name__}: input is {kind}, {quantizer} needs float32 or float64")
+        own = self._own(_OWN)
+        if self.training:
+            quantizer.observe(x.array, own)
+        if not quantizer.is_ready(own):
+            raise RuntimeError(
+                f"{type(self).__name__}: {quantizer} has seen no input yet; run a batch in training mode, or "
+                "lowbit.calibrate(model, batches)"
+            )
+        return quantizer.activation(x, own), quantizer.factor(x, box)
+
+    def _bias(self) -> Tensor | None:
+        """The bias as forward uses it."""
+        bias: Tensor | None = self.bias
+        return bias if bias is None or self.activation_quantizer is None else self.activation_quantizer.bias(bias)
+
+    def reset_parameters(self) -> None:
+        """Draw new values, as the float layer does; what the weights' quantiser learns starts anew from them."""
+        quantizer = self.__dict__.get("weight_quantizer")
+        if quantizer is None:  # also while the float layer's constructor runs
+            super().reset_parameters()  # type: ignore[misc]
+            return
+        dtype = next(self.parameters(recurse=False)).array.dtype
+        self.__dict__.update({name: empty_weight(shape, dtype) for name, shape in self._replaced.items()})
+        try:
+            super().reset_parameters()  # type: ignore[misc]
+            for name in self._quantized_names:
+                for key, tensor in quantizer.own_of_weight(self.__dict__[name].array).items():
+                    self.__dict__[f"{name}_{key}"].array[...] = tensor.array
+        finally:
+            for name in self._replaced:
+                self.__dict__.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.__dict__.get("_replaced", ()):  # a weight that the quantiser replaces
+            return self.quantized(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _words(self) -> list[str]:
+        """The quantisers, for a repr."""
+        pairs = (("weight", self.weight_quantizer), ("activation", self.activation_quantizer))
+        return [f"{name}={quantizer}" for name, quantizer in pairs if quantizer is not None]
+
+    def extra_repr(self) -> str:
+        return ", ".join(filter(None, [super().extra_repr(), *self._words()]))
+
+
+def with_quantizers(cls: Any) -> Any:
+    """Show the constructor's parameters: those of the float layer, then weight and activation."""
+    own = inspect.signature(cls.__init__).parameters
+    float_layer = next(kind for kind in cls.__mro__ if kind.__module__.startswith(f"{_NN}."))
+    parameters = [*inspect.signature(float_layer).parameters.values()]
+    added = [p for p in own.values() if p.kind is p.KEYWORD_ONLY]
+    names = {p.name for p in added}
+    cls.__signature__ = inspect.Signature([*(p for p in parameters if p.name not in names), *added])
+    return cls
+
+
+_NN = Module.__module__.rpartition(".")[0]
+
+
+def _check(kind: str, argument: str, quantizer: Any, role: str) -> None:
+    """Raise a TypeError unless quantizer is None or a quantiser for this role."""
+    if quantizer is None:
+        return
+    if not isinstance(quantizer, Quantizer):
+        example = "BinaryConnect()" if argument == "weight" else "Sign()"
+        raise TypeError(
+            f"{kind}: {argument}={quantizer!r} must be a quantiser, for example lowbit.{example}, or None"
+        )
+    if not getattr(quantizer, role):
+        other = "activations" if argument == "weight" else "weights"
+        raise TypeError(f"{kind}: {argument}={quantizer!r} quantises {other} only; pass it as {_OTHER[argument]}=")
+
+
+_OTHER = {"weight": "activation", "activation": "weight"}

@@ -1,0 +1,127 @@
+"""Quantizer: the base of what turns weights or activations into few bits, and the checks of its options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engine.tensor import Tensor, wrap
+from ..nn.parameter import Parameter
+from ..ops.random.random import default_generator
+
+__all__ = ["Quantizer"]
+
+Own = Mapping[str, Any]  # the tensors that a layer keeps for a quantiser, by their names
+Axes = tuple[int, ...]
+LEAST = 1e-8  # limit of learned steps and ranges, which stay positive
+
+
+class Quantizer:
+    """A quantiser's options: frozen, comparable, printable, and shared by as many layers as you like.
+
+    What a quantiser learns or observes is kept by the layer, under names that begin with those of the quantised tensor:
+    ``weight_step``, ``activation_alpha``. A quantiser of your own is a frozen dataclass with some of these methods.
+
+    for_weights, for_activations: what it can quantise.
+    limits: within which the optimiser keeps the float weights, or None.
+    replaces_weight: ``own_of_weight`` takes the place of the float weight, which is no longer a parameter.
+    """
+
+    for_weights: ClassVar[bool] = False
+    for_activations: ClassVar[bool] = False
+    replaces_weight: ClassVar[bool] = False
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        return None
+
+    def own_of_weight(self, w: np.ndarray) -> dict[str, Tensor]:
+        """The tensors that a layer keeps for its weight w: parameters, and buffers, which are plain Tensors."""
+        return {}
+
+    def own_of_activation(self, dtype: np.dtype) -> dict[str, Tensor]:
+        """The tensors that a layer keeps for its input."""
+        return {}
+
+    def weight(self, w: Tensor | None, axes: Axes, own: Own, training: bool) -> Tensor:
+        """The quantised weight; w is None if the quantiser replaces it.
+
+        axes: over which a filter extends: all but that of the output channels.
+        """
+        raise NotImplementedError
+
+    def activation(self, x: Tensor, own: Own) -> Tensor:
+        """The quantised input x of a layer."""
+        raise NotImplementedError
+
+    def observe(self, x: np.ndarray, own: Own) -> None:
+        """Look at an input, in training and in ``calibrate``, before it is quantised."""
+
+    def is_ready(self, own: Own) -> bool:
+        """Whether ``observe`` has seen enough."""
+        return True
+
+    def factor(self, x: Tensor, box: Callable[[Tensor], Tensor]) -> Tensor | None:
+        """By what the layer's output is multiplied before the bias is added; None: by nothing.
+
+        box: the mean over the window of an output and over its input channels.
+        """
+        return None
+
+    def bias(self, b: Tensor) -> Tensor:
+        """The bias that belongs to activations of this quantiser."""
+        return b
+
+    def __repr__(self) -> str:
+        """Bits, and what differs from the defaults."""
+        words = []
+        for field in fields(self):  # type: ignore[arg-type]  # every quantiser is a dataclass
+            value = getattr(self, field.name)
+            if field.default is MISSING or field.name == "bits" or value != field.default:
+                words.append(f"{field.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(words)})"
+
+
+def check_int(quantizer: Quantizer, argument: str, low: int, high: int) -> None:
+    """Raise a ValueError unless the option is an int from low to high."""
+    value = getattr(quantizer, argument)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{type(quantizer).__name__}: {argument}={value!r} must be an int from {low} to {high}")
+
+
+def check_word(quantizer: Quantizer, argument: str, *words: str) -> None:
+    """Raise a ValueError unless the option is one of these words."""
+    value = getattr(quantizer, argument)
+    if value not in words:
+        raise ValueError(
+            f"{type(quantizer).__name__}: {argument}={value!r} must be one of {', '.join(map(repr, words))}"
+        )
+
+
+def check_flag(quantizer: Quantizer, argument: str) -> None:
+    """Raise a ValueError unless the option is True or False."""
+    value = getattr(quantizer, argument)
+    if not isinstance(value, bool):
+        raise ValueError(f"{type(quantizer).__name__}: {argument}={value!r} must be True or False")
+
+
+def draws_like(x: Tensor) -> Tensor:
+    """Uniform random numbers in [0, 1) in the shape of x, from the generator that ``manual_seed`` seeds."""
+    numbers = np.empty_like(x.array)
+    numbers[...] = default_generator.random(x.array.shape, x.array.dtype)
+    return wrap(numbers)
+
+
+def scalar(value: float, like: Tensor) -> Tensor:
+    """A number as a Tensor of the dtype of another one."""
+    return wrap(np.array(value, like.array.dtype))
+
+
+def parameter_of(value: Any, dtype: np.dtype, low: float, high: float = np.inf) -> Parameter:
+    """A Parameter that the optimiser keeps from low to high."""
+    parameter = Parameter(np.asarray(value, dtype))
+    parameter.limits = low, high
+    return parameter

@@ -1,0 +1,257 @@
+"""Quantisers with evenly spaced levels: fixed point, DoReFa, PACT, LSQ and int8."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor, wrap
+from .binary import mean_size
+from .functions import (
+    FixedPoint,
+    LearnedStep,
+    Pact,
+    ScaledSign,
+    StraightThrough,
+    TanhLevels,
+    Uniform,
+    UnitLevels,
+)
+from .quantizer import LEAST, Axes, Own, Quantizer, check_flag, check_int, parameter_of, scalar
+
+__all__ = ["LSQ", "PACT", "DoReFa", "Fixed", "Int8"]
+
+_MOST_BITS = 16
+
+
+@dataclass(frozen=True, repr=False)
+class Fixed(Quantizer):
+    """Activations, and the bias of their layer: floor(2**fraction_bits x) / 2**fraction_bits, limited to
+    -2**(integer_bits - 1) and the number one step below 2**(integer_bits - 1).
+
+    The gradient is g where nothing was limited, else 0. float32 holds 24 bits: with more, the numbers are rounded.
+
+    integer_bits: the sign and the digits before the point, 1 to 32. fraction_bits: those behind it, 0 to 31. At most 32
+        together.
+
+    Source: M. Elhoushi et al., "DeepShift", 2019 (arXiv:1905.13298), which has this without the 0 in the gradient.
+
+    Raises:
+        ValueError: a number of bits is out of range.
+    """
+
+    integer_bits: int = 16
+    fraction_bits: int = 16
+
+    for_activations: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_int(self, "integer_bits", 1, 32)
+        check_int(self, "fraction_bits", 0, 31)
+        if self.integer_bits + self.fraction_bits > 32:
+            raise ValueError(
+                f"Fixed: integer_bits={self.integer_bits} and fraction_bits={self.fraction_bits} are more than 32 "
+                "bits together; lower one of them"
+            )
+
+    def activation(self, x: Tensor, own: Own) -> Tensor:
+        bound, step = 2.0 ** (self.integer_bits - 1), 2.0**-self.fraction_bits
+        result: Tensor = FixedPoint.apply(x, 1.0 / step, -bound, bound - step)
+        return result
+
+    def bias(self, b: Tensor) -> Tensor:
+        return self.activation(b, {})
+
+
+@dataclass(frozen=True, repr=False)
+class DoReFa(Quantizer):
+    """k bits. Activations: x limited to 0 and 1, rounded to multiples of 1 / (2**k - 1); the gradient is g from 0 to 1,
+    ends included, else 0. Weights: 2 q - 1 with q = tanh(w) / (2 m) + 1/2 rounded likewise, m the largest |tanh(w)| of
+    the layer; the gradient is g (1 - tanh(w)**2) / m. Weights of 1 bit: mean |w| sign(w), and the gradient g.
+
+    bits: k, 1 to 16.
+
+    Source: S. Zhou et al., "DoReFa-Net", 2016 (arXiv:1606.06160).
+
+    Raises:
+        ValueError: bits is out of range.
+    """
+
+    bits: int
+
+    for_weights: ClassVar[bool] = True
+    for_activations: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_int(self, "bits", 1, _MOST_BITS)
+
+    def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
+        result: Tensor
+        if self.bits == 1:
+            with no_grad():
+                value = ScaledSign.apply(w, mean_size(w, tuple(range(w.array.ndim))))
+            result = StraightThrough.apply(w, value)
+        else:
+            result = TanhLevels.apply(w, scalar(math.tanh(_largest(w.array)) or 1.0, w), 2.0**self.bits - 1)
+        return result
+
+    def activation(self, x: Tensor, own: Own) -> Tensor:
+        result: Tensor = UnitLevels.apply(x, 2.0**self.bits - 1)
+        return result
+
+
+@dataclass(frozen=True, repr=False)
+class PACT(Quantizer):
+    """Activations: x limited to 0 and alpha, rounded to multiples of alpha / (2**bits - 1); alpha is learned.
+
+    gx = g where 0 <= x < alpha, else 0; the gradient of alpha is the sum of g where x >= alpha. The source adds the
+    square of alpha to the loss: put ``activation_alpha`` into a group with weight_decay.
+
+    bits: 1 to 16. alpha: its first value.
+
+    Source: J. Choi et al., "PACT: Parameterized Clipping Activation", 2018 (arXiv:1805.06085).
+
+    Raises:
+        ValueError: bits or alpha is out of range.
+    """
+
+    bits: int
+    alpha: float = 10.0
+
+    for_activations: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_int(self, "bits", 1, _MOST_BITS)
+        alpha = self.alpha
+        if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not LEAST <= alpha < math.inf:
+            raise ValueError(f"PACT: alpha={alpha!r} must be a number above 0")
+
+    def own_of_activation(self, dtype: np.dtype) -> dict[str, Tensor]:
+        return {"alpha": parameter_of(self.alpha, dtype, LEAST)}
+
+    def activation(self, x: Tensor, own: Own) -> Tensor:
+        result: Tensor = Pact.apply(x, own["alpha"], 2.0**self.bits - 1)
+        return result
+
+
+@dataclass(frozen=True, repr=False)
+class LSQ(Quantizer):
+    """Weights or activations: s q with q = x / s rounded, and limited to the integers of ``bits`` bits; s is learned.
+
+    gx = g where q is within its limits, else 0. The gradient of s is the sum of g (q - x / s), of g times the limit
+    outside of them, divided by sqrt(n q_max), n the number of weights or of features of a sample. s starts as
+    2 mean |x| / sqrt(q_max), of activations at the first batch.
+
+    bits: 2 to 16.
+    signed: q from -2**(bits - 1) to 2**(bits - 1) - 1, else from 0 to 2**bits - 1; by default weights are signed and
+        activations, as those of relu, are not.
+
+    Source: S. K. Esser et al., "Learned Step Size Quantization", 2019 (arXiv:1902.08153).
+
+    Raises:
+        ValueError: an option is out of range.
+    """
+
+    bits: int
+    signed: bool | None = None
+
+    for_weights: ClassVar[bool] = True
+    for_activations: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_int(self, "bits", 2, _MOST_BITS)
+        if self.signed is not None:
+            check_flag(self, "signed")
+
+    def levels(self, of_weight: bool) -> tuple[float, float]:
+        """The limits of q."""
+        if of_weight if self.signed is None else self.signed:
+            return -(2.0 ** (self.bits - 1)), 2.0 ** (self.bits - 1) - 1
+        return 0.0, 2.0**self.bits - 1
+
+    def own_of_weight(self, w: np.ndarray) -> dict[str, Tensor]:
+        return {"step": parameter_of(_first_step(w, self.levels(True)[1]), w.dtype, LEAST)}
+
+    def own_of_activation(self, dtype: np.dtype) -> dict[str, Tensor]:
+        return {"step": parameter_of(0.0, dtype, LEAST)}  # 0: nothing seen yet
+
+    def observe(self, x: np.ndarray, own: Own) -> None:
+        if not self.is_ready(own) and x.size:
+            own["step"].array[...] = _first_step(x, self.levels(False)[1])
+
+    def is_ready(self, own: Own) -> bool:
+        return bool(own["step"].array > 0)
+
+    def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
+        return self._quantized(w, own, True, w.array.size)
+
+    def activation(self, x: Tensor, own: Own) -> Tensor:
+        return self._quantized(x, own, False, prod(x.array.shape[1:]))
+
+    def _quantized(self, x: Tensor, own: Own, of_weight: bool, count: int) -> Tensor:
+        low, high = self.levels(of_weight)
+        result: Tensor = LearnedStep.apply(x, own["step"], low, high, 1.0 / math.sqrt(max(count, 1) * high))
+        return result
+
+
+@dataclass(frozen=True, repr=False)
+class Int8(Quantizer):
+    """8 bits, rounded to the nearest integer, of two to the even one. The gradient is g where nothing was limited.
+
+    Weights: s q with q from -127 to 127 and s = max |w| / 127 of each output channel; s is constant for the gradient.
+    Activations: s (q - z) with q from 0 to 255, s = (high - low) / 255 and z = -low / s rounded, so that 0 is exact.
+    low and high are the smallest and largest number of all inputs, with 0 among them, that the layer has seen in
+    training and in ``calibrate``: the buffers ``activation_low`` and ``activation_high``.
+
+    Source: B. Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
+    Inference", 2017 (arXiv:1712.05877).
+    """
+
+    for_weights: ClassVar[bool] = True
+    for_activations: ClassVar[bool] = True
+
+    def own_of_activation(self, dtype: np.dtype) -> dict[str, Tensor]:
+        return {"low": wrap(np.array(np.inf, dtype)), "high": wrap(np.array(-np.inf, dtype))}  # nothing seen yet
+
+    def observe(self, x: np.ndarray, own: Own) -> None:
+        if x.size:
+            low, high = own["low"].array, own["high"].array
+            low[...], high[...] = min(float(low), 0.0, float(x.min())), max(float(high), 0.0, float(x.max()))
+
+    def is_ready(self, own: Own) -> bool:
+        return bool(own["low"].array <= own["high"].array)
+
+    def scale_and_zero(self, own: Own) -> tuple[float, int]:
+        """s and z of activations."""
+        low, high = float(own["low"].array), float(own["high"].array)
+        scale = (high - low) / 255 or 1.0
+        return scale, round(-low / scale)
+
+    def weight_scale(self, w: np.ndarray, axes: Axes) -> np.ndarray:
+        """s of each output channel, 1 where all weights are 0; the axes of a filter stay with extent 1."""
+        largest = np.abs(w).max(axes, keepdims=True)
+        scale: np.ndarray = np.where(largest > 0, largest / 127, 1).astype(w.dtype)
+        return scale
+
+    def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
+        result: Tensor = Uniform.apply(w, wrap(self.weight_scale(w.array, axes)), -127.0, 127.0)
+        return result
+
+    def activation(self, x: Tensor, own: Own) -> Tensor:
+        scale, zero = self.scale_and_zero(own)
+        result: Tensor = Uniform.apply(x, scalar(scale, x), -float(zero), 255.0 - zero)
+        return result
+
+
+def _largest(x: np.ndarray) -> float:
+    return float(np.max(np.abs(x), initial=0.0))
+
+
+def _first_step(x: np.ndarray, high: float) -> float:
+    """LSQ's first step for the numbers x."""
+    return max(2.0 * float(np.mean(np.abs(x), dtype=np.float64)) / math.sqrt(high), LEAST) if x.size else LEAST
