@@ -46,6 +46,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ops": ({"engine", "entries", "formulas", "absent"} | _SHAPES, {"numpy"}),
     "nn": (_OPERATORS | {"absent", "formulas"}, {"numpy"}),
     "optim": (_OPERATORS | {"entries", "absent", "formulas"}, {"numpy"}),
+    "rules": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "lowbit": (_OPERATORS | {"nn"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine", "absent"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
@@ -58,7 +59,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "cli": (_TOOLS | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "utils", "autograd", "linalg", "testing", "absent"}, {"numpy"}
+        _TOOLS | _LAYERS | _OPERATORS | {"lowbit", "rules", "utils", "autograd", "linalg", "testing", "absent"},
+        {"numpy"},
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,13 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .engine.rule import READY, override_backward, register_backward_rule, without_backward_rules
 from .engine.tensor import Tensor
 from .ops import *
 from .ops.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
-    from . import data, interop, linalg, lowbit, nn, optim, testing, train, utils
-    from .engine.rule import override_backward, register_backward_rule
+    from . import data, interop, linalg, lowbit, nn, optim, rules, testing, train, utils
     from .engine.source import backward_source
     from .kernels.machine.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
@@ -53,18 +54,24 @@ __all__ = [
     "override_backward",
     "per_sample_gradients",
     "register_backward_rule",
+    "rules",
     "set_grad_enabled",
     "set_num_threads",
     "summary",
     "testing",
     "train",
     "utils",
+    "without_backward_rules",
 ]
 __all__ = sorted([*__all__, *ops.__all__])
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
-_SUBPACKAGES = frozenset(("data", "interop", "linalg", "lowbit", "nn", "optim", "testing", "train", "utils"))
+_SUBPACKAGES = frozenset(
+    ("data", "interop", "linalg", "lowbit", "nn", "optim", "rules", "testing", "train", "utils")
+)
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
+
+READY.append(functools.partial(importlib.import_module, ".rules", __name__))
 
 
 def __getattr__(name: str) -> Any:
@@ -72,8 +79,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     if name == "backward_source":
         return autograd.backward_source
-    if name in ("override_backward", "register_backward_rule"):
-        return getattr(importlib.import_module(".engine.rule", __name__), name)
     if name == "formula":
         return importlib.import_module(".ops.pointwise.formula", __name__).formula
     if name == "summary":

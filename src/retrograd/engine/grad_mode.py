@@ -26,7 +26,8 @@ INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode,
 
 
 class _Mode:
-    __slots__ = ("delivery", "enabled", "exact", "inference", "keeping", "rules", "site", "sweeping", "watch")
+    __slots__ = ("delivery", "enabled", "exact", "inference", "keeping", "rules", "site", "sweeping", "unruled",
+                 "watch")  # fmt: skip
 
     def __init__(self) -> None:
         self.enabled = True
@@ -35,6 +36,7 @@ class _Mode:
         self.delivery: object = None  # identifies the running backward until its gradients are delivered
         self.site: Any = None  # in a layer of this package: the user's line that called it, see line.py
         self.keeping = True  # the running backward sweep keeps the saved tensors for another one
+        self.unruled = False  # a sweep runs the true backwards in place of rules
         self.sweeping = False  # a backward sweep that is not recorded is running
         self.rules: Any = None  # the rules that replace backwards, see rule.py
         self.watch: Callable[..., Any] | None = None  # what runs instead of Function.apply, see anomaly.py

@@ -32,6 +32,7 @@ from .tensor import Tensor
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 REGISTRY: dict[str, Callable[..., Any]] = {}  # rules by name
+READY: list[Callable[[], Any]] = []  # what registers the ready rules; the package, which has them, fills it
 
 
 class Rule(NamedTuple):
@@ -56,6 +57,9 @@ def as_rule(caller: str, rule: Any) -> Rule:
     if isinstance(rule, Rule):
         return rule
     if isinstance(rule, str):
+        if rule not in REGISTRY:
+            for register in READY:
+                register()
         if rule not in REGISTRY:
             names = ", ".join(sorted(REGISTRY)) or "none"
             raise ValueError(
@@ -94,6 +98,8 @@ def _parameters_of(function: Any) -> tuple[list[str], bool]:
 
 
 def _name_of(rule: Any) -> str:
+    if inspect.ismethod(rule) and not isinstance(rule.__self__, type):
+        return f"{_name_of(rule.__self__)}.{rule.__name__}"
     return getattr(rule, "__name__", None) or repr(rule)
 
 
@@ -257,6 +263,26 @@ class override_backward:  # noqa: N801  it is used like a function
                 f"{self._override.rule.name} has no effect; the forward pass belongs inside the scope",
                 stacklevel=2,
             )
+
+
+class without_backward_rules:  # noqa: N801
+    """A backward inside runs the true backwards in place of all rules, to compare: ``with without_backward_rules():``.
+
+    The graph is the same, so ``backward(retain_graph=True)`` before or inside leaves it for the other one.
+    """
+
+    def __init__(self) -> None:
+        self._previous: list[bool] = []
+
+    def __enter__(self) -> Self:
+        self._previous.append(thread.mode.unruled)
+        thread.mode.unruled = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        thread.mode.unruled = self._previous.pop()
 
 
 def _keys_of(operator: Any) -> list[Any]:

@@ -266,9 +266,12 @@ def _with_ctx(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
             f"{true.name}: a rule of (ctx, g) replaces the backward of one Function, and this call recorded {names}; "
             f"write the rule {rule.name} as (true, g), or override one of its operators"
         )
-    cls: Any = nodes[0].function
-    nodes[0].function = _replaced_backward(cls, rule.function)
-    return true.gradients(grads, sweep=True)
+    node, cls = nodes[0], nodes[0].function
+    node.function = _replaced_backward(cls, rule.function)  # type: ignore[arg-type]
+    try:
+        return true.gradients(grads, sweep=True)
+    finally:
+        node.function = cls
 
 
 _FORMS = {"true": _with_true, "g": _with_inputs, "ctx": _with_ctx}

@@ -255,6 +255,7 @@ def _sweep(
                         grads = node.function.backward(node, entry[1])
                 elif (
                     node.region is not inside
+                    and not mode.unruled
                     and (region := outermost(node, inside)) is not None
                     and (paths is None or paths[order] is not None)
                 ):

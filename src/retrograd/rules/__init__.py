@@ -1,0 +1,18 @@
+"""Ready rules for backward passes: for `override_backward` and for ``layer.backward_rule``, by object or by name.
+
+    with retrograd.override_backward(retrograd.sign, "clipped"):
+        y = x.sign()                                    # the gradient of hardtanh
+    layer.backward_rule = rules.FeedbackAlignment(seed=1)
+
+Each is a few lines that you may copy and change; its docstring gives the formula and the source.
+"""
+
+import sys
+
+from .feedback import *
+from .gradient import *
+from .spikes import *
+from .straight_through import *
+
+_FAMILIES = ("feedback", "gradient", "spikes", "straight_through")
+__all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -1,0 +1,147 @@
+"""Rules that change the gradient itself: its sign, its size, its precision; noise; guided backpropagation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..engine.rule import register_backward_rule
+from ..engine.tensor import Tensor, wrap
+from ..ops.pointwise.gating import StraightThrough
+from ..ops.pointwise.piecewise import clamp, where
+from ..ops.random.random import default_generator
+from .options import Options
+
+__all__ = ["ClippedNorm", "ClippedValue", "Noise", "Reversal", "Rounded", "guided"]
+
+
+def of_each(change: Callable[[Tensor], Tensor], found: Any) -> Any:
+    """What the true backward found, each gradient changed."""
+    if not isinstance(found, tuple):
+        return None if found is None else change(found)
+    return tuple([None if gradient is None else change(gradient) for gradient in found])
+
+
+@dataclass(frozen=True, repr=False)
+class Reversal(Options):
+    """-scale g: a layer below learns the contrary, as for domain adaptation.
+
+    Source: Y. Ganin, V. Lempitsky, "Unsupervised Domain Adaptation by Backpropagation", 2015 (arXiv:1409.7495).
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._positive("scale")
+
+    def __call__(self, true: Any, g: Tensor) -> Any:
+        return true(g * -self.scale)
+
+
+@dataclass(frozen=True, repr=False)
+class ClippedValue(Options):
+    """Each gradient of the call limited to -limit and limit, element by element.
+
+    Source: T. Mikolov, "Statistical Language Models Based on Neural Networks", 2012.
+    """
+
+    limit: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._positive("limit")
+
+    def __call__(self, true: Any, *g: Tensor) -> Any:
+        return of_each(lambda each: clamp(each, -self.limit, self.limit), true(*g))
+
+
+@dataclass(frozen=True, repr=False)
+class ClippedNorm(Options):
+    """Each gradient v of the call as v min(1, limit / |v|), |v| its Euclidean norm.
+
+    Source: R. Pascanu et al., "On the difficulty of training Recurrent Neural Networks", 2013 (arXiv:1211.5063).
+    """
+
+    limit: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._positive("limit")
+
+    def __call__(self, true: Any, *g: Tensor) -> Any:
+        return of_each(self._clip, true(*g))
+
+    def _clip(self, v: Tensor) -> Tensor:
+        norm = (v * v).sum().sqrt()
+        return where(norm > self.limit, v * (self.limit / norm), v)
+
+
+@dataclass(frozen=True, repr=False)
+class Noise(Options):
+    """Each gradient of the call plus normal noise of the standard deviation ``std``, from retrograd's generator.
+
+    Source: A. Neelakantan et al., "Adding Gradient Noise Improves Learning for Very Deep Networks", 2015
+    (arXiv:1511.06807).
+    """
+
+    std: float = 0.01
+
+    def __post_init__(self) -> None:
+        self._positive("std")
+
+    def __call__(self, true: Any, *g: Tensor) -> Any:
+        return of_each(self._add, true(*g))
+
+    def _add(self, v: Tensor) -> Tensor:
+        drawn = default_generator.standard_normal(v.array.shape, v.array.dtype)
+        return v + wrap(drawn * v.array.dtype.type(self.std))
+
+
+@dataclass(frozen=True, repr=False)
+class Rounded(Options):
+    """Each gradient of the call rounded: to bfloat16, or to multiples of max |v| / (2**(bits - 1) - 1), to even.
+
+    bits: 2 to 16, of a uniform grid; None: bfloat16. A second derivative counts the rounding as the identity.
+
+    Source: S. Zhou et al., "DoReFa-Net", 2016 (arXiv:1606.06160); D. Kalamkar et al., "A Study of BFLOAT16 for Deep
+    Learning Training", 2019 (arXiv:1905.12322).
+    """
+
+    bits: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.bits is not None:
+            self._integer("bits", 2, 16)
+
+    def __call__(self, true: Any, *g: Tensor) -> Any:
+        return of_each(lambda v: StraightThrough.apply(v, self._rounded(v.array)), true(*g))
+
+    def _rounded(self, v: np.ndarray) -> np.ndarray:
+        if self.bits is None:
+            return as_bfloat16(v)
+        step = np.abs(v).max(initial=0) / v.dtype.type(2 ** (self.bits - 1) - 1)
+        return np.rint(v / step) * step if 0 < step < np.inf else v.copy()
+
+
+def as_bfloat16(v: np.ndarray) -> np.ndarray:
+    """The nearest numbers of 8 significant bits, of two the even one; NaN stays NaN."""
+    bits = v.astype(np.float32, order="K").view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(v), v, rounded.view(np.float32)).astype(v.dtype, copy=False)
+
+
+def guided(g: Tensor, x: Tensor) -> Tensor:
+    """g where g > 0 and x > 0, 0 elsewhere: guided backpropagation, for relu.
+
+    Source: J. T. Springenberg et al., "Striving for Simplicity", 2015 (arXiv:1412.6806).
+    """
+    return where((g > 0.0) & (x > 0.0), g, 0.0)
+
+
+register_backward_rule("reversal", Reversal())
+register_backward_rule("clipped_value", ClippedValue())
+register_backward_rule("clipped_norm", ClippedNorm())
+register_backward_rule("noise", Noise())
+register_backward_rule("bfloat16", Rounded())
+register_backward_rule("guided", guided)

@@ -1,0 +1,130 @@
+"""Spiking networks: surrogate gradients of a spike, and a leaky integrate-and-fire cell.
+
+x is the potential of a neuron minus its threshold. The spike's own derivative is 0 wherever there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..engine.rule import computed_by, register_backward_rule
+from ..engine.tensor import Tensor
+from ..formulas.spikes import arctan_grad, fast_sigmoid_grad, triangle_grad
+from ..nn.module import Module
+from ..ops.dtype import require_float
+from ..ops.pointwise.pointwise import pointwise, run
+from .options import Options
+
+__all__ = ["Arctan", "FastSigmoid", "LIFCell", "Triangle", "spike"]
+
+_Spike = pointwise("spike", title="spike")
+
+
+@computed_by(_Spike)
+def spike(input: Tensor) -> Tensor:
+    """1 where input >= 0, 0 elsewhere; the gradient is that of ``FastSigmoid(slope=25)``.
+
+    Raises:
+        TypeError: input is not a floating-point Tensor.
+    """
+    require_float("spike", input)
+    result: Tensor = _Spike.apply(input)
+    return result
+
+
+@dataclass(frozen=True, repr=False)
+class _Surrogate(Options):
+    slope: float = 25.0
+
+    formula: ClassVar[Callable[..., Any]]
+
+    def __post_init__(self) -> None:
+        self._positive("slope")
+
+    def __call__(self, g: Tensor, x: Tensor) -> Tensor:
+        return run(type(self).formula, (g, x), (float(self.slope),))
+
+
+class FastSigmoid(_Surrogate):
+    """g / (1 + slope \\|x\\|)**2: the gradient of x / (1 + slope \\|x\\|).
+
+    Source: F. Zenke, S. Ganguli, "SuperSpike", 2018 (arXiv:1705.11146).
+    """
+
+    formula = fast_sigmoid_grad
+
+
+class Arctan(_Surrogate):
+    """g / (1 + (slope x)**2): the gradient of atan(slope x) / slope.
+
+    Source: W. Fang et al., 2021 (arXiv:2007.05785).
+    """
+
+    formula = arctan_grad
+
+
+class Triangle(_Surrogate):
+    """g max(0, 1 - slope \\|x\\|).
+
+    Source: G. Bellec et al., 2018 (arXiv:1803.09574).
+    """
+
+    formula = triangle_grad
+
+
+class LIFCell(Module):
+    """A leaky integrate-and-fire neuron for each element of x, one step in time:
+
+    v' = decay v + x,  s = spike(v' - threshold),  v = v' - threshold s ("subtract") or v' (1 - s) ("zero")
+
+    forward(x, v=None) -> (s, v), both in the shape of x; v is the potential after the step, None stands for 0.
+
+    decay: of the potential in a step, 0 to 1. reset: what a spike does to the potential; no gradient goes through it.
+    surrogate: the rule that is the backward of the spike, an object or a name.
+
+    Raises:
+        ValueError: decay is not in [0, 1], threshold is not above 0, reset is neither "subtract" nor "zero".
+
+    Source: E. O. Neftci et al., "Surrogate Gradient Learning in Spiking Neural Networks", 2019 (arXiv:1901.09948).
+    """
+
+    def __init__(
+        self, decay: float = 0.9, threshold: float = 1.0, reset: str = "subtract",
+        surrogate: Callable[..., Any] | str = "fast_sigmoid",
+    ) -> None:  # fmt: skip
+        super().__init__()
+        for name, value, fits in (("decay", decay, "from 0 to 1"), ("threshold", threshold, "above 0")):
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (is_number and (0 <= value <= 1 if name == "decay" else 0 < value < float("inf"))):
+                raise ValueError(f"LIFCell: {name}={value!r} must be a number {fits}")
+        if reset not in ("subtract", "zero"):
+            raise ValueError(f'LIFCell: reset={reset!r} must be "subtract" or "zero"')
+        self.decay, self.threshold, self.reset = float(decay), float(threshold), reset
+        self.surrogate = Spike(surrogate)
+
+    def forward(self, input: Tensor, v: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        v = input if v is None else v * self.decay + input
+        s = self.surrogate(v - self.threshold)
+        fired = s.detach()
+        return s, v - fired * self.threshold if self.reset == "subtract" else v * (1.0 - fired)
+
+    def extra_repr(self) -> str:
+        return f"decay={self.decay}, threshold={self.threshold}, reset={self.reset!r}"
+
+
+class Spike(Module):
+    """``spike`` with a rule for its backward."""
+
+    def __init__(self, rule: Callable[..., Any] | str) -> None:
+        super().__init__()
+        self.backward_rule = rule
+
+    def forward(self, input: Tensor) -> Tensor:
+        return spike(input)
+
+
+register_backward_rule("fast_sigmoid", FastSigmoid())
+register_backward_rule("arctan", Arctan())
+register_backward_rule("triangle", Triangle())
