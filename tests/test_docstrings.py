@@ -34,6 +34,7 @@ MODULES = (
     "retrograd.nn.utils.rnn",
     "retrograd.ops",
     "retrograd.optim",
+    "retrograd.rules",
     "retrograd.testing",
     "retrograd.textbook.algorithms",
     "retrograd.utils.checkpoint",

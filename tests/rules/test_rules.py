@@ -176,7 +176,7 @@ def test_direct_feedback_alignment() -> None:
     alone = nn.Linear(3, 2)
     alone.backward_rule = rules.DirectFeedbackAlignment()
     with pytest.raises(RuntimeError, match="has no gradient of the last layer for this batch; give the last"):
-        alone(retrograd.randn(2, 3)).sum().backward()
+        alone(retrograd.randn(2, 3, requires_grad=True)).sum().backward()
 
 
 def test_the_true_gradient_for_comparison() -> None:

@@ -112,8 +112,8 @@ def error_of(rule: DirectFeedbackAlignment, true: Any, count: int) -> Tensor:
     e: Tensor | None = rule.error
     if e is None or len(e.array) != count:
         raise RuntimeError(
-            f"{true.name}: DirectFeedbackAlignment has no gradient of the last layer for this batch; give the last layer "
-            "its own rule: model[-1].backward_rule = rule.last"
+            f"{true.name}: DirectFeedbackAlignment has no gradient of the last layer for this batch; give the last "
+            "layer its own rule: model[-1].backward_rule = rule.last"
         )
     return e.reshape(count, -1)
 
