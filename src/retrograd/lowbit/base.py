@@ -33,8 +33,10 @@ class LowBit(Module):
     def _quantize(self, weight: Any, activation: Any, names: Sequence[str]) -> None:
         """Take the quantisers, those of the weights for the parameters ``names``, at the end of the constructor."""
         kind = type(self).__name__
-        _check(kind, "weight", weight, "for_weights")
-        _check(kind, "activation", activation, "for_activations")
+        if weight is not None:
+            check_quantizer(kind, "weight", weight, "for_weights")
+        if activation is not None:
+            check_quantizer(kind, "activation", activation, "for_activations")
         self.weight_quantizer, self.activation_quantizer = weight, activation
         self._quantized_names = tuple(names)
         self._own_names, self._replaced = {}, {}
@@ -152,14 +154,12 @@ def with_quantizers(cls: Any) -> Any:
 _NN = Module.__module__.rpartition(".")[0]
 
 
-def _check(kind: str, argument: str, quantizer: Any, role: str) -> None:
-    """Raise a TypeError unless quantizer is None or a quantiser for this role."""
-    if quantizer is None:
-        return
+def check_quantizer(kind: str, argument: str, quantizer: Any, role: str) -> None:
+    """Raise a TypeError unless it is a quantiser for this role; kind: the layer, for messages."""
     if not isinstance(quantizer, Quantizer):
         example = "BinaryConnect()" if argument == "weight" else "Sign()"
         raise TypeError(
-            f"{kind}: {argument}={quantizer!r} must be a quantiser, for example lowbit.{example}, or None"
+            f"{kind}: {argument}={quantizer!r} must be a quantiser, for example lowbit.{example}"
         )
     if not getattr(quantizer, role):
         other = "activations" if argument == "weight" else "weights"

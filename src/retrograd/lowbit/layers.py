@@ -14,7 +14,7 @@ from ..nn.folded_activation import Activation
 from ..nn.utils.per_sample_rules import Call, register_per_sample_rule
 from ..ops.product.matmul import linear
 from ..ops.reduce.reduction import mean
-from .base import LowBit, with_quantizers
+from .base import LowBit, check_quantizer, with_quantizers
 from .quantizer import Axes, Quantizer
 
 __all__ = [
@@ -195,6 +195,7 @@ class Quantize(LowBit):
 
     def __init__(self, activation: Quantizer) -> None:
         super().__init__()
+        check_quantizer("Quantize", "activation", activation, "for_activations")
         self._quantize(None, activation, [])
 
     def forward(self, input: Tensor) -> Tensor:
@@ -208,8 +209,8 @@ def _no_window(a: Tensor) -> Tensor:
 
 def _refuse(call: Call) -> None:
     raise ValueError(
-        f"per_sample_gradients: the weight of {call.layer.describe()} is quantised, which has no gradient for each "
-        "sample; freeze it: requires_grad_(False)"
+        f"per_sample_gradients: {call.layer.describe()} is a low-bit layer, whose parameters have no gradient for each "
+        "sample; freeze them: requires_grad_(False)"
     )
 
 
