@@ -70,7 +70,7 @@ class Linear(_Summing, nn.Linear):
 
     def __init__(self, *args: Any, weight: Option = None, activation: Option = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._quantize(weight, activation, ["weight"])
+        self._quantize(weight, activation)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._forward(input)
@@ -103,7 +103,7 @@ class _Convolution(_Summing):
         **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(*args, activation=output_activation, **options)  # type: ignore[call-arg]
-        self._quantize(weight, activation, ["weight"])
+        self._quantize(weight, activation)
 
     def _summed(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor:
         return self._convolved(x, w, b, *size)
@@ -196,7 +196,10 @@ class Quantize(LowBit):
     def __init__(self, activation: Quantizer) -> None:
         super().__init__()
         check_quantizer("Quantize", "activation", activation, "for_activations")
-        self._quantize(None, activation, [])
+        self._quantize(None, activation)
+
+    def _weight_names(self) -> list[str]:
+        return []
 
     def forward(self, input: Tensor) -> Tensor:
         x, _ = self._input(input, _no_window)
