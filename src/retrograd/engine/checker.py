@@ -30,6 +30,7 @@ class Check:
     sharp: bool
     layouts: bool
     second: bool  # func is itself a gradient: outputs that were not recorded are faults
+    surrogate: Callable[..., Any] | None = None  # whose differences are taken in place of those of func
 
     def run(self) -> list[GradcheckFault]:
         self.wanted: list[Tensor] = [self.inputs[position] for position in self.positions]
@@ -203,6 +204,21 @@ class Check:
         results = outputs_of(self.func, self.inputs)
         return [results[index] for index in self.chosen]
 
+    def _differenced(self, outputs: list[Tensor]) -> list[Tensor]:
+        """The results whose differences are taken: those of func, or of the surrogate."""
+        if self.surrogate is None:
+            return self._chosen_outputs()
+        results = outputs_of(self.surrogate, self.inputs, "surrogate")
+        for position, output in zip(self.chosen, outputs, strict=True):
+            shape = results[position].array.shape if position < len(results) else None
+            if shape != output.array.shape:
+                found = "nothing" if shape is None else f"shape {shape}"
+                raise ValueError(
+                    f"gradcheck: output {position} of func has shape {output.array.shape}, the surrogate returns "
+                    f"{found} there; it takes the same inputs and returns outputs of the same shapes"
+                )
+        return [results[position] for position in self.chosen]
+
     def _sweep(self, output: Tensor, upstream: np.ndarray) -> list[np.ndarray]:
         gradients = grad(output, self.wanted, wrap(upstream), retain_graph=True, allow_unused=True)
         return [
@@ -229,10 +245,10 @@ class Check:
                 value = flat[k]
                 flat[k] = value + eps
                 step = flat[k]
-                above = [output.array.copy() for output in self._chosen_outputs()]
+                above = [output.array.copy() for output in self._differenced(outputs)]
                 flat[k] = value - eps
                 step -= flat[k]
-                below = self._chosen_outputs()
+                below = self._differenced(outputs)
                 with np.errstate(invalid="ignore"):
                     for o, (high, low) in enumerate(zip(above, below, strict=True)):
                         result[o][i][:, k] = ((high - low.array) / step).reshape(-1)
@@ -268,11 +284,12 @@ class Check:
         at_input = tuple(int(k) for k in np.unravel_index(int(column), x.shape))
         analytic, value = float(a[row, column]), float(n[row, column])
         name, position = self.chosen[o], self.positions[i]
+        of = "" if self.surrogate is None else "(of the surrogate) "
         message = (
             f"output {name} (shape {output.shape}, {output.grad_fn}), input {position} (shape {x.shape}): "
             f"{int(wrong.sum())} of {wrong.size} entries of the Jacobian differ\n"
             f"  worst: d output[{_indices(at_output)}] / d input[{_indices(at_input)}]: analytic {analytic:.9g}, "
-            f"numeric {value:.9g}, difference {abs(analytic - value):.3g}, allowed "
+            f"numeric {of}{value:.9g}, difference {abs(analytic - value):.3g}, allowed "
             f"{self.atol + self.rtol * abs(value):.3g}"
         )
         if check == "precision":
@@ -305,13 +322,13 @@ class Check:
         )
 
 
-def outputs_of(func: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
+def outputs_of(func: Callable[..., Any], inputs: Sequence[Any], name: str = "func") -> list[Tensor]:
     result = func(*inputs)
     results = list(result) if isinstance(result, tuple | list) else [result]
     for index, output in enumerate(results):
         if not isinstance(output, Tensor):
             raise TypeError(
-                f"gradcheck: output {index} of func is {type(output).__name__}, expected a Tensor"
+                f"gradcheck: output {index} of {name} is {type(output).__name__}, expected a Tensor"
             )
     return results
 

@@ -32,6 +32,7 @@ def gradcheck(
     nondet_tol: float = 0.0,
     check_layouts: bool = True,
     sharp: bool | None = None,
+    surrogate: Callable[..., Any] | None = None,
 ) -> GradcheckReport:
     """Compare the gradients of `func` with central differences (f(x + eps) - f(x - eps)) / (2 eps), entry by
     entry.
@@ -53,21 +54,31 @@ def gradcheck(
         sharp: also fail when a gradient deviates within the tolerances, but far more than the numeric one is
             uncertain, for example by a factor of 1.001. Default: only with tolerances no looser than the
             standard ones.
+        surrogate: the function whose gradient `func` declares as its own, as a straight-through estimator does:
+            the central differences are those of surrogate(*inputs), which returns outputs of the same shapes.
+            Choose inputs away from its kinks.
 
     Returns:
         The report, which is true if all is right and prints as text.
 
     Raises:
         GradcheckError: a check failed (raise_exception=True), with the report as its text.
-        ValueError: an input or output is not float64, or there is nothing to check.
-        TypeError: `func` returns something other than Tensors, or a flag is not a bool.
+        ValueError: an input or output is not float64, there is nothing to check, or the outputs of the
+            surrogate have other shapes.
+        TypeError: `func` or the surrogate returns something other than Tensors or cannot be called, or a flag
+            is not a bool.
     """
     sharpened = _check_flags("gradcheck", raise_exception, check_layouts, sharp, atol, rtol)
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
     checked = _check_inputs(inputs, "gradcheck")
-    check = Check(func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False)
-    return _report("gradcheck", check, raise_exception)
+    if surrogate is not None and not callable(surrogate):
+        raise TypeError(f"gradcheck: surrogate is {type(surrogate).__name__}, expected a function of the inputs")
+    check = Check(
+        func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False, surrogate
+    )
+    name = "gradcheck" if surrogate is None else "gradcheck against the surrogate"
+    return _report(name, check, raise_exception)
 
 
 def gradgradcheck(

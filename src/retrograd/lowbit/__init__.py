@@ -8,11 +8,12 @@ import sys
 
 from .base import *
 from .binary import *
+from .convert import *
 from .layers import *
 from .quantizer import *
 from .recurrent import *
 from .shift import *
 from .uniform import *
 
-_FAMILIES = ("base", "binary", "layers", "quantizer", "recurrent", "shift", "uniform")
+_FAMILIES = ("base", "binary", "convert", "layers", "quantizer", "recurrent", "shift", "uniform")
 __all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,20 @@ class LowBit(Module):
     _own_names: dict[str, tuple[str, ...]]  # by the quantised tensor: of what its quantiser keeps
     _replaced: dict[str, tuple[int, ...]]  # shapes of the weights that are no parameters any more
 
-    def _quantize(self, weight: Any, activation: Any, names: Sequence[str]) -> None:
-        """Take the quantisers, those of the weights for the parameters ``names``, at the end of the constructor."""
+    _observes = False  # in ``calibrate``
+
+    def _weight_names(self) -> list[str]:
+        """The parameters that the quantiser of weights is for."""
+        return ["weight"]
+
+    def _quantize(self, weight: Any, activation: Any) -> None:
+        """Take the quantisers, at the end of the constructor."""
+        names = self._weight_names()
         kind = type(self).__name__
-        _check(kind, "weight", weight, "for_weights")
-        _check(kind, "activation", activation, "for_activations")
+        if weight is not None:
+            check_quantizer(kind, "weight", weight, "for_weights")
+        if activation is not None:
+            check_quantizer(kind, "activation", activation, "for_activations")
         self.weight_quantizer, self.activation_quantizer = weight, activation
         self._quantized_names = tuple(names)
         self._own_names, self._replaced = {}, {}
@@ -93,8 +102,10 @@ class LowBit(Module):
             kind = x.array.dtype if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"{type(self).__name__}: input is {kind}, {quantizer} needs float32 or float64")
         own = self._own(_OWN)
-        if self.training:
+        if self.training or self._observes:
             quantizer.observe(x.array, own)
+        if self._observes and type(quantizer).observe is not Quantizer.observe:
+            return x, None
         if not quantizer.is_ready(own):
             raise RuntimeError(
                 f"{type(self).__name__}: {quantizer} has seen no input yet; run a batch in training mode, or "
@@ -135,7 +146,8 @@ class LowBit(Module):
         return [f"{name}={quantizer}" for name, quantizer in pairs if quantizer is not None]
 
     def extra_repr(self) -> str:
-        return ", ".join(filter(None, [super().extra_repr(), *self._words()]))
+        text = super().extra_repr().replace("activation=", "output_activation=")  # a function of the output
+        return ", ".join(filter(None, [text, *self._words()]))
 
 
 def with_quantizers(cls: Any) -> Any:
@@ -152,14 +164,12 @@ def with_quantizers(cls: Any) -> Any:
 _NN = Module.__module__.rpartition(".")[0]
 
 
-def _check(kind: str, argument: str, quantizer: Any, role: str) -> None:
-    """Raise a TypeError unless quantizer is None or a quantiser for this role."""
-    if quantizer is None:
-        return
+def check_quantizer(kind: str, argument: str, quantizer: Any, role: str) -> None:
+    """Raise a TypeError unless it is a quantiser for this role; kind: the layer, for messages."""
     if not isinstance(quantizer, Quantizer):
         example = "BinaryConnect()" if argument == "weight" else "Sign()"
         raise TypeError(
-            f"{kind}: {argument}={quantizer!r} must be a quantiser, for example lowbit.{example}, or None"
+            f"{kind}: {argument}={quantizer!r} must be a quantiser, for example lowbit.{example}"
         )
     if not getattr(quantizer, role):
         other = "activations" if argument == "weight" else "weights"

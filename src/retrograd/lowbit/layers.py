@@ -14,7 +14,7 @@ from ..nn.folded_activation import Activation
 from ..nn.utils.per_sample_rules import Call, register_per_sample_rule
 from ..ops.product.matmul import linear
 from ..ops.reduce.reduction import mean
-from .base import LowBit, with_quantizers
+from .base import LowBit, check_quantizer, with_quantizers
 from .quantizer import Axes, Quantizer
 
 __all__ = [
@@ -70,7 +70,7 @@ class Linear(_Summing, nn.Linear):
 
     def __init__(self, *args: Any, weight: Option = None, activation: Option = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._quantize(weight, activation, ["weight"])
+        self._quantize(weight, activation)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._forward(input)
@@ -103,7 +103,7 @@ class _Convolution(_Summing):
         **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(*args, activation=output_activation, **options)  # type: ignore[call-arg]
-        self._quantize(weight, activation, ["weight"])
+        self._quantize(weight, activation)
 
     def _summed(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor:
         return self._convolved(x, w, b, *size)
@@ -195,7 +195,11 @@ class Quantize(LowBit):
 
     def __init__(self, activation: Quantizer) -> None:
         super().__init__()
-        self._quantize(None, activation, [])
+        check_quantizer("Quantize", "activation", activation, "for_activations")
+        self._quantize(None, activation)
+
+    def _weight_names(self) -> list[str]:
+        return []
 
     def forward(self, input: Tensor) -> Tensor:
         x, _ = self._input(input, _no_window)
@@ -208,8 +212,8 @@ def _no_window(a: Tensor) -> Tensor:
 
 def _refuse(call: Call) -> None:
     raise ValueError(
-        f"per_sample_gradients: the weight of {call.layer.describe()} is quantised, which has no gradient for each "
-        "sample; freeze it: requires_grad_(False)"
+        f"per_sample_gradients: {call.layer.describe()} is a low-bit layer, whose parameters have no gradient for each "
+        "sample; freeze them: requires_grad_(False)"
     )
 
 

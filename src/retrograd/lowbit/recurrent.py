@@ -27,10 +27,13 @@ class _Recurrent(LowBit):
 
     def __init__(self, *args: Any, weight: Quantizer | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._quantize(weight, None)
+
+    def _weight_names(self) -> list[str]:
         names: Any = self._names
         flat = [names] if isinstance(names, Weights) else [own for directions in names for own in directions]
         matrices = [getattr(own, field) for own in flat for field in _MATRICES]
-        self._quantize(weight, None, [name for name in matrices if name is not None])
+        return [name for name in matrices if name is not None]
 
     def _weights(self, names: Weights) -> Weights:
         return Weights(*[None if name is None else self.quantized(name) for name in names])
