@@ -22,6 +22,7 @@ from .ops.dtype import float32, float64, int64
 if TYPE_CHECKING:
     from . import data, interop, linalg, nn, optim, testing, train, utils
     from .engine.source import backward_source
+    from .explain.graph.graph import graph
     from .kernels.machine.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
@@ -39,6 +40,7 @@ __all__ = [
     "float64",
     "formula",
     "get_num_threads",
+    "graph",
     "inference_mode",
     "int64",
     "interop",
@@ -59,7 +61,7 @@ __all__ = [
 __all__ = sorted([*__all__, *ops.__all__])
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
-_SUBPACKAGES = frozenset(("data", "interop", "linalg", "nn", "optim", "testing", "train", "utils"))
+_SUBPACKAGES = frozenset(("data", "explain", "interop", "linalg", "nn", "optim", "testing", "train", "utils"))
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 
 
@@ -70,6 +72,8 @@ def __getattr__(name: str) -> Any:
         return autograd.backward_source
     if name == "formula":
         return importlib.import_module(".ops.pointwise.formula", __name__).formula
+    if name == "graph":
+        return importlib.import_module(".explain.graph.graph", __name__).graph
     if name == "summary":
         return importlib.import_module(".nn.model_summary", __name__).summary
     if name == "per_sample_gradients":
