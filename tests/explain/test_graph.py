@@ -117,7 +117,7 @@ def test_the_picture_has_a_card_for_each_operator_and_a_pair_of_arrows_for_each_
     for link in groups(root, "rg-link"):
         assert paths(link, "rg-forward") == paths(link, "rg-backward") == 1
     texts = words(root)
-    for text in ("2 × 3 × 5 × 5", "ConvBackward", "keeps 500 B", "weight", "conv", "392 B", "result", "scalar"):
+    for text in ("2 × 3 × 5 × 5", "ConvBackward", "keeps 500 B", "weight", "in conv", "392 B", "result", "scalar"):
         assert text in texts
 
 

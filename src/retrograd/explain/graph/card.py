@@ -105,7 +105,7 @@ def card_of(operator: Operator, chips: Sequence[Chip], far: Iterable[Line]) -> C
     """far: lines about links that are not drawn."""
     title = Text(shortened(operator.name), "rg-ink", 15.0, bold=True)
     number = Text(str(operator.number), "rg-quiet", 12.0, mono=True)
-    module = Text(shortened(operator.module), "rg-quiet", 12.5) if operator.module else None
+    module = Text(f"in {shortened(operator.module)}", "rg-quiet", 12.5) if operator.module else None
     forward = [Line((number, title), module), *map(_output, operator.outputs), *far]
     return Card(operator, tuple(forward), tuple(_backward(operator)), tuple(chips))
 
