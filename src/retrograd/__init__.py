@@ -61,7 +61,7 @@ __all__ = [
 __all__ = sorted([*__all__, *ops.__all__])
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
-_SUBPACKAGES = frozenset(("data", "explain", "interop", "linalg", "nn", "optim", "testing", "train", "utils"))
+_SUBPACKAGES = frozenset(("data", "interop", "linalg", "nn", "optim", "testing", "train", "utils"))
 _THREADS = frozenset(("get_num_threads", "set_num_threads"))
 
 

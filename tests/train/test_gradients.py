@@ -185,6 +185,9 @@ def test_errors():
         stats.collect({"weight": np.ones(3)})
     with pytest.raises(ValueError, match=r"true_gradients\['0\.bias'\] has shape \(3,\), expected \(4,\)"):
         stats.collect({"0.bias": np.ones(3)})
+    with pytest.raises(TypeError, match="true_gradients is list, expected a dict: path of a parameter -> gradient"):
+        stats.collect([np.ones(3)])
+    assert stats.rows == []
     for every in (0, True, 1.5):
         with pytest.raises(ValueError, match="GradientMonitor: every=.* must be a positive int"):
             GradientMonitor(every)

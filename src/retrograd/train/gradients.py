@@ -88,10 +88,11 @@ class GradientStatistics:
             array of its shape. Rows then have the angle between the two, over the parameters that are named.
 
         Raises:
-            ValueError: true_gradients names a parameter that the model does not have, or one of another shape.
+            TypeError: true_gradients is not a Mapping.
+            ValueError: it names a parameter that the model does not have, or one of another shape.
         """
         parameters = dict(self.model.named_parameters())
-        true = _checked(true_gradients or {}, parameters)
+        true = _checked({} if true_gradients is None else true_gradients, parameters)
         modules = dict(self.model.named_modules(remove_duplicate=False))
         layers: dict[str, list[str]] = {}
         for name in parameters:
@@ -122,6 +123,11 @@ class GradientStatistics:
 
 
 def _checked(gradients: Gradients, parameters: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    if not isinstance(gradients, Mapping):
+        raise TypeError(
+            f"GradientStatistics: true_gradients is {type(gradients).__name__}, expected a dict: path of a parameter -> "
+            "gradient"
+        )
     arrays = {}
     for name, gradient in gradients.items():
         if name not in parameters:
