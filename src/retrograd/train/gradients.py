@@ -125,8 +125,8 @@ class GradientStatistics:
 def _checked(gradients: Gradients, parameters: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     if not isinstance(gradients, Mapping):
         raise TypeError(
-            f"GradientStatistics: true_gradients is {type(gradients).__name__}, expected a dict: path of a parameter -> "
-            "gradient"
+            f"GradientStatistics: true_gradients is {type(gradients).__name__}, expected a dict: path of a parameter "
+            "-> gradient"
         )
     arrays = {}
     for name, gradient in gradients.items():
