@@ -36,7 +36,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "recurrence": (set(), set()),
     "atomic": (set(), set()),  # writing files, for whoever writes any
     "outside": (set(), set()),  # reading files, for whoever reads any
-    "printable": (set(), set()),  # showing names and text from outside
+    "printable": (set(), set()),  # text for a terminal, names and text from outside among it
     "absent": (set(), set()),  # what is not here, for whoever is asked for it
     "entries": (set(), {"numpy"}),  # checking saved states
     "formulas": (set(), {"numpy"}),  # the text of pointwise operators and optimisers' updates
@@ -44,7 +44,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "textbook": (_SHAPES | {"formulas"}, {"numpy"}),
     "engine": (set(), {"numpy"}),
     "ops": ({"engine", "entries", "formulas", "absent"} | _SHAPES, {"numpy"}),
-    "nn": (_OPERATORS | {"absent", "formulas"}, {"numpy"}),
+    "nn": (_OPERATORS | {"absent", "formulas", "printable"}, {"numpy"}),
     "optim": (_OPERATORS | {"entries", "absent", "formulas"}, {"numpy"}),
     "rules": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "lowbit": (_OPERATORS | {"nn"}, {"numpy"}),
@@ -53,7 +53,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "linalg": ({"engine", "ops"}, set()),  # likewise
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
-    "explain": (_LAYERS | _OPERATORS, {"numpy", "matplotlib"}),
+    "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy"}),
     "interop": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "safetensors"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),

@@ -24,6 +24,7 @@ from .ops.dtype import float32, float64, int64
 if TYPE_CHECKING:
     from . import data, interop, linalg, lowbit, nn, optim, rules, testing, train, utils
     from .engine.source import backward_source
+    from .explain.graph.graph import graph
     from .kernels.machine.launch import get_num_threads, set_num_threads
     from .nn.model_summary import summary
     from .nn.utils.per_sample import per_sample_gradients
@@ -41,6 +42,7 @@ __all__ = [
     "float64",
     "formula",
     "get_num_threads",
+    "graph",
     "inference_mode",
     "int64",
     "interop",
@@ -81,6 +83,8 @@ def __getattr__(name: str) -> Any:
         return autograd.backward_source
     if name == "formula":
         return importlib.import_module(".ops.pointwise.formula", __name__).formula
+    if name == "graph":
+        return importlib.import_module(".explain.graph.graph", __name__).graph
     if name == "summary":
         return importlib.import_module(".nn.model_summary", __name__).summary
     if name == "per_sample_gradients":

@@ -48,6 +48,7 @@ def add_command(commands: Any) -> None:
     add("--threads", type=int, metavar="N", help="threads of the compiled kernels; the result does not depend on them")
     add("--output", type=Path, metavar="DIR", help="folder for checkpoint and report (a new one in runs/)")
     add("--checkpoint-every", type=int, metavar="STEPS", help="steps between checkpoints (one epoch)")
+    add("--gradients-every", type=int, metavar="STEPS", help="measure gradients in one of STEPS steps (never)")
     add("--resume", action="store_true", help="resume from the checkpoint in --output, or of the latest run")
     add = train.add_argument_group("with --images").add_argument
     add("--size", type=int, metavar="PIXELS", help="images are cropped to a square and resized to this, 8 to 256 (64)")
@@ -99,7 +100,9 @@ def _train_in(lock: RunLock, arguments: argparse.Namespace, name: str) -> int:
         _use(arguments, settings)
         task = _seeded_task(arguments, name, settings, saved, progress)
         try:
-            trainer = Trainer(task, settings, output, arguments.checkpoint_every, progress, lock)
+            trainer = Trainer(
+                task, settings, output, arguments.checkpoint_every, progress, lock, arguments.gradients_every
+            )
         except ValueError as error:
             raise UsageError(str(error)) from None
         if arguments.resume:
@@ -109,6 +112,8 @@ def _train_in(lock: RunLock, arguments: argparse.Namespace, name: str) -> int:
         trainer.run()
         return _finish(trainer, command)
     except (TrainingError, CheckpointError) as error:
+        if trainer is not None and trainer.monitor is not None and trainer.monitor.statistics is not None:
+            progress.say(f"the gradients when they were last measured:\n{trainer.monitor.statistics}")
         return complain(str(error), 1)
     except Stopped as stop:
         return complain(f"{stop}. Continue with: {command}", stop.exit_code)
@@ -324,10 +329,14 @@ def _introduce(trainer: Trainer, progress: Progress) -> None:
 
 def _finish(trainer: Trainer, command: str) -> int:
     """Print the result and write the report; a missing report does not undo the training."""
+    from ..train.gradients import gradients_text, rows_of
     from ..train.pictures import PicturesMissing
     from ..train.report import ReportError, write_report
 
     say(trainer.task.result(trainer))
+    if trainer.monitor is not None:
+        rows = rows_of(trainer.history[-1], trainer.model)
+        say(f"gradients, means of the last epoch\n{gradients_text(rows)}")
     say(f"checkpoint  {trainer.path}")
     try:
         say(f"report      {write_report(trainer)}")

@@ -45,7 +45,7 @@ class Deferred:
         restored: list[Any] = []
         if len(again) == len(self.items):
             for item, other in zip(self.items, again, strict=True):
-                restored.append(item.fill(other) if type(item) is _Dropped else item)
+                restored.append(item.fill(other) if type(item) is Dropped else item)
                 if restored[-1] is None and other is not None:
                     break
             else:
@@ -54,7 +54,7 @@ class Deferred:
         self.region.refuse(f"what {node.function.__name__} saved has another shape or type")
 
 
-class _Dropped:
+class Dropped:
     """A saved item without its array."""
 
     __slots__ = ("dtype", "edge", "index", "kind", "requires_grad", "shape")
@@ -91,7 +91,7 @@ def _drop_array(item: Any) -> Any:
     """The item without its array. A leaf that requires a gradient is a parameter and stays alive anyway: it is kept."""
     if item is None or (type(item) is tuple and item[0]._requires_grad and item[0]._edge is None):
         return item
-    return _Dropped(item)
+    return Dropped(item)
 
 
 class _Complete(BaseException):

@@ -13,6 +13,7 @@ from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..ops.kernel_set import kernels
 from ..ops.random.random import get_rng_state, set_rng_state
+from ..printable import aligned, bytes_text
 from .module import Module
 
 __all__ = ["ModelSummary", "SummaryRow", "summary"]
@@ -77,22 +78,17 @@ class ModelSummary:
         for row in self.rows:
             shapes = ", ".join(map(str, row.output)) or "-"
             own = "again" if row.again else _count(row.parameters)
-            memory = _bytes(row.memory) if row.memory else "-"
+            memory = bytes_text(row.memory) if row.memory else "-"
             lines.append((row.path or "(model)", row.kind, shapes, own, _count(row.multiply_adds), memory))
-        widths = [max(len(line[column]) for line in lines) for column in range(6)]
-        text = []
-        for line in lines:
-            left = [cell.ljust(width) for cell, width in zip(line[:3], widths[:3], strict=True)]
-            right = [cell.rjust(width) for cell, width in zip(line[3:], widths[3:], strict=True)]
-            text.append("  ".join(left + right).rstrip())
-        rule = "-" * (sum(widths) + 10)
+        text = aligned(lines, left=3)
+        rule = "-" * max(map(len, text))
         text[1:1] = [rule]
         text += [
             rule,
             f"Parameters: {self.parameters:,} ({self.trainable:,} trainable), "
-            f"with buffers {_bytes(self.parameter_memory)}",
+            f"with buffers {bytes_text(self.parameter_memory)}",
             f"Multiply-adds: {self.multiply_adds:,}",
-            f"Outputs: {_bytes(self.memory)}",
+            f"Outputs: {bytes_text(self.memory)}",
         ]
         if self.not_called:
             text.append(f"Not called: {', '.join(self.not_called)}")
@@ -103,14 +99,6 @@ class ModelSummary:
 
 def _count(number: int) -> str:
     return f"{number:,}" if number else "-"
-
-
-def _bytes(number: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} GiB"
 
 
 def summary(

@@ -4,6 +4,7 @@ from .callbacks import BestWeights, Callback, CosineSchedule, EarlyStopping, LRS
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from .faults import TrainingError
 from .fit import Fit, History, fit
+from .gradients import GradientMonitor, GradientStatistics, LayerGradients
 from .image_task import ImageTask
 from .interrupt import Stopped
 from .profile import LayerTime, profile
@@ -18,9 +19,12 @@ __all__ = [
     "CosineSchedule",
     "EarlyStopping",
     "Fit",
+    "GradientMonitor",
+    "GradientStatistics",
     "History",
     "ImageTask",
     "LRScheduler",
+    "LayerGradients",
     "LayerTime",
     "ModelCheckpoint",
     "Progress",

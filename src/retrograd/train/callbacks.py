@@ -30,6 +30,9 @@ class Callback:
     def on_step_start(self, fit: Fit) -> None:
         """A step is about to start; ``fit.steps`` already counts it."""
 
+    def on_gradients(self, fit: Fit) -> None:
+        """The gradients of a step are there, and the optimizer is about to use them."""
+
     def on_step_end(self, fit: Fit, samples: int) -> None:
         """A step on this many samples is done."""
 

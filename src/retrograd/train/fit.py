@@ -29,7 +29,7 @@ _SUMS = {"loss": 0.0, "correct": 0, "samples": 0, "seconds": 0.0}
 
 class History(list[dict[str, Any]]):
     """One record per epoch: epoch, step, loss, lr, seconds; accuracy if the targets are classes; held_out_loss and
-    held_out_accuracy if there is held-out data."""
+    held_out_accuracy if there is held-out data; gradients with a GradientMonitor."""
 
     def column(self, name: str) -> list[Any]:
         """One entry of all records, by epoch."""
@@ -166,6 +166,7 @@ class Fit:
             self.fail(f"the loss is {value}", x)
         self.optimizer.zero_grad()
         loss.backward()
+        self._notify("on_gradients")
         self.optimizer.step()
         _add(self.sums, value, output, target)
         self.sums["seconds"] += perf_counter() - start

@@ -9,6 +9,7 @@ from typing import Any
 from ..atomic import why_not_written, write_atomically
 from ..ops.kernel_set import use_kernels
 from .environment import machine, versions
+from .gradient_report import gradients_section
 from .page import definitions, facts_tiles, filled, times_table
 from .profile import profile
 from .task import Task
@@ -58,6 +59,7 @@ def report_page(trainer: Trainer) -> str:
         facts=facts_tiles(page.facts),
         curves=page.curves,
         body=page.body,
+        gradients=gradients_section(trainer.history, trainer.model),
         times=times_table(rows),
         times_text=f"A training step on {count} {task.samples}, medians in milliseconds.",
         settings=definitions({**chosen, **_more_settings(task)}),

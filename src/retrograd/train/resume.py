@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..entries import Check, brief, check_table, count, items, number, optional, same, table
+from .gradients import check_gradients
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -66,7 +67,8 @@ def _check_place(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
     spent = 0.0
     for place, record in enumerate(items(check_table, epoch)("history", state["history"]), 1):
         counts = classes or "accuracy" in record or "held_out_accuracy" in record
-        table(_record(place, batches, counts))(f"history[{place - 1}]", record)
+        measured: dict[str, Check] = {"gradients": check_gradients} if "gradients" in record else {}
+        table({**_record(place, batches, counts), **measured})(f"history[{place - 1}]", record)
         spent += record["seconds"]
     if not math.isclose(spent, seconds, rel_tol=1e-6, abs_tol=1e-6):
         raise ValueError(f"seconds is {seconds}, but the epochs of the history took {spent}")

@@ -18,6 +18,7 @@ from .callbacks import Callback, CosineSchedule
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from .faults import TrainingError, bad_parameter
 from .fit import Fit, History
+from .gradients import GradientMonitor
 from .interrupt import Stopped, StopRequest
 from .lock import RunLock
 from .progress import Progress
@@ -36,12 +37,14 @@ class Trainer(Fit):
     checkpoint_every: steps between checkpoints; None writes one after every epoch. There is always one before the first
         step and one after the last.
     lock: the lock of ``output``, if the caller holds it; otherwise ``run`` acquires it.
+    gradients_every: steps from one measurement of the gradients to the next, for the history and the report; None
+        measures none. The weights are the same.
 
     ``run()`` trains to the last epoch. Call ``load_checkpoint()`` first to resume a run that was stopped or killed: the
     final weights are bitwise those of an uninterrupted run. ``history`` has one dict per epoch.
 
     Raises:
-        ValueError: checkpoint_every is not positive.
+        ValueError: checkpoint_every or gradients_every is not positive.
     """
 
     def __init__(
@@ -52,9 +55,11 @@ class Trainer(Fit):
         checkpoint_every: int | None = None,
         progress: Progress | None = None,
         lock: RunLock | None = None,
+        gradients_every: int | None = None,
     ) -> None:
-        if checkpoint_every is not None and checkpoint_every < 1:
-            raise ValueError(f"checkpoint-every={checkpoint_every} must be at least 1")
+        for name, steps in (("checkpoint-every", checkpoint_every), ("gradients-every", gradients_every)):
+            if steps is not None and steps < 1:
+                raise ValueError(f"{name}={steps} must be at least 1")
         self.task, self.settings, self.output, self.lock = task, settings, Path(output), lock
         super().__init__(
             task.model,
@@ -63,9 +68,13 @@ class Trainer(Fit):
             task.loss,
             DataLoader(task.held_out, task.held_out_batch),
             augment=task.augment,
-            callbacks=[CosineSchedule(settings.lr, task.warmup), _Checkpoints(self, checkpoint_every)],
+            callbacks=[CosineSchedule(settings.lr, task.warmup)],
             progress=progress,
         )
+        self.monitor = None if gradients_every is None else GradientMonitor(gradients_every)
+        if self.monitor is not None:
+            self.callbacks.append(self.monitor)
+        self.callbacks.append(_Checkpoints(self, checkpoint_every))  # the last: it writes what the others have recorded
         self.epochs = settings.epochs
         self.stop_request = StopRequest()
 

@@ -1,0 +1,278 @@
+"""One walk through a recorded graph, from a result back to the leaves. What it finds is plain data: it keeps no tensor
+and no array alive, and stays as it is when the graph is freed or run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from ...engine.changes import memory, saved_array
+from ...engine.function import Function
+from ...engine.line import line_of
+from ...engine.node import FREED, Node
+from ...engine.recompute import Deferred, Dropped
+from ...engine.saved import SavedOutput
+from ...engine.tensor import Tensor
+
+__all__ = ["Leaf", "Operator", "Output", "Saved", "Source", "Walk", "walk"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result of an operator; norm: of its gradient, if it retains one."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    norm: float | None = None
+
+
+@dataclass(frozen=True)
+class Saved:
+    """An array that an operator keeps for its backward.
+
+    name: that of the leaf, or of the argument of forward, that it is; "output"; "constant" for a tensor without
+    gradient; "array" for what forward made itself.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an argument comes from and its gradient goes: an operator (its number, which output) or a leaf (its place).
+
+    name: of the argument of forward.
+    """
+
+    name: str
+    operator: int = 0
+    output: int = 0
+    leaf: int | None = None
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A tensor that gradients are delivered to.
+
+    name: its path in the model, or what it is and a number. grad_req: "null" if it takes no gradient. norm: of `grad`.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    grad_req: str = "add"
+    norm: float | None = None
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One recorded call.
+
+    number: its place in forward, from 1. module: the path of the module whose parameters it uses, "" if not known.
+    rule: the name of the rule that replaces its backward. place: the user's line, "" if it is not recorded.
+    sources: of the arguments that have a gradient. state: of what it saved, "kept", "freed", or "recomputed" (it is
+    computed again in backward).
+    """
+
+    number: int
+    name: str
+    module: str
+    rule: str | None
+    place: str
+    outputs: tuple[Output, ...]
+    sources: tuple[Source, ...]
+    saved: tuple[Saved, ...]
+    state: str
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a walk has found.
+
+    operators: in the order of forward; the oldest `left_out` of the graph are not among them. leaves: in the order of
+    their first use by these. memory: bytes that their saved arrays keep alive besides the leaves, shared ones once.
+    output: which output of the last operator is the result.
+    """
+
+    operators: tuple[Operator, ...]
+    leaves: tuple[Leaf, ...]
+    left_out: int
+    memory: int
+    output: int = 0
+
+
+def walk(result: Tensor, names: Mapping[int, str], most: int) -> Walk:
+    """The graph behind a result of an operation.
+
+    names: id of a leaf -> its name. most: the number of operators to describe, the youngest ones.
+    """
+    edge: Any = result._edge
+    root, place, *kind = edge
+    heap, waiting = [root.order], {root.order: root}
+    numbers: dict[int, int] = {}  # order -> place, youngest first
+    shapes: dict[tuple[int, int], Any] = {(root.order, place): kind}  # (order, output) -> shape, dtype, as in edges
+    kept: list[Node] = []
+    while heap:
+        node = waiting[heappop(heap)]
+        numbers[node.order] = len(numbers)
+        if len(kept) < most:
+            kept.append(node)
+        for edge in node.edges:
+            if type(edge) is tuple:
+                producer, output, shape, dtype = edge
+                shapes[producer.order, output] = shape, dtype
+                if producer.order not in waiting:
+                    waiting[producer.order] = producer
+                    heappush(heap, producer.order)
+    kept.reverse()
+    leaves = _Leaves(names)
+    described = [_operator(node, numbers, shapes, leaves) for node in kept]
+    return Walk(tuple(described), tuple(leaves.found), len(numbers) - len(kept), _memory(kept, leaves.tensors), place)
+
+
+class _Leaves:
+    """The leaves met so far: `places` by id, and what is said of them."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self.names = names
+        self.places: dict[int, int] = {}
+        self.tensors: list[Tensor] = []  # so that no id is used again
+        self.found: list[Leaf] = []
+
+    def place(self, leaf: Tensor) -> int:
+        place = self.places.get(id(leaf))
+        if place is None:
+            place = self.places[id(leaf)] = len(self.found)
+            name = self.names.get(id(leaf)) or f"{type(leaf).__name__.lower()} {place + 1}"
+            self.tensors.append(leaf)
+            self.found.append(Leaf(name, leaf.shape, leaf.dtype.name, leaf.grad_req, _norm(leaf.grad)))
+        return place
+
+
+def _operator(
+    node: Node, numbers: Mapping[int, int], shapes: Mapping[tuple[int, int], Any], leaves: _Leaves
+) -> Operator:
+    function = node.function
+    arguments = _argument_names(function, len(node.edges))
+    sources = []
+    paths = set()
+    for name, edge in zip(arguments, node.edges, strict=True):
+        if type(edge) is tuple:
+            sources.append(Source(name, len(numbers) - numbers[edge[0].order], edge[1]))
+        elif edge is not None:
+            sources.append(Source(name, leaf=leaves.place(edge)))
+            if id(edge) in leaves.names:
+                paths.add(leaves.names[id(edge)].rpartition(".")[0])
+    place = getattr(node, "place", None)
+    return Operator(
+        len(numbers) - numbers[node.order],
+        function.__name__,
+        paths.pop() if len(paths) == 1 else "",
+        getattr(function, "rule_name", None) or None,
+        "" if place is None else f"{PurePath(place[0].co_filename).name}:{line_of(place)}",
+        _outputs(node, shapes),
+        tuple(sources),
+        tuple(_saved(item, node, arguments, leaves.names) for item in _items(node)),
+        "freed" if node.saved is FREED else "recomputed" if type(node.saved) is Deferred else "kept",
+    )
+
+
+def _outputs(node: Node, shapes: Mapping[tuple[int, int], Any]) -> tuple[Output, ...]:
+    outputs = node.outputs
+    if outputs is None:  # a single one, which an edge describes
+        outputs = (shapes[node.order, 0],)
+    norms = {}
+    for output, keeper in node.retained:
+        result = keeper()
+        if result is not None:
+            norms[output] = _norm(result.grad)
+    return tuple(Output(tuple(shape), dtype.name, norms.get(n)) for n, (shape, dtype) in enumerate(outputs))
+
+
+def _argument_names(function: type[Function], count: int) -> list[str]:
+    """The names that forward gives to the arguments of `apply`."""
+    joined = "_joined" in vars(function)  # made from a forward without ctx
+    forward: Any = function.__mro__[joined].forward  # type: ignore[attr-defined]
+    try:
+        parameters = list(inspect.signature(forward).parameters.values())
+    except (TypeError, ValueError):  # a callable that Python cannot look into
+        parameters = []
+    names: list[str] = []
+    for parameter in parameters if joined else parameters[1:]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{n}]" for n in range(count - len(names))]
+        elif parameter.kind is not parameter.KEYWORD_ONLY:
+            names.append(parameter.name)
+    return [*names, *(f"argument {n}" for n in range(len(names), count))][:count]
+
+
+def _items(node: Node) -> Iterator[Any]:
+    """What a node has saved, in the forms of saved.py and recompute.py; a box of arrays is opened."""
+    saved = node.saved
+    for item in () if saved is FREED else saved.items if type(saved) is Deferred else saved:
+        if isinstance(item, np.ndarray) and item.dtype.kind == "O":
+            yield from _inside(item.tolist())
+        elif type(item) is Dropped or saved_array(item) is not None:
+            yield item
+
+
+def _inside(box: Any) -> Iterator[np.ndarray]:
+    if isinstance(box, np.ndarray):
+        yield box
+    elif isinstance(box, (tuple, list)):
+        for item in box:
+            yield from _inside(item)
+
+
+def _saved(item: Any, node: Node, arguments: list[str], names: Mapping[int, str]) -> Saved:
+    array: Any = item if type(item) is Dropped else saved_array(item)
+    nbytes = array.dtype.itemsize * math.prod(array.shape)
+    return Saved(_role(item, node, arguments, names), tuple(array.shape), array.dtype.name, nbytes)
+
+
+def _role(item: Any, node: Node, arguments: list[str], names: Mapping[int, str]) -> str:
+    kind = item.kind if type(item) is Dropped else type(item)
+    if kind is SavedOutput:
+        return "output" if node.outputs is None or len(node.outputs) == 1 else f"output {item.index}"
+    if kind is not tuple:
+        return "array"
+    if type(item) is Dropped:
+        tensor, edge, recorded = item, item.edge, item.requires_grad
+    else:
+        tensor, edge, recorded = item[0], item[0]._edge, item[0]._requires_grad
+    for name, other in zip(arguments, node.edges, strict=True):
+        if (other is tensor) if edge is None else (type(other) is tuple and edge[:2] == other[:2]):
+            return names.get(id(other), name).rpartition(".")[2]
+    return "array" if recorded else "constant"
+
+
+def _memory(nodes: list[Node], leaves: list[Tensor]) -> int:
+    """Bytes of memory that saved arrays keep alive; each piece of memory once, and those of the leaves not at all."""
+    known = {id(memory(leaf.array)) for leaf in leaves}
+    total = 0
+    for node in nodes:
+        for item in _items(node):
+            array = None if type(item) is Dropped else saved_array(item)
+            if array is not None and id(owner := memory(array)) not in known:
+                known.add(id(owner))
+                total += owner.nbytes
+    return total
+
+
+def _norm(gradient: Tensor | None) -> float | None:
+    return None if gradient is None else float(np.linalg.norm(gradient.array.astype(np.float64).ravel()))
