@@ -24,7 +24,7 @@ TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "src" / "retrograd"
 
 _LAYERS = {"nn", "optim", "data"}
-_SHAPES = {"geometry", "options", "recurrence"}
+_SHAPES = {"geometry", "options", "recurrence", "codes"}
 _OPERATORS = {"ops", "engine"} | _SHAPES
 _FROM_OUTSIDE = {"outside", "printable", "entries"}
 _TOOLS = {"train", "explain", "interop"}
@@ -34,6 +34,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "geometry": (set(), set()),
     "options": ({"geometry"}, set()),
     "recurrence": (set(), set()),
+    "codes": (set(), {"numpy"}),  # operands of low-bit products
     "atomic": (set(), set()),  # writing files, for whoever writes any
     "outside": (set(), set()),  # reading files, for whoever reads any
     "printable": (set(), set()),  # text for a terminal, names and text from outside among it

@@ -16,6 +16,7 @@ from comparison import bits
 from formula_arguments import KERNELS, arguments
 from kernels.garbage import fill_memory_with_garbage
 from kernels.sets import textbook_at_night
+from retrograd.codes import Requantized, Scaled, Thresholded
 from retrograd.formulas import UPDATES, Form, form
 from retrograd.formulas.losses import LOSSES, minus_first
 from retrograd.geometry import AdaptiveWindow, conv_window, pool_window
@@ -336,8 +337,23 @@ def _channels(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Ite
     yield "glu_grad", k.glu_grad(z[..., :8], x, 3)
 
 
+def _lowbit(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    window, scale = conv_window((23, 22), 3, 1, 1, 1, 2), _x(rng, dtype, "contiguous", 70)
+    x, w = _x(rng, dtype, layout, 3, 2 * 35, 23, 22), rng.choice([-1, 1], (70, 35, 3, 3))
+    flip = rng.random(70) < 0.5
+    codes = {"binary": k.sign_bits(x, 2), "int8": k.quantize_codes(x, 0.01, 128, groups=2)}
+    yield "sign_bits", codes["binary"]
+    yield "quantize_codes", codes["int8"]
+    for element in codes:
+        filters = k.lowbit_filters(element, w, 2)
+        yield "lowbit_filters", filters.codes
+        for then in (None, Scaled(scale), Thresholded(np.zeros(70, np.int32), flip), Requantized(scale)):
+            yield "lowbit_conv", k.lowbit_conv(codes[element], filters, window, then)
+
+
 FAMILIES = {
     "convolution": _trio,
+    "lowbit": _lowbit,
     "depthwise": _depthwise,
     "deformable": _deformable,
     "matmul": _products,

@@ -135,8 +135,9 @@ def test_every_kernel_is_exported_and_covered_here() -> None:
     # tests/kernels/test_optimizer.py, test_moves.py
     in_place = {"update", "copy", "accumulate"}
     nested = {"recurrent", "recurrent_grad"}  # test_recurrent.py
+    codes = {"sign_bits", "quantize_codes", "lowbit_filters", "lowbit_conv"}  # tests/kernels/test_lowbit.py
     exported = set(textbook.__all__) - {"formula_kernel"}  # test_user_formula.py
-    assert public == exported == {*calls(np.float64), *in_place, *nested, "norm_of_all"}
+    assert public == exported == {*calls(np.float64), *in_place, *nested, *codes, "norm_of_all"}
 
 
 @pytest.mark.parametrize("name", calls(np.float64))

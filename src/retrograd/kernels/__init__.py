@@ -37,6 +37,9 @@ from .loss.cross_entropy import *
 from .loss.ctc import *
 from .loss.loss import *
 from .loss.margin import *
+from .lowbit.codes import *
+from .lowbit.filters import *
+from .lowbit.products import *
 from .machine.launch import get_num_threads, set_num_threads
 from .machine.precompile import warmup as warmup
 from .matmul.distance import *

@@ -18,6 +18,7 @@ from .distance import *
 from .formula import *
 from .group_norm import *
 from .loss import *
+from .lowbit import *
 from .margin import *
 from .matmul import *
 from .moves import *

@@ -6,134 +6,12 @@ from __future__ import annotations
 from ..machine.compiler import helper
 from ..machine.microkernel import MOST_ROWS, ROW_SLOTS
 from ..machine.product_jit import multiply, multiply_panels, rows_of_tile
-from ..machine.simd import (
-    address,
-    both,
-    counting,
-    full,
-    lanes,
-    load,
-    load_first,
-    offset,
-    pointer_like,
-    select,
-    store,
-    store_first,
-    within,
-)
+from ..machine.simd import address, full, lanes, load_first, offset, pointer_like, store_first
 from ..memory.packing_jit import pack_block
 from .gather_plan import GATHER, PHASE, TASK
 from .reduce_plan import REDUCE, WINDOW
 from .reduce_plan import TASK as SUM
-
-
-@helper
-def _read_and_written(source, target, plan, phase, position, count, scratch, coordinates, rows_of_c):  # type: ignore[no-untyped-def]
-    """The read and write addresses of the ``count`` pixels from ``position`` on; returns the position after them.
-
-    Read: the coordinates and the address for a tap at offset 0.
-    """
-    n, d, h, w = position
-    extent_d, extent_h, extent_w = (
-        plan[phase + PHASE.positions],
-        plan[phase + PHASE.positions + 1],
-        plan[phase + PHASE.positions + 2],
-    )
-    if w + count <= extent_w:  # one line: equally spaced pixels
-        at_d, at_h = d * plan[phase + PHASE.source_step], h * plan[phase + PHASE.source_step + 1]
-        line = source + n * plan[GATHER.source] + at_d * plan[GATHER.source + 1] + at_h * plan[GATHER.source + 2]
-        target += n * plan[GATHER.target]
-        target += d * plan[phase + PHASE.target_step] + h * plan[phase + PHASE.target_step + 1]
-        for i in range(0, ROW_SLOTS, lanes(scratch)):
-            at = counting(scratch) + (w + i)
-            at_w = at * plan[phase + PHASE.source_step + 2]
-            store(scratch, coordinates + i, full(scratch, at_d))
-            store(scratch, coordinates + ROW_SLOTS + i, full(scratch, at_h))
-            store(scratch, coordinates + 2 * ROW_SLOTS + i, at_w)
-            store(scratch, coordinates + 3 * ROW_SLOTS + i, at_w * plan[GATHER.source + 3] + line)
-            store(scratch, rows_of_c + i, at * plan[phase + PHASE.target_step + 2] + target)
-        w += count
-        if w < extent_w:
-            return n, d, h, w
-        h += 1
-        if h < extent_h:
-            return n, d, h, 0
-        d += 1
-        if d < extent_d:
-            return n, d, 0, 0
-        return n + 1, 0, 0, 0
-    for i in range(count):
-        at_d = d * plan[phase + PHASE.source_step]
-        at_h = h * plan[phase + PHASE.source_step + 1]
-        at_w = w * plan[phase + PHASE.source_step + 2]
-        scratch[coordinates + i] = at_d
-        scratch[coordinates + ROW_SLOTS + i] = at_h
-        scratch[coordinates + 2 * ROW_SLOTS + i] = at_w
-        scratch[coordinates + 3 * ROW_SLOTS + i] = (
-            source
-            + n * plan[GATHER.source]
-            + at_d * plan[GATHER.source + 1]
-            + at_h * plan[GATHER.source + 2]
-            + at_w * plan[GATHER.source + 3]
-        )
-        scratch[rows_of_c + i] = (
-            target
-            + n * plan[GATHER.target]
-            + d * plan[phase + PHASE.target_step]
-            + h * plan[phase + PHASE.target_step + 1]
-            + w * plan[phase + PHASE.target_step + 2]
-        )
-        w += 1
-        if w == extent_w:
-            w = 0
-            h += 1
-            if h == extent_h:
-                h = 0
-                d += 1
-                if d == extent_d:
-                    d = 0
-                    n += 1
-    return n, d, h, w
-
-
-@helper
-def _entries_of_tile(plan, phase, scratch, coordinates, table, nothing, first, last):  # type: ignore[no-untyped-def]
-    """The address table of a tile: per tap, the address that each pixel reads; the row of zeros for padding."""
-    taps_d, taps_h, taps_w = plan[phase + PHASE.taps], plan[phase + PHASE.taps + 1], plan[phase + PHASE.taps + 2]
-    moves_d = phase + PHASE.moves
-    moves_h = moves_d + taps_d
-    moves_w = moves_h + taps_h
-    a, b, c = 0, 0, 0
-    if first > 0:  # divisions are slow
-        a, b, c = first // (taps_w * taps_h), first // taps_w % taps_h, first % taps_w
-    zero = full(scratch, nothing)
-    for tap in range(first, last):
-        move_d, move_h, move_w = plan[moves_d + a], plan[moves_h + b], plan[moves_w + c]
-        step = move_d * plan[GATHER.source + 1] + move_h * plan[GATHER.source + 2] + move_w * plan[GATHER.source + 3]
-        for i in range(0, ROW_SLOTS, lanes(scratch)):
-            inside_d = within(load(scratch, coordinates + i) + move_d, plan[GATHER.extent])
-            inside_h = within(load(scratch, coordinates + ROW_SLOTS + i) + move_h, plan[GATHER.extent + 1])
-            inside_w = within(load(scratch, coordinates + 2 * ROW_SLOTS + i) + move_w, plan[GATHER.extent + 2])
-            row = load(scratch, coordinates + 3 * ROW_SLOTS + i) + step
-            at = table + (tap - first) * ROW_SLOTS + i
-            store(scratch, at, select(both(both(inside_d, inside_h), inside_w), row, zero))
-        c += 1
-        if c == taps_w:
-            c = 0
-            b += 1
-            if b == taps_h:
-                b = 0
-                a += 1
-
-
-@helper
-def _position(plan, phase, pixel):  # type: ignore[no-untyped-def]
-    """The coordinates (n, d, h, w) of a pixel of the phase."""
-    w = pixel % plan[phase + PHASE.positions + 2]
-    rest = pixel // plan[phase + PHASE.positions + 2]
-    h = rest % plan[phase + PHASE.positions + 1]
-    rest //= plan[phase + PHASE.positions + 1]
-    return rest // plan[phase + PHASE.positions], rest % plan[phase + PHASE.positions], h, w
+from .walk_jit import entries_of_tile, position_of, read_and_written
 
 
 def gather(
@@ -158,7 +36,7 @@ def gather(
     table_at, rows_at = address(offset(scratch, table)), address(offset(scratch, rows_of_c))
     source_at, target_at = address(source), address(target) + plan[phase + PHASE.target]
     first_pixel, _ = rows_of_tile(product, tile_first)
-    begin = _position(plan, phase, first_pixel)
+    begin = position_of(plan, phase, first_pixel)
     for i in range(4 * ROW_SLOTS):  # missing rows of a tile must be readable, too
         scratch[coordinates + i] = 0
     if plan[GATHER.chunks] == 0 or taps == 0:
@@ -171,11 +49,11 @@ def gather(
         group_first, panel_first = part_first // panels, part_first % panels
         for tile in range(tile_first, tile_last):
             _, rows = rows_of_tile(product, tile)
-            position = _read_and_written(
+            position = read_and_written(
                 source_at, target_at, plan, phase, position, rows, scratch, coordinates, rows_of_c
             )
             if taps > 0:
-                _entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), 0, taps)
+                entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), 0, taps)
             group, panel = group_first, panel_first
             for _ in range(part_first, part_last):
                 b = (
@@ -219,10 +97,10 @@ def gather(
                 position = begin
                 for tile in range(tile_first, tile_last):
                     _, rows = rows_of_tile(product, tile)
-                    position = _read_and_written(
+                    position = read_and_written(
                         source_at, target_at, plan, phase, position, rows, scratch, coordinates, rows_of_c
                     )
-                    _entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), tap, tap + entries)
+                    entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), tap, tap + entries)
                     multiply(
                         product, rows, panel, table_at, entries, some, group * depth + k, b, some * width * size, ldb,
                         rows_at, column, address(init) + column, 0 if tap + k == 0 else 1,

@@ -18,9 +18,12 @@ from ..machine.product import MOST_TASKS, PRODUCT, TASK_WORK, even_product
 from ..machine.record import record
 from .plan import LARGE_WEIGHTS, Axis
 
-GATHER = record(
+WALK = record(
     source=4, extent=3,  # of the tensor read: strides N, D, H, W, and extents D, H, W
     target=1,  # step of the tensor written along N
+)  # fmt: skip
+GATHER = record(
+    walk=WALK.words,
     size=1, columns=1, depth=1,  # bytes of an element; channels per group written and read
     width=1, panels=1,  # columns of a panel; panels of a group
     entry_step=1, panel_step=1, weight_group=1, weight_row=1,  # weights: from tap, panel, group, row to the next
@@ -92,15 +95,15 @@ class Phase:
 
 def phases(
     axes: list[Axis], gradient: bool, batch: int, target: Sequence[int], weight_taps: Sequence[int],
-    product_of: Callable[[int], np.ndarray],
+    product_of: Callable[[int], np.ndarray], most: int = _MOST_PHASES,
 ) -> tuple[list[Phase], list[int], bool]:  # fmt: skip
     """The phases, the offset of every tap in the weights in the order of the phases, and ``Gather.filled``.
 
-    ``product_of``: the words of the product, by its number of rows.
+    ``product_of``: the words of the product, by its number of rows. ``most`` phases are listed even without taps.
     """
     found: list[Phase] = []
     taps: list[int] = []
-    filled = gradient and prod(min(axis.stride, axis.input) for axis in axes) > _MOST_PHASES
+    filled = gradient and prod(min(axis.stride, axis.input) for axis in axes) > most
     for phase in product(*(_phases(axis, gradient, filled) for axis in axes)):
         positions = [p[0] for p in phase]
         lines = batch * positions[0] * positions[1]
@@ -182,8 +185,9 @@ def gather_plan(
             tasks.append(task)
         start += len(phase.words)
     words = GATHER.pack(
-        source=source, extent=extents, target=target[0], size=size, columns=columns, depth=depth, width=width,
-        panels=panels, entry_step=steps[0], panel_step=steps[1], weight_group=steps[2], weight_row=steps[3],
+        walk=WALK.pack(source=source, extent=extents, target=target[0]), size=size, columns=columns, depth=depth,
+        width=width, panels=panels,
+        entry_step=steps[0], panel_step=steps[1], weight_group=steps[2], weight_row=steps[3],
         chunks=int(large) + int(streamed), tap_chunk=tap_chunk, depth_chunk=depth_chunk, depth_step=depth_step,
         column_step=column_step, group_step=group_step, tasks=start,
         phases=np.concatenate([*(phase.words for phase in found), *tasks]) if found else (),

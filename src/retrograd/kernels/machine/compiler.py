@@ -4,8 +4,9 @@ A kernel is a serial function ``body(task, worker, ...)``; its annotations are i
 
     def relu(task: int, worker: int, x: Array, y: Array, n: int): ...
 
-``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``Truth`` a
-pointer to one-byte truth values, ``int`` an int64 and ``float`` a float64. The compiled entry point is
+``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``Words`` one to
+int32, ``Bytes`` one to uint8 (for any memory), ``Truth`` one to truth values of a byte each, ``int`` an int64 and
+``float`` a float64. The compiled entry point is
 ``void (int64 task, int64 worker, int64 *record)``; a slot of the record is an integer, the bits of a float, or the
 address of the elements of an array. A body for any number of arrays lists its parameters in ``body.parameters``; a
 tuple there is one parameter, a tuple of values.
@@ -37,6 +38,8 @@ from .target import target_machine
 types: Any = numba_types  # its names are created at import
 Array = "Array"
 Table = "Table"
+Words = "Words"
+Bytes = "Bytes"
 Truth = "Truth"
 ELEMENT = {"f": types.float32, "d": types.float64}
 DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array object: the first field after the header
@@ -182,7 +185,7 @@ def _flags() -> Any:
 
 
 def _kinds(body: Callable[..., None]) -> list[str | tuple[str, ...]]:
-    """The kinds of the parameters after ``task`` and ``worker``: "Array", "Table", "Truth", "int" or "float"."""
+    """The kinds of the parameters after ``task`` and ``worker``: one of those above."""
     made: tuple[str | tuple[str, ...], ...] = getattr(body, "parameters", ())
     # annotations are strings (from __future__ import annotations)
     return list(made) or [each.annotation for each in inspect.signature(body).parameters.values()][2:]
@@ -199,6 +202,8 @@ def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
     argtypes = {
         "Array": types.CPointer(ELEMENT[dtype]),
         "Table": types.CPointer(types.int64),
+        "Words": types.CPointer(types.int32),
+        "Bytes": types.CPointer(types.uint8),
         "Truth": types.CPointer(types.uint8),
         "int": types.int64,
         "float": types.float64,

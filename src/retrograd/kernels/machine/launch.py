@@ -182,6 +182,9 @@ class _Method(ctypes.Structure):
 
 _METH_FASTCALL = 0x80
 _KINDS = {"int": 1, "float": 2}  # threads_jit.py
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "Table": np.dtype(np.int64), "Words": np.dtype(np.int32), "Bytes": np.dtype(np.uint8), "Truth": np.dtype(np.bool_)
+}  # fmt: skip
 _forever: list[Any] = []  # objects whose addresses machine code holds
 
 
@@ -191,7 +194,7 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     A built-in function in machine code (``launch`` of threads_jit.py), because it runs at least once per operator: a
     call takes 0.2 us, through ctypes 10 or more.
     """
-    dtypes = {"Array": np.dtype(dtype), "Table": np.dtype(np.int64), "Truth": np.dtype(np.bool_)}
+    dtypes = {"Array": np.dtype(dtype), **_DTYPES}
     expected = ", ".join(str(dtypes.get(kind, kind)) for kind in kinds)
     texts = (
         f"launch of {name}: expected tasks and {len(kinds)} arguments",

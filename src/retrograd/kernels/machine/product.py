@@ -6,7 +6,7 @@ the columns into panels, of which the last one may be narrower. ``product_jit`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -28,17 +28,17 @@ PRODUCT = record(
 
 def product(
     dtype: str, form: str, shape: Tile, heights: Iterable[int], masked: bool = False,
-    cut: tuple[int, int, int] = (0, 0, 0),
+    cut: tuple[int, int, int] = (0, 0, 0), of: Callable[[str, str, int, int, bool], int] = micro,
 ) -> np.ndarray:  # fmt: skip
     """A product whose tiles may have these ``heights``; the kernel cuts its rows, unless ``cut`` is given.
 
-    ``masked``: nothing past the end of the last panel is read.
+    ``masked``: nothing past the end of the last panel is read. ``of`` gives the micro-kernels.
     """
     whole, last = [0] * _HEIGHTS, [0] * _HEIGHTS
     for rows in heights:
-        last[rows] = micro(dtype, form, rows, shape.last_vectors, masked and shape.tail != shape.lanes)
+        last[rows] = of(dtype, form, rows, shape.last_vectors, masked and shape.tail != shape.lanes)
         if shape.panels > 1:
-            whole[rows] = micro(dtype, form, rows, shape.vectors)
+            whole[rows] = of(dtype, form, rows, shape.vectors, False)
     tiles, least, extra = cut
     return PRODUCT.pack(
         row=shape.width * (4 if dtype == "f" else 8), panels=shape.panels, lanes=shape.lanes, tail=shape.tail,
@@ -52,7 +52,10 @@ def heights_of(rows: int, most: int) -> set[int]:
     return {rows // tiles, -(-rows // tiles)} if rows else set()
 
 
-def even_product(dtype: str, form: str, shape: Tile, rows: int, masked: bool = False) -> np.ndarray:
+def even_product(
+    dtype: str, form: str, shape: Tile, rows: int, masked: bool = False,
+    of: Callable[[str, str, int, int, bool], int] = micro,
+) -> np.ndarray:  # fmt: skip
     """A product of ``rows`` rows, at least 1, cut into tiles of about the same height."""
     tiles = -(-rows // shape.rows)
-    return product(dtype, form, shape, heights_of(rows, shape.rows), masked, (tiles, rows // tiles, rows % tiles))
+    return product(dtype, form, shape, heights_of(rows, shape.rows), masked, (tiles, rows // tiles, rows % tiles), of)

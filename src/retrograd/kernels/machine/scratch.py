@@ -32,7 +32,7 @@ _kept = _Kept()
 
 def aligned(count: int, dtype: str) -> np.ndarray:
     """A fresh array that begins at a cache line: loads and stores across two lines are slower."""
-    size = 4 if dtype == "f" else 8
+    size = 4 if dtype in "fi" else 8
     if count * size < _WORTH:
         return np.empty(count, dtype)
     memory = np.empty(count + _LINE // size, dtype)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from platform import machine
 
 import llvmlite.binding as llvm
 
@@ -38,17 +39,57 @@ def vector_bytes() -> int:
 
     Asked of the code generator, because only it knows the features of a bare CPU name.
     """
-    module = llvm.parse_assembly(_PROBE)
-    module.triple = llvm.get_process_triple()
-    text = target_machine().emit_assembly(module)
+    return _widest("<16 x float>", "fadd")
+
+
+@lru_cache(maxsize=1)
+def integer_bytes() -> int:
+    """Bytes in one vector register of small integers: AVX has them from AVX2 on, AVX-512 with its part BW."""
+    return _widest("<32 x i16>", "add")
+
+
+@lru_cache(maxsize=1)
+def counts_bits() -> bool:
+    """Whether the CPU counts the bits of 32-bit lanes (AVX-512 VPOPCNTDQ); others count those of bytes."""
+    lanes = integer_bytes() // 4
+    count = f"call <{lanes} x i32> @llvm.ctpop.v{lanes}i32(<{lanes} x i32> %x)"
+    return "vpopcntd" in _assembly(f"<{lanes} x i32>", count)
+
+
+@lru_cache(maxsize=1)
+def adds_products() -> bool:
+    """Whether an x86 CPU adds products of small integers to 32-bit lanes (VNNI)."""
+    if machine() not in ("x86_64", "AMD64"):
+        return False
+    return "vpdpbusd" in _emitted(_BYTES_TIMES_BYTES)
+
+
+def _widest(vector: str, operation: str) -> int:
+    text = _assembly(vector, f"{operation} {vector} %x, %x")
     return 64 if "zmm" in text else 32 if "ymm" in text else 16
 
 
-_PROBE = """
-define void @probe(ptr %p) {
-  %x = load <16 x float>, ptr %p, align 4
-  %y = fadd <16 x float> %x, %x
-  store <16 x float> %y, ptr %p, align 4
-  ret void
+def _assembly(vector: str, operation: str) -> str:
+    """What the code generator makes of ``operation`` on a ``vector`` %x."""
+    return _emitted(
+        f"define void @probe(ptr %p) {{ %x = load {vector}, ptr %p, align 4 %y = {operation} "
+        f"store {vector} %y, ptr %p, align 4 ret void }}"
+    )
+
+
+def _emitted(text: str) -> str:
+    module = llvm.parse_assembly(text)
+    module.triple = llvm.get_process_triple()
+    return target_machine().emit_assembly(module)
+
+
+_BYTES_TIMES_BYTES = """
+define i32 @probe(<16 x i8> %x, <16 x i8> %y) {
+  %a = zext <16 x i8> %x to <16 x i32>
+  %b = sext <16 x i8> %y to <16 x i32>
+  %c = mul <16 x i32> %a, %b
+  %d = call i32 @llvm.vector.reduce.add.v16i32(<16 x i32> %c)
+  ret i32 %d
 }
+declare i32 @llvm.vector.reduce.add.v16i32(<16 x i32>)
 """

@@ -38,6 +38,7 @@ from .arithmetic import (
     minimum,
     nearest,
     quotient,
+    rounded_product,
     sqrt,
     truncate,
 )
@@ -46,7 +47,7 @@ from .codegen import declare, first_lanes, masked_load, masked_store, splat, suf
 from .creation import counting, full, full_like, positions
 from .denormals import with_denormals_as, without_denormals
 from .interleave import deinterleave_first, interleave_first
-from .masks import both, either, exceeds, opposite, select, within
+from .masks import bits_of_mask, both, either, exceeds, opposite, select, within
 from .memory import (
     address,
     ahead,
@@ -59,12 +60,15 @@ from .memory import (
     load_first_or,
     load_integers,
     load_mask,
+    load_words,
     offset,
     pointer_like,
     store,
+    store_bytes,
     store_first,
     store_first_mask,
     store_integers,
+    store_shorts,
     until_aligned,
 )
 from .vector import I32, I64, Vector

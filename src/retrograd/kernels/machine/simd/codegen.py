@@ -18,7 +18,7 @@ def declare(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: list[i
 
 def suffix(vector: ir.VectorType) -> str:
     """LLVM's name of a vector type in intrinsics: v16f32."""
-    element = {"float": "f32", "double": "f64", "i8": "i8", "i32": "i32", "i64": "i64"}[str(vector.element)]
+    element = {"float": "f32", "double": "f64"}.get(str(vector.element), str(vector.element))
     return f"v{vector.count}{element}"
 
 
@@ -69,7 +69,7 @@ def vector_pointer(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, ve
 
 def vector_align(vector: ir.VectorType) -> int:
     """Arrays are aligned only to their elements."""
-    return {"i8": 1, "float": 4, "i32": 4}.get(str(vector.element), 8)
+    return {"i8": 1, "i16": 2, "float": 4, "i32": 4}.get(str(vector.element), 8)
 
 
 def masked_load(builder: ir.IRBuilder, pointer: ir.Value, mask: ir.Value, other: ir.Value) -> ir.Value:

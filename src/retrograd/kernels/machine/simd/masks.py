@@ -12,7 +12,7 @@ from numba.core.typing.templates import signature as typing_signature
 from numba.extending import intrinsic, lower_builtin
 
 from .codegen import as_vector
-from .vector import Mask, Vector
+from .vector import I64, Mask, Vector
 
 
 class _OfMasks(AbstractTemplate):  # type: ignore[misc]
@@ -65,6 +65,16 @@ def either(typing: Any, x: Any, y: Any) -> Any:
 def opposite(typing: Any, x: Any) -> Any:
     """Lanes where the mask is not set."""
     return x(x), lambda context, builder, signature, args: builder.not_(args[0])
+
+
+@intrinsic
+def bits_of_mask(typing: Any, x: Any) -> Any:
+    """The lanes of a mask as the low bits of an int64, lane 0 the lowest."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.zext(builder.bitcast(args[0], ir.IntType(args[0].type.count)), I64)
+
+    return types.int64(x), generate
 
 
 @intrinsic

@@ -77,6 +77,19 @@ def load_integers(typing: Any, pointer: Any, index: Any, count: Any, other: Any,
 
 
 @intrinsic
+def load_words(typing: Any, pointer: Any, index: Any, like: Any) -> Any:
+    """The int32 numbers from ``pointer[index]`` on as a register of the type of the pointer ``like``."""
+    result = vector_of(like.dtype)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        value = builder.load(vector_pointer(builder, args[0], args[1], ir.VectorType(I32, result.lanes)))
+        value.align = 4
+        return builder.sitofp(value, llvm_vector(result))
+
+    return result(pointer, types.int64, like), generate
+
+
+@intrinsic
 def store(typing: Any, pointer: Any, index: Any, value: Any) -> Any:
     """Write a register to ``pointer[index]`` and the elements after it."""
 
@@ -151,6 +164,32 @@ def store_first_mask(typing: Any, pointer: Any, index: Any, mask: Any, count: An
         return context.get_dummy_value()
 
     return types.void(pointer, types.int64, mask, types.int64), generate
+
+
+def _store_narrow(bits: int) -> Any:
+    """A function: ``function(address, value, count)`` writes the first ``count`` lanes, whole numbers, as integers of
+    this width to the memory at ``address``."""
+
+    @intrinsic
+    def narrow(typing: Any, address: Any, value: Any, count: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            lanes = args[1].type.count
+            numbers = builder.fptosi(args[1], ir.VectorType(I32, lanes))
+            few = builder.trunc(numbers, ir.VectorType(ir.IntType(bits), lanes))
+            place = builder.inttoptr(args[0], few.type.as_pointer())
+            with builder.if_else(builder.icmp_signed(">=", args[2], I64(lanes))) as (whole, part):
+                with whole:  # where there are no masks for such lanes, a masked store is one of each
+                    builder.store(few, place).align = 1
+                with part:
+                    masked_store(builder, few, place, first_lanes(builder, args[2], lanes))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, value, types.int64), generate
+
+    return narrow
+
+
+store_bytes, store_shorts = _store_narrow(8), _store_narrow(16)
 
 
 def buffer(count: int) -> Any:

@@ -1,0 +1,256 @@
+# mypy: ignore-errors
+"""LLVM IR of the micro-kernel of small integers, and how a kernel calls it. Its definition is in integer.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .integer import INTEGER_ARGUMENTS, WORD
+from .microkernel import ROW_SLOTS
+from .simd import I32, I64, declare, splat
+from .target import integer_bytes
+
+I8, I16 = ir.IntType(8), ir.IntType(16)
+_BYTE = I8.as_pointer()
+_MOST = 31  # words whose bits, at most 8 of a byte each, a byte can count
+_PAIRS = {16: "llvm.x86.sse2.pmadd.wd", 32: "llvm.x86.avx2.pmadd.wd", 64: "llvm.x86.avx512.pmaddw.d.512"}
+
+
+def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
+    """Text of a module with the micro-kernel ``name``."""
+    size = integer_bytes()
+    vector = ir.VectorType(I32, size // WORD)
+    module = ir.Module(name)
+    module.triple = llvm.get_process_triple()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(INTEGER_ARGUMENTS)), name)
+    table, entries, words, move, b, c = function.args
+    labels = ("begin", "entry", "piece", "step", "counted", "flush", "kept", "next", "end")
+    blocks = {label: function.append_basic_block(label) for label in labels}
+    builder = ir.IRBuilder(blocks["begin"])
+    table, b, c = (builder.inttoptr(address, _BYTE) for address in (table, b, c))
+    tile = [(i, j) for i in range(rows) for j in range(vectors)]
+    nothing = ir.Constant(vector, None)
+    in_bytes = kind == "bytes"  # which can overflow: the counts are added to C from time to time
+    prepare, multiply = _PRODUCTS[kind](builder, vector, element)
+
+    def at(base: ir.Value, offset: ir.Value) -> ir.Value:
+        return builder.gep(base, [offset], inbounds=True)
+
+    def cell(i: int, j: int) -> ir.Value:
+        return builder.bitcast(at(c, I64((i * vectors + j) * size)), vector.as_pointer())
+
+    def phi(kind: ir.Type, **incoming: ir.Value) -> ir.Value:
+        value = builder.phi(kind)
+        for label, given in incoming.items():
+            value.add_incoming(given, blocks[label])
+        return value
+
+    def sums(**incoming: dict[Any, ir.Value]) -> dict[Any, ir.Value]:
+        return {one: phi(vector, **{label: given[one] for label, given in incoming.items()}) for one in tile}
+
+    def read(place: ir.Value, align: int) -> ir.Value:
+        value = builder.load(place)
+        value.align = align
+        return value
+
+    def add_to_c(counts: dict[Any, ir.Value]) -> None:
+        for one in tile:
+            before = read(cell(*one), WORD)
+            builder.store(builder.add(before, _sum_of_bytes(builder, counts[one])), cell(*one)).align = WORD
+
+    zeros = dict.fromkeys(tile, nothing)
+    if in_bytes:
+        for one in tile:
+            builder.store(nothing, cell(*one)).align = WORD
+    most = I64(_MOST) if in_bytes else words
+    largest = builder.select(builder.icmp_signed("<", words, most), words, most)  # words of a piece, at most
+    builder.branch(blocks["entry"])
+
+    builder.position_at_end(blocks["entry"])
+    e, b_entry, used_entry = phi(I64, begin=I64(0)), phi(_BYTE, begin=b), phi(I64, begin=I64(0))
+    at_entry = sums(begin=zeros)
+    slots = builder.bitcast(at(table, builder.mul(e, I64(8 * ROW_SLOTS))), _BYTE.as_pointer())
+    a_rows = [at(builder.load(builder.gep(slots, [I64(i)])), move) for i in range(rows)]
+    builder.branch(blocks["piece"])
+
+    # ---- a piece of the entry: as many words as the counts have room for
+    builder.position_at_end(blocks["piece"])
+    begin, b_piece = phi(I64, entry=I64(0)), phi(_BYTE, entry=b_entry)
+    used, at_piece = phi(I64, entry=used_entry), sums(entry=at_entry)
+    left = builder.sub(words, begin)
+    count = builder.select(builder.icmp_signed("<", left, largest), left, largest)
+    stop = builder.add(begin, count)
+    builder.branch(blocks["step"])
+
+    # ---- for each word: one row of B, one word of each row of A
+    builder.position_at_end(blocks["step"])
+    k, b_row, held = phi(I64, piece=begin), phi(_BYTE, piece=b_piece), sums(piece=at_piece)
+    b_values = []
+    for j in range(vectors):
+        place = builder.bitcast(at(b_row, I64(j * size)), vector.as_pointer())
+        b_values.append(prepare(read(place, WORD)))
+    new = {}
+    for i, row in enumerate(a_rows):
+        word = read(builder.bitcast(at(row, builder.mul(k, I64(WORD))), I32.as_pointer()), 1)
+        a_value = prepare(splat(builder, word, vector), True)
+        for j in range(vectors):
+            new[i, j] = multiply(held[i, j], a_value, b_values[j])
+    k_next, b_next = builder.add(k, I64(1)), at(b_row, I64(vectors * size))
+    for value, after in ((k, k_next), (b_row, b_next), *((held[one], new[one]) for one in tile)):
+        value.add_incoming(after, blocks["step"])
+    builder.cbranch(builder.icmp_signed("<", k_next, stop), blocks["step"], blocks["counted"])
+
+    builder.position_at_end(blocks["counted"])
+    used_now = builder.add(used, count)
+    full = builder.icmp_signed(">", builder.add(used_now, largest), I64(_MOST)) if in_bytes else ir.IntType(1)(0)
+    builder.cbranch(full, blocks["flush"], blocks["kept"])
+    builder.position_at_end(blocks["flush"])
+    if in_bytes:
+        add_to_c(new)
+    builder.branch(blocks["kept"])
+    builder.position_at_end(blocks["kept"])
+    used_after, after = phi(I64, counted=used_now, flush=I64(0)), sums(counted=new, flush=zeros)
+    for value, following in (
+        (begin, stop), (b_piece, b_next), (used, used_after), *((at_piece[one], after[one]) for one in tile)
+    ):  # fmt: skip
+        value.add_incoming(following, blocks["kept"])
+    builder.cbranch(builder.icmp_signed("<", stop, words), blocks["piece"], blocks["next"])
+
+    builder.position_at_end(blocks["next"])
+    e_next = builder.add(e, I64(1))
+    for value, following in (
+        (e, e_next), (b_entry, b_next), (used_entry, used_after), *((at_entry[one], after[one]) for one in tile)
+    ):  # fmt: skip
+        value.add_incoming(following, blocks["next"])
+    builder.cbranch(builder.icmp_signed("<", e_next, entries), blocks["entry"], blocks["end"])
+
+    builder.position_at_end(blocks["end"])
+    if in_bytes:
+        add_to_c(after)
+    else:
+        for one in tile:
+            builder.store(after[one], cell(*one)).align = WORD
+    builder.ret_void()
+    return str(module)
+
+
+# ---- the products: (prepare, multiply); prepare(value, of_a) is applied once to each register that is read
+Prepare = Callable[..., Any]
+Products = tuple[Prepare, Callable[[ir.Value, Any, Any], ir.Value]]
+
+
+def _as_is(value: ir.Value, of_a: bool = False) -> ir.Value:
+    return value
+
+
+def _bits(builder: ir.IRBuilder, vector: ir.VectorType, element: str) -> Products:
+    count = declare(builder, f"llvm.ctpop.v{vector.count}i32", vector, [vector])
+    return _as_is, lambda total, a, b: builder.add(total, builder.call(count, [builder.xor(a, b)]))
+
+
+def _bytes(builder: ir.IRBuilder, vector: ir.VectorType, element: str) -> Products:
+    bytes = ir.VectorType(I8, WORD * vector.count)
+    count = declare(builder, f"llvm.ctpop.v{bytes.count}i8", bytes, [bytes])
+
+    def multiply(total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+        counted = builder.call(count, [builder.bitcast(builder.xor(a, b), bytes)])
+        return builder.bitcast(builder.add(builder.bitcast(total, bytes), counted), vector)
+
+    return _as_is, multiply
+
+
+def _sum_of_bytes(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """The sum of the four bytes of each lane."""
+    for bits, mask in ((8, 0x00FF00FF), (16, 0x0000FFFF)):
+        lane = ir.Constant(value.type, [mask] * value.type.count)
+        high = builder.lshr(value, ir.Constant(value.type, [bits] * value.type.count))
+        value = builder.add(builder.and_(value, lane), builder.and_(high, lane))
+    return value
+
+
+def _dot(builder: ir.IRBuilder, vector: ir.VectorType, element: str) -> Products:
+    """VNNI. (LLVM knows the intrinsics of AVX-VNNI by these names, too.)"""
+    job = {"int8": "vpdpbusd", "int16": "vpdpwssd"}[element]
+    function = declare(builder, f"llvm.x86.avx512.{job}.{32 * vector.count}", vector, [vector] * 3)
+    return _as_is, lambda total, a, b: builder.call(function, [total, a, b])
+
+
+def _pairs(builder: ir.IRBuilder, vector: ir.VectorType, element: str) -> Products:
+    """Products of int16, added in pairs. Bytes are widened: vpmaddubsw, which need not, saturates."""
+    halves = ir.VectorType(I16, 2 * vector.count)
+    function = declare(builder, _PAIRS[WORD * vector.count], vector, [halves, halves])
+    eight, low = ir.Constant(halves, [8] * halves.count), ir.Constant(halves, [255] * halves.count)
+
+    def prepare(value: ir.Value, of_a: bool = False) -> list[ir.Value]:
+        value = builder.bitcast(value, halves)
+        if element == "int16":
+            return [value]
+        if of_a:
+            return [builder.and_(value, low), builder.lshr(value, eight)]
+        return [builder.ashr(builder.shl(value, eight), eight), builder.ashr(value, eight)]
+
+    def multiply(total: ir.Value, a: list[ir.Value], b: list[ir.Value]) -> ir.Value:
+        for pair in zip(a, b, strict=True):
+            total = builder.add(total, builder.call(function, pair))
+        return total
+
+    return prepare, multiply
+
+
+def _lanes(builder: ir.IRBuilder, vector: ir.VectorType, element: str) -> Products:
+    """The numbers of a word one after the other, each in the whole lane: for any CPU."""
+    width = {"int8": 8, "int16": 16}[element]
+
+    def shift(operation: Callable[..., ir.Value], value: ir.Value, bits: int) -> ir.Value:
+        return operation(value, ir.Constant(vector, [bits] * vector.count)) if bits else value
+
+    def prepare(value: ir.Value, of_a: bool = False) -> list[ir.Value]:
+        unsigned = of_a and element == "int8"
+        down = builder.lshr if unsigned else builder.ashr
+        raised = (shift(builder.shl, value, 32 - width - first) for first in range(0, 32, width))
+        return [shift(down, one, 32 - width) for one in raised]
+
+    def multiply(total: ir.Value, a: list[ir.Value], b: list[ir.Value]) -> ir.Value:
+        for x, y in zip(a, b, strict=True):
+            total = builder.add(total, builder.mul(x, y))
+        return total
+
+    return prepare, multiply
+
+
+def _sdot(builder: ir.IRBuilder, vector: ir.VectorType, element: str) -> Products:
+    """Arm's dot product of signed bytes: 128 is subtracted from those of A."""
+    bytes = ir.VectorType(I8, WORD * vector.count)
+    function = declare(builder, "llvm.aarch64.neon.sdot.v4i32.v16i8", vector, [vector, bytes, bytes])
+    sign = ir.Constant(bytes, [0x80] * bytes.count)
+
+    def prepare(value: ir.Value, of_a: bool = False) -> ir.Value:
+        value = builder.bitcast(value, bytes)
+        return builder.xor(value, sign) if of_a else value
+
+    return prepare, lambda total, a, b: builder.call(function, [total, a, b])
+
+
+_PRODUCTS: dict[str, Callable[..., Products]] = {
+    "bits": _bits, "bytes": _bytes, "dot": _dot, "pairs": _pairs, "lanes": _lanes, "sdot": _sdot,
+}  # fmt: skip
+
+
+@intrinsic
+def dot(
+    typing: Any, function: Any, table: Any, entries: Any, words: Any, move: Any, b: Any, c: Any
+) -> Any:
+    """Call the micro-kernel at the address ``function``; the arguments are those of ``INTEGER_ARGUMENTS``."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        callee = ir.FunctionType(ir.VoidType(), [I64] * len(INTEGER_ARGUMENTS)).as_pointer()
+        builder.call(builder.inttoptr(args[0], callee), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * (1 + len(INTEGER_ARGUMENTS))), generate

@@ -1,0 +1,140 @@
+"""Products of low-bit operands: signs as bits, 8-bit integers, and 16-bit fixed-point numbers, exact in int32.
+
+How codes are stored is said in ``retrograd/codes.py``. Here they are taken apart into numbers, and the convolution is
+that of any numbers: float64 holds every sum exactly.
+
+    y[n, k, o] = sum over c, r of X[n, c, i] W[k, c, r]      i = o*stride + r*dilation - lo; in the padding X is 0
+
+Source: M. Rastegari et al., "XNOR-Net", 2016, arXiv:1603.05279 (binary); B. Jacob et al., "Quantization and Training of
+Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018, arXiv:1712.05877 (int8).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, make_filters
+from ..geometry import Window
+from .convolution import conv, conv_input_grad
+from .ieee import ieee
+
+__all__ = ["lowbit_conv", "lowbit_filters", "quantize_codes", "sign_bits"]
+
+
+def sign_bits(x: np.ndarray, groups: int = 1) -> np.ndarray:
+    """The signs of x as bits: 1 where x >= 0, so that the sign of 0 and of -0 is +1, and that of NaN -1.
+
+    x (N, C, *S)  ->  (N, *S, groups*K) uint32, K = ceil(C/groups / 32) words for the channels of a group
+    """
+    return _packed(_by_group(x >= 0, groups))
+
+
+@ieee
+def quantize_codes(
+    x: np.ndarray, scale: float, zero_point: int = 0, low: int = 0, high: int = 255, element: str = "int8",
+    groups: int = 1,
+) -> np.ndarray:  # fmt: skip
+    """codes = clip(round(x / scale) + zero_point, low, high), halves to the even number; NaN becomes ``low``.
+
+    x (N, C, *S)  ->  (N, *S, groups*K), K = C/groups rounded up to whole words; uint8, int8 if ``low`` is negative, or
+    int16, as ``element`` says. 0 <= low <= high <= 255, -128 <= low <= high <= 127, or within int16.
+    """
+    q = np.rint(x / x.dtype.type(scale)) + x.dtype.type(zero_point)
+    return _filled_up(_by_group(_clipped(q, low, high), groups), element, code_dtype(element, low))
+
+
+def lowbit_filters(
+    element: str, w: np.ndarray, groups: int, transposed: bool = False, most: int | None = None
+) -> Filters:
+    """The weights of a layer as ``lowbit_conv`` of the same kernel set reads them.
+
+    w (Co, Ci/groups, *R), or (Ci, Co/groups, *R) of a ``transposed`` convolution: integers. For "binary" they are +1
+    and -1, for "int8" within -128 to 127, for "int16" within -32,768 to 32,767. ``most`` bounds the absolute value of
+    the inputs, for "int8" of the codes; by default it is the largest that there is.
+
+    Raises:
+        ValueError: sums of products could exceed int32: in a filter, sum |w| * most >= 2**31.
+    """
+    return make_filters(element, w, groups, transposed, most, lambda by_output: w.astype(np.float64))
+
+
+def lowbit_conv(
+    x: np.ndarray, filters: Filters, window: Window, then: Scaled | Thresholded | Requantized | None = None,
+    zero_point: int = 0,
+) -> np.ndarray:  # fmt: skip
+    """The convolution of codes with filters; ``then`` says what becomes of its sums.
+
+    x (N, *I, groups*K) codes, (N, *O, groups*K) of a transposed convolution, whose result is (N, Co, *I)  ->
+
+    - None: the sums, (N, Co, *O) int32
+    - Scaled: (N, Co, *O) of the type of its scale
+    - Thresholded: (N, *O, K') uint32; Requantized: (N, *O, K') codes: inputs of a layer with one group
+
+    ``zero_point`` is that of x, for "int8" alone; padding is the zero point, whose value is 0, for "binary" too. A
+    window without axes makes it the product of rows and filters, of x (N, groups*K). The sums are exact.
+    """
+    values = _values(x, filters, zero_point)  # (N, Ci, *I)
+    form = conv_input_grad if filters.transposed else conv
+    sums = form(values, filters.codes, None, window).astype(np.int32)
+    return sums if then is None else _finished(sums, then)
+
+
+@ieee
+def _finished(sums: np.ndarray, then: Scaled | Thresholded | Requantized) -> np.ndarray:
+    def per_channel(numbers: np.ndarray) -> np.ndarray:
+        return numbers.reshape(-1, *(1,) * (sums.ndim - 2))  # (Co,) -> (Co, 1, ..., 1)
+
+    if isinstance(then, Thresholded):
+        return _packed(_by_group((sums >= per_channel(then.threshold)) != per_channel(then.flip), 1))
+    if isinstance(then, Requantized):
+        total = sums if then.bias is None else sums + per_channel(then.bias)
+        dtype = then.scale.dtype.type
+        q = np.rint(total.astype(dtype) * per_channel(then.scale)) + dtype(then.zero_point)
+        dtype_of_codes = code_dtype(then.element, then.low)
+        return _filled_up(_by_group(_clipped(q, then.low, then.high), 1), then.element, dtype_of_codes)
+    y = sums.astype(then.scale.dtype) * per_channel(then.scale)
+    if then.factor is not None:
+        y = y * then.factor[:, np.newaxis]
+    return y if then.bias is None else y + per_channel(then.bias)
+
+
+def _by_group(x: np.ndarray, groups: int) -> np.ndarray:
+    """(N, C, *S) -> (N, *S, G, C/G)"""
+    last = np.moveaxis(x, 1, -1)
+    return last.reshape(*last.shape[:-1], groups, x.shape[1] // groups)
+
+
+def _clipped(q: np.ndarray, low: int, high: int) -> np.ndarray:
+    q = np.where(q >= low, q, q.dtype.type(low))  # NaN is not
+    return np.where(q <= high, q, q.dtype.type(high))
+
+
+def _filled_up(codes: np.ndarray, element: str, dtype: np.dtype) -> np.ndarray:
+    """Codes (N, *S, G, C/G) with zeros up to whole words, as (N, *S, G*K)."""
+    filled = np.zeros((*codes.shape[:-1], codes_of(element, codes.shape[-1])), dtype)
+    filled[..., : codes.shape[-1]] = codes
+    return _together(filled)
+
+
+def _packed(bits: np.ndarray) -> np.ndarray:
+    """Truth values (N, *S, G, C/G) as words, (N, *S, G*K): the first channel is the lowest bit."""
+    filled = np.zeros((*bits.shape[:-1], 32 * codes_of("binary", bits.shape[-1])), np.bool_)
+    filled[..., : bits.shape[-1]] = bits
+    return _together(np.packbits(filled, axis=-1, bitorder="little").view("<u4"))
+
+
+def _together(codes: np.ndarray) -> np.ndarray:
+    """(N, *S, G, K) -> (N, *S, G*K)"""
+    return codes.reshape(*codes.shape[:-2], codes.shape[-2] * codes.shape[-1])
+
+
+def _values(x: np.ndarray, filters: Filters, zero_point: int) -> np.ndarray:
+    """What the codes stand for, (N, Ci, *I) float64."""
+    codes = x.shape[-1] // filters.groups
+    split = np.ascontiguousarray(x).reshape(*x.shape[:-1], filters.groups, codes)  # (N, *I, G, K)
+    if filters.element == "binary":
+        bits = np.unpackbits(split.astype("<u4").view(np.uint8), axis=-1, bitorder="little")
+        values = 2.0 * bits - 1
+    else:
+        values = split.astype(np.float64) - zero_point
+    return np.moveaxis(_together(values[..., : filters.channels]), -1, 1)
