@@ -22,6 +22,7 @@ from retrograd.train import (
     fit,
     load_checkpoint,
     save_checkpoint,
+    true_gradients,
 )
 from retrograd.train.report import report_page
 from train.small import SMALL, bits
@@ -244,13 +245,31 @@ def test_a_monitor_adds_means_to_the_record_and_leaves_the_weights_as_they_are()
     assert ["gradients" in record for record in history] == [True, False, True]
 
 
-def test_a_monitor_asks_for_true_gradients():
-    def opposite(fit: Any) -> dict[str, Any]:
-        return {"0.weight": -2 * fit.model[0].weight.grad}
+def test_a_monitor_measures_angles_where_there_is_a_rule():
+    net, same = model(), model()
+    same.load_state_dict(net.state_dict())
+    history = fit(net, points(), epochs=1, callbacks=[GradientMonitor(1)], progress=False)
+    assert history[0]["gradients"]["0"]["angle"] is None
+    net.load_state_dict(same.state_dict())
+    net[2].backward_rule = "reversal"  # of a container: its own gradients and those below turn around
+    history = fit(net, points(), epochs=1, callbacks=[GradientMonitor(1)], progress=False)
+    for path in ("0", "2.1"):
+        assert history[0]["gradients"][path]["angle"] == pytest.approx(180, abs=1e-4)
 
-    history = fit(model(), points(), epochs=1, callbacks=[GradientMonitor(1, opposite)], progress=False)
-    assert history[0]["gradients"]["0"]["angle"] == pytest.approx(180, abs=1e-6)
-    assert history[0]["gradients"]["2.1"]["angle"] is None
+
+def test_true_gradients():
+    net, x = model(), rg.tensor(points()[0])
+    (net(x) ** 2).sum().backward()
+    expected = {name: p.grad.numpy().copy() for name, p in net.named_parameters()}
+    net.zero_grad()
+    net[0].backward_rule = lambda true, g: true(g * 0.0)
+    loss = (net(x) ** 2).sum()
+    found = true_gradients(loss, net)
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(found[name].numpy(), gradient, rtol=1e-5)
+    loss.backward()
+    assert not net[0].weight.grad.numpy().any()
 
 
 def test_means_leave_out_what_is_not_finite():

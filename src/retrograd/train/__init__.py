@@ -4,7 +4,7 @@ from .callbacks import BestWeights, Callback, CosineSchedule, EarlyStopping, LRS
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from .faults import TrainingError
 from .fit import Fit, History, fit
-from .gradients import GradientMonitor, GradientStatistics, LayerGradients
+from .gradients import GradientMonitor, GradientStatistics, LayerGradients, true_gradients
 from .image_task import ImageTask
 from .interrupt import Stopped
 from .profile import LayerTime, profile
@@ -38,4 +38,5 @@ __all__ = [
     "make_progress",
     "profile",
     "save_checkpoint",
+    "true_gradients",
 ]

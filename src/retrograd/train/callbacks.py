@@ -13,6 +13,7 @@ from ..entries import Check, brief, check_table, count, number, optional, table
 from .checkpoint import save_checkpoint
 
 if TYPE_CHECKING:
+    from ..engine.tensor import Tensor
     from .fit import Fit
 
 __all__ = ["BestWeights", "Callback", "CosineSchedule", "EarlyStopping", "LRScheduler", "ModelCheckpoint"]
@@ -29,6 +30,9 @@ class Callback:
 
     def on_step_start(self, fit: Fit) -> None:
         """A step is about to start; ``fit.steps`` already counts it."""
+
+    def on_loss(self, fit: Fit, loss: Tensor) -> None:
+        """Before the backward of a step."""
 
     def on_gradients(self, fit: Fit) -> None:
         """The gradients of a step are there, and the optimizer is about to use them."""

@@ -165,6 +165,7 @@ class Fit:
         if not math.isfinite(value):
             self.fail(f"the loss is {value}", x)
         self.optimizer.zero_grad()
+        self._notify("on_loss", loss)
         loss.backward()
         self._notify("on_gradients")
         self.optimizer.step()

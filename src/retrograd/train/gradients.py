@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..engine.rule import without_backward_rules
+from ..engine.sweep import grad
 from ..engine.tensor import Tensor
 from ..entries import Check, check_table, number, optional, table
 from ..nn.module import Module
@@ -28,6 +30,7 @@ __all__ = [
     "gradients_text",
     "rows_of",
     "share",
+    "true_gradients",
 ]
 
 RATIO = ".1e"  # how the ratio of an update is written
@@ -85,7 +88,8 @@ class GradientStatistics:
         """Measure the gradients that a backward has left; returns the new rows.
 
         true_gradients: path of a parameter -> the gradient that it would have without backward rules, a Tensor or an
-            array of its shape. Rows then have the angle between the two, over the parameters that are named.
+            array of its shape, as the function ``true_gradients`` returns. Rows then have the angle between the two,
+            over the parameters that are named.
 
         Raises:
             TypeError: true_gradients is not a Mapping.
@@ -120,6 +124,21 @@ class GradientStatistics:
 
     def __str__(self) -> str:
         return gradients_text(self.rows)
+
+
+def true_gradients(loss: Tensor, model: Module) -> dict[str, Tensor]:
+    """The gradients of a loss, by path of the parameter, that it would have without backward rules.
+
+    Call it before the loss's own backward, whose graph it leaves. A parameter on which the loss does not depend is left
+    out.
+
+    Raises:
+        RuntimeError: the loss has no graph, or more than one element.
+    """
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad and p.grad_req != "null"}
+    with without_backward_rules():
+        found = grad(loss, [*parameters.values()], retain_graph=True, allow_unused=True)
+    return {name: g for name, g in zip(parameters, found, strict=True) if g is not None}
 
 
 def _checked(gradients: Gradients, parameters: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
@@ -222,27 +241,33 @@ class GradientMonitor(Callback):
     That is path of a layer -> the mean of each figure of LayerGradients over the measured steps where it was finite, or
     None. An epoch without a measured step has no such entry. ``statistics`` has the last measured step.
 
+    Where rules replace backwards, each measurement runs a second backward, without them, for the angles.
+
     every: the number of steps from one measurement to the next.
-    true_gradients: a function of the running training that returns what ``GradientStatistics.collect`` takes; called at
-        each measurement.
 
     Raises:
         ValueError: every is not a positive int.
     """
 
-    def __init__(self, every: int = 10, true_gradients: Callable[[Fit], Gradients] | None = None) -> None:
+    def __init__(self, every: int = 10) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"GradientMonitor: every={every!r} must be a positive int")
-        self.every, self.true_gradients = every, true_gradients
+        self.every = every
+        self._true: Gradients | None = None  # of the step under way
         self.statistics: GradientStatistics | None = None
         self._measured: list[list[LayerGradients]] = []  # in this epoch
 
     def on_start(self, fit: Fit) -> None:
         self.statistics, self._measured = GradientStatistics(fit.model), []
 
+    def on_loss(self, fit: Fit, loss: Tensor) -> None:
+        if self.statistics is not None and self._is_due(fit) and fit.model.backward_rules():
+            self._true = true_gradients(loss, fit.model)
+
     def on_gradients(self, fit: Fit) -> None:
         if self.statistics is not None and self._is_due(fit):
-            self.statistics.collect(None if self.true_gradients is None else self.true_gradients(fit))
+            self.statistics.collect(self._true)
+            self._true = None
 
     def on_step_end(self, fit: Fit, samples: int) -> None:
         if self.statistics is not None and self._is_due(fit):

@@ -183,7 +183,7 @@ def _operator(
         len(numbers) - numbers[node.order],
         function.__name__,
         paths.pop() if len(paths) == 1 else "",
-        getattr(function, "rule_name", None) or None,
+        node.rule,
         "" if place is None else f"{PurePath(place[0].co_filename).name}:{line_of(place)}",
         _outputs(node, shapes),
         tuple(sources),
