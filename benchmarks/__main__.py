@@ -33,6 +33,7 @@ from .suites import (
     recurrent,
     recurrent_memory,
     reductions,
+    rules,
     shapes,
     startup,
 )
@@ -52,6 +53,7 @@ TIMED = {
     "shapes": shapes,
     "normalizations": normalizations,
     "reductions": reductions,
+    "rules": rules,
 }
 SUITES = (*TIMED, "errors", "memory", "startup")
 # Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and

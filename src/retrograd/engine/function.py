@@ -142,8 +142,6 @@ class Function:
         if saved:
             place = mode.site
             node.place = user_place(cls._depth) if place is None else place
-        if mode.rules is not None:
-            mode.rules.mark(node, args)
         if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
             return _record_outputs(node, edges, output, args)
         for arg in args:
@@ -171,6 +169,8 @@ class Function:
                 node.saved = items
         output._requires_grad = True
         output._edge = (node, 0, data.shape, dtype)
+        if mode.rules is not None:
+            mode.rules.mark(node, args, ((data.shape, dtype),))
         return output
 
 
@@ -261,4 +261,6 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
         classify_saved(node, tuple([arg for arg in args if not _is_in(arg, dirty)]) if dirty else args, outputs)
     if dirty:
         del node.dirty  # it would form a cycle with the node
+    if thread.mode.rules is not None:
+        thread.mode.rules.mark(node, args, node.outputs)
     return outputs if type(output) is tuple else outputs[0]

@@ -50,7 +50,7 @@ class Region:
     ) -> None:
         self.rule, self.name, self.parent = rule, name, parent
         self.call = function, args, kwargs or {}, own or []
-        tensors = tensors_in([*args, kwargs, *[members[key] for members, key in own or ()]])
+        tensors = tensors_in([*args, kwargs, *[members[key] for members, key in own]] if own else [*args, kwargs])
         self.inputs: Any = [(tensor, tensor.array) for tensor in tensors]
         self.edges = [edge_of(tensor) for tensor in tensors]
 

@@ -158,19 +158,18 @@ class Active:
         self.overrides, self.region = overrides, region
         self._open: list[tuple[Any, Region]] = []  # frame and region of each call that recorded the latest node
 
-    def mark(self, node: Node, args: tuple[Any, ...]) -> None:
+    def mark(self, node: Node, args: tuple[Any, ...], outputs: Any) -> None:
         """Enter a node that was just made in the region of its call, if a rule applies."""
         region = self.region
         if self.overrides:
             region = self._of_operator(node.function, args, region)
         if region is not None:
             node.region = region
-            if node.outputs is None:
-                node.outputs = ()  # the sweep looks at `region` only if outputs is set
+            node.outputs = outputs  # the sweep looks at `region` only if this is set
 
     def _of_operator(self, cls: type[Function], args: tuple[Any, ...], region: Region | None) -> Region | None:
         calls: list[tuple[_Override, Any]] = []  # innermost first
-        frame: Any = sys._getframe(3)  # the caller of apply
+        frame: Any = sys._getframe(2)  # apply, or what it calls
         while frame is not None:
             code = frame.f_code
             if code in LAYER_CALLS or not inside[code.co_filename]:
