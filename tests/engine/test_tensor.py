@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import retrograd
 from engine.functions import Exp, leaf
 from retrograd.engine import Tensor, no_grad
 
@@ -24,7 +25,8 @@ def test_an_array_of_an_allowed_dtype_is_kept(dtype: Any) -> None:
     ("data", "dtype", "value"),
     [
         (1.5, np.float32, 1.5),
-        (2, np.int64, 2),
+        (np.int64(2), np.int64, 2),
+        ([[2]], np.int64, [[2]]),
         (True, np.bool_, True),
         ([1.0, 2], np.float32, [1, 2]),
         ([[1, 2], [3, 4]], np.int64, [[1, 2], [3, 4]]),
@@ -68,7 +70,7 @@ def test_refused_data(data: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("data", "dtype", "text"),
     [
-        (2**63, None, "data holds 9223372036854775808, which int64 cannot hold; pass dtype=float32 or float64"),
+        ([2**63], None, "data holds 9223372036854775808, which int64 cannot hold; pass dtype=float32 or float64"),
         (2**63, np.int64, "data holds 9223372036854775808, which int64 cannot hold"),
         ([[1], [-(2**70)]], None, "data holds -1180591620717411303424, which int64 cannot hold"),
         ([1, 10**400], np.int64, "data holds <int of 1329 bits>, which int64 cannot hold"),
@@ -114,8 +116,8 @@ def test_size_and_the_like() -> None:
 
 def test_numbers() -> None:
     assert Tensor([[2.5]]).item() == 2.5 and float(leaf(2)) == 2 and int(Tensor(2.7)) == 2
-    assert bool(Tensor([0])) is False and [10, 20][Tensor(1)] == 20
-    assert f"{Tensor(3.14159):.2f}" == "3.14" and f"{Tensor(3)}" == "tensor(3)"
+    assert bool(Tensor([0])) is False and [10, 20][Tensor(np.int64(1))] == 20
+    assert f"{Tensor(3.14159):.2f}" == "3.14" and f"{Tensor(np.int64(3))}" == "tensor(3)"
     with pytest.raises(RuntimeError, match=r"shape \(2,\) has 2 elements, expected exactly 1"):
         float(Tensor([1.0, 2.0]))
     with pytest.raises(RuntimeError, match="ambiguous"):
@@ -211,3 +213,20 @@ def test_results_are_not_copied() -> None:
             action(y)
     with no_grad():
         copy.deepcopy(Exp.apply(leaf(1)))
+
+
+def test_ints_are_extents() -> None:
+    """Tensor(2, 3) as in PyTorch, with zeros for values; numbers of other kinds, and tensor(2), are data."""
+    for extents in ((3,), (2, 3), (2, 0, 4), (1, 2, 3, 4)):
+        x = Tensor(*extents)
+        assert (x.shape, x.dtype, x.requires_grad) == (extents, np.float32, False) and not x.array.any()
+    assert retrograd.tensor(3).tolist() == retrograd.as_tensor(3).tolist() == 3
+    assert Tensor(3, dtype=np.float64).tolist() == Tensor(np.int64(3)).tolist() == Tensor(3.0).tolist() == 3
+    assert retrograd.DoubleTensor(2, 3).dtype == np.float64 and retrograd.FloatTensor([1, 2]).dtype == np.float32
+    for wrong in ((2, -1), (-1,), (2, 3.0), (2, 3, "float32")):
+        with pytest.raises(TypeError, match=r"Tensor: (extents \(.*\) must be ints of at least 0|requires_grad=)"):
+            Tensor(*wrong)
+    with pytest.raises(ValueError, match=r"Tensor: extents \(1048576, .*\) are too many elements"):
+        Tensor(2**20, 2**20, 2**20, 2**20)
+    with pytest.raises(TypeError, match="Tensor: takes data, requires_grad and dtype, got 4 as well"):
+        Tensor([1.0], False, None, 4)

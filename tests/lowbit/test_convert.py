@@ -150,7 +150,7 @@ def test_an_optimizer_goes_on() -> None:
 
 
 def test_undoing_shift_and_sign_after_training() -> None:
-    """Weights that still give the same power of two are the float ones, the others what they were trained to."""
+    """Weights that still give the same power of two are the float ones."""
     model = nn.Linear(6, 4)
     before = model.weight.array.copy()
     report = lowbit.convert_to_shift(model, weight=lowbit.DeepShiftPS())

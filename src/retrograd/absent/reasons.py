@@ -5,6 +5,7 @@ from __future__ import annotations
 _ONE_DEVICE = "there is one device, the CPU, and every tensor is on it; leave it out"
 _NO_GPU = "it does not run on a GPU; there is one device, the CPU"
 _DTYPES = "element types are float32, float64, int64 and bool"
+_LOWBIT = "layers with quantised weights and activations, and converting a model to them, are in retrograd.lowbit"
 _NO_AUTOCAST = "everything is computed in the type of its operands; leave it out"
 _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
 _NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.save_safetensors"
@@ -63,8 +64,6 @@ REASONS: dict[str, dict[str, str]] = {
         "set_default_dtype": "new tensors are float32; give dtype= where you want another",
         "get_default_dtype": "new tensors are float32",
         "set_default_tensor_type": "new tensors are float32; give dtype= where you want another",
-        "FloatTensor": "write retrograd.tensor(data, dtype=retrograd.float32)",
-        "DoubleTensor": "write retrograd.tensor(data, dtype=retrograd.float64)",
         "LongTensor": "write retrograd.tensor(data, dtype=retrograd.int64)",
         "BoolTensor": "write retrograd.tensor(data, dtype=bool)",
         "IntTensor": _of_type("int64"),
@@ -103,8 +102,8 @@ REASONS: dict[str, dict[str, str]] = {
         "multiprocessing": _SHARED,
         "distributions": "numbers are drawn by retrograd.randn, rand, bernoulli, multinomial and their like",
         "profiler": "write retrograd.train.profile(model, x)",
-        "quantization": f"{_DTYPES}, none of fewer bits",
-        "ao": f"{_DTYPES}, none of fewer bits",
+        "quantization": _LOWBIT,
+        "ao": _LOWBIT,
         "random": "write retrograd.manual_seed, get_rng_state and set_rng_state",
         "version": "write retrograd.__version__",
         "inverse": "write numpy.linalg.inv of x.numpy(), which has no gradient",
@@ -206,8 +205,8 @@ REASONS: dict[str, dict[str, str]] = {
         "Buffer": "write self.register_buffer(name, tensor)",
         "NLLLoss2d": "write retrograd.nn.NLLLoss",
         "Container": "write retrograd.nn.Module",
-        "modules": "all layers are in retrograd.nn",
-        "quantized": f"{_DTYPES}, none of fewer bits",
+        "modules": "all layers are in retrograd.nn, _single, _pair and _triple in retrograd.nn.utils.tuples",
+        "quantized": _LOWBIT,
     },
     "torch.nn.functional": {
         "multi_head_attention_forward": "write retrograd.nn.functional.scaled_dot_product_attention, or "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ FLOAT64 = np.dtype(np.float64)
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
 ALLOWED = frozenset((FLOAT32, FLOAT64, INT64, BOOL))
+_TOO_MANY = 2**60  # elements: more than an array can have; NumPy does not always check
 _DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": FLOAT32, "i": INT64, "b": BOOL}
 
 
@@ -51,6 +53,16 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             "for example array.astype(np.float32)"
         )
     return array
+
+
+def zeros_of_extents(*places: Any) -> np.ndarray:
+    """Zeros of float32 for Tensor(2, 3), where extents stand in the places of the other arguments."""
+    extents = [value for value in places if value is not False and value is not None]
+    if any(type(extent) is not int or extent < 0 for extent in extents):
+        raise TypeError(f"Tensor: extents {tuple(extents)} must be ints of at least 0; Tensor(data) takes other data")
+    if prod(extents) > _TOO_MANY:
+        raise ValueError(f"Tensor: extents {tuple(extents)} are too many elements; Tensor([number]) holds a number")
+    return np.zeros(extents, FLOAT32)
 
 
 def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from .arguments import as_flag
 from .attached import Attached
 from .changes import mark_detached
-from .convert import ALLOWED, FLOAT64, INT64, as_allowed_array
+from .convert import ALLOWED, FLOAT64, INT64, as_allowed_array, zeros_of_extents
 from .family import part
 from .grad_mode import INFERENCE, thread
 
@@ -34,8 +34,9 @@ class Tensor(Attached):
     """An array of float32, float64, int64 or bool with the graph that produced it.
 
     Args:
-        data: an ndarray of an allowed dtype is kept without a copy; Python numbers and sequences are
-            converted (float -> float32, int -> int64, bool -> bool); a NumPy scalar keeps its dtype.
+        data: an ndarray of an allowed dtype is kept without a copy; Python floats, bools and sequences are
+            converted (float -> float32, int -> int64, bool -> bool); a NumPy scalar keeps its dtype. Ints alone
+            are extents, as in PyTorch: Tensor(2, 3) holds zeros; tensor(2) holds the number 2.
         requires_grad: whether gradients for this tensor are wanted; only floating tensors may ask.
         dtype: convert to this dtype first.
 
@@ -65,9 +66,14 @@ class Tensor(Attached):
     _view: Any  # how the tensor is a view of another one, see family.py
     _views: Any  # its views, see family.py
 
-    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
-        if type(data) is not _ndarray or dtype is not None or data.dtype not in ALLOWED:
-            data = as_allowed_array(data, dtype)
+    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None, *extents: int) -> None:
+        if type(data) is not _ndarray or dtype is not None or extents or data.dtype not in ALLOWED:
+            if type(data) is int and requires_grad is not True and (dtype is None or type(dtype) is int):
+                data, requires_grad = zeros_of_extents(data, requires_grad, dtype, *extents), False
+            elif extents:
+                raise TypeError(f"Tensor: takes data, requires_grad and dtype, got {extents[0]!r} as well")
+            else:
+                data = as_allowed_array(data, dtype)
         self.array = data
         self._requires_grad = False
         self._grad = None

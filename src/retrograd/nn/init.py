@@ -178,6 +178,9 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return shape[1] * taps, shape[0] * taps
 
 
+_calculate_fan_in_and_fan_out = fans  # PyTorch's name, which scripts call
+
+
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"mode={mode!r} must be 'fan_in' or 'fan_out'")

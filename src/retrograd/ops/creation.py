@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.convert import as_allowed_array
 from ..engine.tensor import Tensor, wrap
-from .dtype import as_dtype, as_element, as_flag, as_int, as_real, float32, int64, is_number, whole
+from .dtype import as_dtype, as_element, as_flag, as_int, as_real, float32, float64, int64, is_number, whole
 from .shape.diagonal import nearest_offset
 from .shape.shape import TOO_LONG, sizes
 
 __all__ = [
+    "DoubleTensor",
+    "FloatTensor",
     "arange",
     "as_tensor",
     "asarray",
@@ -45,7 +48,25 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     kind = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         data = data.array
-    return Tensor(np.array(data) if isinstance(data, np.ndarray) else data, requires_grad, kind)
+    return Tensor(np.array(data) if isinstance(data, np.ndarray) else as_allowed_array(data, kind), requires_grad, kind)
+
+
+def FloatTensor(*data: Any) -> Tensor:  # noqa: N802  PyTorch's name
+    """``Tensor(data)``, or ``Tensor(*extents)`` for ints, in float32.
+
+    Raises:
+        TypeError: data is not an array of numbers, or extents are negative.
+    """
+    return Tensor(*data).to(float32)
+
+
+def DoubleTensor(*data: Any) -> Tensor:  # noqa: N802  PyTorch's name
+    """``Tensor(data)``, or ``Tensor(*extents)`` for ints, in float64.
+
+    Raises:
+        TypeError: data is not an array of numbers, or extents are negative.
+    """
+    return Tensor(*data).to(float64)
 
 
 def as_tensor(data: Any, dtype: Any = None) -> Tensor:
@@ -57,7 +78,7 @@ def as_tensor(data: Any, dtype: Any = None) -> Tensor:
     kind = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         return data if kind is None else data.to(kind)
-    return Tensor(data, False, kind)
+    return Tensor(as_allowed_array(data, kind))
 
 
 def asarray(obj: Any, *, dtype: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
