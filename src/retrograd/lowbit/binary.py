@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.kernel_set import kernels
 from ..ops.pointwise.rounding import abs
 from ..ops.reduce.norms import vector_norm_of
 from .functions import RandomSign, ScaledSign, SignClipped, SignIdentity, SignPolynomial, SwishSign, Ternary
-from .quantizer import Axes, Own, Quantizer, check_flag, check_word, draws_like
+from .quantizer import Axes, Levels, Own, Quantizer, check_flag, check_word, draws_like
 
 __all__ = ["BWN", "TWN", "XNOR", "BiReal", "BinaryConnect", "Sign"]
 
+_PLUS_MINUS_ONE = Levels(1.0, -1, 1, stride=2)
 _SIGNS: dict[str, Callable[..., Tensor]] = {
     "identity": SignIdentity.apply,
     "clipped": SignClipped.apply,
@@ -59,6 +62,9 @@ class Sign(Quantizer):
             return result
         return _SIGNS[self.gradient](x)
 
+    def activation_levels(self, own: Own) -> Levels:
+        return _PLUS_MINUS_ONE
+
 
 @dataclass(frozen=True, repr=False)
 class BinaryConnect(Quantizer):
@@ -90,6 +96,12 @@ class BinaryConnect(Quantizer):
         result: Tensor = RandomSign.apply(w, draws_like(w)) if self.stochastic and training else SignClipped.apply(w)
         return result
 
+    def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, None]:
+        return SignClipped.apply(w), None
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return _PLUS_MINUS_ONE
+
 
 @dataclass(frozen=True, repr=False)
 class BWN(Quantizer):
@@ -112,6 +124,12 @@ class BWN(Quantizer):
         result: Tensor = ScaledSign.apply(w, mean_size(w, axes))
         return result
 
+    def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
+        return SignClipped.apply(w), mean_size(w, axes)
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return scaled_signs(w, axes)
+
 
 @dataclass(frozen=True, repr=False)
 class XNOR(BWN):
@@ -128,6 +146,9 @@ class XNOR(BWN):
     def activation(self, x: Tensor, own: Own) -> Tensor:
         result: Tensor = SignClipped.apply(x)
         return result
+
+    def activation_levels(self, own: Own) -> Levels:
+        return _PLUS_MINUS_ONE
 
     def factor(self, x: Tensor, box: Callable[[Tensor], Tensor]) -> Tensor:
         return box(abs(x))
@@ -154,9 +175,20 @@ class BiReal(Quantizer):
         result: Tensor = ScaledSign.apply(w, alpha)
         return result
 
+    def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
+        with no_grad():
+            alpha = mean_size(w, axes)
+        return SignClipped.apply(w), alpha
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return scaled_signs(w, axes)
+
     def activation(self, x: Tensor, own: Own) -> Tensor:
         result: Tensor = SignPolynomial.apply(x)
         return result
+
+    def activation_levels(self, own: Own) -> Levels:
+        return _PLUS_MINUS_ONE
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,14 +203,27 @@ class TWN(Quantizer):
     for_weights: ClassVar[bool] = True
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
+        limit, alpha = self._limit_and_scale(w, axes)
+        result: Tensor = Ternary.apply(w, limit, wrap(alpha))
+        return result
+
+    def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
+        return Levels(self._limit_and_scale(wrap(w), axes)[1], -1, 1)
+
+    def _limit_and_scale(self, w: Tensor, axes: Axes) -> tuple[Tensor, np.ndarray]:
         with no_grad():
             limit = mean_size(w, axes) * 0.7
         size = kernels.abs(w.array)
         large = size > limit.array
         count = large.sum(axes, keepdims=True).clip(1)
         alpha = (size * large).sum(axes, keepdims=True) / count
-        result: Tensor = Ternary.apply(w, limit, wrap(alpha.astype(w.array.dtype)))
-        return result
+        return limit, alpha.astype(w.array.dtype)
+
+
+def scaled_signs(w: np.ndarray, axes: Axes) -> Levels:
+    """The levels of mean |w| over axes, times the sign."""
+    with no_grad():
+        return Levels(mean_size(wrap(w), axes).array, -1, 1, stride=2)
 
 
 def mean_size(w: Tensor, axes: Axes) -> Tensor:

@@ -12,10 +12,11 @@ from .. import nn
 from ..engine.tensor import Tensor, wrap
 from ..nn.folded_activation import Activation
 from ..nn.utils.per_sample_rules import Call, register_per_sample_rule
+from ..ops.convolution.plan import exact_convolution
 from ..ops.product.matmul import linear
 from ..ops.reduce.reduction import mean
 from .base import LowBit, check_quantizer, with_quantizers
-from .quantizer import Axes, Quantizer
+from .quantizer import Axes, Quantizer, is_sign
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear", "Quantize",
@@ -40,11 +41,33 @@ class _Summing(LowBit):
 
     def _forward(self, input: Tensor, *size: Any) -> Tensor:
         x, factor = self._input(input, lambda a: self._box(a, *size))
-        w, b = self.quantized(), self._bias()
-        if factor is None:
-            return self._summed(x, w, b, *size)
-        y = self._scaled(self._summed(x, w, None, *size), factor)
+        b, parts = self._bias(), self._parts()
+        if factor is None and parts is None:
+            return self._summed(x, self.quantized(), b, *size)
+        if parts is None:
+            y = self._summed(x, self.quantized(), None, *size)
+        else:
+            with exact_convolution():
+                y = self._summed(x, parts[0], None, *size)
+            if parts[1] is not None:
+                y = y * self._per_channel(parts[1].reshape(-1))
+        y = y if factor is None else self._scaled(y, factor)
         return y if b is None else y + self._per_channel(b)
+
+    def _parts(self) -> tuple[Tensor, Tensor | None] | None:
+        """In eval mode, where inputs and weights are signs: the signs and the scale of the weights, apart.
+
+        Their sums are then integers, and exact: those of a packed layer.
+        """
+        quantizer, of_input = self.weight_quantizer, self.activation_quantizer
+        if self.training or quantizer is None or of_input is None or not is_sign(of_input, self._own("activation")):
+            return None
+        weight = self.__dict__.get("weight")
+        if weight is None:
+            return None
+        view, axes = self._filters(weight)
+        parts = quantizer.signs(view, axes)
+        return parts if parts is None or view is weight else (parts[0].reshape(weight.array.shape), parts[1])
 
     def _scaled(self, y: Tensor, factor: Tensor) -> Tensor:
         return y * factor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,25 @@ from ..engine.tensor import Tensor, wrap
 from ..nn.parameter import Parameter
 from ..ops.random.random import default_generator
 
-__all__ = ["Quantizer"]
+__all__ = ["Levels", "Quantizer"]
 
 Own = Mapping[str, Any]  # the tensors that a layer keeps for a quantiser, by their names
 Axes = tuple[int, ...]
 LEAST = 1e-8  # limit of learned steps and ranges, which stay positive
+
+
+class Levels(NamedTuple):
+    """Quantised numbers: step times an integer, which is one of low, low + stride, ..., high.
+
+    step: a number, or an array that the weights broadcast with.
+    is_nearest: the integer is x / step rounded, of two the even one, and limited.
+    """
+
+    step: Any
+    low: int
+    high: int
+    stride: int = 1
+    is_nearest: bool = False
 
 
 class Quantizer:
@@ -75,6 +89,21 @@ class Quantizer:
         """The bias that belongs to activations of this quantiser."""
         return b
 
+    def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor | None] | None:
+        """Of weights that are a scale times a sign: the signs and the scale, whose ``axes`` have extent 1; None: it is 1.
+
+        None altogether: they are not.
+        """
+        return None
+
+    def weight_levels(self, w: np.ndarray | None, axes: Axes, own: Own) -> Levels | None:
+        """Of which numbers the quantised weight w consists; None: they are not evenly spaced."""
+        return None
+
+    def activation_levels(self, own: Own) -> Levels | None:
+        """Of which numbers a quantised input consists; None: they are not evenly spaced."""
+        return None
+
     def __repr__(self) -> str:
         """Bits, and what differs from the defaults."""
         words = []
@@ -125,3 +154,8 @@ def parameter_of(value: Any, dtype: np.dtype, low: float, high: float = np.inf) 
     parameter = Parameter(np.asarray(value, dtype))
     parameter.limits = low, high
     return parameter
+
+
+def is_sign(quantizer: Quantizer, own: Own) -> bool:
+    """Whether a quantiser of activations gives -1 and 1."""
+    return quantizer.is_ready(own) and quantizer.activation_levels(own) == Levels(1.0, -1, 1, stride=2)
