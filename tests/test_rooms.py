@@ -55,7 +55,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "autograd": ({"ops", "engine"}, {"numpy"}),  # likewise, and what is made of both
     "train": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "matplotlib", "tqdm"}),
     "explain": (_LAYERS | _OPERATORS | {"atomic", "printable"}, {"numpy"}),
-    "interop": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic"}, {"numpy", "safetensors"}),
+    "interop": (_LAYERS | _OPERATORS | _FROM_OUTSIDE | {"atomic", "lowbit"}, {"numpy", "safetensors"}),
     "testing": (_LAYERS | _OPERATORS | {"autograd"}, {"numpy"}),
     "cli": (_TOOLS | _LAYERS | _OPERATORS | {"printable", "entries"}, {"numpy"}),
     "__main__": ({"cli"}, set()),

@@ -25,7 +25,7 @@ from ..geometry import as_pairs, pool_window
 from ..nn.module import Module
 from .bits import packed
 from .layers import Quantize
-from .packed import Codes, Packed, PackedSum, by_filter, refuse_training
+from .packed import Codes, Packed, PackedSum, check_codes, refuse_training
 from .quantizer import Quantizer, is_sign
 from .uniform import LSQ, PACT, DoReFa, Int8
 
@@ -45,19 +45,26 @@ Place = tuple[nn.Sequential, str, Any]  # a Sequential, a name in it, and the mo
 class PackedMaxPool(Module):
     """Max pooling of codes, which for bits is "or".
 
-    x (N, *S, K) -> (N, *O, K). ``turned`` (K,): words of ones in whose channels the pool takes the least.
+    x (N, *S, K) -> (N, *O, K). ``turned`` (C,) bool: in which channels the least is taken, not the most.
+
+    Raises, when it is called:
+        ValueError: input has other codes, or as max_pool1d.
     """
 
-    def __init__(self, kernel: Any, stride: Any, padding: Any, dilation: Any, turned: np.ndarray) -> None:
+    def __init__(
+        self, kernel: Any, stride: Any, padding: Any, dilation: Any, turned: np.ndarray, element: str
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.options, self.turned, self.training = (kernel, stride, padding, dilation), turned, False
+        self.options, self.turned, self.element = (kernel, stride, padding, dilation), turned, element
+        self.training, self._words = False, _words(turned, element)
 
     def train(self, mode: bool = True) -> PackedMaxPool:
         refuse_training(mode)
         return self
 
     def forward(self, input: Codes) -> Codes:
-        x = input.array ^ self.turned
+        check_codes(self, input, self._words.dtype, len(self._words))
+        x = input.array ^ self._words
         kernel, stride, padding, dilation = self.options
         window = pool_window(x.shape[1:-1], kernel, stride, padding, dilation)
         join = np.bitwise_or if x.dtype == np.uint32 else np.maximum
@@ -69,7 +76,7 @@ class PackedMaxPool(Module):
             axes = zip(starts, window.output, window.stride, strict=True)
             part = x[(slice(None), *(slice(start, start + (o - 1) * s + 1, s) for start, o, s in axes))]
             result = part if result is None else join(result, part)
-        return Codes(result ^ self.turned, input.zero_point)
+        return Codes(result ^ self._words, input.zero_point)
 
     def extra_repr(self) -> str:
         kernel, stride, padding, dilation = self.options
@@ -116,7 +123,8 @@ def _fused(places: list[Place]) -> Iterator[tuple[Module, Module]]:
                     join = _thresholded if place[2].arithmetic == "binary" else _requantized
                     found = join(first, modules, place[2])
                     if found is not None:
-                        first.__dict__["then"], turned = found
+                        then, turned = found
+                        first.join(then)
                         _replace(between, turned, place[2])
                         yield from ((module, first) for module in modules if not isinstance(module, nn.Identity))
                 break
@@ -183,12 +191,6 @@ def _fits(first: PackedSum, between: list[Any], last: PackedSum) -> bool:
     return last.ndim == ndim and not (is_flat and ndim) and last._inputs() == first._outputs()
 
 
-def _limit(first: PackedSum) -> np.ndarray:
-    """(Co,) int64: the largest absolute values of the sums."""
-    most = max(abs(first.levels.low), abs(first.levels.high))
-    return np.abs(by_filter(first._integers()[0], first.form)).sum(axis=1) * most
-
-
 # ------------------------------------------------------------------------------------------------------------- to bits
 
 
@@ -196,7 +198,7 @@ def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
     """The comparison that gives the bits which the modules and the sign of ``last`` would give, and for each pool
     between, in which channels it takes the least. None if the modules do not give finite numbers.
     """
-    above = _limit(first)
+    above = first.limit()
     below = -above
     ends = [_values(first, between, sums) for sums in (below, above)]
     if not all(np.isfinite(value).all() for end in ends for value in end):
@@ -265,7 +267,7 @@ def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
     scale = slope / step
     with np.errstate(all="ignore"):
         bias = np.rint(shift / slope)
-    if not np.isfinite(bias).all() or not (np.abs(bias) + _limit(first) < 2**31).all():
+    if not np.isfinite(bias).all() or not (np.abs(bias) + first.limit() < 2**31).all():
         return None
     if not (np.abs(scale) <= _STEEPEST).all() or not (np.abs(scale) > np.finfo(np.float32).tiny).all():
         return None
@@ -294,7 +296,7 @@ def _replace(between: list[Place], turned: list[np.ndarray], last: PackedSum) ->
             ndim = module.ndim
             new: Module = PackedMaxPool(
                 module.kernel_size, module.stride, as_pairs(module.padding, ndim), module.dilation,
-                _words(next(channels), last.arithmetic),
+                next(channels), last.arithmetic,
             )  # fmt: skip
         else:
             new = nn.Identity()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 
-from ..codes import Filters, Scaled, fits
+from ..codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, fits
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..geometry import Window, conv_window
@@ -138,6 +138,19 @@ class PackedSum(Packed):
         zeros = np.where(used > 0, np.log2(np.maximum(used & -used, 1)), 0).astype(np.int64)
         return integers >> spread(zeros, self.form, weight.shape), weight.step * np.exp2(zeros)
 
+    def limit(self) -> np.ndarray:
+        """(Co,) int64: the largest absolute values of the sums."""
+        most = max(abs(self.levels.low), abs(self.levels.high))
+        sums: np.ndarray = np.abs(by_filter(self._integers()[0], self.form)).sum(axis=1) * most
+        return sums
+
+    def join(self, then: Thresholded | Requantized) -> None:
+        """Give codes from now on; steps and bias are part of ``then``."""
+        weight = self.weights["weight"]
+        self.weights["weight"] = replace(weight, step=np.ones(1, weight.step.dtype))
+        self.form.bias = None
+        self.__dict__.update(then=then, bias=None)
+
     # ------------------------------------------------------------------ running
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
@@ -172,7 +185,10 @@ class PackedSum(Packed):
         return y if len(lead) == 1 else y.reshape(*lead, *y.array.shape[1:])
 
     def _of_codes(self, input: Codes, *size: Any) -> Any:
-        array = input.array
+        array, extents = input.array, input.array.shape[1:-1]
+        channels = self._inputs() // (prod(extents) if self.ndim == 0 else 1)
+        words = self.groups * codes_of(self.arithmetic, channels // self.groups)
+        check_codes(self, input, code_dtype(self.arithmetic), words, self.ndim)
         window, _ = self._window((len(array), self._inputs(), *array.shape[1:-1]), *size)
         return self._finished(array, input.zero_point, window, None)
 
@@ -331,6 +347,18 @@ def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[st
     except ValueError as error:
         return "float", 0, f"{error}"
     return element, most, ""
+
+
+def check_codes(module: Any, input: Any, dtype: np.dtype[Any], words: int, ndim: int = 0) -> None:
+    """Raise unless the input of a module is of such codes, with ndim axes of positions if that is not 0."""
+    if not isinstance(input, Codes):
+        kind = type(input).__name__
+        raise TypeError(f"{type(module).__name__}: input is {kind}, expected the codes of a packed layer")
+    array = input.array
+    if array.dtype != dtype or array.shape[-1] != words or (ndim and array.ndim != ndim + 2):
+        raise ValueError(
+            f"{type(module).__name__}: input has codes {array.dtype} {array.shape}, needs {dtype} (N, ..., {words})"
+        )
 
 
 def refuse_training(mode: bool) -> None:
