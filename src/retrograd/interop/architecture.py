@@ -121,7 +121,7 @@ def _quantizer(path: str, quantizer: Any) -> dict[str, Any] | None:
 
 def _described_packed(layer: Any, path: str, arrays: Arrays) -> dict[str, Any]:
     form, then = layer.form, getattr(layer, "then", None)
-    options = options_of(form)
+    options = options_of(form) if type(layer) is lowbit.PackedSum else {}
     if options is None:
         raise ValueError(f"{path or '(model)'}: {form.describe()} has an activation function that a file cannot hold")
     own = {f"activation_{name}": tensor for name, tensor in form._own("activation").items()}

@@ -95,7 +95,9 @@ class Builder:
         if not isinstance(children, Mapping) or not all(isinstance(key, str) and key for key in children):
             raise ValueError(f"the children of {where} are {brief(children)}; they must be a table")
         if name == "other" and type(into).__name__ != entry["name"]:
-            found = f"the model given has {type(into).__name__} there" if self.into else "give a model that has it"
+            found = "give a model that has it"
+            if self.into is not None:
+                found = f"the model given has {type(into).__name__} there"
             raise ValueError(
                 f"{where} is a {brief(entry['name'])}, whose code is not in the file; {found}: "
                 "load_packed(path, into=model)"
@@ -120,13 +122,15 @@ class Builder:
         for key, value in given.items():
             if key in _EXTENTS and not all(abs(each) <= _MOST_EXTENT for each in _numbers(value)):
                 raise ValueError(f"{key} of {where} is {brief(value)}; it must be at most {_MOST_EXTENT}")
+            if key in _SIZES and not all(each > 0 for each in _numbers(value)):
+                raise ValueError(f"{key} of {where} is {brief(value)}; it must be above 0")
         sizes = prod(each for key in _SIZES for each in _numbers(given.get(key, ()))) if set(given) & set(_SIZES) else 0
         groups = given.get("groups", 1)
         sizes //= groups if isinstance(groups, int) and groups > 0 else 1
         if weights is None:
             weights = max([a.size for key, a in self.left.items() if key.rpartition(".")[0] == path], default=0)
         if sizes > weights and not cls.__name__.startswith(("MaxPool", "AvgPool")):
-            raise ValueError(f"{where} has the options {brief(options)}, but the file has {weights} weights of it")
+            raise ValueError(f"the file has {weights} weights of {where}, whose options are {brief(options)}")
         return cls(**given, **more)
 
     def _packed(self, path: str, entry: dict[str, Any], into: Any) -> Module:
@@ -176,7 +180,7 @@ class Builder:
         where = f"{name} of {path or '(model)'}"
         if not isinstance(entry, Mapping) or len(entry) != 2 or "shape" not in entry:
             raise ValueError(f"{where} is {brief(entry)}; it must have a shape and a format")
-        shape = tuple(items(count(0, 2**31))(f"the shape of {where}", entry["shape"]))
+        shape = tuple(items(count(1, 2**31))(f"the shape of {where}", entry["shape"]))
         kind = next(key for key in entry if key != "shape")
         form = _format(where, kind, entry[kind])
         if len(shape) < 2 or prod(shape) > 2**40:
@@ -200,7 +204,7 @@ class Builder:
 
     def _fill_own(self, path: str, layer: Any) -> Arrays:
         """Give a layer what the quantiser of its input keeps; returns that by name."""
-        own = layer._own("activation") if layer._own_names else {}
+        own = layer._own("activation")
         for name, tensor in own.items():
             tensor.array = self._array(path, f"activation_{name}", tensor.array.shape, tensor.array.dtype)
         if own and not layer.activation_quantizer.is_ready(own):

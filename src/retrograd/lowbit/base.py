@@ -73,8 +73,8 @@ class LowBit(Module):
         return weight, tuple(range(1, weight.array.ndim))
 
     def _own(self, name: str) -> dict[str, Tensor]:
-        """What a quantiser keeps for the tensor ``name``."""
-        return {key: self.__dict__[f"{name}_{key}"] for key in self._own_names[name]}
+        """What a quantiser keeps for the tensor ``name``; nothing if there is none."""
+        return {key: self.__dict__[f"{name}_{key}"] for key in self._own_names.get(name, ())}
 
     def quantized(self, name: str = "weight") -> Tensor:
         """The weight ``name`` as forward uses it: quantised, and recorded."""

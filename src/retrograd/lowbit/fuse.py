@@ -179,7 +179,7 @@ def _fits(first: PackedSum, between: list[Any], last: PackedSum) -> bool:
             fine = module.negative_slope >= 0
         elif kind is Quantize:
             quantizer = module.activation_quantizer
-            fine = is_sign(quantizer, {}) and type(quantizer).factor is Quantizer.factor
+            fine = is_sign(quantizer, module._own("activation")) and type(quantizer).factor is Quantizer.factor
         else:
             fine = kind in (*_NOTHING, nn.ReLU, nn.ReLU6, nn.Hardtanh)
         if not fine:

@@ -1,0 +1,478 @@
+"""Packed models against the simulation and against loops over the quantised numbers: layers, and chains of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import naive
+import retrograd
+from retrograd import Tensor, lowbit, nn
+
+BINARY = [lowbit.BinaryConnect(), lowbit.BWN(), lowbit.XNOR(), lowbit.BiReal(), lowbit.DoReFa(1)]
+SIGNS = [lowbit.Sign(), lowbit.XNOR(), lowbit.BiReal(), lowbit.Sign("swish")]
+SEVERAL = [  # weights, input, on what they run if there are weights enough
+    (lowbit.Int8(), lowbit.Int8(), "int8"),
+    (lowbit.Int8(), lowbit.Fixed(4, 4), "int8"),
+    (lowbit.LSQ(8), lowbit.LSQ(8), "int8"),
+    (lowbit.LSQ(3), lowbit.LSQ(4, signed=True), "int8"),
+    (lowbit.LSQ(9), lowbit.LSQ(8), "int16"),
+    (lowbit.DoReFa(4), lowbit.DoReFa(3), "int8"),
+    (lowbit.DoReFa(8), lowbit.DoReFa(8), "int16"),
+    (lowbit.DoReFa(2), lowbit.PACT(5, alpha=2.0), "int8"),
+    (lowbit.TWN(), lowbit.Sign(), "int8"),
+    (lowbit.BWN(), lowbit.Int8(), "int8"),
+    (lowbit.DeepShiftQ(3), lowbit.Int8(), "int8"),
+    (lowbit.DeepShiftQ(5), lowbit.Fixed(3, 4), "int16"),
+    (lowbit.DeepShiftPS(5), lowbit.Int8(), "int16"),
+    (lowbit.DeepShiftPS(4, shifts=2), lowbit.Fixed(4, 4), "int16"),
+    (lowbit.DeepShiftQ(5, shifts=3), lowbit.Fixed(3, 3), "int16"),
+    (lowbit.DeepShiftQ(3, positive_only=True), lowbit.Fixed(4, 5), "int16"),
+    (lowbit.BinaryConnect(), None, "float"),
+    (lowbit.TWN(), None, "float"),
+    (lowbit.DeepShiftQ(5), lowbit.Fixed(), "float"),
+    (lowbit.Int8(), lowbit.Fixed(9, 9), "float"),
+]
+
+
+def drawn_layer(random: np.random.Generator, weight: Any, activation: Any) -> tuple[Any, np.ndarray]:
+    """A Linear or convolution of drawn sizes with an input for it; zeros and ties are among the numbers."""
+    ndim = int(random.integers(0, 4))
+    bias = bool(random.integers(2))
+    quantisers = {"weight": weight, "activation": activation, "bias": bias}
+    if ndim == 0:
+        sizes = random.integers(1, 70, 2)
+        layer: Any = lowbit.Linear(*map(int, sizes), **quantisers)
+        shape = (*random.integers(0, 4, int(random.integers(0, 3))), sizes[0])
+    else:
+        groups = int(random.choice([1, 1, 2, 3]))
+        inputs, outputs = (groups * int(random.choice([1, 2, 5, 32, 33])) for _ in "io")
+        options: dict[str, Any] = {
+            name: tuple(map(int, random.integers(*limits, ndim)))
+            for name, limits in (("kernel_size", (1, 4)), ("stride", (1, 4)), ("padding", (0, 3)), ("dilation", (1, 3)))
+        }
+        options |= {"groups": groups, **quantisers}
+        transposed = bool(random.integers(2))
+        if not transposed and random.integers(4) == 0:
+            options |= {"padding_mode": "circular", "padding": (1,) * ndim}
+        if random.integers(4) == 0:
+            options["output_activation"] = "relu"
+        kind = f"Conv{'Transpose' * transposed}{ndim}d"
+        layer = getattr(lowbit, kind)(inputs, outputs, **options)
+        shape = (*([] if random.integers(5) == 0 else [int(random.integers(1, 3))]), inputs)
+        shape = (*shape, *(int(random.integers(5, 8)) for _ in range(ndim)))
+    for name, parameter in layer.named_parameters():
+        shape_of = parameter.array.shape
+        if name == "weight":
+            parameter.array[...] = random.standard_normal(shape_of) * 0.15
+            parameter.array[random.random(shape_of) < 0.1] = 0
+        elif name == "weight_shift":
+            parameter.array[...] = random.uniform(*weight.exponents, shape_of)
+        elif name == "weight_sign":
+            parameter.array[...] = random.uniform(-1, 1, shape_of)
+    x = random.standard_normal(shape).astype(np.float32)
+    x[random.random(x.shape) < 0.1] *= 0  # also -0
+    layer(Tensor(x if x.size else np.ones((1, *shape[-ndim - 1 :]), np.float32)))  # is seen
+    return layer.eval(), x
+
+
+def products(x: np.ndarray, w: np.ndarray, layer: Any, extents: tuple[int, ...]) -> np.ndarray:
+    """The sums of products by loops, float64; x has a batch axis."""
+    if not hasattr(layer, "ndim"):
+        return x.reshape(-1, x.shape[-1]) @ w.T
+    padding = tuple((p, p) for p in layer.padding)
+    if layer.padding_mode == "circular":
+        x = np.pad(x, ((0, 0), (0, 0), *padding), "wrap")
+        padding = ((0, 0),) * layer.ndim
+    geometry = layer.stride, padding, layer.dilation, layer.groups
+    if layer.transposed:
+        return naive.conv_input_grad(x, w, None, extents, *geometry)
+    return naive.conv(x, w, None, *geometry)
+
+
+def compare_binary(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    layer, x = drawn_layer(random, BINARY[random.integers(len(BINARY))], SIGNS[random.integers(len(SIGNS))])
+    packed = layer.pack()
+    assert packed.model.arithmetic == "binary"
+    expected = layer(Tensor(x)).array
+    np.testing.assert_array_equal(packed(Tensor(x)).array, expected, f"seed {seed}: {packed}")
+    if layer.activation_quantizer == lowbit.XNOR():
+        return
+    w = layer.quantized().array.astype(np.float64)
+    batch = x if x.ndim == getattr(layer, "ndim", 0) + 2 else x[None]
+    exact = products(np.where(batch >= 0, 1.0, -1.0), w, layer, expected.shape[-getattr(layer, "ndim", 0) :])
+    bias = 0 if layer.bias is None else layer.bias.array.reshape(-1, *(1,) * getattr(layer, "ndim", 0))
+    exact = exact.reshape(expected.shape if not hasattr(layer, "ndim") else exact.shape) + bias
+    if getattr(layer, "activation", None) == "relu":
+        exact = exact.clip(0)
+    exact = exact.reshape(expected.shape)
+    np.testing.assert_allclose(expected, exact, 1e-5, 1e-5 * max(1, np.abs(exact).max(initial=0)))
+
+
+def compare_several(seed: int, row: int) -> None:
+    """Nearer to the exact result than 8 * 2**-24 of the sum of sizes, which is what the docstring says."""
+    random = np.random.default_rng(seed)
+    weight, activation, arithmetic = SEVERAL[row]
+    layer, x = drawn_layer(random, weight, activation)
+    packed = layer.pack()
+    found = packed.model.arithmetic
+    fewer = {"int16": ("int8",), "int8": ("binary",)}.get(arithmetic, ())  # a small filter may have few values
+    assert found == arithmetic or found in fewer, (packed, seed)
+    y = packed(Tensor(x)).array
+    ndim = getattr(layer, "ndim", 0)
+    batch = x if x.ndim == ndim + 2 else x.reshape(-1, *x.shape[-ndim - 1 :])
+    xq = batch if activation is None else activation.activation(Tensor(batch), layer._own("activation")).array
+    w, xq = layer.quantized().array.astype(np.float64), xq.astype(np.float64)
+    if isinstance(weight, lowbit.DoReFa):  # whose formula cancels
+        w = np.rint(w * (2**weight.bits - 1)) / (2**weight.bits - 1)
+    bias = None if layer.bias is None else layer._bias().array.reshape(-1, *(1,) * ndim).astype(np.float64)
+    extents = y.shape[-ndim:]
+    exact, size = products(xq, w, layer, extents), products(np.abs(xq), np.abs(w), layer, extents)
+    if bias is not None:
+        exact, size = exact + bias, size + np.abs(bias)
+    if ndim and layer.activation == "relu":
+        exact = exact.clip(0)
+    bound = (2**-20 if arithmetic == "float" else 8 * 2**-24) * size
+    assert (np.abs(y.reshape(exact.shape) - exact) <= bound.reshape(exact.shape)).all(), (packed, seed)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_binary_layers(seed: int) -> None:
+    """The bits of the simulation, over drawn kinds, sizes, axes, groups, dilations, paddings; and right at all."""
+    compare_binary(seed)
+
+
+@pytest.mark.parametrize("row", range(len(SEVERAL)))
+def test_layers_of_several_bits(row: int) -> None:
+    for seed in (row, 100 + row):
+        compare_several(seed, row)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(10))
+def test_2000_geometries(seed: int, kernel_set: str) -> None:
+    for each in range(seed * 1000, seed * 1000 + 100):
+        compare_binary(each)
+        compare_several(each, each % len(SEVERAL))
+
+
+# ------------------------------------------------------------------------------------------------------------- chains
+
+
+def settle(model: nn.Module, random: np.random.Generator) -> nn.Module:
+    """Batch norms with statistics and negative weights, biases and zeros in them."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
+            count = module.num_features
+            module.weight.array[...] = random.standard_normal(count) * (random.random(count) > 0.1)
+            module.bias.array[...] = random.standard_normal(count).round(1)
+            module.running_mean.array[...] = random.standard_normal(count).round()
+            module.running_var.array[...] = random.integers(0, 4, count) ** 2
+    return model.eval()
+
+
+def drawn_chain(seed: int) -> tuple[Any, np.ndarray]:
+    """Binary layers with what may stand between them, in a drawn order."""
+    random = np.random.default_rng(seed)
+    retrograd.manual_seed(seed)
+    ndim = int(random.integers(0, 3))
+    channels = [int(random.choice([1, 3, 8, 32, 40])) for _ in range(4)]
+
+    def layer(inputs: int, outputs: int, last: bool = False) -> Any:
+        quantisers = {
+            "weight": BINARY[random.integers(len(BINARY))], "activation": SIGNS[random.integers(len(SIGNS))],
+            "bias": bool(random.integers(2)),
+        }  # fmt: skip
+        if ndim == 0 or last:
+            return lowbit.Linear(inputs, outputs, **quantisers)
+        groups = 2 if inputs % 64 == 0 else 1
+        return getattr(lowbit, f"Conv{ndim}d")(inputs, outputs, 3, padding=1, groups=groups, **quantisers)
+
+    def norm(channels: int) -> Any:
+        return getattr(nn, f"BatchNorm{max(ndim, 1)}d")(channels)
+
+    def between(channels: int) -> list[nn.Module]:
+        choices = [
+            lambda: norm(channels), lambda: norm(channels), nn.ReLU, nn.Hardtanh, lambda: nn.Dropout(0.5), nn.Identity,
+            lambda: nn.LeakyReLU(0.1), nn.ReLU6, lambda: lowbit.Quantize(lowbit.Sign()), nn.Tanh,
+        ]  # fmt: skip
+        found = [choices[random.integers(len(choices))]() for _ in range(int(random.integers(0, 4)))]
+        if ndim:
+            kernel = int(random.integers(1, 4))
+            padding = int(random.integers(0, 2)) if kernel > 1 else 0
+            pool = getattr(nn, f"MaxPool{ndim}d")(kernel, stride=2, padding=padding)
+            found.insert(int(random.integers(0, len(found) + 1)), pool)
+        return found
+
+    modules = [layer(channels[0], channels[1]), *between(channels[1]), layer(channels[1], channels[2])]
+    modules += between(channels[2])
+    x = random.standard_normal((2, channels[0], *(9, 8, 7)[:ndim])).astype(np.float32)
+    model: Any = settle(nn.Sequential(*modules), random)
+    if ndim:
+        features = int(np.prod(model(Tensor(x)).array.shape[1:]))
+        modules += [nn.Flatten(), *([nn.Hardtanh()] * int(random.integers(2))), layer(features, 5, last=True)]
+    else:
+        modules += [layer(channels[2], channels[3])]
+    return settle(nn.Sequential(*modules[:1], nn.Sequential(*modules[1:])), random), x
+
+
+def compare_chain(seed: int) -> int:
+    model, x = drawn_chain(seed)
+    packed, apart = model.pack(), model.pack(fuse=False)
+    expected = model(Tensor(x)).array
+    np.testing.assert_array_equal(packed(Tensor(x)).array, expected, f"seed {seed}: {packed}")
+    np.testing.assert_array_equal(apart(Tensor(x)).array, expected, f"seed {seed}: {packed}")
+    assert not apart.packing.joined
+    return len(packed.packing.joined)
+
+
+def test_chains_of_binary_layers() -> None:
+    """Fused or not, to the bit; nested, with pools before and behind norms of both signs, ties at thresholds."""
+    assert sum(compare_chain(seed) for seed in range(20)) > 20
+
+
+@pytest.mark.nightly
+def test_many_chains_of_binary_layers() -> None:
+    for seed in range(1000, 1300):
+        compare_chain(seed)
+
+
+@pytest.mark.parametrize("scale", [1.0, 4.0, -0.5, 0.0])
+def test_every_sum_gives_the_bit_of_the_float_modules(scale: float) -> None:
+    """All sums of 9 products, each next to its tie, at which batch norm gives 0 exactly."""
+    layer = lowbit.Linear(9, 10, weight=lowbit.BinaryConnect(), activation=lowbit.Sign(), bias=False)
+    layer.weight.array[...] = 1
+    norm = nn.BatchNorm1d(10, eps=0.0)
+    norm.running_mean.array[...] = np.arange(-9, 11, 2)
+    norm.weight.array[...] = scale
+    last = lowbit.Linear(10, 10, weight=lowbit.BinaryConnect(), activation=lowbit.Sign(), bias=False)
+    last.weight.array[...] = 2 * np.eye(10, dtype=np.float32) - 1
+    x = np.where(np.arange(9) < np.arange(10)[:, None], 1, -1).astype(np.float32)  # sums -9, -7, ..., 9
+    sums = x.sum(1, keepdims=True)
+    signs = np.where(scale * (sums - norm.running_mean.array) >= 0, 1, -1)
+    expected = 2 * signs - signs.sum(1, keepdims=True)
+    model = nn.Sequential(layer, norm, last).eval()
+    packed = model.pack()
+    assert packed.packing.joined == [("1", "0")]
+    np.testing.assert_array_equal(packed(Tensor(x)).array, expected)
+    np.testing.assert_array_equal(model(Tensor(x)).array, expected)
+
+
+def test_chains_of_int8() -> None:
+    """Codes handed on differ by 1 at most from those of the float modules, pools and limits included."""
+    random = np.random.default_rng(3)
+    retrograd.manual_seed(3)
+    quantisers: dict[str, Any] = {"weight": lowbit.Int8(), "activation": lowbit.Int8()}
+    model: Any = nn.Sequential(
+        lowbit.Conv2d(3, 8, 3, **quantisers), nn.MaxPool2d(2), nn.BatchNorm2d(8), nn.ReLU(),
+        lowbit.Conv2d(8, 7, 3, **quantisers), nn.ReLU6(), nn.MaxPool2d(2, stride=1), nn.Flatten(),
+        lowbit.Linear(7 * 9, 5, **quantisers), nn.Hardtanh(-3, 2),
+        lowbit.Linear(5, 4, weight=lowbit.LSQ(4), activation=lowbit.LSQ(5, signed=True)),
+    )  # fmt: skip
+    x = Tensor(random.standard_normal((4, 3, 14, 14)).astype(np.float32))
+    for _ in range(3):
+        model(x)
+    model[2].weight.array[::2] *= -1
+    lowbit.calibrate(model, [x])
+    model.eval()
+    packed = model.pack()
+    assert [path for path, _ in packed.packing.joined] == ["1", "2", "3", "5", "6", "7", "9"]
+    hidden, y = x, x
+    for last in (4, 8, 10):  # what enters each layer
+        first = {4: 0, 8: 4, 10: 8}[last]
+        for module in list(packed.model)[first:last]:
+            hidden = module(hidden)
+        for module in list(model)[first:last]:
+            y = module(y)
+        levels = packed.model[last].levels
+        codes = np.clip(np.rint(y.array / np.float32(levels.step)), levels.low, levels.high) - levels.low
+        codes = codes.reshape(len(codes), *((7, 3, 3) if last == 8 else codes.shape[1:]))
+        ours = np.moveaxis(hidden.array, -1, 1)[:, : codes.shape[1]]
+        assert np.abs(ours - codes).max() <= (1 if last == 4 else 3)
+    scale = np.abs(model(x).array).max()
+    assert np.abs(packed(x).array - model(x).array).max() < 0.1 * scale
+    np.testing.assert_allclose(model.pack(fuse=False)(x).array, model(x).array, 0, 1e-4 * scale)
+
+
+# ----------------------------------------------------------------------------------------- what packing leaves and says
+
+
+def binary(*sizes: int, **options: Any) -> Any:
+    return lowbit.Linear(*sizes, weight=lowbit.XNOR(), activation=lowbit.Sign(), **options)
+
+
+def test_the_report_and_the_model() -> None:
+    """The original stays as it is; the copy has no trainable parameters, records nothing, and does not train."""
+    model = nn.Sequential(nn.Linear(4, 40), binary(40, 32), nn.BatchNorm1d(32), binary(32, 3))
+    before = {key: value.array.copy() for key, value in model.state_dict().items()}
+    packed = model.pack()
+    assert str(packed.packing) == (
+        "pack: 3 packed, 1 joined to them, 1 left; 6,964 bytes became 1,160\n"
+        "  packed  1: Linear(in_features=40, out_features=32, bias=True, weight=XNOR(), activation=Sign())\n"
+        "       to PackedSum(Linear(in_features=40, out_features=32, bias=True, activation=Sign()), weight_bits=1, "
+        "arithmetic=binary)\n"
+        "  packed  2: BatchNorm1d(32, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)\n"
+        "       to PackedNorm(32, ndim=1)\n"
+        "  packed  3: Linear(in_features=32, out_features=3, bias=True, weight=XNOR(), activation=Sign())\n"
+        "       to PackedSum(Linear(in_features=32, out_features=3, bias=True, activation=Sign()), weight_bits=1, "
+        "arithmetic=binary)\n"
+        "  joined  2: part of 1\n"
+        "  left    0: Linear(in_features=4, out_features=40, bias=True): it is float"
+    )
+    assert model.training and all(parameter.requires_grad for parameter in model.parameters())
+    for key, value in model.state_dict().items():
+        np.testing.assert_array_equal(value.array, before[key])
+    assert not any(parameter.requires_grad for parameter in packed.parameters())
+    x = retrograd.randn(2, 4, requires_grad=True)
+    assert not packed(x).requires_grad and packed.eval() is packed
+    for part in (packed, *packed.model.modules()):
+        if type(part).__module__.startswith("retrograd.lowbit"):
+            with pytest.raises(RuntimeError, match="a packed model is for inference: its weights are bits; train"):
+                part.train()
+    model[0].weight.array[...] = 0  # is not shared
+    assert np.abs(packed.model[0].weight.array).min() > 0
+
+
+def test_why_a_layer_is_float() -> None:
+    layers = {
+        "its input is float": lowbit.Linear(3, 2, weight=lowbit.BWN()),
+        "the codes of its input or of a filter exceed 16 bits": lowbit.Linear(
+            3, 2, weight=lowbit.DeepShiftQ(), activation=lowbit.Fixed()
+        ),
+        "sums of products exceed int32; take fewer bits": lowbit.Linear(
+            900, 2, weight=lowbit.LSQ(16), activation=lowbit.Fixed(8, 8)
+        ),
+    }
+    for reason, layer in layers.items():
+        layer.eval()
+        packed = layer.pack()
+        assert reason in f"{packed}" and reason in f"{packed.packing}"
+        x = retrograd.randn(2, layer.in_features)
+        np.testing.assert_allclose(packed(x).array, layer(x).array, 1e-5, 1e-5)
+
+
+def test_modules_of_other_classes_keep_their_code() -> None:
+    """A layer at two places, and one below a list, are packed; a chain with a module at two places is not joined."""
+
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one = binary(4, 4)
+            self.more = nn.ModuleList([self.one, nn.BatchNorm1d(4)])
+            self.chain = nn.Sequential(self.one, self.more[1], self.one)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.chain(self.one(x) + x) + self.more[0](x)
+
+    model, x = settle(Twice(), np.random.default_rng(0)), retrograd.randn(5, 4)
+    packed = model.pack()
+    assert packed.model.one is packed.model.more[0] is packed.model.chain[0] and not packed.packing.joined
+    np.testing.assert_array_equal(packed(x).array, model(x).array)
+
+
+def test_bfloat16_rounds_to_the_nearest() -> None:
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), binary(2, 2))
+    model[0].weight.array[...] = [[1 + 2**-8, 1 + 3 * 2**-8], [-1 - 2**-7 - 2**-9, 3e38]]
+    found = model.pack(floats="bfloat16").model[0].weight.array
+    np.testing.assert_array_equal(found, np.float32([[1, 1 + 2**-6], [-1 - 2**-7, float.fromhex("0x1.c4p+127")]]))
+
+
+def test_messages_of_packed_layers() -> None:
+    packed = nn.Sequential(binary(4, 32), nn.ReLU(), binary(32, 2)).pack()
+    first, relu, last = packed.model
+    with pytest.raises(TypeError, match=r"Linear\(in_features=4.*: input is float64, the packed layer needs float32"):
+        packed(Tensor(np.zeros((1, 4))))
+    with pytest.raises(TypeError, match="input is ndarray, the packed layer needs float32"):
+        packed(np.zeros((1, 4), np.float32))
+    with pytest.raises(ValueError, match=r"input.shape=\(2, 3, 4\) must have 2 axes, as .*pack\(model, fuse=False\)"):
+        packed(retrograd.zeros(2, 3, 4))
+    with pytest.raises(ValueError, match=r"input.shape=\(2, 5\) must have in_features=4 in its last axis"):
+        packed(retrograd.zeros(2, 5))
+    codes = first(retrograd.zeros(2, 4))
+    with pytest.raises(AttributeError, match=r"hand on codes, which have no 'shape'; call the Sequential as a whole"):
+        _ = codes.shape
+    with pytest.raises(ValueError, match=r"PackedSum: input has codes uint32 \(2, 1\), needs uint8 \(N, ..., 8\)"):
+        layer = lowbit.Linear(5, 2, weight=lowbit.Int8(), activation=lowbit.LSQ(4))
+        layer(retrograd.ones(1, 5))
+        layer.pack().model(codes)
+    pool = nn.Sequential(*(lowbit.Conv1d(1, 1, 1, weight=lowbit.BWN(), activation=lowbit.Sign()) for _ in "ab"))
+    pool.insert(1, nn.MaxPool1d(2))
+    with pytest.raises(TypeError, match="PackedMaxPool: input is Tensor, expected the codes of a packed layer"):
+        pool.pack().model[1](retrograd.zeros(1, 1, 4))
+    norm = nn.Sequential(nn.BatchNorm2d(3), binary(3, 3)).pack().model[0]
+    with pytest.raises(ValueError, match=r"PackedNorm: input.shape=\(1, 3\) must be \(N, 3, H, W\)"):
+        norm(retrograd.zeros(1, 3))
+    with pytest.raises(TypeError, match="PackedNorm: input is float64, needs float32"):
+        norm(Tensor(np.zeros((1, 3, 1, 1))))
+
+
+class Own(lowbit.Linear):
+    """A subclass, whose forward a packed layer would not have."""
+
+
+class Levelless(lowbit.Quantizer):
+    for_weights = True
+
+    def weight(self, w: Any, axes: Any, own: Any, training: bool) -> Tensor:
+        return w * 2.0
+
+    def __repr__(self) -> str:
+        return "Levelless()"
+
+
+def unseen() -> Any:
+    return lowbit.Linear(2, 2, weight=lowbit.Int8(), activation=lowbit.Int8())
+
+
+def hooked() -> Any:
+    layer = binary(2, 2)
+    layer.register_forward_hook(lambda *_: None)
+    return layer
+
+
+def not_finite() -> Any:
+    layer = binary(2, 2)
+    layer.weight.array[0] = np.nan
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (Own(2, 2, weight=lowbit.BWN()), r"0: Own\(.*\) has code of its own in Own; leave it out: skip=\['0'\]"),
+        (hooked(), r"0: Linear\(.*\) has hooks, which a packed layer does not run; remove them, or skip=\['0'\]"),
+        (unseen(), r"0: .*: its Int8\(\) has seen no input; run lowbit.calibrate\(model, batches\) first; or leave it"),
+        (not_finite(), r"0: .*: weight holds numbers that are not finite; or leave it out: skip=\['0'\]"),
+        (lowbit.Linear(2, 2, weight=Levelless()), r"0: .*: the numbers of its Levelless\(\) have no codes: it has no"),
+    ],
+)
+def test_layers_that_cannot_be_packed(layer: Any, message: str) -> None:
+    """An error that names the path; with skip, the layer stays as it is."""
+    model = nn.Sequential(layer, binary(2, 2)).eval()
+    with pytest.raises(ValueError, match=f"^pack: {message}"):
+        model.pack()
+    packed = model.pack(skip="0")
+    assert packed.packing.left[0].reason == "it is in skip" and type(packed.model[0]) is type(layer)
+
+
+def test_options_that_are_refused() -> None:
+    model = nn.Sequential(binary(2, 2))
+    for error, options, message in (
+        (ValueError, {"skip": ["1"]}, "pack: skip has '1', the model has no module of that path"),
+        (ValueError, {"skip": ["0"]}, r"no low-bit layers to pack; convert it first, for example with lowbit.conv"),
+        (TypeError, {"fuse": 1}, "pack: fuse=1 must be True or False"),
+        (ValueError, {"floats": "int8"}, 'pack: floats=.int8. must be "float32" or "bfloat16"'),
+        (ValueError, {"classes": ["a", 1]}, r"classes=\['a', 1\] must be a list of different strings"),
+        (ValueError, {"image": {"size": 3}}, "image=.* must be .*channels"),
+        (ValueError, {"image": {"channels": 3, "size": 3, "std": [1, 1]}}, "one of each for each channel"),
+        (ValueError, {"image": {"channels": 1, "size": 3, "std": [0]}}, "numbers above 0"),
+    ):
+        with pytest.raises(error, match=message):
+            model.pack(**options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="pack: model is str, expected a Module"):
+        lowbit.pack("model")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="pack: the model is packed already"):
+        lowbit.pack(model.pack())
