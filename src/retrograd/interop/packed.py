@@ -84,15 +84,19 @@ def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
     if metadata.get(_DIGEST) != _digest(text):
         raise SafetensorsError(f"{path} was changed after it was written (SHA-256 differs); get it again")
     try:
-        entries: Any = json.loads(text, **STRICT_JSON)
-        version = entries.get("version") if isinstance(entries, dict) else None
-        if version != _VERSION:
-            raise ValueError(f"it has version {brief(version)}, this retrograd reads version {_VERSION}")
-        entries = table(dict.fromkeys(("version", "model", "classes", "image"), anything))("it", entries)
+        entries = _entries(json.loads(text, **STRICT_JSON))
         model = Builder(arrays, into.model if isinstance(into, PackedModel) else into).model(entries["model"])
         return PackedModel(model, Packing(), entries["classes"], entries["image"])
     except (ValueError, RecursionError) as error:
         raise SafetensorsError(f"{path} is no packed model that can be used: {reason(error)}") from error
+
+
+def _entries(found: Any) -> dict[str, Any]:
+    """What the description has, of our version."""
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != _VERSION:
+        raise ValueError(f"it has version {brief(version)}, this retrograd reads version {_VERSION}")
+    return table(dict.fromkeys(("version", "model", "classes", "image"), anything))("it", found)
 
 
 def _digest(text: str) -> str:

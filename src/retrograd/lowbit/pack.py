@@ -98,9 +98,9 @@ def pack(
     others, a float input among them         float, with the weights unpacked at the first call
     recurrent layers                         float, likewise
 
-    Binary layers give what they give in eval mode, to the bit. Of int8 and int16 the sums are exact, and each of the
-    steps (sum * scale) + bias rounds once, where the low-bit layer in float rounds every product and sum. Float layers
-    stay as they are.
+    Binary layers give what they give in eval mode on the kernel set that is active here, to the bit. Of int8 and int16
+    the sums are exact, and each of the steps (sum * scale) + bias rounds once, where the low-bit layer in float rounds
+    every product and sum. Float layers stay as they are; a batch norm becomes its scale and shift, with the same bits.
 
     skip: paths of layers, or of modules with all layers below them, that are not packed.
     fuse: in each Sequential, make batch norms, limits (ReLU, ReLU6, Hardtanh), dropout, max pooling and Flatten between

@@ -242,9 +242,10 @@ class PackedSum(Packed):
             array = kernels.lowbit_conv(codes, filters, window, self.then, zero)
             zero = getattr(self.then, "zero_point", 0)
             return Codes(array if self.ndim else array.reshape(len(array), array.shape[-1]), zero)
-        if factor is None:
-            y = wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale, self.bias), zero))
-        else:
+        if factor is None or self.groups == 1:
+            of_pixels = None if factor is None else np.ascontiguousarray(factor.array[:, 0])
+            y = wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale, self.bias, of_pixels), zero))
+        else:  # one for each group
             y = form._scaled(wrap(kernels.lowbit_conv(codes, filters, window, Scaled(self.scale), zero)), factor)
             y = y if self.bias is None else y + form._per_channel(wrap(self.bias))
         if self.ndim == 0:
