@@ -1,9 +1,13 @@
-"""Studies: several networks trained on the same images, side by side, with a report.
+"""Studies: several networks trained on the same images, side by side, with a page about them.
 
 ``retrograd study low-bit mnist5k`` and ``retrograd study feedback mnist5k`` run them.
 """
 
+from .feedback import RECIPE as _FEEDBACK
 from .feedback import feedback
 from .study import Recipe, Study, write_study
 
-__all__ = ["Recipe", "Study", "feedback", "write_study"]
+# name of the command line -> the function, and its recipe
+STUDIES = {"feedback": (feedback, _FEEDBACK)}
+
+__all__ = ["STUDIES", "Recipe", "Study", "feedback", "write_study"]

