@@ -403,3 +403,29 @@ def test_second_derivatives_are_those_of_the_pseudo_gradient() -> None:
     (gx,) = retrograd.autograd.grad((layer(x) * Tensor(np.array([1.0, 3.0, 5.0]))).sum(), [x], create_graph=True)
     gx.sum().backward()
     np.testing.assert_allclose(x.grad.array, [-2.0, 6.0, 0.0])
+
+
+@pytest.mark.parametrize("quantizer", [lowbit.BWN(), lowbit.BiReal()], ids=str)
+def test_second_derivatives_through_the_scale(quantizer: lowbit.Quantizer) -> None:
+    """The declared gradient of a scaled sign is a function of w and g, whose own gradients are right."""
+    w = Tensor(np.array([[0.5, -0.25, 1.5, 0.75], [-0.5, 2.0, 0.3, -0.7]]), requires_grad=True)
+    g = Tensor(numbers(2, 4), requires_grad=True)
+
+    def gradient(w: Tensor, g: Tensor) -> Tensor:
+        return retrograd.autograd.grad(quantizer.weight(w, (1,), {}, True), [w], g, create_graph=True)[0]
+
+    def by_definition(w: Tensor, g: Tensor) -> Tensor:
+        alpha = w.abs().mean(1, True)
+        if isinstance(quantizer, lowbit.BiReal):
+            alpha = alpha.detach()
+        signs = Tensor(sign(w.array))
+        straight = g * alpha * Tensor(clipped(w.array))
+        return straight if isinstance(quantizer, lowbit.BiReal) else straight + signs * (g * signs).mean(1, True)
+
+    for wanted in (w, g):
+        upstream = Tensor(numbers(2, 4, seed=7))
+        found, expected = (
+            retrograd.autograd.grad((function(w, g) * upstream).sum(), [wanted])[0].array
+            for function in (gradient, by_definition)
+        )
+        np.testing.assert_allclose(found, expected, 1e-12, 1e-14)
