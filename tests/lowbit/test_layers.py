@@ -425,7 +425,8 @@ def test_second_derivatives_through_the_scale(quantizer: lowbit.Quantizer) -> No
     for wanted in (w, g):
         upstream = Tensor(numbers(2, 4, seed=7))
         found, expected = (
-            retrograd.autograd.grad((function(w, g) * upstream).sum(), [wanted])[0].array
+            retrograd.autograd.grad((function(w, g) * upstream).sum(), [wanted], allow_unused=True)[0]
             for function in (gradient, by_definition)
         )
-        np.testing.assert_allclose(found, expected, 1e-12, 1e-14)
+        values = np.zeros((2, 4)) if expected is None else expected.array
+        np.testing.assert_allclose(np.zeros((2, 4)) if found is None else found.array, values, 1e-12, 1e-14)
