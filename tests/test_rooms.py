@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ops": ({"engine", "entries", "formulas", "absent"} | _SHAPES, {"numpy"}),
     "nn": (_OPERATORS | {"absent", "formulas"}, {"numpy"}),
     "optim": (_OPERATORS | {"entries", "absent", "formulas"}, {"numpy"}),
-    "lowbit": (_OPERATORS | {"nn"}, {"numpy"}),
+    "lowbit": (_OPERATORS | {"nn", "formulas"}, {"numpy"}),
     "data": (_OPERATORS | _FROM_OUTSIDE, {"numpy", "PIL"}),
     "utils": (_LAYERS | {"ops", "engine", "absent"}, {"numpy"}),  # PyTorch's paths to what stands elsewhere
     "linalg": ({"engine", "ops"}, set()),  # likewise
