@@ -78,12 +78,12 @@ class LowBit(Module):
 
     def quantized(self, name: str = "weight") -> Tensor:
         """The weight ``name`` as forward uses it: quantised, and recorded."""
-        weight, quantizer = self.__dict__.get(name), self.weight_quantizer
-        if quantizer is None or name not in self._quantized_names:
-            kept: Tensor = getattr(self, name)
-            return kept
-        if weight is None:
+        quantizer = self.weight_quantizer
+        if name in self._replaced and quantizer is not None:
             return quantizer.weight(None, (), self._own(name), self.training)
+        weight: Tensor = getattr(self, name)  # which a parametrization may compute
+        if quantizer is None or name not in self._quantized_names:
+            return weight
         view, axes = self._filters(weight)
         result = quantizer.weight(view, axes, self._own(name), self.training)
         return result if view is weight else result.reshape(weight.array.shape)
@@ -102,6 +102,12 @@ class LowBit(Module):
             kind = x.array.dtype if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"{type(self).__name__}: input is {kind}, {quantizer} needs float32 or float64")
         own = self._own(_OWN)
+        for key, tensor in own.items():
+            if tensor.array.dtype != x.array.dtype:
+                raise TypeError(
+                    f"{type(self).__name__}: input is {x.array.dtype}, {_OWN}_{key} is {tensor.array.dtype}; convert "
+                    "the input, or the layer with .to(dtype)"
+                )
         if self.training or self._observes:
             quantizer.observe(x.array, own)
         if self._observes and type(quantizer).observe is not Quantizer.observe:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import Any, ClassVar
+
+import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.kernel_set import kernels
-from ..ops.pointwise.rounding import abs
-from ..ops.reduce.norms import vector_norm_of
-from .functions import RandomSign, ScaledSign, SignClipped, SignIdentity, SignPolynomial, SwishSign, Ternary
+from .functions import (
+    MeanScaledSign,
+    RandomSign,
+    SignClipped,
+    SignIdentity,
+    SignPolynomial,
+    SwishSign,
+    Ternary,
+    mean_size,
+)
 from .quantizer import Axes, Own, Quantizer, check_flag, check_word, draws_like
 
 __all__ = ["BWN", "TWN", "XNOR", "BiReal", "BinaryConnect", "Sign"]
@@ -109,7 +117,7 @@ class BWN(Quantizer):
         return -1.0, 1.0
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
-        result: Tensor = ScaledSign.apply(w, mean_size(w, axes))
+        result: Tensor = MeanScaledSign.apply(w, axes, True)
         return result
 
 
@@ -130,7 +138,7 @@ class XNOR(BWN):
         return result
 
     def factor(self, x: Tensor, box: Callable[[Tensor], Tensor]) -> Tensor:
-        return box(abs(x))
+        return box(x)
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,9 +157,7 @@ class BiReal(Quantizer):
         return -1.0, 1.0
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
-        with no_grad():
-            alpha = mean_size(w, axes)
-        result: Tensor = ScaledSign.apply(w, alpha)
+        result: Tensor = MeanScaledSign.apply(w, axes, False)
         return result
 
     def activation(self, x: Tensor, own: Own) -> Tensor:
@@ -173,14 +179,7 @@ class TWN(Quantizer):
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
         with no_grad():
             limit = mean_size(w, axes) * 0.7
-        size = kernels.abs(w.array)
-        large = size > limit.array
-        count = large.sum(axes, keepdims=True).clip(1)
-        alpha = (size * large).sum(axes, keepdims=True) / count
-        result: Tensor = Ternary.apply(w, limit, wrap(alpha.astype(w.array.dtype)))
+            ones = wrap(kernels.ternary(w.array, limit.array, np.ones_like(limit.array)))
+            total, count = (kernels.norm(x.array, 1, axes, True) for x in (w * ones, ones))
+        result: Tensor = Ternary.apply(w, limit, wrap(total / np.maximum(count, 1)))
         return result
-
-
-def mean_size(w: Tensor, axes: Axes) -> Tensor:
-    """mean |w| over axes, which stay with extent 1."""
-    return vector_norm_of("mean_size", w, 1, axes, True, None) * (1.0 / prod(w.array.shape[axis] for axis in axes))

@@ -12,9 +12,10 @@ from .. import nn
 from ..engine.tensor import Tensor, wrap
 from ..nn.folded_activation import Activation
 from ..nn.utils.per_sample_rules import Call, register_per_sample_rule
+from ..ops.pointwise.elementwise import addcmul
 from ..ops.product.matmul import linear
-from ..ops.reduce.reduction import mean
 from .base import LowBit, check_quantizer, with_quantizers
+from .functions import mean_size
 from .quantizer import Axes, Quantizer
 
 __all__ = [
@@ -34,23 +35,20 @@ class _Summing(LowBit):
         """The layer's operator."""
         raise NotImplementedError
 
-    def _box(self, a: Tensor, *size: Any) -> Tensor:
-        """The mean of a, the sizes of the inputs, over the window of each output and over its input channels."""
+    def _box(self, x: Tensor, *size: Any) -> Tensor:
+        """The mean of |x| over the window of each output and over its input channels."""
         raise NotImplementedError
 
     def _forward(self, input: Tensor, *size: Any) -> Tensor:
-        x, factor = self._input(input, lambda a: self._box(a, *size))
+        x, factor = self._input(input, lambda x: self._box(x, *size))
         w, b = self.quantized(), self._bias()
         if factor is None:
             return self._summed(x, w, b, *size)
-        y = self._scaled(self._summed(x, w, None, *size), factor)
-        return y if b is None else y + self._per_channel(b)
+        return self._scaled(self._summed(x, w, None, *size), factor, b)
 
-    def _scaled(self, y: Tensor, factor: Tensor) -> Tensor:
-        return y * factor
-
-    def _per_channel(self, b: Tensor) -> Tensor:
-        return b
+    def _scaled(self, y: Tensor, factor: Tensor, b: Tensor | None) -> Tensor:
+        """y factor + b"""
+        return y * factor if b is None else addcmul(b, y, factor)
 
 
 @with_quantizers
@@ -78,8 +76,8 @@ class Linear(_Summing, nn.Linear):
     def _summed(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor:
         return linear(x, w, b)
 
-    def _box(self, a: Tensor, *size: Any) -> Tensor:
-        return mean(a, -1, True)
+    def _box(self, x: Tensor, *size: Any) -> Tensor:
+        return mean_size(x, (x.array.ndim - 1,))
 
 
 class _Convolution(_Summing):
@@ -108,27 +106,31 @@ class _Convolution(_Summing):
     def _summed(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor:
         return self._convolved(x, w, b, *size)
 
-    def _box(self, a: Tensor, *size: Any) -> Tensor:
+    def _box(self, x: Tensor, *size: Any) -> Tensor:
         """(N, groups, *O); what padding adds counts with its value."""
-        shape, groups = a.array.shape, self.groups
-        channels = len(shape) - self.ndim - 1
-        if groups > 1:
-            a = mean(a.reshape(*shape[:channels], groups, -1, *shape[channels + 1 :]), channels + 1)
-        else:
-            a = mean(a, channels, True)
+        apart, axis = self._apart(x)
+        sizes = mean_size(apart, (axis,))
+        if apart is not x:
+            sizes = sizes.squeeze(axis)
         weight = (prod(self.stride) if self.transposed else 1) / prod(self.kernel_size)
-        return self._convolved(a, wrap(np.full((groups, 1, *self.kernel_size), weight, a.array.dtype)), None, *size)
+        box = np.full((self.groups, 1, *self.kernel_size), weight, x.array.dtype)
+        return self._convolved(sizes, wrap(box), None, *size)
 
-    def _scaled(self, y: Tensor, factor: Tensor) -> Tensor:
+    def _scaled(self, y: Tensor, factor: Tensor, b: Tensor | None) -> Tensor:
+        apart, axis = self._apart(y)
+        if apart is not y:
+            factor = factor.unsqueeze(axis)
+        if b is not None:
+            b = b.reshape(*apart.array.shape[axis - (apart is not y) : axis + 1], *(1,) * self.ndim)
+        result = super()._scaled(apart, factor, b)
+        return result if apart is y else result.reshape(*y.array.shape)
+
+    def _apart(self, x: Tensor) -> tuple[Tensor, int]:
+        """x with its groups, if there are several, on an axis of their own, and the axis of a group's channels."""
+        shape, axis = x.array.shape, x.array.ndim - self.ndim - 1
         if self.groups == 1:
-            return y * factor
-        shape = y.array.shape
-        channels = len(shape) - self.ndim - 1
-        apart = *shape[:channels], self.groups, -1, *shape[channels + 1 :]
-        return (y.reshape(*apart) * factor.unsqueeze(channels + 1)).reshape(*shape)
-
-    def _per_channel(self, b: Tensor) -> Tensor:
-        return b.reshape(-1, *(1,) * self.ndim)
+            return x, axis
+        return x.reshape(*shape[:axis], self.groups, -1, *shape[axis + 1 :]), axis + 1
 
 
 class _Conv(_Convolution):

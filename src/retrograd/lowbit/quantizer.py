@@ -67,7 +67,7 @@ class Quantizer:
     def factor(self, x: Tensor, box: Callable[[Tensor], Tensor]) -> Tensor | None:
         """By what the layer's output is multiplied before the bias is added; None: by nothing.
 
-        box: the mean over the window of an output and over its input channels.
+        box: of x, the mean of |x| over the window of an output and over its input channels.
         """
         return None
 

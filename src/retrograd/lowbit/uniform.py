@@ -11,12 +11,13 @@ import numpy as np
 
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
-from .binary import mean_size
+from ..ops.kernel_set import kernels
 from .functions import (
+    AffineLevels,
     FixedPoint,
     LearnedStep,
+    MeanScaledSign,
     Pact,
-    ScaledSign,
     StraightThrough,
     TanhLevels,
     Uniform,
@@ -94,7 +95,7 @@ class DoReFa(Quantizer):
         result: Tensor
         if self.bits == 1:
             with no_grad():
-                value = ScaledSign.apply(w, mean_size(w, tuple(range(w.array.ndim))))
+                value = MeanScaledSign.apply(w, tuple(range(w.array.ndim)), False)
             result = StraightThrough.apply(w, value)
         else:
             result = TanhLevels.apply(w, scalar(math.tanh(_largest(w.array)) or 1.0, w), 2.0**self.bits - 1)
@@ -234,7 +235,7 @@ class Int8(Quantizer):
 
     def weight_scale(self, w: np.ndarray, axes: Axes) -> np.ndarray:
         """s of each output channel, 1 where all weights are 0; the axes of a filter stay with extent 1."""
-        largest = np.abs(w).max(axes, keepdims=True)
+        largest = kernels.amax(kernels.abs(w), axes, True)
         scale: np.ndarray = np.where(largest > 0, largest / 127, 1).astype(w.dtype)
         return scale
 
@@ -244,7 +245,7 @@ class Int8(Quantizer):
 
     def activation(self, x: Tensor, own: Own) -> Tensor:
         scale, zero = self.scale_and_zero(own)
-        result: Tensor = Uniform.apply(x, scalar(scale, x), -float(zero), 255.0 - zero)
+        result: Tensor = AffineLevels.apply(x, scale, 1.0 / scale, -float(zero), 255.0 - zero)
         return result
 
 
