@@ -7,7 +7,7 @@ from its opposite.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
@@ -29,6 +29,8 @@ __all__ = ["lowbit_conv"]
 _products = kernel("lowbit.products.products")
 _MOST_MADE = 64
 _SIGNED = 128  # from codes in int8 to those in uint8
+_WIDEST = 4 * 64  # bytes of the vectors of a panel
+_PAST = 16  # numbers that the kernel may read past the end: a register
 
 
 def lowbit_conv(
@@ -56,12 +58,12 @@ def lowbit_conv(
     elif then is not None:
         scale, bias, factor = then.scale, *(then[1:] if isinstance(then, Scaled) else (None, None))
     number = "f" if scale is None else scale.dtype.char
-    scale, bias, factor = (_dense(one, filters.outputs, number) for one in (scale, bias, factor))
+    scale, bias = _dense(scale, filters.outputs, number), _dense(bias, filters.outputs, number)
     _products[number](
         plan.tasks, np.ascontiguousarray(x).view(np.uint8), in_phases(filters, plan.taps),
-        _starts(plan, filters, window, zero_point, then), _zero_bytes(row), y.view(np.uint8), scale, bias, factor,
-        int(isinstance(then, Scaled) and then.factor is not None), threshold, flip, plan.words,
-        per_thread(plan.scratch, "i8"), plan.scratch,
+        _starts(plan, filters, window, zero_point, then), _zero_bytes(row), y.view(np.uint8), scale, bias,
+        _ones(number) if factor is None else np.ascontiguousarray(factor), int(factor is not None), threshold, flip,
+        plan.words, per_thread(plan.scratch, "i8"), plan.scratch,
     )  # fmt: skip
     return result
 
@@ -71,7 +73,13 @@ _NO_WORDS, _NO_BYTES = np.zeros(1, np.int32), np.zeros(1, np.uint8)
 
 @lru_cache(maxsize=64)
 def _zero_bytes(count: int) -> np.ndarray:
-    return np.zeros(count, np.uint8)
+    """Words of zeros for a row of the input, and for the widest row of filters."""
+    return np.zeros(max(count, _WIDEST), np.uint8)
+
+
+@cache
+def _ones(dtype: str) -> np.ndarray:
+    return np.ones(1, dtype)
 
 
 def _dense(numbers: np.ndarray | None, count: int, dtype: str) -> np.ndarray:
@@ -106,7 +114,7 @@ def _plan(
     plan = products_plan(
         three_axes(window), transposed, batch, groups, outputs // groups, element, words,
         three_strides(usual_strides(batch, row, source, 1)), three_strides(usual_strides(batch, last, target, size)),
-        last * size, finish, codes,
+        last * size, size, finish, codes,
     )  # fmt: skip
     return plan, (batch, *target, last), row
 
@@ -114,7 +122,7 @@ def _plan(
 def _starts(
     plan: Products, filters: Filters, window: Window, zero_point: int, then: Scaled | Thresholded | Requantized | None
 ) -> np.ndarray:
-    """What the sums of each class of pixels and channel start from, (classes, G, columns) int32, kept for next time.
+    """What the sums of each class of pixels and channel start from, int32 [class][group][column], kept for next time.
 
     start[class, k] = bias[k] + sum over taps of sums[tap, k] * (read if it is inside of the input, else skipped)
 
@@ -134,8 +142,9 @@ def _starts(
     if bias is not None:
         start += bias
     columns = filters.outputs // filters.groups
-    rows = np.zeros((len(start), filters.groups, integer_tile(filters.element, columns).columns), np.int32)
-    rows[..., :columns] = start.astype(np.int64).reshape(len(start), filters.groups, columns)
+    shape = len(start), filters.groups, integer_tile(filters.element, columns).columns
+    rows = np.zeros(prod(shape) + _PAST, np.int32)
+    rows[:-_PAST].reshape(shape)[..., :columns] = start.astype(np.int64).reshape(*shape[:-1], columns)
     if len(filters.made) >= _MOST_MADE:
         filters.made.clear()
     filters.made[key] = bias, rows

@@ -26,10 +26,9 @@ PRODUCTS = record(
     width=1, panels=1,  # columns of a panel; panels of a group
     panel_step=1, group_step=1,  # bytes of the filters from panel to panel, and from group to group
     start_group=1, start_row=1,  # numbers from group to group in a row that sums start from, and from row to row
-    times=1,  # what the counts of the micro-kernel are multiplied by
     finish=1,  # what becomes of the sums: FINISHES
     zero_point=1, low=1, high=1,  # of the codes that are written
-    target_row=1,  # bytes of a pixel of the tensor written
+    target_row=1, size=1,  # bytes of a pixel of the tensor written, and of a number of it
     tasks=1,
     phases=0,  # each followed by its BORDER, and then the tasks
 )  # fmt: skip
@@ -54,16 +53,18 @@ class Products:
 
 def products_plan(
     axes: list[Axis], transposed: bool, batch: int, groups: int, columns: int, element: str, words: int,
-    source: Sequence[int], target: Sequence[int], target_row: int, finish: str, codes: tuple[int, int, int],
+    source: Sequence[int], target: Sequence[int], target_row: int, size: int, finish: str, codes: tuple[int, int, int],
 ) -> Products:  # fmt: skip
     """``columns`` channels of a group are written, ``words`` are read; ``source`` and ``target``: strides N, D, H, W in
-    bytes; ``target_row``: bytes of a pixel; ``codes``: zero point, lowest and highest of those that are written.
+    bytes; ``target_row`` and ``size``: bytes of a pixel and of a number; ``codes``: zero point, lowest and highest.
     """
     shape = integer_tile(element, columns)
-    kernel = [axis.kernel for axis in axes]
+    kernel, result = [axis.kernel for axis in axes], "i"
+    if finish == "scaled":
+        result = "f" if size == 4 else "d"
     found, order, _ = phases(
         axes, transposed, batch, target, (kernel[1] * kernel[2], kernel[2], 1),
-        lambda pixels: even_product("f", element, shape, pixels, of=integer_micro), most=2**62,
+        lambda pixels: even_product(result, element, shape, pixels, of=integer_micro), most=2**62,
     )  # fmt: skip
     extents = [axis.output if transposed else axis.input for axis in axes]
     shared = finish == "bits" and (columns % 8 if groups > 1 else shape.panels > 1 and shape.width % 8)
@@ -90,12 +91,12 @@ def products_plan(
     plan = PRODUCTS.pack(
         walk=WALK.pack(source=source, extent=extents, target=target[0]), depth=words, columns=columns,
         width=shape.width, panels=shape.panels, panel_step=row * shape.width, group_step=row * shape.columns,
-        start_group=shape.columns, start_row=groups * shape.columns, times=-2 if element == "binary" else 1,
+        start_group=shape.columns, start_row=groups * shape.columns,
         finish=FINISHES.index(finish), zero_point=codes[0], low=codes[1], high=codes[2], target_row=target_row,
-        tasks=start, phases=np.concatenate([*pieces, *tasks]) if tasks else (),
+        size=size, tasks=start, phases=np.concatenate([*pieces, *tasks]) if tasks else (),
     )  # fmt: skip
     longest = max([1, *(phase.taps for phase in found)])
-    scratch = (6 + longest) * ROW_SLOTS + ROW_SLOTS * shape.width * WORD // 8 + 16  # to align it, and to read past it
+    scratch = (8 + longest) * ROW_SLOTS + ROW_SLOTS * shape.width * WORD // 8 + 16  # to align it, and to read past it
     both = (np.concatenate(each) for each in zip(*masks, strict=True)) if masks else (np.zeros((0, 0)),) * 2
     return Products(plan, len(tasks), scratch, tuple(order), *both)
 

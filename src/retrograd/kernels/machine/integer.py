@@ -1,11 +1,13 @@
 """The building block of products of small integers: sums of products of 32-bit words that hold several of them.
 
-``C[i, j] = sum over entries e, words k of A_e[i, k] . B_e[k, j]`` as int32: as in ``microkernel.py`` a tile of C stays
-in registers while rows of A are found through a table of addresses. What ``.`` is depends on the element:
+``C[i, j] = start_i[j] + times * sum over entries e, words k of A_e[i, k] . B_e[k, j]`` as int32: as in
+``microkernel.py`` a tile of C stays in registers while rows of A are found through a table of addresses. As result "f"
+or "d" C holds floating-point numbers: that sum times ``scale[j]``, times ``factor_i``, plus ``bias[j]``, each step
+rounded. What ``.`` is depends on the element:
 
-- ``binary``: 32 bits each; the number of bits that differ. (+-1 as bits 1 and 0: the sum of products is 32 less twice
-  that.)
-- ``int8``: 4 unsigned bytes of A, 4 signed ones of B; the sum of their products less ``offset()`` times that of B.
+- ``binary``: 32 bits each; the number of bits that differ, and ``times`` is -2. (+-1 as bits 1 and 0: the sum of
+  products is 32 less twice that number.)
+- ``int8``: 4 unsigned bytes of A, each less ``offset()``, and 4 signed ones of B; the sum of their products.
 - ``int16``: 2 signed numbers each; the sum of their products.
 
 Sums of products are exact as long as they fit 32 bits. Every lane of a register is a column, and A is broadcast; so
@@ -31,8 +33,15 @@ INTEGER_ARGUMENTS = (
     "entries",  # how many, at least 1
     "words",  # of a row of each entry, at least 1
     "move",  # added to the address of every row
-    "b",  # address of B: [entry][word][column]
-    "c",  # address of C: [row][column], whole vectors
+    "b",  # address of B: [entry][word][column], whole vectors
+    "starts",  # address of the table of the addresses of start_i, whole vectors
+    "starts_step",  # added to the address of every start
+    "c",  # address of the table of the row addresses of C
+    "c_step",  # added to the address of every row of C
+    "tail",  # columns of the last vector of C that exist, 1..lanes
+    "scale",  # of the result "f" and "d": address of the number of the first column of C
+    "bias",  # likewise
+    "factors",  # address of the table of the addresses of each row's factor
 )
 
 # Rows of the tile with 1, 2, ... vectors of columns, with 32 registers and with 16.
@@ -66,18 +75,18 @@ def integer_tile(element: str, columns: int) -> Tile:
 
 
 @cache
-def integer_micro(dtype: str, element: str, rows: int, vectors: int, masked: bool = False) -> int:
+def integer_micro(result: str, element: str, rows: int, vectors: int, masked: bool = False) -> int:
     """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled on first use.
 
-    The parameters are those of ``micro``: sums are as wide as the type "f", and nothing is masked.
+    ``result``: "i" for sums, else the type of C. The parameters are those of ``micro``; nothing is ever masked.
     """
     kind = instructions(element)
-    name = f"dot_{element}_{kind}_{rows}x{vectors}"
+    name = f"dot_{element}_{kind}_{result}_{rows}x{vectors}"
 
     def compile() -> bytes:
         from .compiler import emit
         from .integer_jit import build
 
-        return b"\n" + emit(build(name, element, kind, rows, vectors), name)
+        return b"\n" + emit(build(name, result, element, kind, rows, vectors), name)
 
     return load(name, compile)[0]

@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from .integer import INTEGER_ARGUMENTS, WORD
 from .microkernel import ROW_SLOTS
-from .simd import I32, I64, declare, splat
+from .simd import I32, I64, declare, first_lanes, masked_load, masked_store, splat
 from .target import integer_bytes
 
 I8, I16 = ir.IntType(8), ir.IntType(16)
@@ -22,18 +22,21 @@ _MOST = 31  # words whose bits, at most 8 of a byte each, a byte can count
 _PAIRS = {16: "llvm.x86.sse2.pmadd.wd", 32: "llvm.x86.avx2.pmadd.wd", 64: "llvm.x86.avx512.pmaddw.d.512"}
 
 
-def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
+def build(name: str, result: str, element: str, kind: str, rows: int, vectors: int) -> str:
     """Text of a module with the micro-kernel ``name``."""
     size = integer_bytes()
     vector = ir.VectorType(I32, size // WORD)
+    numbers = ir.VectorType({"i": I32, "f": ir.FloatType(), "d": ir.DoubleType()}[result], vector.count)
+    wide = vector.count * (8 if result == "d" else WORD)
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(INTEGER_ARGUMENTS)), name)
-    table, entries, words, move, b, c = function.args
+    table, entries, words, move, b, starts, starts_step, c, c_step, tail, scale, bias, factors = function.args
     labels = ("begin", "entry", "piece", "step", "counted", "flush", "kept", "next", "end")
     blocks = {label: function.append_basic_block(label) for label in labels}
     builder = ir.IRBuilder(blocks["begin"])
-    table, b, c = (builder.inttoptr(address, _BYTE) for address in (table, b, c))
+    table, b, starts, c = (builder.inttoptr(address, _BYTE) for address in (table, b, starts, c))
+    scale, bias, factors = (builder.inttoptr(address, _BYTE) for address in (scale, bias, factors))
     tile = [(i, j) for i in range(rows) for j in range(vectors)]
     nothing = ir.Constant(vector, None)
     in_bytes = kind == "bytes"  # which can overflow: the counts are added to C from time to time
@@ -42,8 +45,12 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     def at(base: ir.Value, offset: ir.Value) -> ir.Value:
         return builder.gep(base, [offset], inbounds=True)
 
-    def cell(i: int, j: int) -> ir.Value:
-        return builder.bitcast(at(c, I64((i * vectors + j) * size)), vector.as_pointer())
+    def row_of(table: ir.Value, i: int, move: ir.Value) -> ir.Value:
+        slots = builder.bitcast(table, _BYTE.as_pointer())
+        return at(builder.load(builder.gep(slots, [I64(i)])), move)
+
+    def cell(base: ir.Value, j: int) -> ir.Value:
+        return builder.bitcast(at(base, I64(j * size)), vector.as_pointer())
 
     def phi(kind: ir.Type, **incoming: ir.Value) -> ir.Value:
         value = builder.phi(kind)
@@ -59,15 +66,16 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
         value.align = align
         return value
 
-    def add_to_c(counts: dict[Any, ir.Value]) -> None:
-        for one in tile:
-            before = read(cell(*one), WORD)
-            builder.store(builder.add(before, _sum_of_bytes(builder, counts[one])), cell(*one)).align = WORD
+    def add_counts(counts: dict[Any, ir.Value]) -> dict[Any, ir.Value]:
+        return {one: builder.add(read(kept[one], WORD), _sum_of_bytes(builder, counts[one])) for one in tile}
 
     zeros = dict.fromkeys(tile, nothing)
+    kept = {}
     if in_bytes:
-        for one in tile:
-            builder.store(nothing, cell(*one)).align = WORD
+        memory = builder.alloca(vector, len(tile))
+        for n, one in enumerate(tile):
+            kept[one] = builder.gep(memory, [I64(n)])
+            builder.store(nothing, kept[one]).align = WORD
     most = I64(_MOST) if in_bytes else words
     largest = builder.select(builder.icmp_signed("<", words, most), words, most)  # words of a piece, at most
     builder.branch(blocks["entry"])
@@ -75,8 +83,8 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     builder.position_at_end(blocks["entry"])
     e, b_entry, used_entry = phi(I64, begin=I64(0)), phi(_BYTE, begin=b), phi(I64, begin=I64(0))
     at_entry = sums(begin=zeros)
-    slots = builder.bitcast(at(table, builder.mul(e, I64(8 * ROW_SLOTS))), _BYTE.as_pointer())
-    a_rows = [at(builder.load(builder.gep(slots, [I64(i)])), move) for i in range(rows)]
+    rows_of_entry = at(table, builder.mul(e, I64(8 * ROW_SLOTS)))
+    a_rows = [row_of(rows_of_entry, i, move) for i in range(rows)]
     builder.branch(blocks["piece"])
 
     # ---- a piece of the entry: as many words as the counts have room for
@@ -93,8 +101,7 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     k, b_row, held = phi(I64, piece=begin), phi(_BYTE, piece=b_piece), sums(piece=at_piece)
     b_values = []
     for j in range(vectors):
-        place = builder.bitcast(at(b_row, I64(j * size)), vector.as_pointer())
-        b_values.append(prepare(read(place, WORD)))
+        b_values.append(prepare(read(cell(b_row, j), WORD)))
     new = {}
     for i, row in enumerate(a_rows):
         word = read(builder.bitcast(at(row, builder.mul(k, I64(WORD))), I32.as_pointer()), 1)
@@ -112,7 +119,8 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     builder.cbranch(full, blocks["flush"], blocks["kept"])
     builder.position_at_end(blocks["flush"])
     if in_bytes:
-        add_to_c(new)
+        for one, value in add_counts(new).items():
+            builder.store(value, kept[one]).align = WORD
     builder.branch(blocks["kept"])
     builder.position_at_end(blocks["kept"])
     used_after, after = phi(I64, counted=used_now, flush=I64(0)), sums(counted=new, flush=zeros)
@@ -131,12 +139,37 @@ def build(name: str, element: str, kind: str, rows: int, vectors: int) -> str:
     builder.cbranch(builder.icmp_signed("<", e_next, entries), blocks["entry"], blocks["end"])
 
     builder.position_at_end(blocks["end"])
-    if in_bytes:
-        add_to_c(after)
-    else:
-        for one in tile:
-            builder.store(after[one], cell(*one)).align = WORD
-    builder.ret_void()
+    total = add_counts(after) if in_bytes else after
+    last, ways = first_lanes(builder, tail, vector.count), [function.append_basic_block() for _ in range(2)]
+    builder.cbranch(builder.icmp_signed("<", tail, I64(vector.count)), *ways)
+    for way, part in zip(ways, (True, False), strict=True):  # what a masked store wrote is slow to load soon after
+        builder.position_at_end(way)
+
+        def numbers_at(base: ir.Value, j: int, part: bool = part) -> ir.Value:
+            place = builder.bitcast(at(base, I64(j * wide)), numbers.as_pointer())
+            if part and j == vectors - 1:
+                return masked_load(builder, place, last, ir.Constant(numbers, None))
+            return read(place, WORD)
+
+        for i in range(rows):
+            start, row, factor = row_of(starts, i, starts_step), row_of(c, i, c_step), None
+            if result != "i":
+                place = builder.bitcast(row_of(factors, i, I64(0)), numbers.element.as_pointer())
+                factor = splat(builder, read(place, WORD), numbers)
+            for j in range(vectors):
+                value = total[i, j]
+                if element == "binary":
+                    value = builder.mul(value, ir.Constant(vector, [-2] * vector.count))
+                value = builder.add(read(cell(start, j), WORD), value)
+                if result != "i":  # each step rounded
+                    value = builder.fmul(builder.sitofp(value, numbers), numbers_at(scale, j))
+                    value = builder.fadd(builder.fmul(value, factor), numbers_at(bias, j))
+                place = builder.bitcast(at(row, I64(j * wide)), numbers.as_pointer())
+                if part and j == vectors - 1:
+                    masked_store(builder, value, place, last)
+                else:
+                    builder.store(value, place).align = WORD
+        builder.ret_void()
     return str(module)
 
 
@@ -244,8 +277,9 @@ _PRODUCTS: dict[str, Callable[..., Products]] = {
 
 @intrinsic
 def dot(
-    typing: Any, function: Any, table: Any, entries: Any, words: Any, move: Any, b: Any, c: Any
-) -> Any:
+    typing: Any, function: Any, table: Any, entries: Any, words: Any, move: Any, b: Any, starts: Any, starts_step: Any,
+    c: Any, c_step: Any, tail: Any, scale: Any, bias: Any, factors: Any,
+) -> Any:  # fmt: skip
     """Call the micro-kernel at the address ``function``; the arguments are those of ``INTEGER_ARGUMENTS``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:

@@ -42,7 +42,7 @@ from .arithmetic import (
     sqrt,
     truncate,
 )
-from .bits import bits_of, double, float_from_bits, rounded, shift_left, shift_right, widen
+from .bits import bits_of, double, float_from_bits, rounded, shift_left, shift_right, whole, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
 from .creation import counting, full, full_like, positions
 from .denormals import with_denormals_as, without_denormals
