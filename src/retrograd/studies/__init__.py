@@ -5,9 +5,11 @@
 
 from .feedback import RECIPE as _FEEDBACK
 from .feedback import feedback
+from .low_bit import RECIPE as _LOW_BIT
+from .low_bit import low_bit
 from .study import Recipe, Study, write_study
 
 # name of the command line -> the function, and its recipe
-STUDIES = {"feedback": (feedback, _FEEDBACK)}
+STUDIES = {"low-bit": (low_bit, _LOW_BIT), "feedback": (feedback, _FEEDBACK)}
 
-__all__ = ["STUDIES", "Recipe", "Study", "feedback", "write_study"]
+__all__ = ["STUDIES", "Recipe", "Study", "feedback", "low_bit", "write_study"]
