@@ -206,7 +206,7 @@ def _study(
         subtitle=f"{task.title}, {recipe.epochs} epochs",
         headings=["", "as trained", "packed", "differ", "file", "of float", "time of an image", "faster"],
         rows=rows,
-        table_text="Accuracy on held-out images, as trained (simulated in float) and packed (computed on the bits), and "
+        table_text="Accuracy on held-out images, as trained (simulated in float) and packed (computed on bits), and "
         f"on how many images the two differ; the size of the file; the time of an image in batches of {_BATCH}.",
         facts={name: f"{found['packed_accuracy']:.2%}" for name, found in figures.items()},
         curves=[
