@@ -33,7 +33,7 @@ def test_rules_learn_and_their_gradients_turn_to_the_true_ones() -> None:
         if name == "backpropagation":
             assert not first.any() and not last.any()
         else:
-            assert (0 < last).all() and (last < first).all() and (last < 85).all(), name
+            assert (last[:2] < first[:2] - 5).all() and (last > 0).all() and (last < 85).all(), name
         assert figures["angles"]["7"][-1] == pytest.approx(0, abs=1e-2)  # the last layer has its own error
     page = study_page(study)
     for words in ("Feedback alignment against backpropagation", "Nøkland", "<svg", "angle, layer 3", "$"):
@@ -42,7 +42,8 @@ def test_rules_learn_and_their_gradients_turn_to_the_true_ones() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["study", "feedback", "digits", "--epochs", "1", "--batch-size", "500", "--output", str(tmp_path / "a" / "b")]
+    quick = "--epochs", "1", "--batch-size", "500"
+    command = ["study", "feedback", "digits", *quick, "--output", str(tmp_path / "a" / "b")]
     assert main(command) == 0
     out = capsys.readouterr().out
     assert "held-out accuracy" in out and out.endswith("study.html\n")
