@@ -112,7 +112,7 @@ class LowBit(Module):
             quantizer.observe(x.array, own)
         if self._observes and type(quantizer).observe is not Quantizer.observe:
             return x, None
-        if not quantizer.is_ready(own):
+        if x.array.size and not quantizer.is_ready(own):
             raise RuntimeError(
                 f"{type(self).__name__}: {quantizer} has seen no input yet; run a batch in training mode, or "
                 "lowbit.calibrate(model, batches)"

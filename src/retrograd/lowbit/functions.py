@@ -39,8 +39,9 @@ Pact = pointwise("pact")
 
 
 def mean_size(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """mean |x| over axes, which stay with extent 1; the gradient at 0 is 0."""
-    return vector_norm_of("mean_size", x, 1, axes, True, None) * (1.0 / prod(x.array.shape[axis] for axis in axes))
+    """mean |x| over axes, which stay with extent 1, and 0 of no elements; the gradient at 0 is 0."""
+    count = prod(x.array.shape[axis] for axis in axes)
+    return vector_norm_of("mean_size", x, 1, axes, True, None) * (1.0 / max(count, 1))
 
 
 class MeanScaledSign(Function):
