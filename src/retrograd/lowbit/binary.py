@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.kernel_set import kernels
 from .functions import (
@@ -20,7 +19,7 @@ from .functions import (
     SignPolynomial,
     SwishSign,
     Ternary,
-    mean_size,
+    mean_size_of,
 )
 from .quantizer import Axes, Own, Quantizer, check_flag, check_word, draws_like
 
@@ -177,9 +176,9 @@ class TWN(Quantizer):
     for_weights: ClassVar[bool] = True
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
-        with no_grad():
-            limit = mean_size(w, axes) * 0.7
-            ones = wrap(kernels.ternary(w.array, limit.array, np.ones_like(limit.array)))
-            total, count = (kernels.norm(x.array, 1, axes, True) for x in (w * ones, ones))
-        result: Tensor = Ternary.apply(w, limit, wrap(total / np.maximum(count, 1)))
+        x = w.array
+        limit = mean_size_of(x, axes) * x.dtype.type(0.7)
+        signs = kernels.ternary(x, limit, np.ones_like(limit))
+        total, count = kernels.sum(kernels.mul(x, signs), axes, True), kernels.norm(signs, 1, axes, True)
+        result: Tensor = Ternary.apply(w, wrap(limit), wrap(total / np.maximum(count, 1)))
         return result

@@ -222,7 +222,9 @@ class Int8(Quantizer):
         return {"low": wrap(np.array(np.inf, dtype)), "high": wrap(np.array(-np.inf, dtype))}  # nothing seen yet
 
     def observe(self, x: np.ndarray, own: Own) -> None:
-        smallest, largest = (float(x.min()), float(x.max())) if x.size else (math.inf, -math.inf)
+        if not x.size:
+            return
+        smallest, largest = (float(find(x, tuple(range(x.ndim)), False)) for find in (kernels.amin, kernels.amax))
         if math.isfinite(smallest) and math.isfinite(largest):
             low, high = own["low"].array, own["high"].array
             low[...], high[...] = min(float(low), 0.0, smallest), max(float(high), 0.0, largest)
