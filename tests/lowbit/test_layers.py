@@ -472,3 +472,6 @@ def test_no_features_and_no_samples(quantizers: dict[str, Any]) -> None:
             y = layer(x)
             assert y.shape == (samples, outputs) and np.isfinite(y.array).all()
             y.sum().backward()
+    for groups in (1, 2):
+        conv = lowbit.Conv1d(2, 4, 3, groups=groups, weight=lowbit.XNOR(), activation=lowbit.XNOR())
+        assert conv(Tensor(np.ones((0, 2, 5), np.float32))).shape == (0, 4, 3)

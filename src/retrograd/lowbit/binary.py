@@ -14,6 +14,7 @@ from ..ops.kernel_set import kernels
 from .functions import (
     MeanScaledSign,
     RandomSign,
+    SignAndSize,
     SignClipped,
     SignIdentity,
     SignPolynomial,
@@ -21,7 +22,7 @@ from .functions import (
     Ternary,
     mean_size_of,
 )
-from .quantizer import Axes, Own, Quantizer, check_flag, check_word, draws_like
+from .quantizer import Axes, Own, Quantizer, Window, check_flag, check_word, draws_like
 
 __all__ = ["BWN", "TWN", "XNOR", "BiReal", "BinaryConnect", "Sign"]
 
@@ -136,8 +137,10 @@ class XNOR(BWN):
         result: Tensor = SignClipped.apply(x)
         return result
 
-    def factor(self, x: Tensor, box: Callable[[Tensor], Tensor]) -> Tensor:
-        return box(x)
+    def activation_and_factor(self, x: Tensor, own: Own, window: Window) -> tuple[Tensor, Tensor]:
+        apart, axis = window.apart(x)
+        signs, sizes = SignAndSize.apply(apart, axis)
+        return (signs if apart is x else signs.reshape(*x.array.shape)), window.average(sizes)
 
 
 @dataclass(frozen=True, repr=False)

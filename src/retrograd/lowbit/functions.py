@@ -76,6 +76,22 @@ class MeanScaledSign(Function):
         return run(mean_scaled_sign_grad, (x, g, scale, through_scale)), None, None
 
 
+class SignAndSize(Function):
+    """sign(x), with the gradient of ``clipped_grad``, and the mean of |x| along ``axis``, which stays with extent 1."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x)
+        ctx.axis = axis
+        return wrap(kernels.binary_sign(x.array)), wrap(mean_size_of(x.array, (axis,)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, gsize: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        one = wrap(np.ones((), x.array.dtype))
+        return run(mean_scaled_sign_grad, (x, g, one, gsize * _share(x.array, (ctx.axis,)))), None
+
+
 class StraightThrough(Function):
     """y, computed from x without a record, with the gradient g to x"""
 
