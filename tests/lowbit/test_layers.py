@@ -390,6 +390,12 @@ def test_refusals() -> None:
         assert lowbit.Quantize(quantizer).double()(Tensor(np.ones((2, 3)))).dtype == np.float64
     with pytest.raises(ValueError, match=r"Quantize: the factor of XNOR belongs to a layer with weights; use Sign\(\)"):
         lowbit.Quantize(lowbit.XNOR())(x)
+    xnor = lowbit.Conv2d(4, 4, 3, groups=2, activation=lowbit.XNOR())
+    with pytest.raises(ValueError, match=r"Conv2d: input.shape=\(4, 5\) has 2 axes, needs 4, or 3 without a batch"):
+        xnor(Tensor(np.ones((4, 5), np.float32)))
+    for channels in (3, 6):
+        with pytest.raises(ValueError, match=r"conv2d: input.*channels|conv2d: .*groups"):
+            xnor(Tensor(np.ones((2, channels, 5, 5), np.float32)))
     with pytest.raises(TypeError, match=r"^Quantize: activation=None must be a quantiser"):
         lowbit.Quantize(None)  # type: ignore[arg-type]
     for layer in (lowbit.Linear(3, 2, weight=lowbit.BWN()), lowbit.Linear(3, 2, activation=lowbit.Sign())):

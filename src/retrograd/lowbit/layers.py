@@ -136,10 +136,16 @@ class _ConvWindow:
         self._layer, self._size = layer, size
 
     def apart(self, x: Tensor) -> tuple[Tensor, int]:
-        shape, axis, groups = x.array.shape, x.array.ndim - self._layer.ndim - 1, self._layer.groups
-        if groups == 1:
+        layer, shape = self._layer, x.array.shape
+        axis, groups = len(shape) - layer.ndim - 1, layer.groups
+        if axis not in (0, 1):
+            raise ValueError(
+                f"{type(layer).__name__}: input.shape={shape} has {len(shape)} axes, needs {layer.ndim + 2}, or "
+                f"{layer.ndim + 1} without a batch"
+            )
+        if groups == 1 or shape[axis] % groups:  # the operator refuses such channels
             return x, axis
-        return x.reshape(*shape[:axis], groups, -1, *shape[axis + 1 :]), axis + 1
+        return x.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :]), axis + 1
 
     def average(self, sizes: Tensor) -> Tensor:
         """Samples and groups are the channels of one depthwise convolution: the kernels run over channels."""
@@ -151,7 +157,7 @@ class _ConvWindow:
         box = wrap(np.full((channels, 1, *layer.kernel_size), share, sizes.array.dtype))
         factor = layer._convolved(images, box, None, *self._size, groups=channels)
         lead = sizes.array.shape[: -layer.ndim]
-        lead = lead if layer.groups == 1 else lead[:-1]  # the axis of a group's channels
+        lead = lead if layer.groups == 1 else lead[:-1]  # without the axis of a group's channels
         return factor.reshape(*lead, *factor.array.shape[2:])
 
 
@@ -191,7 +197,8 @@ class _ConvTranspose(_Convolution):
         ndim, groups = weight.array.ndim, self.groups
         if groups == 1:
             return weight, (0, *range(2, ndim))
-        return weight.reshape(groups, -1, *weight.array.shape[1:]), (1, *range(3, ndim + 1))
+        shape = weight.array.shape
+        return weight.reshape(groups, shape[0] // groups, *shape[1:]), (1, *range(3, ndim + 1))
 
 
 # fmt: off
