@@ -357,6 +357,15 @@ def test_what_is_observed() -> None:
     layer.train()(Tensor(np.full((1, 3), 50, np.float32)))
     layer(Tensor(np.zeros((0, 3), np.float32)))
     assert (layer.activation_low.array, layer.activation_high.array) == (-2, 50)
+    for bad in (np.inf, np.nan):  # is not taken for a range, and shows
+        layer(Tensor(np.array([[1.0, bad, 0.0]], np.float32)))
+        assert (layer.activation_low.array, layer.activation_high.array) == (-2, 50)
+        for quantizer in (lowbit.LSQ(4), lowbit.Int8()):
+            with pytest.raises(RuntimeError, match="has seen no input yet"):
+                lowbit.Quantize(quantizer)(Tensor(np.array([[1.0, bad, 0.0]], np.float32)))
+    values = lowbit.Quantize(lowbit.Int8())
+    values(Tensor(np.array([2.55, 0.0], np.float32)))
+    np.testing.assert_allclose(values(Tensor(np.array([np.inf, -np.inf, np.nan], np.float32))).array, [2.55, 0, np.nan])
     zeros = lowbit.Quantize(lowbit.Int8())
     np.testing.assert_array_equal(zeros(Tensor(np.zeros((2, 3), np.float32))).array, 0)
 
@@ -381,6 +390,12 @@ def test_refusals() -> None:
         assert lowbit.Quantize(quantizer).double()(Tensor(np.ones((2, 3)))).dtype == np.float64
     with pytest.raises(ValueError, match=r"Quantize: the factor of XNOR belongs to a layer with weights; use Sign\(\)"):
         lowbit.Quantize(lowbit.XNOR())(x)
+    xnor = lowbit.Conv2d(4, 4, 3, groups=2, activation=lowbit.XNOR())
+    with pytest.raises(ValueError, match=r"Conv2d: input.shape=\(4, 5\) has 2 axes, needs 4, or 3 without a batch"):
+        xnor(Tensor(np.ones((4, 5), np.float32)))
+    for channels in (3, 6):
+        with pytest.raises(ValueError, match=r"conv2d: input.*channels|conv2d: .*groups"):
+            xnor(Tensor(np.ones((2, channels, 5, 5), np.float32)))
     with pytest.raises(TypeError, match=r"^Quantize: activation=None must be a quantiser"):
         lowbit.Quantize(None)  # type: ignore[arg-type]
     for layer in (lowbit.Linear(3, 2, weight=lowbit.BWN()), lowbit.Linear(3, 2, activation=lowbit.Sign())):
@@ -451,3 +466,18 @@ def test_summary_counts_a_low_bit_layer_as_the_float_one() -> None:
     plain, layer = nn.Conv2d(3, 4, 3), lowbit.Conv2d(3, 4, 3, weight=lowbit.BWN(), activation=lowbit.Sign())
     rows = [retrograd.summary(module, (2, 3, 8, 8)).rows[0] for module in (plain, layer)]
     assert rows[0].multiply_adds == rows[1].multiply_adds and rows[0].parameters == rows[1].parameters
+
+
+@pytest.mark.filterwarnings("ignore:a tensor of shape:UserWarning")
+@pytest.mark.parametrize("quantizers", STATEFUL, ids=str)
+def test_no_features_and_no_samples(quantizers: dict[str, Any]) -> None:
+    for weight in {quantizers.get("weight"), lowbit.BWN(), lowbit.Int8(), lowbit.DoReFa(1), lowbit.TWN()}:
+        for features, outputs, samples in ((0, 3, 2), (3, 0, 2), (3, 2, 0)):
+            layer = lowbit.Linear(features, outputs, weight=weight, activation=quantizers.get("activation"))
+            x = Tensor(np.ones((samples, features), np.float32), requires_grad=True)
+            y = layer(x)
+            assert y.shape == (samples, outputs) and np.isfinite(y.array).all()
+            y.sum().backward()
+    for groups in (1, 2):
+        conv = lowbit.Conv1d(2, 4, 3, groups=groups, weight=lowbit.XNOR(), activation=lowbit.XNOR())
+        assert conv(Tensor(np.ones((0, 2, 5), np.float32))).shape == (0, 4, 3)

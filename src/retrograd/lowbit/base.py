@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.parameter import Parameter, empty_weight
-from .quantizer import Axes, Quantizer
+from .quantizer import Axes, Quantizer, Window
 
 __all__ = ["LowBit"]
 
@@ -88,7 +87,7 @@ class LowBit(Module):
         result = quantizer.weight(view, axes, self._own(name), self.training)
         return result if view is weight else result.reshape(weight.array.shape)
 
-    def _input(self, x: Any, box: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _input(self, x: Any, window: Window) -> tuple[Tensor, Tensor | None]:
         """The input quantised, and the factor of the output.
 
         Raises:
@@ -112,12 +111,12 @@ class LowBit(Module):
             quantizer.observe(x.array, own)
         if self._observes and type(quantizer).observe is not Quantizer.observe:
             return x, None
-        if not quantizer.is_ready(own):
+        if x.array.size and not quantizer.is_ready(own):
             raise RuntimeError(
                 f"{type(self).__name__}: {quantizer} has seen no input yet; run a batch in training mode, or "
                 "lowbit.calibrate(model, batches)"
             )
-        return quantizer.activation(x, own), quantizer.factor(x, box)
+        return quantizer.activation_and_factor(x, own, window)
 
     def _bias(self) -> Tensor | None:
         """The bias as forward uses it."""

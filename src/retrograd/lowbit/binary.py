@@ -9,20 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..ops.kernel_set import kernels
 from .functions import (
     MeanScaledSign,
     RandomSign,
+    SignAndSize,
     SignClipped,
     SignIdentity,
     SignPolynomial,
     SwishSign,
     Ternary,
-    mean_size,
+    mean_size_of,
 )
-from .quantizer import Axes, Own, Quantizer, check_flag, check_word, draws_like
+from .quantizer import Axes, Own, Quantizer, Window, check_flag, check_word, draws_like
 
 __all__ = ["BWN", "TWN", "XNOR", "BiReal", "BinaryConnect", "Sign"]
 
@@ -137,8 +137,10 @@ class XNOR(BWN):
         result: Tensor = SignClipped.apply(x)
         return result
 
-    def factor(self, x: Tensor, box: Callable[[Tensor], Tensor]) -> Tensor:
-        return box(x)
+    def activation_and_factor(self, x: Tensor, own: Own, window: Window) -> tuple[Tensor, Tensor]:
+        apart, axis = window.apart(x)
+        signs, sizes = SignAndSize.apply(apart, axis)
+        return (signs if apart is x else signs.reshape(*x.array.shape)), window.average(sizes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,9 +179,9 @@ class TWN(Quantizer):
     for_weights: ClassVar[bool] = True
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
-        with no_grad():
-            limit = mean_size(w, axes) * 0.7
-            ones = wrap(kernels.ternary(w.array, limit.array, np.ones_like(limit.array)))
-            total, count = (kernels.norm(x.array, 1, axes, True) for x in (w * ones, ones))
-        result: Tensor = Ternary.apply(w, limit, wrap(total / np.maximum(count, 1)))
+        x = w.array
+        limit = mean_size_of(x, axes) * x.dtype.type(0.7)
+        signs = kernels.ternary(x, limit, np.ones_like(limit))
+        total, count = kernels.sum(kernels.mul(x, signs), axes, True), kernels.norm(signs, 1, axes, True)
+        result: Tensor = Ternary.apply(w, wrap(limit), wrap(total / np.maximum(count, 1)))
         return result

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ..engine.function import Function
-from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..formulas.quantization import mean_scaled_sign_grad, scaled_sign, scaled_sign_grad
 from ..ops.kernel_set import kernels
@@ -39,8 +40,17 @@ Pact = pointwise("pact")
 
 
 def mean_size(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """mean |x| over axes, which stay with extent 1; the gradient at 0 is 0."""
-    return vector_norm_of("mean_size", x, 1, axes, True, None) * (1.0 / prod(x.array.shape[axis] for axis in axes))
+    """mean |x| over axes, which stay with extent 1, and 0 of no elements; the gradient at 0 is 0."""
+    return vector_norm_of("mean_size", x, 1, axes, True, None) * _share(x.array, axes)
+
+
+def mean_size_of(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """``mean_size`` of an array."""
+    return np.asarray(kernels.norm(x, 1, axes, True) * x.dtype.type(_share(x, axes)))
+
+
+def _share(x: np.ndarray, axes: tuple[int, ...]) -> float:
+    return 1.0 / max(prod(x.shape[axis] for axis in axes), 1)
 
 
 class MeanScaledSign(Function):
@@ -52,10 +62,9 @@ class MeanScaledSign(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], is_exact: bool) -> Tensor:
         ctx.axes, ctx.is_exact = axes, is_exact
-        with no_grad():
-            scale = mean_size(x, axes)
-        ctx.save_for_backward(x, scale.array)
-        return wrap(kernels.scaled_sign(x.array, scale.array))
+        scale = mean_size_of(x.array, axes)
+        ctx.save_for_backward(x, scale)
+        return wrap(kernels.scaled_sign(x.array, scale))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -65,6 +74,22 @@ class MeanScaledSign(Function):
         scale = mean_size(x, ctx.axes) if recording() else wrap(constant)
         through_scale = mean(run(scaled_sign, (x, g)), ctx.axes, True)
         return run(mean_scaled_sign_grad, (x, g, scale, through_scale)), None, None
+
+
+class SignAndSize(Function):
+    """sign(x), with the gradient of ``clipped_grad``, and the mean of |x| along ``axis``, which stays with extent 1."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x)
+        ctx.axis = axis
+        return wrap(kernels.binary_sign(x.array)), wrap(mean_size_of(x.array, (axis,)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, gsize: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        one = wrap(np.ones((), x.array.dtype))
+        return run(mean_scaled_sign_grad, (x, g, one, gsize * _share(x.array, (ctx.axis,)))), None
 
 
 class StraightThrough(Function):

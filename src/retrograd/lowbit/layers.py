@@ -15,8 +15,7 @@ from ..nn.utils.per_sample_rules import Call, register_per_sample_rule
 from ..ops.pointwise.elementwise import addcmul
 from ..ops.product.matmul import linear
 from .base import LowBit, check_quantizer, with_quantizers
-from .functions import mean_size
-from .quantizer import Axes, Quantizer
+from .quantizer import Axes, Quantizer, Window
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear", "Quantize",
@@ -35,20 +34,30 @@ class _Summing(LowBit):
         """The layer's operator."""
         raise NotImplementedError
 
-    def _box(self, x: Tensor, *size: Any) -> Tensor:
-        """The mean of |x| over the window of each output and over its input channels."""
-        raise NotImplementedError
-
     def _forward(self, input: Tensor, *size: Any) -> Tensor:
-        x, factor = self._input(input, lambda x: self._box(x, *size))
+        x, factor = self._input(input, self._window(*size))
         w, b = self.quantized(), self._bias()
         if factor is None:
             return self._summed(x, w, b, *size)
         return self._scaled(self._summed(x, w, None, *size), factor, b)
 
+    def _window(self, *size: Any) -> Window:
+        """What a factor of the output needs."""
+        return _NoWindow()
+
     def _scaled(self, y: Tensor, factor: Tensor, b: Tensor | None) -> Tensor:
         """y factor + b"""
         return y * factor if b is None else addcmul(b, y, factor)
+
+
+class _NoWindow:
+    """The window of a layer that reads all features."""
+
+    def apart(self, x: Tensor) -> tuple[Tensor, int]:
+        return x, x.array.ndim - 1
+
+    def average(self, sizes: Tensor) -> Tensor:
+        return sizes
 
 
 @with_quantizers
@@ -76,9 +85,6 @@ class Linear(_Summing, nn.Linear):
     def _summed(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor:
         return linear(x, w, b)
 
-    def _box(self, x: Tensor, *size: Any) -> Tensor:
-        return mean_size(x, (x.array.ndim - 1,))
-
 
 class _Convolution(_Summing):
     """Base of all convolutions."""
@@ -94,7 +100,7 @@ class _Convolution(_Summing):
         transposed: bool
 
         def _activated(self, y: Tensor) -> Tensor: ...
-        def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor: ...
+        def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any, groups: int = 0) -> Tensor: ...
 
     def __init__(
         self, *args: Any, weight: Option = None, activation: Option = None, output_activation: Activation = None,
@@ -106,18 +112,12 @@ class _Convolution(_Summing):
     def _summed(self, x: Tensor, w: Tensor, b: Tensor | None, *size: Any) -> Tensor:
         return self._convolved(x, w, b, *size)
 
-    def _box(self, x: Tensor, *size: Any) -> Tensor:
-        """(N, groups, *O); what padding adds counts with its value."""
-        apart, axis = self._apart(x)
-        sizes = mean_size(apart, (axis,))
-        if apart is not x:
-            sizes = sizes.squeeze(axis)
-        weight = (prod(self.stride) if self.transposed else 1) / prod(self.kernel_size)
-        box = np.full((self.groups, 1, *self.kernel_size), weight, x.array.dtype)
-        return self._convolved(sizes, wrap(box), None, *size)
+    def _window(self, *size: Any) -> Window:
+        return _ConvWindow(self, size)
 
     def _scaled(self, y: Tensor, factor: Tensor, b: Tensor | None) -> Tensor:
-        apart, axis = self._apart(y)
+        """factor: (N, groups, *O)"""
+        apart, axis = _ConvWindow(self, ()).apart(y)
         if apart is not y:
             factor = factor.unsqueeze(axis)
         if b is not None:
@@ -125,12 +125,40 @@ class _Convolution(_Summing):
         result = super()._scaled(apart, factor, b)
         return result if apart is y else result.reshape(*y.array.shape)
 
-    def _apart(self, x: Tensor) -> tuple[Tensor, int]:
-        """x with its groups, if there are several, on an axis of their own, and the axis of a group's channels."""
-        shape, axis = x.array.shape, x.array.ndim - self.ndim - 1
-        if self.groups == 1:
+
+class _ConvWindow:
+    """The window of a convolution; what padding adds counts with its value.
+
+    size: further arguments of its operator.
+    """
+
+    def __init__(self, layer: _Convolution, size: tuple[Any, ...]) -> None:
+        self._layer, self._size = layer, size
+
+    def apart(self, x: Tensor) -> tuple[Tensor, int]:
+        layer, shape = self._layer, x.array.shape
+        axis, groups = len(shape) - layer.ndim - 1, layer.groups
+        if axis not in (0, 1):
+            raise ValueError(
+                f"{type(layer).__name__}: input.shape={shape} has {len(shape)} axes, needs {layer.ndim + 2}, or "
+                f"{layer.ndim + 1} without a batch"
+            )
+        if groups == 1 or shape[axis] % groups:  # the operator refuses such channels
             return x, axis
-        return x.reshape(*shape[:axis], self.groups, -1, *shape[axis + 1 :]), axis + 1
+        return x.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :]), axis + 1
+
+    def average(self, sizes: Tensor) -> Tensor:
+        """Samples and groups are the channels of one depthwise convolution: the kernels run over channels."""
+        layer, extents = self._layer, sizes.array.shape[-self._layer.ndim :]
+        count = sizes.array.size // prod(extents)
+        channels = count or layer.groups
+        images = sizes.reshape(min(count, 1), channels, *extents)
+        share = (prod(layer.stride) if layer.transposed else 1) / prod(layer.kernel_size)
+        box = wrap(np.full((channels, 1, *layer.kernel_size), share, sizes.array.dtype))
+        factor = layer._convolved(images, box, None, *self._size, groups=channels)
+        lead = sizes.array.shape[: -layer.ndim]
+        lead = lead if layer.groups == 1 else lead[:-1]  # without the axis of a group's channels
+        return factor.reshape(*lead, *factor.array.shape[2:])
 
 
 class _Conv(_Convolution):
@@ -169,7 +197,8 @@ class _ConvTranspose(_Convolution):
         ndim, groups = weight.array.ndim, self.groups
         if groups == 1:
             return weight, (0, *range(2, ndim))
-        return weight.reshape(groups, -1, *weight.array.shape[1:]), (1, *range(3, ndim + 1))
+        shape = weight.array.shape
+        return weight.reshape(groups, shape[0] // groups, *shape[1:]), (1, *range(3, ndim + 1))
 
 
 # fmt: off
@@ -204,12 +233,10 @@ class Quantize(LowBit):
         return []
 
     def forward(self, input: Tensor) -> Tensor:
-        x, _ = self._input(input, _no_window)
+        x, factor = self._input(input, _NoWindow())
+        if factor is not None:
+            raise ValueError("Quantize: the factor of XNOR belongs to a layer with weights; use Sign() here")
         return x
-
-
-def _no_window(a: Tensor) -> Tensor:
-    raise ValueError("Quantize: the factor of XNOR belongs to a layer with weights; use Sign() here")
 
 
 def _refuse(call: Call) -> None:

@@ -183,7 +183,8 @@ class LSQ(Quantizer):
 
     def observe(self, x: np.ndarray, own: Own) -> None:
         if not self.is_ready(own) and x.size:
-            own["step"].array[...] = _first_step(x, self.levels(False)[1])
+            step = _first_step(x, self.levels(False)[1])
+            own["step"].array[...] = step if math.isfinite(step) else 0.0
 
     def is_ready(self, own: Own) -> bool:
         return bool(own["step"].array > 0)
@@ -207,7 +208,8 @@ class Int8(Quantizer):
     Weights: s q with q from -127 to 127 and s = max |w| / 127 of each output channel; s is constant for the gradient.
     Activations: s (q - z) with q from 0 to 255, s = (high - low) / 255 and z = -low / s rounded, so that 0 is exact.
     low and high are the smallest and largest number of all inputs, with 0 among them, that the layer has seen in
-    training and in ``calibrate``: the buffers ``activation_low`` and ``activation_high``.
+    training and in ``calibrate``: the buffers ``activation_low`` and ``activation_high``. Inputs with inf or NaN do not
+    count.
 
     Source: B. Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
     Inference", 2017 (arXiv:1712.05877).
@@ -220,9 +222,12 @@ class Int8(Quantizer):
         return {"low": wrap(np.array(np.inf, dtype)), "high": wrap(np.array(-np.inf, dtype))}  # nothing seen yet
 
     def observe(self, x: np.ndarray, own: Own) -> None:
-        if x.size:
+        if not x.size:
+            return
+        smallest, largest = (float(find(x, tuple(range(x.ndim)), False)) for find in (kernels.amin, kernels.amax))
+        if math.isfinite(smallest) and math.isfinite(largest):
             low, high = own["low"].array, own["high"].array
-            low[...], high[...] = min(float(low), 0.0, float(x.min())), max(float(high), 0.0, float(x.max()))
+            low[...], high[...] = min(float(low), 0.0, smallest), max(float(high), 0.0, largest)
 
     def is_ready(self, own: Own) -> bool:
         return bool(own["low"].array <= own["high"].array)
@@ -230,14 +235,17 @@ class Int8(Quantizer):
     def scale_and_zero(self, own: Own) -> tuple[float, int]:
         """s and z of activations."""
         low, high = float(own["low"].array), float(own["high"].array)
-        scale = (high - low) / 255 or 1.0
+        if not low < high:  # zeros, or nothing at all
+            return 1.0, 0
+        scale = (high - low) / 255
         return scale, round(-low / scale)
 
     def weight_scale(self, w: np.ndarray, axes: Axes) -> np.ndarray:
         """s of each output channel, 1 where all weights are 0; the axes of a filter stay with extent 1."""
-        largest = kernels.amax(kernels.abs(w), axes, True)
-        scale: np.ndarray = np.where(largest > 0, largest / 127, 1).astype(w.dtype)
-        return scale
+        if not w.size:
+            return np.ones((1,) * w.ndim, w.dtype)
+        largest: np.ndarray = kernels.amax(kernels.abs(w), axes, True)
+        return np.where(largest > 0, largest / 127, 1).astype(w.dtype)
 
     def weight(self, w: Any, axes: Axes, own: Own, training: bool) -> Tensor:
         result: Tensor = Uniform.apply(w, wrap(self.weight_scale(w.array, axes)), -127.0, 127.0)
@@ -255,4 +263,5 @@ def _largest(x: np.ndarray) -> float:
 
 def _first_step(x: np.ndarray, high: float) -> float:
     """LSQ's first step for the numbers x."""
-    return max(2.0 * float(np.mean(np.abs(x), dtype=np.float64)) / math.sqrt(high), LEAST) if x.size else LEAST
+    step = 2.0 * float(np.mean(np.abs(x), dtype=np.float64)) / math.sqrt(high) if x.size else 0.0
+    return step if not step < LEAST else LEAST
