@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .integer import INTEGER_ARGUMENTS, WORD
+from .integer import BYTES, INTEGER_ARGUMENTS, WORD
 from .microkernel import ROW_SLOTS
 from .simd import I32, I64, declare, first_lanes, masked_load, masked_store, splat
 from .target import integer_bytes
@@ -26,8 +26,8 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
     """Text of a module with the micro-kernel ``name``."""
     size = integer_bytes()
     vector = ir.VectorType(I32, size // WORD)
-    numbers = ir.VectorType({"i": I32, "f": ir.FloatType(), "d": ir.DoubleType()}[result], vector.count)
-    wide = vector.count * (8 if result == "d" else WORD)
+    written = ir.VectorType(_WRITTEN[result], vector.count)
+    wide = vector.count * BYTES[result]
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(INTEGER_ARGUMENTS)), name)
@@ -145,32 +145,74 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
     for way, part in zip(ways, (True, False), strict=True):  # what a masked store wrote is slow to load soon after
         builder.position_at_end(way)
 
-        def numbers_at(base: ir.Value, j: int, part: bool = part) -> ir.Value:
-            place = builder.bitcast(at(base, I64(j * wide)), numbers.as_pointer())
+        def columns(base: ir.Value, j: int, kind: ir.VectorType, part: bool = part) -> ir.Value:
+            """Those of vector j of a row of numbers."""
+            bytes = vector.count * (8 if kind.element == ir.DoubleType() else WORD)
+            place = builder.bitcast(at(base, I64(j * bytes)), kind.as_pointer())
             if part and j == vectors - 1:
-                return masked_load(builder, place, last, ir.Constant(numbers, None))
+                return masked_load(builder, place, last, ir.Constant(kind, None))
             return read(place, WORD)
 
+        finish = _finished(builder, result, columns, scale, bias, factors, vector.count)
         for i in range(rows):
-            start, row, factor = row_of(starts, i, starts_step), row_of(c, i, c_step), None
-            if result != "i":
-                place = builder.bitcast(row_of(factors, i, I64(0)), numbers.element.as_pointer())
-                factor = splat(builder, read(place, WORD), numbers)
+            start, row, of_row = row_of(starts, i, starts_step), row_of(c, i, c_step), finish(i)
             for j in range(vectors):
                 value = total[i, j]
                 if element == "binary":
                     value = builder.mul(value, ir.Constant(vector, [-2] * vector.count))
-                value = builder.add(read(cell(start, j), WORD), value)
-                if result != "i":  # each step rounded
-                    value = builder.fmul(builder.sitofp(value, numbers), numbers_at(scale, j))
-                    value = builder.fadd(builder.fmul(value, factor), numbers_at(bias, j))
-                place = builder.bitcast(at(row, I64(j * wide)), numbers.as_pointer())
+                value = of_row(builder.add(read(cell(start, j), WORD), value), j)
+                place = builder.bitcast(at(row, I64(j * wide)), written.as_pointer())
                 if part and j == vectors - 1:
                     masked_store(builder, value, place, last)
                 else:
-                    builder.store(value, place).align = WORD
+                    builder.store(value, place).align = 1
         builder.ret_void()
     return str(module)
+
+
+# ---- what is written: sums, floating-point numbers, or codes
+_WRITTEN = {"i": I32, "f": ir.FloatType(), "d": ir.DoubleType(), "b": I8, "h": I16}
+Finish = Callable[[int], Callable[[ir.Value, int], ir.Value]]
+
+
+def _finished(
+    builder: ir.IRBuilder, result: str, columns: Callable[..., ir.Value], scale: ir.Value, bias: ir.Value,
+    factors: ir.Value, lanes: int,
+) -> Finish:  # fmt: skip
+    """A function of a row: a function of a vector of sums and its place, which gives what is written."""
+    kind = ir.VectorType(ir.DoubleType() if result == "d" else ir.FloatType(), lanes)
+
+    def everywhere(address: ir.Value, place: int) -> ir.Value:
+        """A number in memory in every lane."""
+        pointer = builder.bitcast(address, kind.element.as_pointer())
+        return splat(builder, builder.load(builder.gep(pointer, [I64(place)])), kind)
+
+    def scaled(value: ir.Value, j: int) -> ir.Value:
+        return builder.fmul(builder.sitofp(value, kind), columns(scale, j, kind))  # rounded: nothing is fused
+
+    def sums(i: int) -> Callable[[ir.Value, int], ir.Value]:
+        return lambda value, j: value
+
+    def numbers(i: int) -> Callable[[ir.Value, int], ir.Value]:
+        slots = builder.bitcast(factors, _BYTE.as_pointer())
+        factor = everywhere(builder.load(builder.gep(slots, [I64(i)])), 0)
+        return lambda value, j: builder.fadd(builder.fmul(scaled(value, j), factor), columns(bias, j, kind))
+
+    def codes(i: int) -> Callable[[ir.Value, int], ir.Value]:
+        return code
+
+    def code(value: ir.Value, j: int) -> ir.Value:
+        q = builder.fadd(builder.call(nearest, [scaled(value, j)]), zero_point)
+        q = builder.select(builder.fcmp_ordered(">=", q, low), q, low)
+        q = builder.select(builder.fcmp_ordered("<=", q, high), q, high)
+        whole = builder.fptosi(q, ir.VectorType(I32, lanes))
+        return builder.trunc(whole, ir.VectorType(_WRITTEN[result], lanes))
+
+    if result in "bh":
+        zero_point, low, high = (everywhere(bias, place) for place in range(3))
+        nearest = declare(builder, f"llvm.rint.v{lanes}f32", kind, [kind])
+        return codes
+    return sums if result == "i" else numbers
 
 
 # ---- the products: (prepare, multiply); prepare(value, of_a) is applied once to each register that is read
