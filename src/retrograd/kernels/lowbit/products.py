@@ -43,16 +43,16 @@ def lowbit_conv(
         window, len(x), filters.element, filters.transposed, filters.groups, filters.channels, filters.outputs, result
     )
     if result in _CODES:  # bits are set one by one; other codes are 0 beyond the channels
-        y = target = (np.zeros if result == "bits" or memory[-1] > filters.outputs else np.empty)(memory, dtype)
+        y = target = (np.zeros if result == "t" or memory[-1] > filters.outputs else np.empty)(memory, dtype)
     else:
         target = aligned(prod(memory), dtype.char).reshape(memory)
         y = target.transpose(0, -1, *range(1, target.ndim - 1))
     if plan.tasks == 0:
         return y
-    number, scale, bias, factor, threshold, flip = "f", None, None, None, _NO_WORDS, _NO_BYTES
+    number, scale, bias, factor, threshold, flip = "f", None, None, None, _NO_WORDS, _NO_WORDS
     if isinstance(then, Thresholded):
         threshold = np.ascontiguousarray(then.threshold, np.int32)
-        flip = np.ascontiguousarray(then.flip).view(np.uint8)
+        flip = then.flip.astype(np.int32)
     elif isinstance(then, Requantized):
         scale, bias = then.scale, np.array([then.zero_point, then.low, then.high], np.float32)
     elif then is not None:
@@ -63,12 +63,12 @@ def lowbit_conv(
         _starts(plan, filters, window, zero_point, then), _zero_bytes(row), target.view(np.uint8),
         none if scale is None else np.ascontiguousarray(scale), none if bias is None else np.ascontiguousarray(bias),
         _ones(number) if factor is None else np.ascontiguousarray(factor), int(factor is not None), threshold, flip,
-        plan.words, per_thread(plan.scratch, "i8"), plan.scratch,
+        int(result == "t"), plan.words, per_thread(plan.scratch, "i8"), plan.scratch,
     )  # fmt: skip
     return y
 
 
-_NO_WORDS, _NO_BYTES = np.zeros(1, np.int32), np.zeros(1, np.uint8)
+_NO_WORDS = np.zeros(1, np.int32)
 
 
 @lru_cache(maxsize=64)
@@ -83,17 +83,18 @@ def _ones(dtype: str) -> np.ndarray:
 
 
 def _result(then: Scaled | Thresholded | Requantized | None) -> tuple[str, np.dtype[Any]]:
-    """What the micro-kernel writes, see integer.py, or "bits"; and its type."""
+    """What the micro-kernel writes, see integer.py; and its type."""
     if isinstance(then, Scaled):
-        return then.scale.dtype.char, then.scale.dtype
+        more = ("" if then.factor is None else "k") + ("" if then.bias is None else "b")
+        return then.scale.dtype.char + more, then.scale.dtype
     if isinstance(then, Thresholded):
-        return "bits", code_dtype("binary")
+        return "t", code_dtype("binary")
     if isinstance(then, Requantized):
         return "b" if then.element == "int8" else "h", code_dtype(then.element, then.low)
     return "i", np.dtype(np.int32)
 
 
-_CODES = {"bits": "binary", "b": "int8", "h": "int16"}  # the element of results that are codes
+_CODES = {"t": "binary", "b": "int8", "h": "int16"}  # the element of results that are codes
 
 
 @lru_cache(maxsize=1024)
@@ -103,7 +104,7 @@ def _plan(
     """The plan, the extents of the result in the order of memory, and the bytes of a pixel that is read."""
     words = words_of(element, channels)
     source, target = (window.output, window.input) if transposed else (window.input, window.output)
-    last, size = codes_of(_CODES[result], outputs) if result in _CODES else outputs, BYTES.get(result, WORD)
+    last, size = codes_of(_CODES[result], outputs) if result in _CODES else outputs, BYTES.get(result[0], WORD)
     row = groups * words * WORD
     plan = products_plan(
         three_axes(window), transposed, batch, groups, outputs // groups, element, words,

@@ -26,9 +26,9 @@ PRODUCTS = record(
     width=1, panels=1,  # columns of a panel; panels of a group
     panel_step=1, group_step=1,  # bytes of the filters from panel to panel, and from group to group
     start_group=1, start_row=1,  # numbers from group to group in a row that sums start from, and from row to row
-    target_row=1, size=1,  # bytes of a pixel of the tensor written, and of a number of it
+    target_row=1, step=1,  # of the tensor written: bytes of a pixel, bits of a channel
     scale=1, bias=1,  # bytes of a number of each; 0: the same for all channels
-    bits=1,  # the sums become bits
+    in_tile=1,  # 1: the sums become bits outside of the micro-kernel
     tasks=1,
     phases=0,  # each followed by its BORDER, and then the tasks
 )  # fmt: skip
@@ -55,16 +55,18 @@ def products_plan(
     source: Sequence[int], target: Sequence[int], target_row: int, result: str,
 ) -> Products:  # fmt: skip
     """``columns`` channels of a group are written, ``words`` are read; ``source`` and ``target``: strides N, D, H, W in
-    bytes; ``target_row``: bytes of a pixel; ``result``: "bits" or as in integer.py.
+    bytes; ``target_row``: bytes of a pixel; ``result`` as in integer.py.
     """
     shape = integer_tile(element, columns)
-    kernel, bits = [axis.kernel for axis in axes], result == "bits"
+    kernel, bits = [axis.kernel for axis in axes], result == "t"
+    # whole vectors of bits need no other channel's byte, except behind the last channel
+    in_tile = bits and (shape.lanes % 8 > 0 or (groups > 1 and columns % shape.lanes > 0))
     found, order, _ = phases(
         axes, transposed, batch, target, (kernel[1] * kernel[2], kernel[2], 1),
-        lambda pixels: even_product("i" if bits else result, element, shape, pixels, of=integer_micro), most=2**62,
+        lambda pixels: even_product("i" if in_tile else result, element, shape, pixels, of=integer_micro), most=2**62,
     )  # fmt: skip
     extents = [axis.output if transposed else axis.input for axis in axes]
-    shared = bits and (columns % 8 if groups > 1 else shape.panels > 1 and shape.width % 8)
+    shared = in_tile and (columns % 8 if groups > 1 else shape.panels > 1 and shape.width % 8)
     parts, row = groups * shape.panels, len(order) * words * WORD
     pieces, tasks, start, classes = [], [], PRODUCTS.words, 0
     masks: list[tuple[np.ndarray, np.ndarray]] = []
@@ -85,12 +87,13 @@ def products_plan(
         masks.append((inside, outside))
         start += len(phase.words) + len(border)
         classes += len(inside)
+    number = 8 if result[0] == "d" else 4
     plan = PRODUCTS.pack(
         walk=WALK.pack(source=source, extent=extents, target=target[0]), depth=words, columns=columns,
         width=shape.width, panels=shape.panels, panel_step=row * shape.width, group_step=row * shape.columns,
         start_group=shape.columns, start_row=groups * shape.columns,
-        target_row=target_row, size=0 if bits else BYTES[result], scale=8 if result == "d" else 4,
-        bias=0 if result in "bh" else 8 if result == "d" else 4, bits=bits, tasks=start,
+        target_row=target_row, step=1 if bits else 8 * BYTES[result[0]], scale=number,
+        bias=0 if result in "bh" else number, in_tile=in_tile, tasks=start,
         phases=np.concatenate([*pieces, *tasks]) if tasks else (),
     )  # fmt: skip
     longest = max([1, *(phase.taps for phase in found)])

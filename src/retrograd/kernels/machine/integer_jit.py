@@ -26,8 +26,8 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
     """Text of a module with the micro-kernel ``name``."""
     size = integer_bytes()
     vector = ir.VectorType(I32, size // WORD)
-    written = ir.VectorType(_WRITTEN[result], vector.count)
-    wide = vector.count * BYTES[result]
+    written = _written(result, vector.count)
+    wide = vector.count // 8 if result == "t" else vector.count * BYTES[result[0]]  # bytes
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(INTEGER_ARGUMENTS)), name)
@@ -162,7 +162,10 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
                     value = builder.mul(value, ir.Constant(vector, [-2] * vector.count))
                 value = of_row(builder.add(read(cell(start, j), WORD), value), j)
                 place = builder.bitcast(at(row, I64(j * wide)), written.as_pointer())
-                if part and j == vectors - 1:
+                if result == "t":
+                    value = builder.and_(value, last) if part and j == vectors - 1 else value
+                    builder.store(builder.bitcast(value, written), place).align = 1
+                elif part and j == vectors - 1:
                     masked_store(builder, value, place, last)
                 else:
                     builder.store(value, place).align = 1
@@ -170,17 +173,22 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
     return str(module)
 
 
-# ---- what is written: sums, floating-point numbers, or codes
-_WRITTEN = {"i": I32, "f": ir.FloatType(), "d": ir.DoubleType(), "b": I8, "h": I16}
-Finish = Callable[[int], Callable[[ir.Value, int], ir.Value]]
+# ---- what is written: sums, floating-point numbers, codes, or bits
+_NUMBERS = {"i": I32, "f": ir.FloatType(), "d": ir.DoubleType(), "b": I8, "h": I16}
+
+
+def _written(result: str, lanes: int) -> ir.Type:
+    """The type in memory of one vector of results."""
+    return ir.IntType(lanes) if result == "t" else ir.VectorType(_NUMBERS[result[0]], lanes)
 
 
 def _finished(
     builder: ir.IRBuilder, result: str, columns: Callable[..., ir.Value], scale: ir.Value, bias: ir.Value,
     factors: ir.Value, lanes: int,
-) -> Finish:  # fmt: skip
+) -> Callable[[int], Callable[[ir.Value, int], ir.Value]]:  # fmt: skip
     """A function of a row: a function of a vector of sums and its place, which gives what is written."""
-    kind = ir.VectorType(ir.DoubleType() if result == "d" else ir.FloatType(), lanes)
+    kind = ir.VectorType(ir.DoubleType() if result[0] == "d" else ir.FloatType(), lanes)
+    sums = ir.VectorType(I32, lanes)
 
     def everywhere(address: ir.Value, place: int) -> ir.Value:
         """A number in memory in every lane."""
@@ -190,29 +198,32 @@ def _finished(
     def scaled(value: ir.Value, j: int) -> ir.Value:
         return builder.fmul(builder.sitofp(value, kind), columns(scale, j, kind))  # rounded: nothing is fused
 
-    def sums(i: int) -> Callable[[ir.Value, int], ir.Value]:
-        return lambda value, j: value
-
     def numbers(i: int) -> Callable[[ir.Value, int], ir.Value]:
-        slots = builder.bitcast(factors, _BYTE.as_pointer())
-        factor = everywhere(builder.load(builder.gep(slots, [I64(i)])), 0)
-        return lambda value, j: builder.fadd(builder.fmul(scaled(value, j), factor), columns(bias, j, kind))
+        slots, factor = builder.bitcast(factors, _BYTE.as_pointer()), None
+        if "k" in result:
+            factor = everywhere(builder.load(builder.gep(slots, [I64(i)])), 0)
 
-    def codes(i: int) -> Callable[[ir.Value, int], ir.Value]:
-        return code
+        def number(value: ir.Value, j: int) -> ir.Value:
+            value = scaled(value, j)
+            value = value if factor is None else builder.fmul(value, factor)
+            return builder.fadd(value, columns(bias, j, kind)) if "b" in result else value
+
+        return number
 
     def code(value: ir.Value, j: int) -> ir.Value:
         q = builder.fadd(builder.call(nearest, [scaled(value, j)]), zero_point)
         q = builder.select(builder.fcmp_ordered(">=", q, low), q, low)
         q = builder.select(builder.fcmp_ordered("<=", q, high), q, high)
-        whole = builder.fptosi(q, ir.VectorType(I32, lanes))
-        return builder.trunc(whole, ir.VectorType(_WRITTEN[result], lanes))
+        return builder.trunc(builder.fptosi(q, sums), _written(result, lanes))
+
+    def bit(value: ir.Value, j: int) -> ir.Value:
+        flip = builder.icmp_signed("!=", columns(bias, j, sums), ir.Constant(sums, None))
+        return builder.xor(builder.icmp_signed(">=", value, columns(scale, j, sums)), flip)
 
     if result in "bh":
         zero_point, low, high = (everywhere(bias, place) for place in range(3))
         nearest = declare(builder, f"llvm.rint.v{lanes}f32", kind, [kind])
-        return codes
-    return sums if result == "i" else numbers
+    return numbers if result[0] in "fd" else lambda i: {"i": lambda value, j: value, "t": bit}.get(result, code)
 
 
 # ---- the products: (prepare, multiply); prepare(value, of_a) is applied once to each register that is read
