@@ -16,7 +16,7 @@ import numpy as np
 from ...codes import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
 from ...geometry import Window
 from ..convolution.plan import three_axes, three_strides
-from ..machine.integer import WORD, integer_tile, offset
+from ..machine.integer import BYTES, WORD, integer_tile, offset
 from ..machine.launch import kernel
 from ..machine.scratch import aligned, per_thread
 from ..memory.channels_last import usual_strides
@@ -30,7 +30,6 @@ _products = kernel("lowbit.products.products")
 _MOST_MADE = 64
 _SIGNED = 128  # from codes in int8 to those in uint8
 _WIDEST = 4 * 64  # bytes of the vectors of a panel
-_PAST = 16  # numbers that the kernel may read past the end: a register
 
 
 def lowbit_conv(
@@ -39,36 +38,37 @@ def lowbit_conv(
 ) -> np.ndarray:  # fmt: skip
     if x.dtype == np.int8:
         x, zero_point = x.view(np.uint8) ^ _SIGNED, zero_point + _SIGNED
-    finish, codes, dtype = _finish(then)
+    result, dtype = _result(then)
     plan, memory, row = _plan(
-        window, len(x), filters.element, filters.transposed, filters.groups, filters.channels, filters.outputs,
-        finish, codes, dtype.itemsize,
-    )  # fmt: skip
-    if finish in ("sums", "scaled"):
-        y = aligned(prod(memory), dtype.char).reshape(memory)
-        result = y.transpose(0, -1, *range(1, y.ndim - 1))
+        window, len(x), filters.element, filters.transposed, filters.groups, filters.channels, filters.outputs, result
+    )
+    if result in _CODES:  # bits are set one by one; other codes are 0 beyond the channels
+        y = target = (np.zeros if result == "t" or memory[-1] > filters.outputs else np.empty)(memory, dtype)
     else:
-        result = y = np.zeros(memory, dtype)
+        target = aligned(prod(memory), dtype.char).reshape(memory)
+        y = target.transpose(0, -1, *range(1, target.ndim - 1))
     if plan.tasks == 0:
-        return result
-    scale, bias, factor, threshold, flip = None, None, None, _NO_WORDS, _NO_BYTES
+        return y
+    number, scale, bias, factor, threshold, flip = "f", None, None, None, _NO_WORDS, _NO_WORDS
     if isinstance(then, Thresholded):
         threshold = np.ascontiguousarray(then.threshold, np.int32)
-        flip = np.ascontiguousarray(then.flip).view(np.uint8)
+        flip = then.flip.astype(np.int32)
+    elif isinstance(then, Requantized):
+        scale, bias = then.scale, np.array([then.zero_point, then.low, then.high], np.float32)
     elif then is not None:
-        scale, bias, factor = then.scale, *(then[1:] if isinstance(then, Scaled) else (None, None))
-    number = "f" if scale is None else scale.dtype.char
-    scale, bias = _dense(scale, filters.outputs, number), _dense(bias, filters.outputs, number)
+        number, (scale, bias, factor) = dtype.char, then
+    none = zeros_of(filters.outputs, number)
     _products[number](
         plan.tasks, np.ascontiguousarray(x).view(np.uint8), in_phases(filters, plan.taps),
-        _starts(plan, filters, window, zero_point, then), _zero_bytes(row), y.view(np.uint8), scale, bias,
+        _starts(plan, filters, window, zero_point, then), _zero_bytes(row), target.view(np.uint8),
+        none if scale is None else np.ascontiguousarray(scale), none if bias is None else np.ascontiguousarray(bias),
         _ones(number) if factor is None else np.ascontiguousarray(factor), int(factor is not None), threshold, flip,
-        plan.words, per_thread(plan.scratch, "i8"), plan.scratch,
+        int(result == "t"), plan.words, per_thread(plan.scratch, "i8"), plan.scratch,
     )  # fmt: skip
-    return result
+    return y
 
 
-_NO_WORDS, _NO_BYTES = np.zeros(1, np.int32), np.zeros(1, np.uint8)
+_NO_WORDS = np.zeros(1, np.int32)
 
 
 @lru_cache(maxsize=64)
@@ -82,39 +82,34 @@ def _ones(dtype: str) -> np.ndarray:
     return np.ones(1, dtype)
 
 
-def _dense(numbers: np.ndarray | None, count: int, dtype: str) -> np.ndarray:
-    return zeros_of(count, dtype) if numbers is None else np.ascontiguousarray(numbers)
-
-
-def _finish(then: Scaled | Thresholded | Requantized | None) -> tuple[str, tuple[int, int, int], np.dtype[Any]]:
-    """The name in FINISHES; zero point and limits of codes; the type of the result."""
+def _result(then: Scaled | Thresholded | Requantized | None) -> tuple[str, np.dtype[Any]]:
+    """What the micro-kernel writes, see integer.py; and its type."""
     if isinstance(then, Scaled):
-        return "scaled", (0, 0, 0), then.scale.dtype
+        more = ("" if then.factor is None else "k") + ("" if then.bias is None else "b")
+        return then.scale.dtype.char + more, then.scale.dtype
     if isinstance(then, Thresholded):
-        return "bits", (0, 0, 0), code_dtype("binary")
+        return "t", code_dtype("binary")
     if isinstance(then, Requantized):
-        name = "bytes" if then.element == "int8" else "shorts"
-        return name, (then.zero_point, then.low, then.high), code_dtype(then.element, then.low)
-    return "sums", (0, 0, 0), np.dtype(np.int32)
+        return "b" if then.element == "int8" else "h", code_dtype(then.element, then.low)
+    return "i", np.dtype(np.int32)
 
 
-_ELEMENTS = {"bits": "binary", "bytes": "int8", "shorts": "int16"}  # of the codes that are written
+_CODES = {"t": "binary", "b": "int8", "h": "int16"}  # the element of results that are codes
 
 
 @lru_cache(maxsize=1024)
 def _plan(
-    window: Window, batch: int, element: str, transposed: bool, groups: int, channels: int, outputs: int, finish: str,
-    codes: tuple[int, int, int], size: int,
-) -> tuple[Products, tuple[int, ...], int]:  # fmt: skip
+    window: Window, batch: int, element: str, transposed: bool, groups: int, channels: int, outputs: int, result: str
+) -> tuple[Products, tuple[int, ...], int]:
     """The plan, the extents of the result in the order of memory, and the bytes of a pixel that is read."""
     words = words_of(element, channels)
     source, target = (window.output, window.input) if transposed else (window.input, window.output)
-    last = codes_of(_ELEMENTS[finish], outputs) if finish in _ELEMENTS else outputs
+    last, size = codes_of(_CODES[result], outputs) if result in _CODES else outputs, BYTES.get(result[0], WORD)
     row = groups * words * WORD
     plan = products_plan(
         three_axes(window), transposed, batch, groups, outputs // groups, element, words,
         three_strides(usual_strides(batch, row, source, 1)), three_strides(usual_strides(batch, last, target, size)),
-        last * size, size, finish, codes,
+        last * size, result,
     )  # fmt: skip
     return plan, (batch, *target, last), row
 
@@ -142,9 +137,8 @@ def _starts(
     if bias is not None:
         start += bias
     columns = filters.outputs // filters.groups
-    shape = len(start), filters.groups, integer_tile(filters.element, columns).columns
-    rows = np.zeros(prod(shape) + _PAST, np.int32)
-    rows[:-_PAST].reshape(shape)[..., :columns] = start.astype(np.int64).reshape(*shape[:-1], columns)
+    rows = np.zeros((len(start), filters.groups, integer_tile(filters.element, columns).columns), np.int32)
+    rows[..., :columns] = start.astype(np.int64).reshape(len(start), filters.groups, columns)
     if len(filters.made) >= _MOST_MADE:
         filters.made.clear()
     filters.made[key] = bias, rows

@@ -12,10 +12,8 @@ from ..machine.microkernel import ROW_SLOTS
 from ..machine.product import PRODUCT
 from ..machine.product_jit import rows_of_tile
 from ..machine.simd import address, offset, pointer_like
-from .finish_jit import bits, codes
-from .products_plan import BORDER, FINISHES, PRODUCTS, TASK
-
-SCALED, BITS, BYTES = (FINISHES.index(name) for name in ("scaled", "bits", "bytes"))
+from .bits_jit import bits
+from .products_plan import BORDER, PRODUCTS, TASK
 
 
 @helper
@@ -85,15 +83,15 @@ def _sums_of_tile(  # type: ignore[no-untyped-def]
 
 def products(
     task: int, worker: int, source: Bytes, filters: Words, starts: Words, zeros: Bytes, target: Bytes, scale: Array,
-    bias: Array, factor: Array, factors: int, threshold: Words, flip: Bytes, plan: Table, scratch: Table,
-    scratch_words: int,
+    bias: Array, factor: Array, factors: int, threshold: Words, flip: Words, of_bits: int,
+    plan: Table, scratch: Table, scratch_words: int,
 ) -> None:  # fmt: skip
     """A range of tiles and panels: sums of products from ``starts``, finished into ``target``."""
     own = plan[PRODUCTS.tasks] + TASK.words * task
     phase, border = plan[own + TASK.phase], plan[own + TASK.border]
     part_first, part_last = plan[own + TASK.part_first], plan[own + TASK.part_last]
     tile_first, tile_last = plan[own + TASK.tile_first], plan[own + TASK.tile_last]
-    panels, width, finish = plan[PRODUCTS.panels], plan[PRODUCTS.width], plan[PRODUCTS.finish]
+    panels, width = plan[PRODUCTS.panels], plan[PRODUCTS.width]
     taps = plan[phase + PHASE.taps] * plan[phase + PHASE.taps + 1] * plan[phase + PHASE.taps + 2]
     coordinates = worker * scratch_words
     rows_of_c = coordinates + 4 * ROW_SLOTS
@@ -107,9 +105,12 @@ def products(
         scratch[rows_of_tile_at + i] = tile_at + i * width * WORD
         scratch[table + i] = address(zeros)
         scratch[factors_at + i] = address(factor)
-    size, in_tile = plan[PRODUCTS.size], finish > SCALED
+    step, in_tile = plan[PRODUCTS.step], plan[PRODUCTS.in_tile]
     c_at, factors_table = rows_of_tile_at if in_tile else rows_of_c, address(offset(scratch, factors_at))
     c_at = address(offset(scratch, c_at))
+    scale_at, bias_at = address(scale), address(bias)
+    if of_bits:
+        scale_at, bias_at = address(threshold), address(flip)
     first, _ = rows_of_tile(offset(plan, phase + PHASE.product), tile_first)
     position = position_of(plan, phase, first)
     for i in range(4 * ROW_SLOTS):  # missing rows of a tile must be readable, too
@@ -125,25 +126,20 @@ def products(
         if factors > 0:
             for i in range(rows):
                 pixel = (scratch[rows_of_c + i] - address(target)) // plan[PRODUCTS.target_row]
-                scratch[factors_at + i] = address(factor) + pixel * size
+                scratch[factors_at + i] = address(factor) + pixel * plan[PRODUCTS.scale]
         group, panel = part_first // panels, part_first % panels
         for _ in range(part_first, part_last):
             column = group * plan[PRODUCTS.columns] + panel * width
             count = min(width, plan[PRODUCTS.columns] - panel * width)
             _sums_of_tile(
                 plan, phase, rows, group, panel, table_at, taps, address(filters), starts_table,
-                group * plan[PRODUCTS.start_group] + panel * width, c_at, 0 if in_tile else column * size,
-                address(zeros), address(scale) + column * size, address(bias) + column * size, factors_table,
+                group * plan[PRODUCTS.start_group] + panel * width, c_at, 0 if in_tile else (column * step) >> 3,
+                address(zeros), scale_at + column * plan[PRODUCTS.scale], bias_at + column * plan[PRODUCTS.bias],
+                factors_table,
             )  # fmt: skip
             for i in range(rows if in_tile else 0):
-                sums, to = pointer_like(starts, tile_at + i * width * WORD), scratch[rows_of_c + i]
-                if finish == BITS:
-                    bits(sums, to, column, count, threshold, flip)
-                else:
-                    codes(
-                        sums, to, column, count, scale, plan[PRODUCTS.zero_point], plan[PRODUCTS.low],
-                        plan[PRODUCTS.high], 1 if finish == BYTES else 2,
-                    )  # fmt: skip
+                sums = pointer_like(starts, tile_at + i * width * WORD)
+                bits(sums, scratch[rows_of_c + i], column, count, threshold, flip, target)
             panel += 1
             if panel == panels:
                 group, panel = group + 1, 0

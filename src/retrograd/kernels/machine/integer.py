@@ -1,9 +1,16 @@
 """The building block of products of small integers: sums of products of 32-bit words that hold several of them.
 
 ``C[i, j] = start_i[j] + times * sum over entries e, words k of A_e[i, k] . B_e[k, j]`` as int32: as in
-``microkernel.py`` a tile of C stays in registers while rows of A are found through a table of addresses. As result "f"
-or "d" C holds floating-point numbers: that sum times ``scale[j]``, times ``factor_i``, plus ``bias[j]``, each step
-rounded. What ``.`` is depends on the element:
+``microkernel.py`` a tile of C stays in registers while rows of A are found through a table of addresses. What leaves
+the registers is a result:
+
+- ``i``: these sums
+- ``f``, ``d``: float32 or float64, the sum times ``scale[j]``; with ``k`` behind the letter times ``factor_i``, with
+  ``b`` plus ``bias[j]``; each step rounded
+- ``b``, ``h``: codes of 8 or 16 bits, ``clip(round(sum * scale[j]) + zero point, low, high)``
+- ``t``: bits, ``(sum >= scale[j]) != (bias[j] != 0)``
+
+What ``.`` is depends on the element:
 
 - ``binary``: 32 bits each; the number of bits that differ, and ``times`` is -2. (+-1 as bits 1 and 0: the sum of
   products is 32 less twice that number.)
@@ -26,6 +33,7 @@ from .microkernel import Tile, registers
 from .target import adds_products, counts_bits, cpu, integer_bytes
 
 WORD = 4  # bytes
+BYTES = {"i": 4, "f": 4, "d": 8, "b": 1, "h": 2}  # of a number of each result but bits
 
 # every argument is a 64-bit integer; addresses and steps are in bytes
 INTEGER_ARGUMENTS = (
@@ -39,8 +47,8 @@ INTEGER_ARGUMENTS = (
     "c",  # address of the table of the row addresses of C
     "c_step",  # added to the address of every row of C
     "tail",  # columns of the last vector of C that exist, 1..lanes
-    "scale",  # of the result "f" and "d": address of the number of the first column of C
-    "bias",  # likewise
+    "scale",  # address of that of the first column of C; int32 for bits
+    "bias",  # likewise; for codes: of zero point, low and high, float32
     "factors",  # address of the table of the addresses of each row's factor
 )
 
@@ -78,7 +86,7 @@ def integer_tile(element: str, columns: int) -> Tile:
 def integer_micro(result: str, element: str, rows: int, vectors: int, masked: bool = False) -> int:
     """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled on first use.
 
-    ``result``: "i" for sums, else the type of C. The parameters are those of ``micro``; nothing is ever masked.
+    Parameters are those of ``micro``; nothing is ever masked. Bits need 8 lanes.
     """
     kind = instructions(element)
     name = f"dot_{element}_{kind}_{result}_{rows}x{vectors}"

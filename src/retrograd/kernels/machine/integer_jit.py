@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .integer import INTEGER_ARGUMENTS, WORD
+from .integer import BYTES, INTEGER_ARGUMENTS, WORD
 from .microkernel import ROW_SLOTS
 from .simd import I32, I64, declare, first_lanes, masked_load, masked_store, splat
 from .target import integer_bytes
@@ -26,8 +26,8 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
     """Text of a module with the micro-kernel ``name``."""
     size = integer_bytes()
     vector = ir.VectorType(I32, size // WORD)
-    numbers = ir.VectorType({"i": I32, "f": ir.FloatType(), "d": ir.DoubleType()}[result], vector.count)
-    wide = vector.count * (8 if result == "d" else WORD)
+    written = _written(result, vector.count)
+    wide = vector.count // 8 if result == "t" else vector.count * BYTES[result[0]]  # bytes
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(INTEGER_ARGUMENTS)), name)
@@ -145,32 +145,85 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
     for way, part in zip(ways, (True, False), strict=True):  # what a masked store wrote is slow to load soon after
         builder.position_at_end(way)
 
-        def numbers_at(base: ir.Value, j: int, part: bool = part) -> ir.Value:
-            place = builder.bitcast(at(base, I64(j * wide)), numbers.as_pointer())
+        def columns(base: ir.Value, j: int, kind: ir.VectorType, part: bool = part) -> ir.Value:
+            """Those of vector j of a row of numbers."""
+            bytes = vector.count * (8 if kind.element == ir.DoubleType() else WORD)
+            place = builder.bitcast(at(base, I64(j * bytes)), kind.as_pointer())
             if part and j == vectors - 1:
-                return masked_load(builder, place, last, ir.Constant(numbers, None))
+                return masked_load(builder, place, last, ir.Constant(kind, None))
             return read(place, WORD)
 
+        finish = _finished(builder, result, columns, scale, bias, factors, vector.count)
         for i in range(rows):
-            start, row, factor = row_of(starts, i, starts_step), row_of(c, i, c_step), None
-            if result != "i":
-                place = builder.bitcast(row_of(factors, i, I64(0)), numbers.element.as_pointer())
-                factor = splat(builder, read(place, WORD), numbers)
+            start, row, of_row = row_of(starts, i, starts_step), row_of(c, i, c_step), finish(i)
             for j in range(vectors):
                 value = total[i, j]
                 if element == "binary":
                     value = builder.mul(value, ir.Constant(vector, [-2] * vector.count))
-                value = builder.add(read(cell(start, j), WORD), value)
-                if result != "i":  # each step rounded
-                    value = builder.fmul(builder.sitofp(value, numbers), numbers_at(scale, j))
-                    value = builder.fadd(builder.fmul(value, factor), numbers_at(bias, j))
-                place = builder.bitcast(at(row, I64(j * wide)), numbers.as_pointer())
-                if part and j == vectors - 1:
+                value = of_row(builder.add(read(cell(start, j), WORD), value), j)
+                place = builder.bitcast(at(row, I64(j * wide)), written.as_pointer())
+                if result == "t":
+                    value = builder.and_(value, last) if part and j == vectors - 1 else value
+                    builder.store(builder.bitcast(value, written), place).align = 1
+                elif part and j == vectors - 1:
                     masked_store(builder, value, place, last)
                 else:
-                    builder.store(value, place).align = WORD
+                    builder.store(value, place).align = 1
         builder.ret_void()
     return str(module)
+
+
+# ---- what is written: sums, floating-point numbers, codes, or bits
+_NUMBERS = {"i": I32, "f": ir.FloatType(), "d": ir.DoubleType(), "b": I8, "h": I16}
+
+
+def _written(result: str, lanes: int) -> ir.Type:
+    """The type in memory of one vector of results."""
+    return ir.IntType(lanes) if result == "t" else ir.VectorType(_NUMBERS[result[0]], lanes)
+
+
+def _finished(
+    builder: ir.IRBuilder, result: str, columns: Callable[..., ir.Value], scale: ir.Value, bias: ir.Value,
+    factors: ir.Value, lanes: int,
+) -> Callable[[int], Callable[[ir.Value, int], ir.Value]]:  # fmt: skip
+    """A function of a row: a function of a vector of sums and its place, which gives what is written."""
+    kind = ir.VectorType(ir.DoubleType() if result[0] == "d" else ir.FloatType(), lanes)
+    sums = ir.VectorType(I32, lanes)
+
+    def everywhere(address: ir.Value, place: int) -> ir.Value:
+        """A number in memory in every lane."""
+        pointer = builder.bitcast(address, kind.element.as_pointer())
+        return splat(builder, builder.load(builder.gep(pointer, [I64(place)])), kind)
+
+    def scaled(value: ir.Value, j: int) -> ir.Value:
+        return builder.fmul(builder.sitofp(value, kind), columns(scale, j, kind))  # rounded: nothing is fused
+
+    def numbers(i: int) -> Callable[[ir.Value, int], ir.Value]:
+        slots, factor = builder.bitcast(factors, _BYTE.as_pointer()), None
+        if "k" in result:
+            factor = everywhere(builder.load(builder.gep(slots, [I64(i)])), 0)
+
+        def number(value: ir.Value, j: int) -> ir.Value:
+            value = scaled(value, j)
+            value = value if factor is None else builder.fmul(value, factor)
+            return builder.fadd(value, columns(bias, j, kind)) if "b" in result else value
+
+        return number
+
+    def code(value: ir.Value, j: int) -> ir.Value:
+        q = builder.fadd(builder.call(nearest, [scaled(value, j)]), zero_point)
+        q = builder.select(builder.fcmp_ordered(">=", q, low), q, low)
+        q = builder.select(builder.fcmp_ordered("<=", q, high), q, high)
+        return builder.trunc(builder.fptosi(q, sums), _written(result, lanes))
+
+    def bit(value: ir.Value, j: int) -> ir.Value:
+        flip = builder.icmp_signed("!=", columns(bias, j, sums), ir.Constant(sums, None))
+        return builder.xor(builder.icmp_signed(">=", value, columns(scale, j, sums)), flip)
+
+    if result in "bh":
+        zero_point, low, high = (everywhere(bias, place) for place in range(3))
+        nearest = declare(builder, f"llvm.rint.v{lanes}f32", kind, [kind])
+    return numbers if result[0] in "fd" else lambda i: {"i": lambda value, j: value, "t": bit}.get(result, code)
 
 
 # ---- the products: (prepare, multiply); prepare(value, of_a) is applied once to each register that is read

@@ -38,11 +38,10 @@ from .arithmetic import (
     minimum,
     nearest,
     quotient,
-    rounded_product,
     sqrt,
     truncate,
 )
-from .bits import bits_of, double, float_from_bits, rounded, shift_left, shift_right, whole, widen
+from .bits import bits_of, double, float_from_bits, rounded, shift_left, shift_right, widen
 from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
 from .creation import counting, full, full_like, positions
 from .denormals import with_denormals_as, without_denormals
@@ -60,7 +59,6 @@ from .memory import (
     load_first_or,
     load_integers,
     load_mask,
-    load_words,
     offset,
     pointer_like,
     store,

@@ -33,13 +33,6 @@ widen = _conversion("sext", lambda x: Vector(types.int64, x.lanes))  # 64 bits p
 
 
 @intrinsic
-def whole(typing: Any, x: Any, like: Any) -> Any:
-    """Integers as numbers of the type of the pointer ``like``."""
-    result = Vector(like.dtype, x.lanes)
-    return result(x, like), lambda context, builder, signature, args: builder.sitofp(args[0], llvm_vector(result))
-
-
-@intrinsic
 def double(typing: Any, x: Any) -> Any:
     """The same numbers in float64, maybe in several registers."""
     result = Vector(types.float64, x.lanes)

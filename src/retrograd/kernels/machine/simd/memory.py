@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 from ..target import vector_bytes
 from .codegen import as_vector, declare, first_lanes, masked_load, masked_store, splat, vector_align, vector_pointer
-from .vector import BITS, ELEMENT, I32, I64, Mask, Vector, integer_of, llvm_vector, vector_of
+from .vector import BITS, ELEMENT, I32, I64, Mask, integer_of, llvm_vector, vector_of
 
 
 @intrinsic
@@ -74,20 +74,6 @@ def load_integers(typing: Any, pointer: Any, index: Any, count: Any, other: Any,
         return builder.trunc(value, llvm_vector(result))
 
     return result(pointer, types.int64, types.int64, types.int64, like), generate
-
-
-@intrinsic
-def load_words(typing: Any, pointer: Any, index: Any, like: Any) -> Any:
-    """The int32 numbers from ``pointer[index]`` on, one for each lane of a register of the pointer ``like``."""
-    result = Vector(types.int32, vector_of(like.dtype).lanes)
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        vector = llvm_vector(result)
-        value = builder.load(vector_pointer(builder, args[0], args[1], vector))
-        value.align = vector_align(vector)
-        return value
-
-    return result(pointer, types.int64, like), generate
 
 
 @intrinsic
